@@ -36,6 +36,7 @@ ROOMS = {
         "scaler_gui/models/",
         "scaler_gui/views/",
     ),
+    "pytest": ("scaler/integrations/pytest.py",),
     "prometheus_client": ("scaler_scheduler/metrics/",),
     "PySide6": ("scaler_gui/",),
     "psutil": ("scaler_scheduler/shell/", "scaler_worker/shell/"),

@@ -21,7 +21,7 @@ from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.client_pool import ClientParts
 from scaler.client.executor import Executor
 from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures
-from scaler.client.gathering import ScatteredFuture, gather
+from scaler.client.gathering import ScatteredFuture, futures_in, gather
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
 from scaler.client.inputs import InputCalls
@@ -43,7 +43,8 @@ from scaler.client.options import (
     whole_number,
 )
 from scaler.client.outcomes import failure_of, hide_frames
-from scaler.client.progress import progress_bar
+from scaler.client.progress import progress_bar, progress_of
+from scaler.client.representations import cluster_rows, table
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.signatures import check_call, takes_keyword
 from scaler.core.outcome import Outcome, Sink
@@ -756,19 +757,22 @@ class Client:
     # ---- futures -----------------------------------------------------------------------------------------------------
 
     @overload
-    def gather(self, nested: dict[A, ScalerFuture[T]]) -> dict[A, T]: ...
+    def gather(self, nested: dict[A, ScalerFuture[T]], *, progress: bool = False) -> dict[A, T]: ...
 
     @overload
-    def gather(self, nested: list[ScalerFuture[T]]) -> list[T]: ...
+    def gather(self, nested: list[ScalerFuture[T]], *, progress: bool = False) -> list[T]: ...
 
     @overload
-    def gather(self, nested: Any) -> Any: ...
+    def gather(self, nested: Any, *, progress: bool = False) -> Any: ...
 
-    def gather(self, nested: Any) -> Any:
+    def gather(self, nested: Any, *, progress: bool = False) -> Any:
         """Wait for all futures in lists, tuples, sets and dicts, at any depth, and return the same containers with
-        their results. Raises the first exception, in the order of the futures."""
+        their results. Raises the first exception, in the order of the futures. ``progress`` as in ``map``."""
         try:
-            return gather(nested)
+            if not progress:
+                return gather(nested)
+            with progress_of(futures_in(nested), "gather"):
+                return gather(nested)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -870,6 +874,14 @@ class Client:
 
     def __repr__(self) -> str:
         return f"Client({self._address!r})"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        try:
+            rows = cluster_rows(self.cluster_info())
+        except Exception as error:
+            rows = [("State", str(error))]
+        return table(f"Scaler client of {self._address}", rows)
 
     def __del__(self) -> None:
         client_io = self.__dict__.get("_client_io")

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from scaler.client.outcomes import failure_of, unloadable
+from scaler.client.representations import table
 from scaler.core.effects import Finish
 from scaler.core.large_results import LargeResult
 from scaler.core.outcome import CANCELLED, Outcome, Sink
@@ -241,7 +242,20 @@ class ScalerFuture(concurrent.futures.Future[T]):
         )
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} at {id(self):#x} state={self._state.lower()}>"
+        called = f" function={self._function_name}" if self._function_name else ""
+        return f"<{type(self).__name__} at {id(self):#x} state={self._state.lower()}{called}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        rows = [("Function", self._function_name), ("State", self._state.lower()), ("Task", str(self.task_id or ""))]
+        return table(type(self).__name__, [row for row in rows if row[1]])
+
+    @property
+    def _function_name(self) -> str:
+        """Empty if no function belongs to the future."""
+        if self.task_range is not None:
+            return self.task_range.shape.function.name
+        return self.held_call.function_name if self.held_call is not None else ""
 
     # ---- Scaler's own --------------------------------------------------------------------------------------------
 

@@ -33,10 +33,16 @@ class ScatteredFuture(ScalerFuture[T]):
         self.reference = None
 
 
-def gather(nested: Any) -> Any:
-    """The same lists, tuples, sets and dicts with results in the places of futures."""
+def futures_in(nested: Any) -> list[ScalerFuture[Any]]:
+    """The futures in lists, tuples, sets and dicts, in their order."""
     futures: list[ScalerFuture[Any]] = []
     _replace(nested, lambda future: futures.append(future))
+    return futures
+
+
+def gather(nested: Any) -> Any:
+    """The same lists, tuples, sets and dicts with results in the places of futures."""
+    futures = futures_in(nested)
     for place, future in enumerate(futures):
         for ahead in futures[place : place + _FETCHES_AT_ONCE]:
             ahead.fetch_ahead()

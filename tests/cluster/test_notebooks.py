@@ -1,0 +1,104 @@
+"""What notebooks show of clients and futures, and progress while the application waits."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from scaler import Client
+from scaler.client import gathering, progress
+from tests.support.functions import increment
+from tests.support.waiting import wait_until
+
+
+def wait_for(lock: Any) -> int:
+    with lock:
+        return 1
+
+
+def test_a_client_shows_its_cluster(client: Client) -> None:
+    wait_until(lambda: client.n_workers == 2)
+    html = client._repr_html_()
+    assert "<table>" in html and "2 on 1 host<" in html
+
+
+def test_a_client_that_has_left_says_so(client: Client) -> None:
+    client.disconnect()
+    assert "State" in client._repr_html_()
+
+
+def test_a_future_shows_its_function_and_state(client: Client) -> None:
+    lock = client.lock("gate")
+    with lock:
+        future = client.submit(wait_for, lock)
+        assert "state=running function=wait_for" in repr(future)
+        held = client.submit(increment, future)
+        assert "function=increment" in repr(held)
+        assert "<td" in future._repr_html_() and "wait_for" in future._repr_html_()
+    assert held.result() == 2
+    assert "state=finished" in repr(held)
+
+
+def test_names_are_escaped(client: Client) -> None:
+    named: Any = lambda: 1  # noqa: E731
+    named.__qualname__ = "<script>"
+    assert "&lt;script&gt;" in client.submit(named)._repr_html_()
+
+
+class Bar:
+    """Counts what a progress bar would show."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.count = total, 0
+
+    def update(self, count: int) -> None:
+        self.count += count
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def bars(monkeypatch: pytest.MonkeyPatch) -> list[Bar]:
+    made: list[Bar] = []
+
+    def make(total: int, _: str) -> Bar:
+        made.append(Bar(total))
+        return made[-1]
+
+    monkeypatch.setattr(progress, "progress_bar", make)
+    return made
+
+
+def test_gather_shows_how_many_futures_have_ended(client: Client, bars: list[Bar]) -> None:
+    futures = {"a": [client.submit(increment, number) for number in range(50)], "b": client.submit(increment, 50)}
+    assert client.gather(futures, progress=True) == {"a": list(range(1, 51)), "b": 51}
+    assert [(bar.total, bar.count) for bar in bars] == [(51, 51)]
+    assert client.gather(futures)["b"] == 51 and len(bars) == 1
+
+
+def test_a_failure_ends_the_bar(client: Client, bars: list[Bar]) -> None:
+    lock = client.lock("gate")
+    with lock:
+        slow = client.submit(wait_for, lock)
+        with pytest.raises(ZeroDivisionError):
+            client.gather([client.submit(divmod, 1, 0), slow], progress=True)
+        counted = bars[0].count
+    assert slow.result() == 1 and bars[0].count == counted == 1
+
+
+def test_futures_that_end_in_other_threads_are_counted_once(client: Client, bars: list[Bar]) -> None:
+    futures = [client.submit(increment, number) for number in range(200)]
+    threads = [threading.Thread(target=client.gather, args=(futures,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    with progress.progress_of(gathering.futures_in(futures), "futures"):
+        client.wait(futures)
+        for thread in threads:
+            thread.join()
+    assert bars[0].count == 200
