@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scaler_protocol.monitor.format import format_bytes, format_count, format_percent, format_rate
+from scaler_protocol.monitor.messages import PeerState
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.running import longest_running, summary_of
 
@@ -57,7 +58,8 @@ def figures(model: Model) -> list[Figure]:
     tasks = snapshot.tasks if snapshot is not None else None
     waiting, queued, running = snapshot.unfinished if snapshot is not None else (0, 0, 0)
     rows = model.worker_rows
-    busy = sum(row.has_task for row in rows)
+    silent = sum(row.state is not PeerState.CONNECTED for row in rows)
+    busy = sum(row.has_task for row in rows if row.state is PeerState.CONNECTED)
     failed = tasks.failed if tasks else 0
     return [
         Figure("tasks/s", _rate(model), help="tasks that ended in the last second"),
@@ -67,7 +69,12 @@ def figures(model: Model) -> list[Figure]:
         Figure("success", format_count(tasks.success if tasks else 0), help="since the scheduler started"),
         Figure("failed", format_count(failed), "bad" if failed else "", "since the scheduler started"),
         Figure("canceled", format_count(tasks.canceled if tasks else 0), help="since the scheduler started"),
-        Figure("busy workers", f"{busy:,} / {len(rows):,}", help="workers that run a task, of all"),
+        Figure(
+            "busy workers",
+            f"{busy:,} / {len(rows):,}" + (f", {silent:,} silent" if silent else ""),
+            "bad" if silent else "",
+            "workers that run a task, of all; those of silent agents are not counted as busy",
+        ),
         Figure("CPU", format_percent(sum(row.cpu_percent for row in rows)), help="of all workers; 100% is one core"),
         Figure("memory", format_bytes(sum(row.rss_bytes for row in rows)), help="of all workers"),
     ]

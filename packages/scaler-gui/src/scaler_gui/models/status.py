@@ -7,6 +7,7 @@ from typing import NamedTuple
 from scaler_protocol.monitor.format import format_duration
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.player import Player
+from scaler_protocol.monitor.silence import silence_text, silent_agents
 
 PATIENCE_SECONDS = 2.0
 RESTART_SHOWN_SECONDS = 30.0
@@ -47,7 +48,8 @@ def _trouble(model: Model, now: float, address: str) -> str:
         )
     if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
         return "The scheduler has restarted: its counts have begun again from zero."
-    return model.snapshot.trouble if model.snapshot is not None else ""
+    trouble = model.snapshot.trouble if model.snapshot is not None else ""
+    return trouble or silence_text(silent_agents(model.snapshot))
 
 
 def _about(model: Model) -> str:

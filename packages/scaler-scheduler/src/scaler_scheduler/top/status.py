@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from scaler_protocol.monitor.format import display_width, format_duration
-from scaler_protocol.monitor.messages import AgentStatus, PeerState
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.running import longest_running, summary_of
+from scaler_protocol.monitor.silence import silence_text, silent_agents
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 from scaler_scheduler.top.view import View
 
@@ -27,10 +25,9 @@ def status_line(model: Model, view: View, now: float) -> Line:
         return line_of("the scheduler has restarted: counts start again", Style.WARNING)
     if model.snapshot is not None and model.snapshot.trouble:
         return line_of(model.snapshot.trouble, Style.WARNING)
-    agents = model.snapshot.agents if model.snapshot is not None else ()
-    silent_agents = [agent for agent in agents if agent.state is not PeerState.CONNECTED]
-    if silent_agents:
-        return line_of(_silent_text(silent_agents), Style.WARNING)
+    text = silence_text(silent_agents(model.snapshot))
+    if text:
+        return line_of(text, Style.WARNING)
     return line_of(f"filter: {view.filter_text}   / to change, Esc to drop", Style.DIM) if view.filter_text else ()
 
 
@@ -59,9 +56,3 @@ def waiting_lines(model: Model, now: float, address: str) -> list[Line]:
         lines += [(), line_of(f"nothing heard for {format_duration(silent)}", Style.ALARM)]
         lines += [line_of("Is a scheduler running, and is this its monitor address?")]
     return [*lines, (), line_of("q quits", Style.DIM)]
-
-
-def _silent_text(agents: Sequence[AgentStatus]) -> str:
-    first = max(agents, key=lambda agent: agent.silent_seconds)
-    silent = format_duration(first.silent_seconds)
-    return f"{len(agents)} agent(s) silent, longest {first.pid}|{first.host}: {silent}"

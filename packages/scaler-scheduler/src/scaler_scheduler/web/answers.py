@@ -23,12 +23,13 @@ from scaler_protocol.monitor.format import (
     format_value,
     printable,
 )
-from scaler_protocol.monitor.messages import AgentStatus, GraphStatus
+from scaler_protocol.monitor.messages import AgentStatus, GraphStatus, Snapshot
 from scaler_protocol.monitor.model import Model, StreamRow, ended_count
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.open_bars import OpenBar
 from scaler_protocol.monitor.palette import function_colour
 from scaler_protocol.monitor.rows import short_id, task_row
+from scaler_protocol.monitor.silence import silent_agents
 from scaler_protocol.monitor.tables import TABLES, Column, Row, TableSpec
 
 Query = Mapping[str, Any]
@@ -146,8 +147,8 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
     snapshot = model.snapshot
     if snapshot is None:
         return {}
-    tasks, agents = snapshot.tasks, snapshot.agents
-    workers, hosts = len(model.worker_rows), len({agent.host for agent in agents})
+    tasks = snapshot.tasks
+    workers = len(model.worker_rows)
     causes = len(model.activity.failures.groups)
     unfinished, lost = snapshot.unfinished, tasks.not_found
     return {
@@ -157,9 +158,15 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
         "success": [format_count(tasks.success), "since its start"],
         "failed": [format_count(tasks.failed), _plural(causes, "cause") if causes else "", tasks.failed > 0],
         "canceled": [format_count(tasks.canceled), f"{format_count(lost)} not found" if lost else ""],
-        "workers": [format_count(workers), f"on {_plural(hosts, 'host')}"],
+        "workers": [format_count(workers), _workers_note(snapshot), bool(silent_agents(snapshot))],
         "cpu": [_rounded_percent(_last(model, "workers_cpu")), f"of {workers * 100:,}%"],
     }  # fmt: skip
+
+
+def _workers_note(snapshot: Snapshot) -> str:
+    hosts = f"on {_plural(len({agent.host for agent in snapshot.agents}), 'host')}"
+    silent = len({agent.host for agent in silent_agents(snapshot)})
+    return f"{hosts}, {silent} silent" if silent else hosts
 
 
 def _running_note(model: Model, queued: int) -> str:

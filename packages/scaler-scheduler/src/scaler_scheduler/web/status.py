@@ -7,6 +7,7 @@ from typing import Any
 from scaler_protocol.monitor.format import format_count, format_duration, format_span, format_time
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.player import Player
+from scaler_protocol.monitor.silence import silence_text, silent_agents
 
 PATIENCE_SECONDS = 2.0
 """How long a first message may take before the page says that there is none."""
@@ -85,7 +86,7 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
     notices: list[Notice] = []
     state = model.state(now)
     if model.problem is not None:
-        notices.append(("error", _sentence(model.problem[:1].upper() + model.problem[1:])))
+        notices.append(("error", _sentence(_capitalized(model.problem))))
     elif state is FeedState.WAITING and model.silent_seconds(now) > PATIENCE_SECONDS:
         notices.append(("warning", _nothing_heard(address)))
     elif state is FeedState.LOST:
@@ -94,6 +95,8 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
         notices.append(("info", "The scheduler has restarted: counts begin at zero."))
     if model.snapshot is not None and model.snapshot.trouble:
         notices.append(("warning", model.snapshot.trouble))
+    if silent := silent_agents(model.snapshot):
+        notices.append(("warning", _sentence(_capitalized(silence_text(silent)))))
     if model.snapshot is not None and not model.worker_rows and state is FeedState.LIVE:
         notices.append(
             ("info", f"There are no workers: start some with scaler_cluster {model.snapshot.scheduler.address}")
@@ -101,6 +104,10 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
     if model.activity.missed:
         notices.append(("warning", _missed(model.activity.missed)))
     return notices
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _nothing_heard(address: str) -> str:

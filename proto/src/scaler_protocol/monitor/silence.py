@@ -1,0 +1,25 @@
+"""Agents that the scheduler has not heard from for a while: their hosts get no new tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scaler_protocol.monitor.format import format_duration
+from scaler_protocol.monitor.messages import AgentStatus, PeerState, Snapshot
+
+
+def silent_agents(snapshot: Snapshot | None) -> list[AgentStatus]:
+    """Those that have been silent for the longest time come first."""
+    agents = snapshot.agents if snapshot is not None else ()
+    silent = [agent for agent in agents if agent.state is not PeerState.CONNECTED]
+    return sorted(silent, key=lambda agent: -agent.silent_seconds)
+
+
+def silence_text(agents: Sequence[AgentStatus]) -> str:
+    """What to say about silent agents; empty if there are none."""
+    if not agents:
+        return ""
+    first, seconds = agents[0], format_duration(agents[0].silent_seconds)
+    if len(agents) == 1:
+        return f"the agent on {first.host} (pid {first.pid}) has been silent for {seconds}"
+    return f"{len(agents)} agents are silent, the one on {first.host} (pid {first.pid}) for {seconds}"
