@@ -121,6 +121,13 @@ class StageWorkerProcess:
             self._values.append((len(self.pending), effect))
         self.take(effect.tasks)
 
+    def memory_peak(self, reset: bool) -> int:
+        return 0
+
+    def wake(self) -> None:
+        """A wait for tasks is over."""
+        self._runner.woken()
+
     def run(self) -> None:
         """Everything dispatched so far, and the values it needs, in the order in which they came."""
         runs, self.pending = self.pending, []

@@ -470,6 +470,42 @@ def test_worker_names_and_capabilities() -> None:
         assert [(each.name, each.amount) for each in attach.capabilities] == [("linux", 1), ("gpu", 2)]
 
 
+def test_a_certificate_is_of_the_task_that_died_alone() -> None:
+    """Not of earlier tasks of the same process, whether Python, C code or a child process wrote to stderr."""
+    import json
+
+    def use(how: str) -> int:
+        import os
+        import subprocess
+        import sys
+
+        if how == "print":
+            print("an earlier print", file=sys.stderr)
+        elif how == "write":
+            os.write(2, b"an earlier write")
+        elif how == "child":
+            subprocess.run(["sh", "-c", "echo an earlier child >&2"], check=True)
+        else:
+            return len(bytes(300_000_000).replace(b"\0", b"1"))
+        return os.getpid()
+
+    def die() -> None:
+        import os
+
+        os.write(2, b"mine\nmine, too")
+        os._exit(1)
+
+    earlier = ["print", "memory", "write", "child", "print", "write"]
+    with agent(1) as (scheduler, _):
+        scheduler.submit(use, [(how,) for how in earlier])
+        scheduler.submit(die, [()], first=10)
+        scheduler.wait_for_results(len(earlier) + 1)
+    certificate = json.loads(scheduler.results[10][1])
+    assert certificate["pid"] == ok(scheduler, 0) == ok(scheduler, 5)
+    assert certificate["stderr"] == ["mine", "mine, too"]
+    assert 1_000_000 < certificate["peak_memory"] < 250_000_000
+
+
 def test_a_time_limit_for_all_tasks() -> None:
     with agent(1, "--task-timeout-seconds", 0.3) as (scheduler, _):
         scheduler.submit(sleep, [(30,)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 
@@ -98,6 +99,37 @@ def test_another_view_of_the_memory_goes_on_where_the_first_was() -> None:
     runner.run_tasks([run])
     harvest = agent.harvest([Handed(run, 0)], 0.0)
     assert sum(each.count for each in harvest.runs) == 4
+
+
+def test_stderr_before_a_task_is_told_from_its_own() -> None:
+    pair = Pair()
+    reader, writer = os.pipe()
+    saved = os.dup(2)
+    os.dup2(writer, 2)
+    try:
+        for written, read in (b"earlier", 3), (b"", 1):
+            os.write(2, written)
+            pair.board.begin_stderr_read()
+            pair.board.end_stderr_read(len(os.read(reader, read)))
+            pair.process.wake()
+        os.write(2, b"own")
+        pair.board.begin_stderr_read()
+        pair.board.end_stderr_read(len(os.read(reader, 100)))
+    finally:
+        os.dup2(saved, 2)
+        for fd in (saved, reader, writer):
+            os.close(fd)
+    assert pair.board.stderr_bytes_of_task() == 3
+
+
+def test_a_mark_of_stderr_that_cannot_be_is_harmless() -> None:
+    memory = bytearray(BOARD_BYTES)
+    board = Board(memory)
+    board.begin_stderr_read()
+    board.end_stderr_read(5)
+    assert board.stderr_bytes_of_task() == 5
+    memory[88:96] = b"\xff" * 8
+    assert board.stderr_bytes_of_task() == 0
 
 
 def test_cells_are_used_again_within_the_window() -> None:

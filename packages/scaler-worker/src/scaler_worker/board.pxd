@@ -66,6 +66,7 @@ cdef class Board:
     cdef uint64_t _harvested
     cdef uint64_t _next  # the sequence after all that were dispatched
     cdef uint64_t _oldest  # nothing below it is open
+    cdef uint64_t _stderr_bytes  # that the agent has read
     cdef uint64_t _position  # where the worker process was last seen
     cdef uint8_t _open[16384]  # by sequence, as the cells: 1 while it is open
     cdef str _broken
@@ -78,6 +79,8 @@ cdef class Board:
     cdef bint is_credible(self, Record* record) except -1
     cdef bint claim(self, uint64_t sequence) noexcept nogil
     cdef void begin(self, uint64_t sequence, uint64_t now_ns) noexcept nogil
+    cdef uint64_t stderr_read(self) noexcept nogil
+    cdef void mark_stderr(self, uint64_t count) noexcept nogil
     cdef void finish(self) noexcept nogil
     cdef bint lease_ended(self, uint64_t now_ns) noexcept nogil
     cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil

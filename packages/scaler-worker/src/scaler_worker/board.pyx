@@ -45,10 +45,12 @@ cdef enum:
     RUNNING = 64  # worker process: sequence + 1 of the task under way, 0: none
     STARTED = 72  # worker process: when it started, monotonic nanoseconds
     POSITION = 80  # worker process: sequence it looks at next
+    STDERR_MARK = 88  # worker process: bytes of stderr that were written before the tasks that follow
     INTERRUPT = 128  # agent: sequence + 1 of the task to end
     LEASE = 192  # agent: nothing starts after this, monotonic nanoseconds; 0: no lease
     HEAD = 256  # worker process: bytes of records committed
     TAIL = 320  # agent: bytes of records taken
+    STDERR_READ = 328  # agent: twice the bytes of stderr read, plus 1 while it is reading
     CELLS = 4096
     CELL_COUNT = 16384
     ARENA = 4096 + 16384
@@ -305,6 +307,20 @@ cdef class Board:
         """The sequence that the worker process looks at next."""
         return scaler_load(self._base + POSITION)
 
+    def begin_stderr_read(self):
+        """The agent is about to read from the worker process's stderr."""
+        scaler_store(self._base + STDERR_READ, 2 * self._stderr_bytes + 1)
+
+    def end_stderr_read(self, uint64_t count):
+        """It has read ``count`` bytes."""
+        self._stderr_bytes += count
+        scaler_store(self._base + STDERR_READ, 2 * self._stderr_bytes)
+
+    def stderr_bytes_of_task(self):
+        """How many of the last bytes that the agent read from stderr belong to the task under way, once all are read."""
+        cdef uint64_t mark = scaler_load(self._base + STDERR_MARK)
+        return self._stderr_bytes - mark if mark < self._stderr_bytes else 0
+
     def interrupt(self, uint64_t sequence):
         scaler_store(self._base + INTERRUPT, sequence + 1)
 
@@ -404,6 +420,14 @@ cdef class Board:
 
     cdef void finish(self) noexcept nogil:
         scaler_store(self._base + RUNNING, 0)
+
+    cdef uint64_t stderr_read(self) noexcept nogil:
+        """Twice the bytes of stderr that the agent has read, plus 1 while it is reading."""
+        return scaler_load(self._base + STDERR_READ)
+
+    cdef void mark_stderr(self, uint64_t count) noexcept nogil:
+        """The first ``count`` bytes of stderr were not written by the tasks that follow."""
+        scaler_store(self._base + STDERR_MARK, count)
 
     cdef bint lease_ended(self, uint64_t now_ns) noexcept nogil:
         cdef uint64_t lease = scaler_load(self._base + LEASE)

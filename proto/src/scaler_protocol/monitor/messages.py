@@ -130,7 +130,7 @@ class ClientStatus:
 
 @dataclass(frozen=True, slots=True)
 class FunctionStatus:
-    """Tasks of one function, over all clients."""
+    """Tasks of the functions of one name, over all clients since the scheduler started. ``digest``: of one of them."""
 
     digest: bytes
     name: str

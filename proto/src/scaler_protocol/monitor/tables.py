@@ -165,7 +165,7 @@ FUNCTIONS = TableSpec(
         Column("canceled", "canceled", "count", 8, "of those: cancelled"),
         Column("mean", "mean", "duration", 8, "how long one task takes"),
         Column("total", "total", "duration", 8, "how long all tasks took together"),
-        Column("digest", "digest", "text", 8, "tells functions of the same name apart"),
+        Column("digest", "digest", "text", 8, "of a function of this name"),
     ),
     "unfinished",
     ("name", "digest"),

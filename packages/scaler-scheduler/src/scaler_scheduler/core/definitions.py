@@ -59,7 +59,9 @@ def _is_last_user(state: SchedulerState, digest: bytes) -> bool:
         return False
     del state.function_users[digest]
     state.functions.pop(digest, None)
-    state.function_loads.pop(digest, None)
+    load = state.function_loads.pop(digest, None)
+    if load is not None:
+        state.function_totals.keep(load)
     return True
 
 

@@ -3,7 +3,7 @@
 
 from cython cimport final
 from libc.stdint cimport int64_t
-from scaler_scheduler.core.states cimport STATUSES
+from scaler_scheduler.core.states cimport CANCELLED, STATUSES, SUCCESS, SUCCESS_LARGE
 
 
 @final
@@ -24,6 +24,10 @@ cdef class FunctionLoad:
         for index in range(STATUSES):
             total += self.outcomes[index]
         return total
+
+    def figures(self):
+        cdef int64_t succeeded = self.outcomes[SUCCESS] + self.outcomes[SUCCESS_LARGE]
+        return self.unfinished, self.finished, succeeded, self.outcomes[CANCELLED], self.total_us
 
     cpdef observe(self, double total_us, int64_t number):
         """Results that took ``total_us`` together arrived: recent ones count more, many at once count fully."""

@@ -22,7 +22,7 @@ from scaler_protocol.monitor.messages import (
 )
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
-from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.function_totals import NAME_LIMIT, FunctionTotal
 from scaler_scheduler.core.running_tasks import running_tasks_of
 from scaler_scheduler.core.settings import OPTION_NAMES
 from scaler_scheduler.core.share_reports import shares_of
@@ -35,6 +35,7 @@ _WAITING = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
 
 _RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
 _ROWS_SHOWN = 200
+_FUNCTIONS_SHOWN = NAME_LIMIT + 1
 _NODES_COUNTED = 1_000_000
 """Nodes of all graphs together that one snapshot looks at: more would keep the scheduler too long."""
 
@@ -48,12 +49,13 @@ _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FO
 
 def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
     waits = waits_of(state, now)
+    functions = state.function_totals.with_current(state.function_loads.values())
     return Snapshot(
         scheduler=_scheduler(state, now),
         tasks=_tasks(state),
         agents=tuple(_agent(state, agent, now) for agent in state.agents.values() if agent.attached),
         clients=_clients(state),
-        functions=_functions(state),
+        functions=_functions(functions),
         settings=_settings(state),
         stores=tuple(_stores(state)),
         waits=tuple(waits[:_ROWS_SHOWN]),
@@ -61,7 +63,7 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
         graphs=tuple(graphs_of(state, _ROWS_SHOWN)),
         graph_count=sum(len(client.table.graphs) for client in state.clients.values()),
         events=EventTotals(state.events.recorded, state.events.dropped),
-        function_count=len(state.function_loads),
+        function_count=len(functions),
     )
 
 
@@ -156,27 +158,25 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
     )
 
 
-def _functions(state: SchedulerState) -> tuple[FunctionStatus, ...]:
-    """The functions with most to do: there may be as many as tasks."""
-    loads = list(state.function_loads.values())
-    if len(loads) > _ROWS_SHOWN:
-        loads = sorted(loads, key=lambda load: -load.unfinished)[:_ROWS_SHOWN]
-    return tuple(_function(load) for load in loads)
+def _functions(totals: dict[str, FunctionTotal]) -> tuple[FunctionStatus, ...]:
+    """Those that stay, because a counter that has been shown must not disappear, and others with most to do: there may
+    be as many as tasks."""
+    shown = list(totals.items())
+    if len(shown) > _FUNCTIONS_SHOWN:
+        shown = sorted(shown, key=lambda entry: (not entry[1].stays, -entry[1].unfinished))[:_FUNCTIONS_SHOWN]
+    return tuple(_function(name, total) for name, total in shown)
 
 
-def _function(load: FunctionLoad) -> FunctionStatus:
-    succeeded = sum(load.outcome(status) for status in _SUCCESSES)
-    canceled = load.outcome(Status.CANCELLED)
-    finished = load.finished
+def _function(name: str, total: FunctionTotal) -> FunctionStatus:
     return FunctionStatus(
-        digest=load.digest,
-        name=load.name,
-        unfinished=load.unfinished,
-        finished=finished,
-        succeeded=succeeded,
-        failed=finished - succeeded - canceled,
-        canceled=canceled,
-        duration_seconds=load.total_us / 1e6,
+        digest=total.digest,
+        name=name,
+        unfinished=total.unfinished,
+        finished=total.finished,
+        succeeded=total.succeeded,
+        failed=total.finished - total.succeeded - total.canceled,
+        canceled=total.canceled,
+        duration_seconds=total.total_us / 1e6,
     )
 
 

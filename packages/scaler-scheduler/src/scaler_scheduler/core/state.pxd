@@ -22,6 +22,7 @@ cdef class SchedulerState:
     cdef readonly dict functions
     cdef readonly dict function_users
     cdef readonly dict function_loads
+    cdef readonly object function_totals
     cdef readonly dict serializers
     cdef readonly dict serializer_users
     # queues

@@ -10,6 +10,7 @@ from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Effect
 from scaler_scheduler.core.events import Recorder
 from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.function_totals import FunctionTotals
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.lock_table import LockTable
 from scaler_scheduler.core.objects import ObjectStore
@@ -65,6 +66,7 @@ class SchedulerState:
     """How many clients have a function."""
 
     function_loads: dict[bytes, FunctionLoad]
+    function_totals: FunctionTotals
     """How many tasks of a function there are, and how long they take."""
 
     serializers: dict[bytes, FunctionDefinition]

@@ -21,7 +21,6 @@ So nothing is read from a process before its agent knows its process id, can kil
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import enum
 import fcntl
@@ -36,6 +35,7 @@ from scaler_worker.board import BOARD_BYTES, Board
 BOARD_NAME = "scaler-board"
 STDERR_LINES = 20
 STDERR_LINE_CHARACTERS = 2000
+STDERR_LIMIT_BYTES = STDERR_LINES * STDERR_LINE_CHARACTERS
 FAULT_LIMIT_BYTES = 16 * 1024
 
 
@@ -64,8 +64,9 @@ class WorkerProcessHandle:
     reason: str = ""
     echoes_streamed_output: bool = True
     watches_write: bool = False
-    stderr_tail: collections.deque[str] = field(default_factory=lambda: collections.deque(maxlen=STDERR_LINES))
-    stderr_rest: str = ""
+    stderr_tail: bytes = b""
+    streamed_tail: bytes = b""
+    streamed_sequence: int = -1
     child_fds: list[int] = field(default_factory=list)
 
     @property
@@ -86,15 +87,32 @@ class WorkerProcessHandle:
             if fd >= 0:
                 os.close(fd)
 
-    def take_stderr(self, data: bytes) -> None:
-        """Keep its last lines."""
-        *lines, self.stderr_rest = (self.stderr_rest + data.decode(errors="replace")).split("\n")
-        self.stderr_rest = self.stderr_rest[-STDERR_LINE_CHARACTERS:]
-        self.stderr_tail.extend(line[:STDERR_LINE_CHARACTERS] for line in lines)
+    def read_stderr(self, size_bytes: int) -> bytes:
+        """Read from its stderr and keep the end of it. BlockingIOError: there is nothing to read."""
+        data = b""
+        self.board.begin_stderr_read()
+        try:
+            data = os.read(self.stderr_fd, size_bytes)
+        finally:
+            self.board.end_stderr_read(len(data))
+        self.stderr_tail = (self.stderr_tail + data)[-STDERR_LIMIT_BYTES:]
+        return data
+
+    def take_streamed_stderr(self, sequence: int, data: bytes) -> None:
+        """Keep the end of what a task wrote to stderr that does not arrive there."""
+        if sequence != self.streamed_sequence:
+            self.streamed_sequence, self.streamed_tail = sequence, b""
+        self.streamed_tail = (self.streamed_tail + data)[-STDERR_LIMIT_BYTES:]
 
     @property
     def last_lines(self) -> list[str]:
-        return [*self.stderr_tail, *([self.stderr_rest] if self.stderr_rest else [])]
+        """The last lines that the task under way wrote to stderr; all of stderr has been read."""
+        count = min(self.board.stderr_bytes_of_task(), len(self.stderr_tail))
+        written = self.stderr_tail[len(self.stderr_tail) - count :]
+        if self.streamed_sequence == self.board.running:
+            written += self.streamed_tail
+        lines = written.decode(errors="replace").removesuffix("\n").split("\n") if written else []
+        return [line[:STDERR_LINE_CHARACTERS] for line in lines[-STDERR_LINES:]]
 
     @property
     def stack(self) -> str:

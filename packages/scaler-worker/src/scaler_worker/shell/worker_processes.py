@@ -277,7 +277,7 @@ class WorkerProcesses:
         """Whether more may be handled at once."""
         if isinstance(said, channel.Printed):
             if said.stream == channel.STDERR and not process.echoes_streamed_output:
-                process.take_stderr(said.data)
+                process.take_streamed_stderr(said.sequence, said.data)
             return self._agent.output(process.number, said.sequence, said.stream, said.data)
         if isinstance(said, channel.Large):
             self._take_large(process, said)
@@ -421,7 +421,7 @@ class WorkerProcesses:
         """Pass it on and keep its last lines. False: its end is closed."""
         for _ in range(READS_AT_ONCE):
             try:
-                data = os.read(process.stderr_fd, 65536)
+                data = process.read_stderr(65536)
             except BlockingIOError:
                 return True
             except OSError:
@@ -429,7 +429,6 @@ class WorkerProcesses:
             if not data:
                 return False
             _pass_on(data)
-            process.take_stderr(data)
         return True
 
 

@@ -1,0 +1,66 @@
+"""Totals of functions by name, for the scheduler's lifetime: also of functions that no client has any more.
+
+A name that is not among the first ``NAME_LIMIT`` to be dropped counts under ``OTHERS``, with all others of its kind. So
+no number ever decreases, and memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from scaler_scheduler.core.function_loads import FunctionLoad
+
+NAME_LIMIT = 1000
+NAME_LIMIT_CHARACTERS = 1000
+OTHERS = "(other functions)"
+
+
+@dataclass(slots=True)
+class FunctionTotal:
+    """``digest``: of a function of this name. ``total_us``: of all executions together. ``stays``: it includes
+    functions that no client has any more."""
+
+    digest: bytes
+    stays: bool = False
+    unfinished: int = 0
+    finished: int = 0
+    succeeded: int = 0
+    canceled: int = 0
+    total_us: float = 0.0
+
+    def add(self, load: FunctionLoad) -> None:
+        unfinished, finished, succeeded, canceled, total_us = load.figures()
+        self.unfinished += unfinished
+        self.finished += finished
+        self.succeeded += succeeded
+        self.canceled += canceled
+        self.total_us += total_us
+
+
+class FunctionTotals:
+    """Of the functions that no client has any more."""
+
+    def __init__(self) -> None:
+        self._past: dict[str, FunctionTotal] = {}
+
+    def keep(self, load: FunctionLoad) -> None:
+        """No client has the function any more. Tasks of it that have not ended are not counted."""
+        total = self._past.setdefault(self._name(load.name), FunctionTotal(load.digest))
+        total.add(load)
+        total.unfinished, total.stays = 0, True
+
+    def with_current(self, loads: Iterable[FunctionLoad]) -> dict[str, FunctionTotal]:
+        """By name, together with the functions that clients have."""
+        totals = {name: replace(total) for name, total in self._past.items()}
+        for load in loads:
+            name = self._name(load.name)
+            total = totals.get(name)
+            if total is None:
+                total = totals[name] = FunctionTotal(load.digest)
+            total.add(load)
+        return totals
+
+    def _name(self, name: str) -> str:
+        name = name[:NAME_LIMIT_CHARACTERS]
+        return name if name in self._past or len(self._past) < NAME_LIMIT else OTHERS

@@ -1,0 +1,54 @@
+"""Totals of functions outlive the clients that called them, within bounds."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import Goodbye, Status, Tasks
+from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.function_totals import NAME_LIMIT, OTHERS, FunctionTotals
+from tests.unit.scheduler.playbook import Playbook, definition, results, run
+
+
+def functions(book: Playbook) -> list[tuple[str, int, int, int, float]]:
+    snapshot = book.core.snapshot(book.now)
+    assert snapshot.function_count == len(snapshot.functions)
+    return [
+        (each.name, each.unfinished, each.succeeded, each.failed, each.duration_seconds) for each in snapshot.functions
+    ]
+
+
+def test_totals_remain_when_the_client_leaves_and_grow_with_the_next() -> None:
+    book = Playbook()
+    agent = book.agent(slots=4)
+    for session, calls in ("one", 1), ("two", 2):
+        client = book.client(session)
+        client.says(Tasks([run(client, 1, 2)], [definition()]))
+        (name, *before) = functions(book)[0]
+        assert before == [2, calls - 1, calls - 1, calls - 1.0]
+        agent.says(results(client, 1, (2, 1, Status.EXCEPTION, b""), duration_us=500_000))
+        assert functions(book) == [(name, 0, calls, calls, float(calls))]
+        client.says(Goodbye())
+        assert not book.core.state.function_loads
+        assert functions(book) == [(name, 0, calls, calls, float(calls))]
+
+
+def load(name: str, microseconds: float) -> FunctionLoad:
+    made = FunctionLoad(name.encode(), name)
+    made.observe(microseconds, 1)
+    return made
+
+
+def test_functions_of_one_name_are_one() -> None:
+    totals = FunctionTotals()
+    totals.keep(load("f", 1))
+    found = totals.with_current([load("f", 2), load("f", 4), load("g", 8)])
+    assert {name: each.total_us for name, each in found.items()} == {"f": 7, "g": 8}
+    assert {name: each.total_us for name, each in totals.with_current([]).items()} == {"f": 1}
+
+
+def test_names_are_bounded_and_nothing_that_was_counted_is_lost() -> None:
+    totals = FunctionTotals()
+    for number in range(3 * NAME_LIMIT):
+        totals.keep(load(f"f{number}", 1))
+    found = totals.with_current([load("another", 5), load("f0", 5)])
+    assert len(found) == NAME_LIMIT + 1 and all(each.stays for each in found.values())
+    assert found["f0"].total_us == 6 and found[OTHERS].total_us == 2 * NAME_LIMIT + 5
