@@ -49,7 +49,8 @@ class ParameterSource:
 @dataclass(frozen=True)
 class PythonClass:
     """A class that takes settings as parameters. ``positional``: those that programs may give by position, whose order
-    must stay. ``defaults``: where they differ from the command's; ``default_texts``: said instead of None."""
+    must stay. ``defaults``: where they differ from the command's; ``default_texts``: said instead of None. ``others``:
+    parameters that are no options, with their type, and with what they mean."""
 
     path: str
     name: str
@@ -59,6 +60,7 @@ class PythonClass:
     left_out: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     default_texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    others: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
 
     def parameters(self) -> dict[str, CommandSetting]:
         found: dict[str, CommandSetting] = {}
@@ -77,6 +79,17 @@ TYPES = {"per_worker_capabilities": "Mapping[str, float] | Sequence[str]"}
 """Parameters that accept more than text for their option."""
 
 FREE_PORT = {"address": "a free port of the loopback interface"}
+
+OTHER_NAMES = {
+    "per_worker_task_queue_size": ("int | None", "Another name of per_worker_queue_size."),
+    "object_storage_address": (
+        "str | None",
+        "Without effect, as are the following ones: programs written for opengris-scaler pass them.",
+    ),
+    "scaler_policy": ("object", "Without effect."),
+    "security_config": ("object", "Without effect: keys are found through SCALER_KEYS."),
+    "worker_manager_id": ("object", "Without effect."),
+}
 
 CLASSES = (
     PythonClass(
@@ -120,6 +133,7 @@ CLASSES = (
         left_out=("echo_streamed_output",),
         defaults={"address": None, "logging_paths": ("/dev/stderr",), "logging_level": "WARNING"},
         default_texts=FREE_PORT,
+        others=OTHER_NAMES,
     ),
 )  # fmt: skip
 
@@ -142,6 +156,7 @@ def signature(python_class: PythonClass) -> str:
         if name not in python_class.positional and "*" not in lines:
             lines.append("*")
         lines.append(parameter(python_class, name, setting))
+    lines += [f"{name}: {kind} = None" for name, (kind, _) in python_class.others.items()]
     return "    def __init__(\n" + "".join(f"        {line},\n" for line in lines) + "    ) -> None:\n"
 
 
@@ -172,6 +187,8 @@ def documentation(python_class: PythonClass) -> str:
         if default and name not in python_class.required:
             words += f" Default: {default}."
         lines += WRAPPER.wrap(words)
+    for name, (_, meaning) in python_class.others.items():
+        lines += WRAPPER.wrap(f"{name}: {meaning}")
     return "".join(f"{line}\n" for line in lines)
 
 

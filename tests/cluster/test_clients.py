@@ -57,7 +57,7 @@ def test_signatures_name_real_parameters() -> None:
     verbose = parameters(Client.submit_verbose)
     assert verbose[1:] == [
         "fn", "args", "kwargs", "capabilities", "priority", "retries", "rerun", "timeout_seconds", "memory_bytes",
-        "profiling", "key", "pure",
+        "profiling", "key", "pure", "reserialize",
     ]  # fmt: skip
 
 

@@ -12,12 +12,13 @@ from scaler_protocol.limits import CAPABILITIES_LIMIT, NAME_LIMIT_BYTES, WORKERS
 from scaler_protocol.messages import UNITS_PER_WHOLE, Capability
 from scaler_protocol.units import BYTES, SECONDS
 from scaler_worker.core.settings import ConnectionOptions, ExecutionOptions
+from scaler_worker.devices import UNLIMITED_AMOUNT
 from scaler_worker.system import default_worker_count
 
 OBJECT_RETENTION_SECONDS = 3600
 
 
-_AMOUNT = re.compile(r"[0-9]+|0?\.[0-9]{1,6}")
+_AMOUNT = re.compile(r"[0-9]+|0?\.[0-9]{1,6}|-1")
 DEFAULT_WORKERS_TEXT = "one less than the number of CPUs"
 
 
@@ -36,14 +37,16 @@ def _capability(text: str) -> str:
     name, separator, amount = text.partition("=")
     if not name or (separator and not _AMOUNT.fullmatch(amount)):
         raise ValueError(
-            f"{text!r} is not a capability. Give name or name=amount, where the amount is a whole number or a fraction "
-            "of one, such as 0.5."
+            f"{text!r} is not a capability. Give name or name=amount, where the amount is a whole number, a fraction "
+            "of one, such as 0.5, or -1 for any number of tasks."
         )
     _name(name)
     return text
 
 
 def _offered(name: str, amount: str) -> Capability:
+    if amount == "-1":
+        return Capability(name, UNLIMITED_AMOUNT)
     return Capability(name, *divmod(round(Decimal(amount) * UNITS_PER_WHOLE), UNITS_PER_WHOLE))
 
 

@@ -21,6 +21,9 @@ from pathlib import Path
 from scaler_protocol.command import BadInput
 from scaler_protocol.messages import UNITS_PER_WHOLE, Capability
 
+UNLIMITED_AMOUNT = 10**9
+"""A worker that offers so much runs any number of tasks that need the capability, which share all its devices."""
+
 GPU = "gpu"
 CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"
 GPU_VARIABLES = CUDA_VARIABLE, "ROCR_VISIBLE_DEVICES"
@@ -68,7 +71,7 @@ def assign_devices(
     variables: list[dict[str, str]] = [{} for _ in range(worker_count)]
     for capability in capabilities:
         devices = find_devices(capability.name, environment)
-        if devices is not None and capability.units:
+        if devices is not None and capability.units and capability.amount < UNLIMITED_AMOUNT:
             for worker, names in enumerate(_share(capability, devices, worker_count)):
                 variables[worker].update(dict.fromkeys(devices.variables, ",".join(names)))
     return variables

@@ -64,6 +64,7 @@ from scaler.shell.connection import (
 )
 from scaler.shell.waiting import PendingAnswer
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
+from scaler.utility.other_names import warn_of_effectless
 from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
 from scaler_protocol.ids import new_session
@@ -102,7 +103,8 @@ class Client:
     Clients inside tasks belong to the share of the client outside; their group and weight do not count.
     ``stream_output``: also write here what tasks write to ``sys.stdout`` and ``sys.stderr``. The output of subprocesses
     and of C code appears in the output of their cluster only. If output arrives too fast, part of it is dropped and a
-    line says how many bytes."""
+    line says how many bytes. ``object_storage_address`` and ``security_config`` have no effect: programs written for
+    opengris-scaler pass them."""
 
     _arguments: Arguments
     _functions: FunctionBook
@@ -120,7 +122,11 @@ class Client:
         stream_output: bool = False,
         group: str | None = None,
         weight: float = 1.0,
+        *,
+        object_storage_address: str | None = None,
+        security_config: object = None,
     ) -> None:
+        warn_of_effectless("Client", object_storage_address=object_storage_address, security_config=security_config)
         self._address = address or os.environ.get(SCHEDULER_VARIABLE) or ""
         if not self._address:
             raise ValueError("Client() needs the address of a scheduler; only inside a task can it be left out.")
@@ -221,11 +227,12 @@ class Client:
         profiling: bool | None = None,
         key: Hashable = None,
         pure: bool = False,
+        reserialize: bool = False,
     ) -> ScalerFuture[T]:
         """Submit a task with options. ``retries``: how often the task may run again after it has raised an exception.
         ``rerun=False``: never start the task a second time, even if its process or its host dies. ``key``: if a future
         with this key is alive, it is returned, and no task is submitted. ``pure=True`` makes the key of function and
-        arguments."""
+        arguments. ``reserialize`` has no effect: a function that has changed is serialized again in any case."""
         future: ScalerFuture[T] | None = None
         try:
             identity = identity_of(key, pure)
@@ -477,6 +484,7 @@ class Client:
         memory_bytes: int | None = None,
         profiling: bool | None = None,
         progress: bool = False,
+        reserialize: bool = False,
     ) -> list[Any]:
         """Return the results in order, like the built-in ``map``. One case differs: a single iterable whose items are
         all tuples (namedtuples do not count). Tuples of one item are argument lists. Longer tuples are argument lists
@@ -484,7 +492,7 @@ class Client:
         so. ``starmap`` and ``imap`` never have to choose.
 
         The first failure is raised with a note that names its item, and the other tasks of this call are cancelled.
-        ``progress`` shows a progress bar on stderr or in the notebook; it needs tqdm."""
+        ``progress`` shows a progress bar on stderr or in the notebook; it needs tqdm. ``reserialize`` has no effect."""
         try:
             options = self._make_options(
                 capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling
@@ -513,6 +521,7 @@ class Client:
         memory_bytes: int | None = None,
         profiling: bool | None = None,
         progress: bool = False,
+        reserialize: bool = False,
     ) -> list[T]:
         """Like ``map``, but each item is an argument list."""
         try:
@@ -692,6 +701,7 @@ class Client:
         keys: Any,
         block: bool = True,
         capabilities: Mapping[str, float] | Sequence[str] | None = None,
+        reserialize: bool = False,
         **dask_options: Any,
     ) -> Any:
         """Compute ``keys`` of a graph and return a dict of results, or of futures if ``block`` is False. A graph is a
@@ -699,7 +709,7 @@ class Client:
         everything else is data.
 
         This is also a scheduler for ``dask.compute(..., scheduler=client)``. Then the results are nested like the keys,
-        and the options of Dask's own schedulers are accepted."""
+        and the options of Dask's own schedulers are accepted. ``reserialize`` has no effect."""
         try:
             parts = ClientParts(self._arguments, self._functions, self._client_io)
             return get(parts, self._options, graph, keys, block, capabilities, dask_options)

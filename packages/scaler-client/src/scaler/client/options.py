@@ -28,6 +28,7 @@ class MapOptions(TypedDict, total=False):
     memory_bytes: int | None
     profiling: bool | None
     progress: bool
+    reserialize: bool
 
 
 def whole_number(name: str, value: int, minimum: int, maximum: int) -> int:
@@ -106,6 +107,8 @@ def _is_name(text: str) -> bool:
 
 def _capability(name: str, amount: float) -> Capability:
     what = f"The amount of capability {name!r}"
+    if amount == -1:  # any amount
+        return Capability(name, 0, 1)
     if not isinstance(amount, float) or amount.is_integer():
         return Capability(
             name, whole_number(what, int(amount) if isinstance(amount, float) else amount, 0, AMOUNT_LIMIT)

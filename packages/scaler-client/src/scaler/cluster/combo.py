@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scaler.cluster.port import ReservedPort
+from scaler.utility.other_names import warn_of_effectless
 from scaler.utility.siblings import load_sibling
 from scaler_protocol.security import ensure_token
 
@@ -93,6 +94,12 @@ class SchedulerClusterCombo:
             /var/tmp.
         per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
             loaded, for its next tasks. 0 = none. Default: 512MiB.
+        per_worker_task_queue_size: Another name of per_worker_queue_size.
+        object_storage_address: Without effect, as are the following ones: programs written for opengris-scaler pass
+            them.
+        scaler_policy: Without effect.
+        security_config: Without effect: keys are found through SCALER_KEYS.
+        worker_manager_id: Without effect.
     """
 
     def __init__(
@@ -138,10 +145,19 @@ class SchedulerClusterCombo:
         object_store_memory: int | str = 0,
         spill_directory: str | None = None,
         per_worker_loaded_objects_size: int | str = 536870912,
+        per_worker_task_queue_size: int | None = None,
+        object_storage_address: str | None = None,
+        scaler_policy: object = None,
+        security_config: object = None,
+        worker_manager_id: object = None,
     ) -> None:
         if n_workers < 0:
             raise ValueError(f"Cannot start {n_workers} workers: the number is negative. Give n_workers 0 or more.")
-        self._open({name: value for name, value in locals().items() if name != "self"})
+        values = {name: value for name, value in locals().items() if name != "self"}
+        if per_worker_task_queue_size is not None:
+            values["per_worker_queue_size"] = per_worker_task_queue_size
+        warn_of_effectless("SchedulerClusterCombo", **{name: values[name] for name in _EFFECTLESS})
+        self._open(values)
 
     def _open(self, values: dict[str, Any]) -> None:
         """Start both commands with these values of the parameters."""
@@ -223,6 +239,7 @@ def _arguments(
     return {name: named[name] for name in inspect.signature(command_class).parameters if name in named}
 
 
+_EFFECTLESS = ("object_storage_address", "scaler_policy", "security_config", "worker_manager_id")
 _combos: weakref.WeakSet[SchedulerClusterCombo] = weakref.WeakSet()
 
 

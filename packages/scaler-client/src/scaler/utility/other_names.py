@@ -1,0 +1,20 @@
+"""Parameters that programs written for opengris-scaler pass, and that have no meaning here."""
+
+from __future__ import annotations
+
+import warnings
+
+_REASONS = {
+    "object_storage_address": "the object store of each host starts by itself",
+    "scaler_policy": "tasks are placed by measured durations and by where their data are",
+    "security_config": "clients and servers find keys through SCALER_KEYS",
+    "worker_manager_id": "workers need no manager",
+}
+
+
+def warn_of_effectless(callable_name: str, **values: object) -> None:
+    """Warn of each value that is not None."""
+    for name, value in values.items():
+        if value is not None:
+            text = f"{callable_name}({name}=...) has no effect: {_REASONS[name]}. Leave it out."
+            warnings.warn(text, stacklevel=3)
