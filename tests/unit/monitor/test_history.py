@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from scaler_protocol.monitor.history import LEVELS, History
+from scaler_protocol.monitor.history import LEVELS, History, outages
 
 
 def test_samples_come_back_in_order() -> None:
@@ -42,3 +42,12 @@ def test_time_that_goes_back_is_left_out() -> None:
 def test_nothing() -> None:
     assert [list(column) for column in History().since()] == [[], []]
     assert History().last == 0
+
+
+def test_an_outage_is_much_longer_than_the_pauses_around_it() -> None:
+    assert outages([]) == outages([1.0]) == []
+    assert outages([1.0, 2.0, 3.0, 90.0, 91.0]) == [2]
+    assert outages([0.0, 60.0, 120.0, 130.0, 140.0, 141.0, 142.0]) == []  # older samples are further apart
+    assert outages([0.0, 60.0, 120.0, 1000.0, 1001.0]) == [2]
+    assert outages([1.0, 2.0, 6.9]) == [] and outages([1.0, 2.0, 7.1]) == [1]
+    assert outages([1.0, 90.0]) == [0]

@@ -18,7 +18,7 @@ from scaler_scheduler.web.answers import answer, specification, stream
 from scaler_scheduler.web.page import WATCH_LIMIT, Page
 from scaler_scheduler.web.samples import Samples
 from scaler_scheduler.web.status import PATIENCE_SECONDS, live_status
-from tests.support.monitor_stream import synthetic_messages
+from tests.support.monitor_stream import START_TIME, synthetic_messages
 
 ADDRESS = "ipc:///tmp/127.0.0.1_2345_monitor"
 
@@ -244,6 +244,21 @@ def test_each_sample_comes_once_and_settled() -> None:
             assert {len(values) for values in new["values"].values()} == {len(new["times"])}
             times += new["times"]
     assert times == sorted(set(times)) and len(times) >= 9
+
+
+def test_a_line_ends_where_nothing_was_heard() -> None:
+    model, samples = Model(0.0), Samples()
+    columns: list[tuple[float, float | None]] = []
+    for message in synthetic_messages(20.0, 4, 50):
+        if not 8.0 < message.time - START_TIME < 16.0:
+            model.apply(message, 0.0)
+        new = samples.new(model)
+        if new is not None:
+            columns += zip(new["times"], new["values"]["running"], strict=True)
+    (place,) = [place for place, (_, value) in enumerate(columns) if value is None]
+    before, gap, after = (columns[place + step][0] for step in (-1, 0, 1))
+    assert before + 1 == gap and after - before > 7
+    assert [time for time, _ in columns] == sorted({time for time, _ in columns})
 
 
 def test_another_past_starts_anew(model: Model) -> None:

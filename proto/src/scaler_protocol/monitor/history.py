@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 LEVELS = ((1.0, 3600), (10.0, 3600), (60.0, 4320))
 """Seconds per sample and how many samples are kept: an hour, ten hours, three days."""
+
+
+OUTAGE_SECONDS = 5.0
+
+
+def outages(times: Sequence[float]) -> list[int]:
+    """The places in ``times`` after which nothing was heard for a while: no line leads from there to the next sample.
+    That is more than ``OUTAGE_SECONDS``, and more than three times the pauses before and after, because older samples
+    are further apart."""
+    spans = [later - time for time, later in zip(times, times[1:], strict=False)]
+    usual = [0.0, *spans, 0.0]
+    return [
+        place
+        for place, span in enumerate(spans)
+        if span > OUTAGE_SECONDS and span > 3 * max(usual[place], usual[place + 2])
+    ]
 
 
 class History:

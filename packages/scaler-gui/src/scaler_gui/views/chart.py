@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 from scaler_gui.models.time_axis import ticks
 from scaler_gui.theme import Theme
 from scaler_protocol.monitor.format import format_value
+from scaler_protocol.monitor.history import outages
 
 _TICK_PIXELS = 90
 _VALUE_TICK_PIXELS = 24
@@ -59,7 +60,8 @@ class Chart(QWidget):
     def show_lines(self, lines: Sequence[Line], start: float, end: float) -> None:
         self._lines = lines
         for number, line in enumerate(lines):
-            self._curve(line.name, number).setData(*_decimated(line, start, end, self._plot.width()))
+            times, values = _broken(*_decimated(line, start, end, self._plot.width()))
+            self._curve(line.name, number).setData(times, values, connect="finite")
         self._moving = True
         self._plot.plotItem.setXRange(start, end, padding=0)
         self._plot.plotItem.setYRange(0, self._top(start, end), padding=0)
@@ -224,6 +226,16 @@ def _decimated(line: Line, start: float, end: float, width: int) -> tuple[Any, A
         return times, values
     whole = len(times) // step * step
     return times[:whole:step], values[:whole].reshape(-1, step).max(axis=1)
+
+
+def _broken(times: Any, values: Any) -> tuple[Any, Any]:
+    """With a moment without a value in each outage, where the line ends."""
+    places = [place + 1 for place in outages(times.tolist())]
+    if not places:
+        return times, values
+    return numpy.insert(times, places, times[[place - 1 for place in places]] + 1.0), numpy.insert(
+        values, places, numpy.nan
+    )
 
 
 def _highest(line: Line, start: float, end: float) -> float:
