@@ -186,6 +186,18 @@ def test_a_function_that_changes_often_loses_its_snapshots() -> None:
     assert book.count == 100
 
 
+def test_a_large_function_is_not_kept() -> None:
+    book = Counted()
+    text = "large" * 20_000
+
+    def capture() -> str:
+        return text
+
+    before = sys.getrefcount(text)
+    assert book.find(capture) is not book.find(capture)
+    assert (book.count, sys.getrefcount(text)) == (2, before)
+
+
 def test_modules_that_are_imported_later_travel_with_their_package(
     script: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,7 +92,8 @@ class _ByValue:
 
 class FunctionBook:
     """Finds the Function of a callable. A callable that is pickled by reference is serialized once; a function that is
-    pickled by value, when what it captures has changed; any other callable each time."""
+    pickled by value, when what it captures has changed; any other callable each time, and large functions, too, so
+    that what they capture is not kept."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -122,7 +123,7 @@ class FunctionBook:
         if self._encoder.is_default:
             if pickles_by_reference(callable_, payload):
                 _bound(self.by_reference)[id(callable_)] = (callable_, function)
-            elif type(callable_) is types.FunctionType:
+            elif type(callable_) is types.FunctionType and not function.is_large:
                 self._remember_by_value(callable_, function)
         return function
 
