@@ -387,7 +387,7 @@ cdef class Runner:
             self._notify(monotonic_ns())
 
     def woken(self):
-        """A wait for tasks is over. What was written to stderr meanwhile belongs to none of them."""
+        """A wait for tasks is over. The text that came to stderr meanwhile belongs to none of them."""
         mark_stderr(self.board)
         self.notified_ns = monotonic_ns()
 

@@ -13,7 +13,7 @@ cdef enum:
 
 
 cdef inline void mark_stderr(Board board) noexcept:
-    """What is in stderr now was not written by the tasks that follow."""
+    """Note that the tasks that follow have not written the text that is in stderr now."""
     cdef uint64_t seen = 0
     cdef int unread = 0, attempt
     for attempt in range(STDERR_TRIES):  # until no read of the agent falls between the two numbers
