@@ -104,9 +104,10 @@ class MapCall:
         """Send items in the common case of one small argument each. Returns False if nothing was sent. The first
         item tells whether to try: large arguments are not encoded twice, and not all of them before one is sent."""
         try:
-            if len(self._arguments.encode(chunk[:1])[0]) * len(chunk) > 2 * BATCH_LIMIT_BYTES:
+            slots = list(self._arguments.encode(chunk[:1]))
+            if len(slots[0]) * len(chunk) > 2 * BATCH_LIMIT_BYTES:
                 return False
-            slots = self._arguments.encode(chunk)
+            slots += self._arguments.encode(chunk[1:])
         except FutureInArgument:
             return False
         except Exception as error:
