@@ -50,6 +50,18 @@ def test_the_former_scheduler_comes_back(client: Client) -> None:
         assert dask.config.get("scheduler") == "synchronous"
 
 
+def test_installations_may_end_in_any_order(combo: SchedulerClusterCombo) -> None:
+    with Client(combo.get_address()) as one, Client(combo.get_address()) as other:
+        first, second = install(one), install(other)
+        first.uninstall()
+        assert dask.config.get("scheduler") is other
+        third = install(one)
+        third.uninstall()
+        assert dask.config.get("scheduler") is other
+        second.uninstall()
+        assert dask.config.get("scheduler", None) is None
+
+
 def test_what_is_not_a_client_is_refused() -> None:
     with pytest.raises(TypeError, match=r"it is not a scaler\.Client"):
         install("threads")  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dask
 
@@ -20,15 +20,13 @@ class Installation:
     """A client as Dask's scheduler, until ``uninstall``. As a context manager, until the block ends."""
 
     def __init__(self, client: Client) -> None:
-        patterns = [*dask.config.get(_SHORTEN, []), SHORTENED]
-        self._setting = dask.config.set({"scheduler": client, _SHORTEN: list(dict.fromkeys(patterns))})
-        self._is_installed = True
+        self.client = client
+        _installations.add(self)
 
     def uninstall(self) -> None:
-        """Give Dask the scheduler that it had before. May be called twice."""
-        if self._is_installed:
-            self._is_installed = False
-            self._setting.__exit__(None, None, None)
+        """Give Dask the scheduler that it had before, or the client that was installed last and still is. May be called
+        twice."""
+        _installations.remove(self)
 
     def __enter__(self) -> Installation:
         return self
@@ -45,3 +43,32 @@ def install(client: Client) -> Installation:
     if not callable(getattr(client, "get", None)) or not hasattr(client, "persist"):
         raise TypeError(f"Cannot install {client!r} as Dask's scheduler: it is not a scaler.Client.")
     return Installation(client)
+
+
+class _Installations:
+    """Those of this process; the last one counts. Dask's own settings are kept until all are over."""
+
+    def __init__(self) -> None:
+        self._all: list[Installation] = []
+        self._setting: Any = None
+
+    def add(self, added: Installation) -> None:
+        self._all.append(added)
+        if self._setting is None:
+            patterns = [*dask.config.get(_SHORTEN, []), SHORTENED]
+            self._setting = dask.config.set({"scheduler": added.client, _SHORTEN: patterns})
+        else:
+            dask.config.set(scheduler=added.client)
+
+    def remove(self, removed: Installation) -> None:
+        if removed not in self._all:
+            return
+        self._all.remove(removed)
+        if self._all:
+            dask.config.set(scheduler=self._all[-1].client)
+        else:
+            setting, self._setting = self._setting, None
+            setting.__exit__(None, None, None)
+
+
+_installations = _Installations()
