@@ -159,6 +159,22 @@ def test_another_store_may_ask_before_this_one_hears_that_it_should_fetch() -> N
     core.check()
 
 
+def test_a_fetch_that_fails_at_once_has_no_readers() -> None:
+    """Its only source was just found not to answer."""
+    key, size = ObjectKey(OWNERS[0], UPLOAD_NUMBER), CHUNK_SIZE_BYTES + 1
+    core = asked_by_another_store(UPLOAD_NUMBER + 1)
+    core.on_message(1, StoreFetch(ObjectKey(OWNERS[0], UPLOAD_NUMBER + 2), size, ("tcp://a",)), 0.1)
+    core.on_source_lost("tcp://a", 0.1)
+    core.on_message(-1, ObjectRequest(key, False, 0, False), 0.2)
+    core.settle(0.2)
+    core.on_message(1, StoreFetch(key, size, ("tcp://a",)), 0.3)
+    effects = core.take_effects()
+    assert StoreAnswer(-1, ObjectMissing(key, MISSING_TEXT)) in effects
+    assert not [each for each in effects if isinstance(each, SendPiece)]
+    assert core.status().pinned_bytes == core.status().used_bytes == 0
+    core.check()
+
+
 def test_what_does_not_come_is_missing_after_a_while() -> None:
     core = asked_by_another_store(UPLOAD_NUMBER)
     assert core.take_effects() == []

@@ -31,6 +31,7 @@ from scaler_protocol.messages import TaskOptions
 from scaler_protocol.objects.layout import ObjectLayout, load
 
 _REMEMBERED_LIMIT = 4096
+_BY_VALUE_LIMIT = 512
 _CHANGES_LIMIT = 16
 _KEYWORDS_LIMIT_BYTES = 256 * 1024
 
@@ -114,26 +115,36 @@ class FunctionBook:
         return self._serialize(callable_)
 
     def _serialize(self, callable_: Callable[..., Any]) -> Function:
+        function = self._encoded(callable_)
+        if not self._encoder.is_default:
+            return function
+        if pickles_by_reference(callable_, function.payload):
+            _bound(self.by_reference)[id(callable_)] = (callable_, function)
+        elif type(callable_) is types.FunctionType and not function.is_large:
+            return self._remember_by_value(callable_, function)
+        return function
+
+    def _encoded(self, callable_: Callable[..., Any]) -> Function:
         try:
             payload = self._encoder.encode(callable_)
         except Exception as error:
             what = f"Cannot send the function {function_name(callable_)}()"
             raise explained(error, what, callable_, self._encoder.probe) from None
-        function = self._remember(Function(function_name(callable_), payload))
-        if self._encoder.is_default:
-            if pickles_by_reference(callable_, payload):
-                _bound(self.by_reference)[id(callable_)] = (callable_, function)
-            elif type(callable_) is types.FunctionType and not function.is_large:
-                self._remember_by_value(callable_, function)
-        return function
+        return self._remember(Function(function_name(callable_), payload))
 
-    def _remember_by_value(self, callable_: types.FunctionType, function: Function) -> None:
-        """A snapshot costs as much as serializing, so that a function that changes often has none."""
+    def _remember_by_value(self, callable_: types.FunctionType, function: Function) -> Function:
+        """Take a snapshot, which costs as much as serializing, so that a function that changes often has none. The
+        function is serialized again afterwards: another thread may have changed what it captures."""
         code = callable_.__code__
         last = self._by_code.get(id(code))
         changes = 0 if last is None else last.changes + 1
         snapshot = take_snapshot(callable_) if changes <= _CHANGES_LIMIT else None
-        _bound(self._by_code)[id(code)] = _ByValue(code, snapshot, function, changes)
+        if snapshot is not None:
+            function = self._encoded(callable_)
+            if not snapshot.is_of(callable_):
+                snapshot = None
+        _bound(self._by_code, _BY_VALUE_LIMIT)[id(code)] = _ByValue(code, snapshot, function, changes)
+        return function
 
     def _remember(self, function: Function) -> Function:
         known = self._by_content.get(function.digest)
@@ -144,8 +155,8 @@ class FunctionBook:
         return function
 
 
-def _bound(book: dict[Any, Any]) -> dict[Any, Any]:
-    if len(book) >= _REMEMBERED_LIMIT:
+def _bound(book: dict[Any, Any], limit: int = _REMEMBERED_LIMIT) -> dict[Any, Any]:
+    if len(book) >= limit:
         book.clear()
     return book
 

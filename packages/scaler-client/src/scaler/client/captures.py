@@ -7,6 +7,7 @@ reference, and functions of the same kind. Functions that capture lists, arrays 
 
 from __future__ import annotations
 
+import operator
 import pickle
 import sys
 import types
@@ -21,17 +22,18 @@ from scaler.client.serializer import PICKLE_PROTOCOL
 _CONSTANT_TYPES = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _FUNCTIONS_LIMIT = 64
 _MISSING = object()
+_MODULE_NAMES = ("__name__", "__package__", "__path__", "__file__")
+"""Names of a module that cloudpickle sends with each of its functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Captured:
     """One function at the time of a snapshot. ``values``: what the names in its code were, by name; _MISSING: not
-    defined. ``cells``: the contents of its closure."""
+    defined. ``cells``: the contents of its closure. The namespace itself is not kept, because it may be large."""
 
     code: types.CodeType
-    names: tuple[str, str]
+    labels: tuple[Any, ...]
     defaults: tuple[Any, ...] | None
-    namespace: dict[str, Any]
     values: tuple[tuple[str, Any], ...]
     cells: tuple[Any, ...]
 
@@ -40,38 +42,44 @@ class _Captured:
         if (
             function.__code__ is not self.code
             or function.__defaults__ is not self.defaults
-            or function.__globals__ is not self.namespace
-            or (function.__name__, function.__qualname__) != self.names
             or function.__kwdefaults__
             or function.__dict__
+            or not _same(_labels_of(function), self.labels)
         ):
             return False
-        find = self.namespace.get
+        find = function.__globals__.get
         for name, value in self.values:
             if find(name, _MISSING) is not value:
                 return False
-        return not self.cells or _same(_contents_of(function), self.cells)
+        try:
+            return not self.cells or _same(_contents_of(function), self.cells)
+        except ValueError:  # a variable has lost its value
+            return False
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureSnapshot:
     """A function, and the functions that it captures, directly or through others. ``module_count``: the number of
-    imported modules, if it captures a package: cloudpickle sends the package's imported modules with it."""
+    imported modules, if it captures a package: cloudpickle sends the package's imported modules with it.
+    ``by_value_count``: the number of modules that cloudpickle sends as a whole."""
 
     root: _Captured
     others: tuple[tuple[types.FunctionType, _Captured], ...]
     module_count: int | None
+    by_value_count: int
 
     def is_of(self, function: types.FunctionType) -> bool:
         """The pickle of ``function`` is the one of the function that the snapshot was taken of."""
         if self.module_count is not None and len(sys.modules) != self.module_count:
+            return False
+        if len(cloudpickle.list_registry_pickle_by_value()) != self.by_value_count:
             return False
         return self.root.is_of(function) and all(captured.is_of(other) for other, captured in self.others)
 
 
 def take_snapshot(function: types.FunctionType) -> CaptureSnapshot | None:
     """None: something that the function captures may change and remain the same object."""
-    modules_before = len(sys.modules)
+    modules_before, by_value_before = len(sys.modules), len(cloudpickle.list_registry_pickle_by_value())
     found: dict[int, tuple[types.FunctionType, _Captured]] = {}
     has_package = False
     waiting = [function]
@@ -90,7 +98,7 @@ def take_snapshot(function: types.FunctionType) -> CaptureSnapshot | None:
                 return None
             has_package = has_package or (type(value) is types.ModuleType and hasattr(value, "__path__"))
     (_, root), *others = found.values()
-    return CaptureSnapshot(root, tuple(others), modules_before if has_package else None)
+    return CaptureSnapshot(root, tuple(others), modules_before if has_package else None, by_value_before)
 
 
 def pickles_by_reference(value: Any, payload: bytes) -> bool:
@@ -113,10 +121,17 @@ def _capture(function: types.FunctionType) -> _Captured | None:
         cells = _contents_of(function)
     except ValueError:  # a variable that has no value yet
         return None
-    code, namespace = function.__code__, function.__globals__
-    values = tuple((name, namespace.get(name, _MISSING)) for name in dict.fromkeys(_names_in(code)))
-    names = (function.__name__, function.__qualname__)
-    return _Captured(code, names, function.__defaults__, namespace, values, cells)
+    code, find = function.__code__, function.__globals__.get
+    names = dict.fromkeys([*_MODULE_NAMES, *_names_in(code)])
+    values = tuple((name, find(name, _MISSING)) for name in names)
+    return _Captured(code, _labels_of(function), function.__defaults__, values, cells)
+
+
+def _labels_of(function: types.FunctionType) -> tuple[Any, ...]:
+    """What does not change the work of the function, but its pickle."""
+    annotations = function.__annotations__
+    labels = (function.__name__, function.__qualname__, function.__doc__)
+    return (*labels, *annotations, *annotations.values()) if annotations else labels
 
 
 def _contents_of(function: Callable[..., Any]) -> tuple[Any, ...]:
@@ -126,7 +141,7 @@ def _contents_of(function: Callable[..., Any]) -> tuple[Any, ...]:
 
 
 def _same(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    return all(value is other for value, other in zip(values, others, strict=True))
+    return len(values) == len(others) and all(map(operator.is_, values, others))
 
 
 def _names_in(code: types.CodeType) -> Iterator[str]:

@@ -506,6 +506,10 @@ class StoreCore:
         elif isinstance(body, StoreExtent):
             pinned = peer.pins[body.pin]
             assert pinned.extent is not None
+            if not pinned.sealed and self._itself.writing.get(body.key) is not pinned:  # its fetch has just failed
+                self._unpin(peer.pins.pop(body.pin), now)
+                self._say_missing(number, body.key)
+                return
             written = body.size if pinned.sealed else self.fetches.written(body.key) or 0
             pins = self.servings.start(number, body.key, pinned.extent, body.size, body.pin, written)
             self._let_servings_go(peer, pins, now)
