@@ -163,7 +163,7 @@ def test_an_annotation_without_a_meaning_warns(installed: Client) -> None:
         assert annotated.compute(optimize_graph=False) == 2
 
 
-@pytest.mark.parametrize("annotation", [{"priority": 1.5}, {"retries": -1}, {"resources": {"gpu": -1}}])
+@pytest.mark.parametrize("annotation", [{"priority": 1.5}, {"retries": -1}, {"resources": {"gpu": -2}}])
 def test_annotations_that_make_no_sense(installed: Client, annotation: dict[str, Any]) -> None:
     with dask.annotate(**annotation):
         annotated = dask.delayed(increment)(1)

@@ -37,7 +37,8 @@ def test_more_capabilities_than_can_be_sent() -> None:
 
 def test_an_amount_out_of_range() -> None:
     with pytest.raises(ValueError, match="'gpu' must be between 0 and"):
-        capabilities_of({"gpu": -1})
+        capabilities_of({"gpu": -2})
+    assert capabilities_of({"gpu": -1}) == (Capability("gpu", 0, 1),)  # any amount
 
 
 def test_whole_numbers() -> None:
