@@ -17,7 +17,7 @@ from scaler_protocol.envelope import Tasks as Tasks
 from scaler_protocol.value import value
 
 PROTOCOL_MAJOR = 1
-PROTOCOL_MINOR = 3
+PROTOCOL_MINOR = 4
 
 HELLO_LIMIT_BYTES = 8 * 1024
 """Nothing larger is read of a peer that has not authenticated."""
@@ -526,6 +526,49 @@ class Goodbye:
     withdrawn or finished all it held."""
 
 
+# ---- control -----------------------------------------------------------------------------------------------------
+
+
+CONTROL_SINCE_MINOR = 4
+"""The first minor version of the protocol in which clients can control the cluster, and agents can be drained."""
+
+
+class ControlAction(enum.IntEnum):
+    """What a client may do with agents, and with tasks of others."""
+
+    PAUSE = 0  # give an agent no more tasks
+    RESUME = 1
+    DRAIN = 2  # have it leave when its running tasks have ended
+    CANCEL_CLIENT = 3  # cancel all tasks of a client
+    CANCEL_FUNCTION = 4  # cancel all tasks of the functions with a name
+
+
+@value(frozen=True, slots=True)
+class ControlRequest:
+    """Client to scheduler. Each is answered by a ControlReply with its number. ``target``: the name of an agent, of one
+    of its workers, or its host; the beginning of a client's id in hexadecimal; the name of a function."""
+
+    number: int
+    action: ControlAction
+    target: str
+
+
+@value(frozen=True, slots=True)
+class ControlReply:
+    """``text``: why it was refused, in a sentence."""
+
+    number: int
+    accepted: bool
+    text: str = ""
+    names: tuple[str, ...] = ()  # of the agents
+    count: int = 0  # of the cancelled tasks
+
+
+@value(frozen=True, slots=True)
+class Drain:
+    """Scheduler to agent: return what has not started, and leave when the running tasks have ended."""
+
+
 # ---- coordination ----------------------------------------------------------------------------------------------
 
 
@@ -780,7 +823,7 @@ Body = Union[
     StoreSettings, StoreCreate, StoreGranted, StoreRefused, StoreSeal, StoreAbandon, StoreReserve, StoreRegion,
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
-    LockRequest, LockReply, CancelRefused,
+    LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
 ]  # fmt: skip
 
 UNNUMBERED = (Hello, Challenge, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)

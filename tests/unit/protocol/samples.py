@@ -20,7 +20,11 @@ from scaler_protocol.messages import (
     Clear,
     ClusterInfoReply,
     ClusterInfoRequest,
+    ControlAction,
+    ControlReply,
+    ControlRequest,
     CoordinationKind,
+    Drain,
     Envelope,
     ExplainRequest,
     Explanation,
@@ -197,6 +201,9 @@ def all_bodies() -> list[Body]:
         LockRequest(CoordinationKind.LOCK, LockAction.ACQUIRE, 2**40, "größe", SESSION, 2**33, 2**32 - 1),
         LockReply(CoordinationKind.LOCK, LockState.LOST, 2**40, "Its task has ended."),
         CancelRefused(COLUMNS, True),
+        ControlRequest(7, ControlAction.DRAIN, "vm-3"),
+        ControlReply(7, True, "", ("vm-3",), 5),
+        Drain(),
     ]
 
 

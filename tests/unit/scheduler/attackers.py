@@ -23,6 +23,7 @@ from scaler_protocol.messages import (
     Capability,
     Clear,
     ClusterInfoRequest,
+    ControlRequest,
     Envelope,
     ExplainRequest,
     FunctionDefinition,
@@ -387,7 +388,13 @@ class Attack:
             lambda: Clear() if chance.random() < 0.3 else Ping(),
             lambda: Goodbye() if chance.random() < 0.2 else Ping(),
             ShutdownRequest,
+            self.control,
         )
+
+    def control(self) -> ControlRequest:
+        chance = self.chance
+        target = chance.choice(["nobody", "", "x" * 2000, "\x1b[2J"])  # without keys it may control what exists
+        return ControlRequest(chance.choice([0, 1, 2**64 - 1]), chance.choice([0, 1, 2, 3, 4, 5, 255]), target)
 
     def results(self, agent: Attacker) -> Results:
         chance = self.chance

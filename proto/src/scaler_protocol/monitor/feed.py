@@ -191,7 +191,7 @@ def _snapshot_from_wire(reader: Any) -> Snapshot:
 def _agents(reader: Any) -> Iterator[AgentStatus]:
     workers, running = _rows(WorkerStatus, reader.workers), _rows(RunningTaskStatus, reader.running)
     for agent in _rows(AgentStatus, reader.agents):
-        state = PeerState(agent.state) if agent.state <= PeerState.LOST else PeerState.SUSPECT
+        state = PeerState(agent.state) if agent.state <= PeerState.PAUSED else PeerState.SUSPECT
         count: Any = agent.workers
         running_count: Any = agent.running or 0
         its_workers, its_tasks = tuple(islice(workers, count)), tuple(islice(running, running_count))

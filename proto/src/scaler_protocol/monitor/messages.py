@@ -25,6 +25,7 @@ class PeerState(enum.IntEnum):
     CONNECTED = 0
     SUSPECT = 1  # silent: gets no new tasks
     LOST = 2
+    PAUSED = 3  # gets no new tasks because someone wants it so, or because it leaves
 
 
 @dataclass(frozen=True, slots=True)

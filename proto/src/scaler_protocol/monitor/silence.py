@@ -8,10 +8,15 @@ from scaler_protocol.monitor.format import format_duration
 from scaler_protocol.monitor.messages import AgentStatus, PeerState, Snapshot
 
 
+def is_silent(state: PeerState) -> bool:
+    """The scheduler has not heard from the agent for a while."""
+    return state not in (PeerState.CONNECTED, PeerState.PAUSED)
+
+
 def silent_agents(snapshot: Snapshot | None) -> list[AgentStatus]:
     """Those that have been silent for the longest time come first."""
     agents = snapshot.agents if snapshot is not None else ()
-    silent = [agent for agent in agents if agent.state is not PeerState.CONNECTED]
+    silent = [agent for agent in agents if is_silent(agent.state)]
     return sorted(silent, key=lambda agent: -agent.silent_seconds)
 
 

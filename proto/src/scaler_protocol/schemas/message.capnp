@@ -73,6 +73,9 @@ struct Message {
     lockRequest @60 :LockRequest;
     lockReply @61 :LockReply;
     cancelRefused @62 :CancelRefused;
+    controlRequest @63 :ControlRequest;
+    controlReply @64 :ControlReply;
+    drain @65 :Void;
   }
 }
 
@@ -403,6 +406,20 @@ struct Output {
 struct ShutdownReply {
   accepted @0 :Bool;
   text @1 :Text;
+}
+
+struct ControlRequest {
+  number @0 :UInt64;
+  action @1 :UInt8;     # 0 pause, 1 resume, 2 drain, 3 cancel the tasks of a client, 4 of a function
+  target @2 :Text;
+}
+
+struct ControlReply {
+  number @0 :UInt64;
+  accepted @1 :Bool;
+  text @2 :Text;
+  names @3 :List(Text);
+  count @4 :UInt64;
 }
 
 struct ObjectStored {

@@ -84,7 +84,7 @@ struct AgentColumns {
   name @1 :List(Text);
   host @2 :List(Text);
   pid @3 :Data; # u64
-  state @4 :Data; # u64: 0 connected, 1 suspect, 2 lost
+  state @4 :Data; # u64: 0 connected, 1 suspect, 2 lost, 3 paused
   cpuPercent @5 :Data; # f32
   rssBytes @6 :Data; # u64
   rssFreeBytes @7 :Data; # u64

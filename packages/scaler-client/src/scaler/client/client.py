@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from scaler.client import client_pool
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
@@ -63,12 +63,12 @@ from scaler.shell.connection import (
     parent_task,
 )
 from scaler.shell.waiting import PendingAnswer
-from scaler.utility.exceptions import ClientQuitException, DisconnectedError
+from scaler.utility.exceptions import ClientQuitException, ControlError, DisconnectedError
 from scaler.utility.other_names import warn_of_effectless
 from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
 from scaler_protocol.ids import new_session
-from scaler_protocol.messages import INLINE_LIMIT_BYTES, Role, Status, TaskName, TaskOptions
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, ControlAction, Role, Status, TaskName, TaskOptions
 from scaler_protocol.objects.proxies import is_private
 
 if TYPE_CHECKING:
@@ -872,6 +872,45 @@ class Client:
         if outcome.status != Status.SUCCESS:
             raise failure_of(outcome)
         return info_of(bytes(outcome.payload))
+
+    def pause_workers(self, target: str) -> list[str]:
+        """Give some workers no more tasks. Running tasks continue, and tasks that have not started go to other workers.
+
+        ``target`` names a host, an agent, or a worker, which stands for all workers of its agent; ``cluster_info()``
+        shows these names. The pause ends with ``resume_workers``, or when the scheduler restarts. Returns the names of
+        the agents. Raises ``ControlError`` if nothing has this name, or if the key of this client is not
+        ``admin.key``."""
+        return list(self._control(ControlAction.PAUSE, target)[0])
+
+    def resume_workers(self, target: str) -> list[str]:
+        """Give paused workers tasks again. ``target`` as for ``pause_workers``."""
+        return list(self._control(ControlAction.RESUME, target)[0])
+
+    def drain_workers(self, target: str) -> list[str]:
+        """Like ``pause_workers``, but the agents end when their running tasks have ended. Large results that only their
+        hosts have are lost with the last agent of the host, and computed again if tasks need them."""
+        return list(self._control(ControlAction.DRAIN, target)[0])
+
+    def cancel_tasks(self, *, client: str | None = None, function: str | None = None) -> int:
+        """Cancel the unfinished tasks of another client, given by the beginning of its id as monitors show it, or the
+        tasks of all functions with a name. With keys, only tasks of clients with the same key, unless this client has
+        ``admin.key``. Returns their number. Raises ``ControlError`` if nothing has this name."""
+        if (client is None) == (function is None):
+            raise TypeError("cancel_tasks() takes either client or function.")
+        if client is not None:
+            return int(self._control(ControlAction.CANCEL_CLIENT, client)[1])
+        return int(self._control(ControlAction.CANCEL_FUNCTION, str(function))[1])
+
+    def _control(self, action: ControlAction, target: str) -> tuple[tuple[str, ...], int]:
+        """The names of agents and the number of tasks that were concerned."""
+        if not isinstance(target, str):
+            raise TypeError(f"Cannot control {target!r}: it is not a string.")
+        outcome = self._ask(lambda questions, sink: questions.control(action, target, sink))
+        if outcome.status == Status.SUCCESS:
+            return cast("tuple[tuple[str, ...], int]", outcome.payload)
+        if outcome.status == Status.EXCEPTION:
+            raise ControlError(bytes(outcome.payload).decode(errors="replace"))
+        raise failure_of(outcome)
 
     @property
     def n_workers(self) -> int:

@@ -156,7 +156,7 @@ def _workers_of(agent: AgentStatus) -> Iterator[WorkerInfo]:
             host=agent.host,
             agent=agent.name,
             pid=worker.pid,
-            is_connected=agent.state == PeerState.CONNECTED,
+            is_connected=agent.state in (PeerState.CONNECTED, PeerState.PAUSED),
             is_ready=worker.initialized,
             is_busy=worker.has_task,
             is_blocked=worker.slot_lent,

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.outgoing import Outgoing
 from scaler_protocol.messages import (
+    CONTROL_SINCE_MINOR,
+    PROTOCOL_MAJOR,
     ClusterInfoReply,
     ClusterInfoRequest,
+    ControlAction,
+    ControlReply,
+    ControlRequest,
     ExplainRequest,
     Explanation,
     ShutdownReply,
@@ -14,7 +21,11 @@ from scaler_protocol.messages import (
     Status,
 )
 
-QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest)
+_OLD_SCHEDULER_TEXT = (
+    "Cannot control the cluster: the scheduler is too old, it needs version "
+    f"{PROTOCOL_MAJOR}.{CONTROL_SINCE_MINOR} of the protocol. Update scaler-scheduler."
+)
+QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest, ControlRequest)
 
 
 class Questions:
@@ -25,10 +36,13 @@ class Questions:
         self._explanations: dict[int, list[Sink]] = {}
         self._infos: list[Sink] = []
         self._shutdowns: list[Sink] = []
+        self._controls: dict[int, Sink] = {}
+        self._last_control = 0
+        self._has_control = True
         self._welcome_sinks: list[Sink] = []
 
     def __bool__(self) -> bool:
-        return bool(self._explanations or self._infos or self._shutdowns)
+        return bool(self._explanations or self._infos or self._shutdowns or self._controls)
 
     @property
     def is_blank(self) -> bool:
@@ -50,6 +64,16 @@ class Questions:
         self._shutdowns.append(sink)
         self._outgoing.urgent.append(ShutdownRequest())
 
+    def control(self, action: ControlAction, target: str, sink: Sink) -> None:
+        """Ask for an action on the cluster. ``sink`` gets SUCCESS with the ControlReply as its payload, or another
+        status with the reason."""
+        if not self._has_control:
+            self._outgoing.tell(sink, Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
+            return
+        self._last_control += 1
+        self._controls[self._last_control] = sink
+        self._outgoing.urgent.append(ControlRequest(self._last_control, action, target))
+
     def await_welcome(self, sink: Sink) -> None:
         """``sink`` gets the first Welcome or refusal."""
         self._welcome_sinks.append(sink)
@@ -65,13 +89,31 @@ class Questions:
         status = Status.SUCCESS if reply.accepted else Status.EXCEPTION
         self._outgoing.tell_all(self._shutdowns, Outcome(status, reply.text.encode()))
 
+    def on_control_reply(self, reply: ControlReply, now: float) -> None:
+        sink = self._controls.pop(reply.number, None)
+        if sink is None:
+            return
+        if reply.accepted:
+            self._outgoing.tell_all([sink], Outcome(Status.SUCCESS, (reply.names, reply.count)))
+        else:
+            self._outgoing.tell_all([sink], Outcome(Status.EXCEPTION, reply.text.encode()))
+
     def end_all(self, outcome: Outcome) -> None:
         for sinks in self._explanations.values():
             self._outgoing.tell_all(sinks, outcome)
         self._explanations.clear()
         self._outgoing.tell_all(self._infos, outcome)
         self._outgoing.tell_all(self._shutdowns, outcome)
+        self._outgoing.tell_all(list(self._controls.values()), outcome)
+        self._controls.clear()
         self._outgoing.tell_all(self._welcome_sinks, outcome)
 
-    def on_welcome(self) -> None:
+    def on_welcome(self, minor: int) -> None:
+        """The scheduler speaks this minor version."""
+        self._has_control = minor >= CONTROL_SINCE_MINOR
+        if not self._has_control and self._controls:
+            outgoing = self._outgoing
+            outgoing.urgent = deque(body for body in outgoing.urgent if not isinstance(body, ControlRequest))
+            outgoing.tell_all(list(self._controls.values()), Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
+            self._controls.clear()
         self._outgoing.tell_all(self._welcome_sinks, Outcome(Status.SUCCESS, b""))

@@ -36,6 +36,7 @@ from scaler_protocol.messages import (
     Challenge,
     Clear,
     ClusterInfoReply,
+    ControlReply,
     Envelope,
     Explanation,
     Goodbye,
@@ -131,6 +132,7 @@ class Session:
             Explanation: self.questions.on_explanation,
             ClusterInfoReply: self.questions.on_cluster_info,
             ShutdownReply: self.questions.on_shutdown_reply,
+            ControlReply: self.questions.on_control_reply,
             Output: self._on_output,
             LockReply: self.claims.on_reply,
             CancelRefused: self.unstarted_cancels.on_refused,
@@ -310,7 +312,7 @@ class Session:
         if self._clear_when_welcomed:
             self._clear_when_welcomed = False
             self._outgoing.waiting.appendleft(Clear())
-        self.questions.on_welcome()
+        self.questions.on_welcome(welcome.minor)
 
     def _state_again(self, unheard: list[Body]) -> None:
         """Tell a scheduler that knows nothing of this session about its objects, then about the tasks that an earlier

@@ -59,6 +59,10 @@ class ClientQuitException(ScalerError):
     """The client was disconnected before this call."""
 
 
+class ControlError(ScalerError):
+    """The scheduler has refused an action on workers or on tasks of other clients. The message says why."""
+
+
 class DeserializeObjectError(ScalerError):
     """A function, argument, result or exception could not be loaded where it arrived."""
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scaler_protocol.monitor.format import format_bytes, format_count, format_percent, format_rate
-from scaler_protocol.monitor.messages import PeerState
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.running import longest_running, summary_of
+from scaler_protocol.monitor.silence import is_silent
 
 SPANS = (5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0)
 _FIRST_SPAN, _YOUNGEST_SPAN = 300.0, 15.0
@@ -58,8 +58,8 @@ def figures(model: Model) -> list[Figure]:
     tasks = snapshot.tasks if snapshot is not None else None
     waiting, queued, running = snapshot.unfinished if snapshot is not None else (0, 0, 0)
     rows = model.worker_rows
-    silent = sum(row.state is not PeerState.CONNECTED for row in rows)
-    busy = sum(row.has_task for row in rows if row.state is PeerState.CONNECTED)
+    silent = sum(is_silent(row.state) for row in rows)
+    busy = sum(row.has_task for row in rows if not is_silent(row.state))
     failed = tasks.failed if tasks else 0
     return [
         Figure("tasks/s", _rate(model), help="tasks that ended in the last second"),

@@ -18,7 +18,7 @@ from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import Row, TableSpec
 
 _TYPING_PAUSE_MILLISECONDS = 120
-_WARNINGS = {"suspect", "away"}
+_WARNINGS = {"suspect", "paused", "away"}
 _ALARMS = {"lost"}
 
 

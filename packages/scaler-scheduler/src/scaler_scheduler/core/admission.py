@@ -56,6 +56,14 @@ def _needs_proof(address: str) -> bool:
     return parsed.is_local and parsed.scheme != "inproc"
 
 
+def is_operator(state: SchedulerState, client: ClientPeer) -> bool:
+    """Whether a client may act on the whole cluster. With keys, only administrators may. A client inside a task has the
+    rights of its agent."""
+    agent = state.agents.get(client.route) if client.route is not None else None
+    user = client.user if agent is None else agent.user
+    return not user or role_of_user(user) == Role.ADMIN
+
+
 # ---- keys ------------------------------------------------------------------------------------------------------------
 
 

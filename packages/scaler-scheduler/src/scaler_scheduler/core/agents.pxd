@@ -32,6 +32,7 @@ cdef class Agent:
     cdef public bint suspect
     cdef public bint is_relieved
     cdef public bint is_leaving
+    cdef public bint is_paused
     cdef public double heard_at
     cdef public double idle_at
     cdef public double excused_seconds
@@ -50,4 +51,4 @@ cdef class Agent:
     cdef dict agents_with_cancels
 
     cdef inline bint available(self) noexcept:
-        return self.attached and self.connection.is_open and not self.suspect and not self.is_leaving
+        return self.attached and self.connection.is_open and not self.suspect and not self.is_leaving and not self.is_paused

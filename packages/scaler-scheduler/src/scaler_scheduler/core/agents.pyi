@@ -62,6 +62,9 @@ class Agent:
     """Silent for so long that its short tasks were queued again."""
 
     is_leaving: bool
+    is_paused: bool
+    """A client has asked that it gets no tasks."""
+
     heard_at: float
     idle_at: float
     """The last tick at which it had no tasks."""

@@ -108,7 +108,8 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
     if state.is_stopping:
         return "the scheduler is stopping and hands out nothing more."
     if not any(agent.is_available for agent in able):
-        return "every worker that could run it is silent."
+        is_paused = any(agent.is_paused or agent.is_leaving for agent in able)
+        return f"every worker that could run it is {'paused, leaving or ' if is_paused else ''}silent."
     if demand and not any(agent.load.fits(record.demand) for agent in able):
         return f"the capabilities it needs ({demand}) are taken by other tasks."
     workers = sum(agent.load.slots for agent in able)

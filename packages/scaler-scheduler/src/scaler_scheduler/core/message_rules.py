@@ -16,6 +16,7 @@ from scaler_protocol.messages import (
     CancelRefused,
     Clear,
     ClusterInfoRequest,
+    ControlRequest,
     ExplainRequest,
     Goodbye,
     Heartbeat,
@@ -38,6 +39,7 @@ from scaler_protocol.messages import (
 from scaler_scheduler.core import (
     agent_messages,
     client_messages,
+    control,
     heartbeat,
     lock_requests,
     nested_sessions,
@@ -63,6 +65,7 @@ CLIENT_RULES: dict[type, Callable[[SchedulerState, ClientPeer, Any, float], None
     ExplainRequest: client_messages.on_explain,
     ClusterInfoRequest: client_messages.on_cluster_info_request,
     ShutdownRequest: shutdown.on_request,
+    ControlRequest: control.on_request,
     LockRequest: lock_requests.on_request,
     Goodbye: client_messages.on_goodbye,
 }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from scaler_protocol.keys import role_of_user
-from scaler_protocol.messages import Role, ShutdownReply, ShutdownRequest, Stop
-from scaler_scheduler.core import notices, outbox
+from scaler_protocol.messages import ShutdownReply, ShutdownRequest, Stop
+from scaler_scheduler.core import admission, notices, outbox
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Quit
 from scaler_scheduler.core.settings import STOP_SECONDS
@@ -19,7 +18,7 @@ def on_request(state: SchedulerState, client: ClientPeer, body: ShutdownRequest,
     if state.settings.protected:
         outbox.send(state, client, ShutdownReply(False, PROTECTED_TEXT), now)
         return
-    if not _may_shut_down(state, client):
+    if not admission.is_operator(state, client):
         outbox.send(state, client, ShutdownReply(False, NOT_ADMIN_TEXT), now)
         return
     outbox.send(state, client, ShutdownReply(True), now)
@@ -29,13 +28,6 @@ def on_request(state: SchedulerState, client: ClientPeer, body: ShutdownRequest,
     state.quit_at = now + STOP_SECONDS
     for agent in state.agents.values():
         outbox.send(state, agent, Stop(), now)
-
-
-def _may_shut_down(state: SchedulerState, client: ClientPeer) -> bool:
-    """With keys, only administrators may. A client inside a task has the rights of its agent."""
-    agent = state.agents.get(client.route) if client.route is not None else None
-    user = client.user if agent is None else agent.user
-    return not user or role_of_user(user) == Role.ADMIN
 
 
 def on_stop(state: SchedulerState, now: float, grace_seconds: float) -> None:

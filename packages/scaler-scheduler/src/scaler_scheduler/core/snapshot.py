@@ -110,7 +110,7 @@ def _agent(state: SchedulerState, agent: Agent, now: float) -> AgentStatus:
         name=agent.name,
         host=agent.host,
         pid=agent.pid,
-        state=PeerState.CONNECTED if agent.is_available else PeerState.SUSPECT,
+        state=_state(agent),
         cpu_percent=beat.cpu_percent if beat else 0.0,
         rss_bytes=beat.rss_bytes if beat else 0,
         rss_free_bytes=beat.rss_free_bytes if beat else 0,
@@ -122,6 +122,13 @@ def _agent(state: SchedulerState, agent: Agent, now: float) -> AgentStatus:
         workers=_workers(agent),
         running=running_tasks_of(state, agent, now),
     )
+
+
+def _state(agent: Agent) -> PeerState:
+    if agent.is_available:
+        return PeerState.CONNECTED
+    is_silent = agent.suspect or not agent.connection.is_open or not agent.attached
+    return PeerState.SUSPECT if is_silent else PeerState.PAUSED
 
 
 def _workers(agent: Agent) -> tuple[WorkerStatus, ...]:

@@ -401,6 +401,21 @@ cdef class TaskTable(NodeTable):
                     attempts.append(box.page.attempt[offset])
         return tasks, attempts
 
+    def unfinished_tasks(self, function=None):
+        """The tasks that have not ended; ``function``: only those of functions with this name."""
+        cdef list tasks = []
+        cdef PageBox box
+        cdef int offset, state
+        for number in sorted(self.pages):
+            box = <PageBox> self.pages[number]
+            for offset in range(PAGE_SIZE):
+                state = box.page.state[offset]
+                if state == ENDED or state == DONE_LARGE or state == STORED or state == FREED or state == CANCELLING:
+                    continue
+                if function is None or self.record_at(box.page, offset).function.name == function:
+                    tasks.append((box.number << PAGE_BITS) + offset)
+        return tasks
+
     cdef int64_t take_moving(self, uint64_t task) except -1:
         """How long what an assigned task needs would take to move; it leaves its agent."""
         return self.moving.pop(task, 0) if self.moving else 0

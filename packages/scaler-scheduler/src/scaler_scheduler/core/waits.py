@@ -51,7 +51,7 @@ def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
     for client in state.clients.values():
         _add_others(client, waits)
     for agent in state.agents.values():
-        if agent.load.outstanding and not agent.is_available and not agent.is_leaving:
+        if agent.load.outstanding and not agent.is_available and not agent.is_leaving and not agent.is_paused:
             reason = f"Is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
             waits.add(b"", OTHERS, reason, agent.load.outstanding, agent.heard_at, b"", 0)
     return sorted(waits.groups.values(), key=lambda group: -group.count)

@@ -25,7 +25,12 @@ HOST_WIDTH, NAME_WIDTH = 12, 4
 
 HOST_WIDTH_LIMIT, NAME_WIDTH_LIMIT, HOST_WIDTH_LEAST = 32, 40, 4
 
-_ROW_STYLES = {PeerState.CONNECTED: Style.PLAIN, PeerState.SUSPECT: Style.WARNING, PeerState.LOST: Style.BAD}
+_ROW_STYLES = {
+    PeerState.CONNECTED: Style.PLAIN,
+    PeerState.SUSPECT: Style.WARNING,
+    PeerState.LOST: Style.BAD,
+    PeerState.PAUSED: Style.DIM,
+}
 
 
 class WorkerColumn(NamedTuple):

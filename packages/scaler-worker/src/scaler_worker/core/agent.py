@@ -7,6 +7,7 @@ does not (a new epoch) is told what is held here, and gets every unreleased resu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from scaler_protocol.messages import (
     Cancel,
     CancelRefused,
     Challenge,
+    Drain,
     Envelope,
     Goodbye,
     HeartbeatEcho,
@@ -164,6 +166,7 @@ class AgentCore:
             ObjectLocations: self._on_object_locations,
             ObjectRelease: self._on_object_release,
             Stop: self._on_stop_message,
+            Drain: self._on_drain,
         }
 
     # ---- the connection --------------------------------------------------------------------------------------
@@ -601,9 +604,18 @@ class AgentCore:
 
     def on_stop(self, now: float) -> None:
         """Leave in good order: start nothing more, give back what waits, let what runs end within the grace time."""
-        if self._state.stop_at is not None:
+        self._begin_to_leave(now + self._settings.grace_seconds)
+
+    def _on_drain(self, drain: Drain, now: float) -> None:
+        """Leave in good order, and let what runs end."""
+        text = "the scheduler drains this agent: it leaves when its running tasks have ended"
+        self._state.outbox.add(Log("INFO", text))
+        self._begin_to_leave(math.inf)
+
+    def _begin_to_leave(self, stop_at: float) -> None:
+        if self._state.stop_at is not None and self._state.stop_at <= stop_at:
             return
-        self._state.stop_at = now + self._settings.grace_seconds
+        self._state.stop_at = stop_at
         self._state.accepting = False
         self._state.unsent.append(Withdrawn((), leaving=True))
         self.give_back()
@@ -662,7 +674,7 @@ class AgentCore:
                 first = _earlier(first, self._reconnect_at)
         if self._farewell_at is not None:
             first = _earlier(first, self._farewell_at + FAREWELL_SECONDS)
-        elif self._state.stop_at is not None:
+        elif self._state.stop_at is not None and self._state.stop_at < math.inf:
             first = _earlier(first, self._state.stop_at)
         return first
 

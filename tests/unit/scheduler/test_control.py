@@ -1,0 +1,172 @@
+"""Operators pause and drain agents, and cancel tasks of other clients."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import (
+    PROTOCOL_MINOR,
+    Cancel,
+    ControlAction,
+    ControlReply,
+    ControlRequest,
+    Drain,
+    Goodbye,
+    Status,
+    TaskColumn,
+    Withdraw,
+    Withdrawn,
+)
+from scaler_protocol.monitor.messages import PeerState
+from scaler_scheduler.core import control
+from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
+
+
+def ask(client, action, target):
+    """The reply to a request, and what else was said."""
+    said = client.says(ControlRequest(7, action, target))
+    replies = [body for name, body in said if name == client.name and isinstance(body, ControlReply)]
+    assert len(replies) == 1 and replies[0].number == 7
+    return replies[0], [each for each in said if each[1] is not replies[0]]
+
+
+def refusal(client, action, target):
+    reply, said = ask(client, action, target)
+    assert not reply.accepted and said == []
+    return reply.text
+
+
+def give_key(book, peer, user):
+    """The peer has connected with this key."""
+    state = book.core.state
+    (state.clients.get(peer.session) or state.agents[peer.session]).user = user
+
+
+def state_of(book, agent):
+    rows = book.core.snapshot(book.now).agents
+    return next(row.state for row in rows if row.name == agent.name)
+
+
+def test_a_paused_agent_gets_nothing_and_returns_what_it_has_not_started():
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=1)
+    client.says(tasks(client, 1, 2))
+    reply, said = ask(client, ControlAction.PAUSE, "agent")
+    assert reply == ControlReply(7, True, "", ("agent",))
+    assert [type(body) for _, body in said] == [Withdraw]
+    assert agent.says(Withdrawn((TaskColumn(client.session, (2,), (1,)),))) == []
+    assert handed(agent.says(results(client, 1)), agent) == []
+    assert state_of(book, agent) is PeerState.PAUSED
+    assert "every worker that could run it is paused, leaving or silent." in book.core.explain(client.session, 2)
+    assert handed(ask(client, ControlAction.RESUME, "agent")[1], agent) == [(2, 2)]
+    assert state_of(book, agent) is PeerState.CONNECTED
+
+
+def test_an_agent_is_named_by_its_host_and_by_its_workers():
+    book = Playbook()
+    client = book.client()
+    book.agent("one")
+    book.agent("two")
+    assert ask(client, ControlAction.PAUSE, "host")[0].names == ("one", "two")
+    assert ask(client, ControlAction.PAUSE, "two-0")[0].names == ("two",)
+
+
+def test_a_paused_agent_that_reconnects_stays_paused():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    ask(client, ControlAction.PAUSE, "agent")
+    book.lose(agent)
+    agent.connect()
+    assert handed(client.says(tasks(client, 1, 1)), agent) == []
+
+
+def test_a_drained_agent_is_told_to_leave():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 3))
+    reply, said = ask(client, ControlAction.DRAIN, "agent")
+    assert (reply.names, said) == (("agent",), [("agent", Drain())])
+    agent.says(Withdrawn((TaskColumn(client.session, (2,), (1,)),), leaving=True))
+    assert handed(agent.says(results(client, 1)), agent) == []
+    agent.says(Goodbye())
+    other = book.agent("other", slots=2)
+    assert handed(other.joined, other) == [(2, 2), (3, 1)]
+
+
+def test_an_agent_that_is_too_old_cannot_be_drained(monkeypatch):
+    monkeypatch.setattr(control, "CONTROL_SINCE_MINOR", PROTOCOL_MINOR + 1)
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    assert refusal(client, ControlAction.DRAIN, "agent") == (
+        "Cannot drain 'agent': agent is too old for this. Update scaler-worker there."
+    )
+    assert state_of(book, agent) is PeerState.CONNECTED
+
+
+def test_a_name_that_nothing_has_is_refused():
+    book = Playbook()
+    client = book.client()
+    assert refusal(client, ControlAction.PAUSE, "x").endswith("has this name. No agent is connected.")
+    book.agent("one")
+    assert refusal(client, ControlAction.RESUME, "x").endswith("has this name. The agents are one.")
+    assert "no task has a function with this name" in refusal(client, ControlAction.CANCEL_FUNCTION, "x")
+    assert "no client has an id that begins so" in refusal(client, ControlAction.CANCEL_CLIENT, "abcd")
+    assert "no client has" in refusal(client, ControlAction.CANCEL_CLIENT, "")
+
+
+def test_the_tasks_of_a_client_are_cancelled():
+    book = Playbook()
+    client, other, agent = book.client(), book.client("other"), book.agent()
+    other.says(tasks(other, 1, 3))
+    reply, said = ask(client, ControlAction.CANCEL_CLIENT, other.session.hex()[:8])
+    assert (reply.accepted, reply.count) == (True, 3)
+    assert ("agent", Cancel((TaskColumn(other.session, (1, 2), (1, 1)),))) in said
+    assert statuses(said, other) == {3: Status.CANCELLED}
+    assert handed(agent.says(results(other, (1, 1, Status.CANCELLED, b""), (2, 1, Status.CANCELLED, b""))), agent) == []
+    assert ask(client, ControlAction.CANCEL_CLIENT, other.session.hex())[0].count == 0
+
+
+def test_the_tasks_of_a_function_are_cancelled_for_all_clients():
+    book = Playbook()
+    client, other = book.client(), book.client("other")
+    client.says(tasks(client, 1, 2))
+    other.says(tasks(other, 1, 2))
+    reply, said = ask(client, ControlAction.CANCEL_FUNCTION, "f")
+    assert reply.count == 4
+    assert statuses(said, client) == statuses(said, other) == {1: Status.CANCELLED, 2: Status.CANCELLED}
+
+
+def test_with_keys_only_administrators_control_what_is_not_theirs():
+    book = Playbook()
+    client, other = book.client(), book.client("other")
+    book.agent()
+    give_key(book, client, b"submit:alice:A")
+    give_key(book, other, b"submit:bob:B")
+    other.says(tasks(other, 1, 1))
+    for action in (ControlAction.PAUSE, ControlAction.RESUME, ControlAction.DRAIN):
+        assert refusal(client, action, "agent").endswith("this client's key does not permit it. Use admin.key.")
+    assert "does not permit it" in refusal(client, ControlAction.CANCEL_CLIENT, other.session.hex())
+    assert ask(client, ControlAction.CANCEL_FUNCTION, "f")[0].count == 0
+    assert ask(other, ControlAction.CANCEL_FUNCTION, "f")[0].count == 1
+    give_key(book, client, b"admin:root:R")
+    assert ask(client, ControlAction.PAUSE, "agent")[0].accepted
+    assert any(line.endswith("with the key admin-root: pause 'agent': agent") for line in book.logs)
+
+
+def test_a_client_inside_a_task_cannot_cancel_tasks_of_others():
+    book = Playbook()
+    other, agent = book.client(), book.agent(slots=2)
+    give_key(book, agent, b"work::W")
+    give_key(book, other, b"submit:bob:B")
+    other.says(tasks(other, 1, 2))
+    place = {"parent_session": other.session, "parent_attempt": 1}
+    one = book.client("one", agent, parent_task=1, **place)
+    two = book.client("two", agent, parent_task=2, **place)
+    two.says(tasks(two, 1, 1))
+    assert "does not permit it" in refusal(one, ControlAction.CANCEL_CLIENT, two.session.hex())
+    assert "does not permit it" in refusal(one, ControlAction.CANCEL_CLIENT, other.session.hex())
+    assert ask(other, ControlAction.CANCEL_CLIENT, two.session.hex())[0].count == 1
+
+
+def test_an_action_that_the_scheduler_does_not_know_is_refused():
+    book = Playbook()
+    client = book.client()
+    assert "does not know this action" in refusal(client, 77, "agent")
