@@ -17,7 +17,7 @@ from scaler_protocol.envelope import Tasks as Tasks
 from scaler_protocol.value import value
 
 PROTOCOL_MAJOR = 1
-PROTOCOL_MINOR = 3
+PROTOCOL_MINOR = 4
 
 HELLO_LIMIT_BYTES = 8 * 1024
 """Nothing larger is read of a peer that has not authenticated."""
@@ -535,13 +535,21 @@ LOCKS_SINCE_MINOR = 2
 UNSTARTED_ONLY_SINCE_MINOR = 3
 """The first minor version of the protocol that can cancel only what has not started."""
 
+SEMAPHORES_SINCE_MINOR = 4
+"""The first minor version of the protocol that has semaphores."""
+
 LOCK_NAME_LIMIT_BYTES = 1024
+"""The UTF-8 of a name of a lock or a semaphore."""
+
+SEMAPHORE_LIMIT = 2**32 - 1
+"""The most holders that a semaphore may have."""
 
 
 class CoordinationKind(enum.IntEnum):
     """Kinds of objects that clients and tasks share by name."""
 
     LOCK = 0
+    SEMAPHORE = 1
 
 
 class LockAction(enum.IntEnum):
@@ -566,7 +574,7 @@ class LockState(enum.IntEnum):
 @value(frozen=True, slots=True)
 class LockRequest:
     """Client to scheduler. Each request is answered by a LockReply; one that must wait is answered again when it is
-    granted. The holder of a lock is a request: (session, number)."""
+    granted. The holder of a lock or a semaphore is a request: (session, number)."""
 
     kind: CoordinationKind
     action: LockAction
@@ -575,6 +583,7 @@ class LockRequest:
     task_session: bytes = b""  # the execution of a task that asks: the request ends with it; empty: none
     task: int = 0
     attempt: int = 0
+    limit: int = 0  # of a semaphore: how many requests may hold it at a time; 0 for locks and for RELEASE
 
 
 @value(frozen=True, slots=True)

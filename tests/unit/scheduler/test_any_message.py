@@ -108,7 +108,9 @@ class Crowd:
         number = self.next_request if self.random.random() < 0.95 else self.random.randint(0, self.next_request)
         task = (self.clients[0].session, self.task(), self.random.randint(1, 2)) if self.random.random() < 0.5 else ()
         action = self.random.choice([*LockAction, LockAction.RELEASE])
-        return LockRequest(CoordinationKind.LOCK, action, number, self.random.choice("ab"), *task)
+        kind, limit = self.random.choice([(CoordinationKind.LOCK, 0), (CoordinationKind.SEMAPHORE, 2)])
+        limit += self.random.random() < 0.1
+        return LockRequest(kind, action, number, self.random.choice("ab"), *(task or (b"", 0, 0)), limit)
 
     def tasks(self, client: Peer) -> Tasks:
         count = self.random.randint(1, 6)

@@ -550,6 +550,7 @@ struct StoreSegmentClosed {
 
 enum CoordinationKind {
   lock @0;
+  semaphore @1;
 }
 
 enum LockAction {
@@ -579,6 +580,7 @@ struct LockRequest {
   taskSession @4 :Data;   # the execution of a task that asks: the request ends with it; empty: none
   task @5 :UInt64;
   attempt @6 :UInt32;
+  limit @7 :UInt32;       # of a semaphore: how many requests may hold it at a time; 0 for locks and for release
 }
 
 struct LockReply {

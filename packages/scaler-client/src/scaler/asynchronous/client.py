@@ -13,6 +13,7 @@ from scaler.asynchronous.imap import AsyncSource, EndedLine, ImapLine, OrderedLi
 from scaler.asynchronous.inner import InnerClient
 from scaler.asynchronous.lock import AsyncLock
 from scaler.asynchronous.loop_link import LoopLink, new_threads
+from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
 from scaler.asynchronous.thread_call import call_in_thread
 from scaler.client.object_reference import ObjectReference
@@ -338,6 +339,11 @@ class AsyncClient:
     def lock(self, name: str) -> AsyncLock:
         """Make a lock that excludes all others of this name in the whole cluster, for ``async with``."""
         return AsyncLock(name, self._client, self._link)
+
+    def semaphore(self, name: str, limit: int) -> AsyncSemaphore:
+        """Make a semaphore that lets at most ``limit`` holders in at a time, in the whole cluster, for
+        ``async with``."""
+        return AsyncSemaphore(name, limit, self._client, self._link)
 
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""

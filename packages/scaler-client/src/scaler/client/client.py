@@ -43,8 +43,10 @@ from scaler.client.options import (
     whole_number,
 )
 from scaler.client.outcomes import failure_of, hide_frames
+from scaler.client.permit import NamedPermit
 from scaler.client.progress import progress_bar, progress_of
 from scaler.client.representations import cluster_rows, table
+from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.signatures import check_call, takes_keyword
 from scaler.core.outcome import Outcome, Sink
@@ -801,6 +803,11 @@ class Client:
         may be passed to tasks."""
         return Lock(name, self)
 
+    def semaphore(self, name: str, limit: int) -> Semaphore:
+        """Make a semaphore that lets at most ``limit`` holders in at a time, in the whole cluster. Use it like
+        ``threading.Semaphore``. It may be passed to tasks. All that use its name use the same limit."""
+        return Semaphore(name, limit, self)
+
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""
         self._client_io.take_turn(Session.clear)
@@ -1025,7 +1032,7 @@ def _direct_connection(address: str, session: bytes) -> ClientConnection:
     return DirectConnection(address, session)
 
 
-Lock.default_client = Client
+NamedPermit.default_client = Client
 Executor.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened
