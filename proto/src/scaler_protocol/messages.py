@@ -539,7 +539,10 @@ SEMAPHORES_SINCE_MINOR = 4
 """The first minor version of the protocol that has semaphores."""
 
 LOCK_NAME_LIMIT_BYTES = 1024
-"""The UTF-8 of a name of a lock or a semaphore."""
+"""The UTF-8 of a name that clients and tasks share."""
+
+NAMED_VALUES_SINCE_MINOR = 4
+"""The first minor version of the protocol that has ``NamedRequest``."""
 
 SEMAPHORE_LIMIT = 2**32 - 1
 """The most holders that a semaphore may have."""
@@ -550,6 +553,8 @@ class CoordinationKind(enum.IntEnum):
 
     LOCK = 0
     SEMAPHORE = 1
+    EVENT = 2
+    VARIABLE = 3
 
 
 class LockAction(enum.IntEnum):
@@ -592,6 +597,54 @@ class LockReply:
     state: LockState
     number: int
     text: str = ""  # LOST and REFUSED: why, in a sentence
+
+
+NAMED_VALUE_LIMIT_BYTES = 256 * 1024
+"""The most bytes of a value that is shared by name."""
+
+
+class NamedAction(enum.IntEnum):
+    SET = 0  # there is a value from now on
+    CLEAR = 1  # there is none from now on
+    READ = 2  # the value; wait until there is one
+    PEEK = 3  # the value, if there is one now
+    WITHDRAW = 4  # end the request of this number, which waits
+    RESTATE = 5  # to a scheduler that has restarted: this session set the value
+    RESTATE_CLEARED = 6  # to a scheduler that has restarted: this session cleared the value
+
+
+class NamedState(enum.IntEnum):
+    WAITING = 0
+    DONE = 1
+    ABSENT = 2  # nothing was done: there is no value
+    REFUSED = 3
+    ENDED = 4  # this request does not wait any more; for RESTATE, the value has been replaced meanwhile
+
+
+@value(frozen=True, slots=True)
+class NamedRequest:
+    """Client to scheduler. Each request is answered by a NamedReply; one that must wait is answered again when it is
+    done. A number that was used before is not answered again."""
+
+    kind: CoordinationKind
+    named_action: NamedAction
+    number: int  # of the request within its session; increases, except for WITHDRAW, RESTATE and RESTATE_CLEARED
+    name: str = ""  # empty for WITHDRAW
+    value: bytes = b""  # for SET and RESTATE of a variable
+    version: int = 0  # for RESTATE and RESTATE_CLEARED: that of the reply
+    task_session: bytes = b""  # the execution of a task that asks: a request that waits ends with it; empty: none
+    task: int = 0
+    attempt: int = 0
+
+
+@value(frozen=True, slots=True)
+class NamedReply:
+    kind: CoordinationKind
+    named_state: NamedState
+    number: int
+    text: str = ""  # REFUSED and ENDED: why, in a sentence
+    value: bytes = b""  # for READ and PEEK of a variable
+    version: int = 0  # for SET and CLEAR: increases with each change
 
 
 # ---- a host's store and its peers ------------------------------------------------------------------------------
@@ -789,7 +842,7 @@ Body = Union[
     StoreSettings, StoreCreate, StoreGranted, StoreRefused, StoreSeal, StoreAbandon, StoreReserve, StoreRegion,
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
-    LockRequest, LockReply, CancelRefused,
+    LockRequest, LockReply, CancelRefused, NamedRequest, NamedReply,
 ]  # fmt: skip
 
 UNNUMBERED = (Hello, Challenge, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)

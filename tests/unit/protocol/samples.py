@@ -33,6 +33,10 @@ from scaler_protocol.messages import (
     LockReply,
     LockRequest,
     LockState,
+    NamedAction,
+    NamedReply,
+    NamedRequest,
+    NamedState,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -197,6 +201,10 @@ def all_bodies() -> list[Body]:
         LockRequest(CoordinationKind.LOCK, LockAction.ACQUIRE, 2**40, "größe", SESSION, 2**33, 2**32 - 1),
         LockReply(CoordinationKind.LOCK, LockState.LOST, 2**40, "Its task has ended."),
         CancelRefused(COLUMNS, True),
+        NamedRequest(
+            CoordinationKind.VARIABLE, NamedAction.RESTATE, 2**40, "größe", b"value", 2**62, SESSION, 2**33, 2**32 - 1
+        ),
+        NamedReply(CoordinationKind.VARIABLE, NamedState.ENDED, 2**40, "Its task has ended.", b"value", 2**62),
     ]
 
 

@@ -15,6 +15,8 @@ from scaler_protocol.messages import (
     Goodbye,
     LockAction,
     LockRequest,
+    NamedAction,
+    NamedRequest,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -92,7 +94,7 @@ class Crowd:
         if roll < 0.55:
             return Cancel((TaskColumn(client.session, self.column().tasks),), self.random.random() < 0.5)
         if roll < 0.65:
-            return self.lock_request()
+            return self.lock_request() if self.random.random() < 0.5 else self.named_request()
         if roll < 0.9:
             own = ObjectKey(client.session, 2**64 - 1)
             return self.random.choice([
@@ -111,6 +113,15 @@ class Crowd:
         kind, limit = self.random.choice([(CoordinationKind.LOCK, 0), (CoordinationKind.SEMAPHORE, 2)])
         limit += self.random.random() < 0.1
         return LockRequest(kind, action, number, self.random.choice("ab"), *(task or (b"", 0, 0)), limit)
+
+    def named_request(self) -> NamedRequest:
+        self.next_request += 1
+        number = self.next_request if self.random.random() < 0.95 else self.random.randint(0, self.next_request)
+        task = (self.clients[0].session, self.task(), self.random.randint(1, 2)) if self.random.random() < 0.5 else ()
+        kind = self.random.choice([CoordinationKind.EVENT, CoordinationKind.VARIABLE])
+        action, name = self.random.choice(list(NamedAction)), self.random.choice("ab")
+        value, version = bytes(self.random.randint(0, 9)), self.random.randint(0, 99)
+        return NamedRequest(kind, action, number, name, value, version, *task)
 
     def tasks(self, client: Peer) -> Tasks:
         count = self.random.randint(1, 6)

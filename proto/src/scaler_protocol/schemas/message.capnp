@@ -73,6 +73,8 @@ struct Message {
     lockRequest @60 :LockRequest;
     lockReply @61 :LockReply;
     cancelRefused @62 :CancelRefused;
+    namedRequest @63 :NamedRequest;
+    namedReply @64 :NamedReply;
   }
 }
 
@@ -551,6 +553,8 @@ struct StoreSegmentClosed {
 enum CoordinationKind {
   lock @0;
   semaphore @1;
+  event @2;
+  variable @3;
 }
 
 enum LockAction {
@@ -588,4 +592,43 @@ struct LockReply {
   state @1 :UInt8;        # a LockState
   number @2 :UInt64;
   text @3 :Text;          # lost and refused: why, in a sentence
+}
+
+enum NamedAction {
+  set @0;       # there is a value from now on
+  clear @1;     # there is none from now on
+  read @2;      # the value; wait until there is one
+  peek @3;      # the value, if there is one now
+  withdraw @4;  # end the request of this number, which waits
+  restate @5;         # to a scheduler that has restarted: this session set the value
+  restateCleared @6;  # to a scheduler that has restarted: this session cleared the value
+}
+
+enum NamedState {
+  waiting @0;
+  done @1;
+  absent @2;    # nothing was done: there is no value
+  refused @3;
+  ended @4;     # this request does not wait any more; for restate, the value has been replaced meanwhile
+}
+
+struct NamedRequest {
+  kind @0 :UInt8;         # a CoordinationKind
+  namedAction @1 :UInt8;  # a NamedAction
+  number @2 :UInt64;      # of the request within its session; increases, except for withdraw, restate and restateCleared
+  name @3 :Text;          # empty for withdraw
+  value @4 :Data;         # for set and restate of a variable
+  version @5 :UInt64;     # for restate and restateCleared: that of the reply
+  taskSession @6 :Data;   # the execution of a task that asks: a request that waits ends with it; empty: none
+  task @7 :UInt64;
+  attempt @8 :UInt32;
+}
+
+struct NamedReply {
+  kind @0 :UInt8;
+  namedState @1 :UInt8;   # a NamedState
+  number @2 :UInt64;
+  text @3 :Text;          # refused and ended: why, in a sentence
+  value @4 :Data;         # for read and peek of a variable
+  version @5 :UInt64;     # for set and clear: increases with each change
 }

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, M
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
+from scaler.asynchronous.event import AsyncEvent
 from scaler.asynchronous.future import AnswerFuture, AsyncFuture
 from scaler.asynchronous.imap import AsyncSource, EndedLine, ImapLine, OrderedLine, Source, results_of
 from scaler.asynchronous.inner import InnerClient
@@ -344,6 +345,10 @@ class AsyncClient:
         """Make a semaphore that lets at most ``limit`` holders in at a time, in the whole cluster, for
         ``async with``."""
         return AsyncSemaphore(name, limit, self._client, self._link)
+
+    def event(self, name: str) -> AsyncEvent:
+        """Make an event of the whole cluster: all of this name are one, also those of threads and tasks."""
+        return AsyncEvent(name, self._client, self._link)
 
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from scaler.asynchronous.future import AnswerFuture
-from scaler.client.permit import NamedPermit, check_answer, task_of
+from scaler.client.named import check_answer, task_of
+from scaler.client.permit import NamedPermit
 from scaler.core.coordination import Claim, ClaimState
 from scaler.shell.waiting import Waits
 from scaler.utility.exceptions import LockLostError

@@ -9,7 +9,7 @@ from scaler.client.semaphore import Semaphore
 
 if TYPE_CHECKING:
     from scaler.asynchronous.loop_link import LoopLink
-    from scaler.client.permit import PermitClient
+    from scaler.client.named import NamingClient
 
 
 class AsyncSemaphore(AsyncPermit):
@@ -17,5 +17,5 @@ class AsyncSemaphore(AsyncPermit):
     awaited. Make it with :meth:`AsyncClient.semaphore`. It counts every
     :class:`~scaler.client.semaphore.Semaphore` of its name, too."""
 
-    def __init__(self, name: str, limit: int, client: PermitClient, link: LoopLink) -> None:
+    def __init__(self, name: str, limit: int, client: NamingClient, link: LoopLink) -> None:
         super().__init__(Semaphore(name, limit, client), link)

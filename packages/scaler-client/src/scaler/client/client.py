@@ -19,6 +19,7 @@ from scaler.client.argument_lists import Groups, groups_of_items, groups_of_list
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.client_pool import ClientParts
+from scaler.client.event import Event
 from scaler.client.executor import Executor
 from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures
 from scaler.client.gathering import ScatteredFuture, futures_in, gather
@@ -29,6 +30,7 @@ from scaler.client.keyed import Identity, KeyedFutures, identity_of, take_identi
 from scaler.client.lock import Lock
 from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
+from scaler.client.named import NamedObject
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import (
     AMOUNT_LIMIT,
@@ -43,7 +45,6 @@ from scaler.client.options import (
     whole_number,
 )
 from scaler.client.outcomes import failure_of, hide_frames
-from scaler.client.permit import NamedPermit
 from scaler.client.progress import progress_bar, progress_of
 from scaler.client.representations import cluster_rows, table
 from scaler.client.semaphore import Semaphore
@@ -808,6 +809,11 @@ class Client:
         ``threading.Semaphore``. It may be passed to tasks. All that use its name use the same limit."""
         return Semaphore(name, limit, self)
 
+    def event(self, name: str) -> Event:
+        """Make an event of the whole cluster: all of this name are one. Use it like ``threading.Event``. It may be
+        passed to tasks."""
+        return Event(name, self)
+
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""
         self._client_io.take_turn(Session.clear)
@@ -1032,7 +1038,7 @@ def _direct_connection(address: str, session: bytes) -> ClientConnection:
     return DirectConnection(address, session)
 
 
-NamedPermit.default_client = Client
+NamedObject.default_client = Client
 Executor.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.client.permit import NamedPermit, PermitClient
+from scaler.client.named import NamingClient
+from scaler.client.permit import NamedPermit
 from scaler.core.coordination import Permit
 from scaler_protocol.messages import CoordinationKind
 
@@ -19,7 +20,7 @@ class Lock(NamedPermit):
 
     noun = "lock"
 
-    def __init__(self, name: str, client: PermitClient | None = None) -> None:
+    def __init__(self, name: str, client: NamingClient | None = None) -> None:
         """Without a client, the lock uses that of the task that uses it."""
         super().__init__(Permit(CoordinationKind.LOCK, name), client)
 

@@ -4,58 +4,32 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING
 
+from scaler.client.named import NamedObject, NamingClient, check_answer, left, task_of
 from scaler.core.coordination import Claim, ClaimState, Permit
-from scaler.core.outcome import DISCONNECTED
 from scaler.shell.client_io import ClientIO, Waits
-from scaler.shell.connection import parent_task
 from scaler.shell.waiting import PendingAnswer
 from scaler.utility.exceptions import DisconnectedError, LockLostError, ScalerError
-from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES, Status, TaskName
 
 if TYPE_CHECKING:
     from scaler.core.session import Session
 
 
-class PermitClient(Protocol):
-    """The interface of a client to what it holds by name."""
+class NamedPermit(NamedObject):
+    """What locks and semaphores have in common."""
 
-    @property
-    def _client_io(self) -> ClientIO: ...
-
-
-class NamedPermit:
-    """What locks and semaphores have in common. ``noun``: how errors name it."""
-
-    default_client: ClassVar[Callable[[], PermitClient]]
-    """Makes the client of an object that was made without one, in a task."""
-
-    noun: ClassVar[str]
-
-    def __init__(self, permit: Permit, client: PermitClient | None) -> None:
+    def __init__(self, permit: Permit, client: NamingClient | None) -> None:
         """Without a client, the object uses that of the task that uses it."""
-        check_name(permit.name, self.noun)
+        super().__init__(permit.name, client)
         self._permit = permit
-        self._client = client
-        self._opening = threading.Lock()
         self._claims: list[Claim] = []
-
-    @property
-    def name(self) -> str:
-        return self._permit.name
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Return whether it is held now. ``timeout``: seconds to wait for it; -1 means no limit."""
         _check_timeout(blocking, timeout)
         deadline = None if timeout == -1 else time.monotonic() + timeout
-        client_io = self._client_io()
-        if client_io.is_mine():
-            raise RuntimeError(
-                f"Cannot wait for a {self.noun} here: the garbage collector has interrupted the client. Do not wait in "
-                "__del__."
-            )
+        client_io = self._client_io_to_wait()
         answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
         claim = Claim(self._permit, task_of(client_io), blocking, answer)
 
@@ -112,20 +86,14 @@ class NamedPermit:
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
-    def _client_io(self) -> ClientIO:
-        if self._client is None:
-            with self._opening:
-                self._client = self._client or NamedPermit.default_client()
-        return self._client._client_io
-
     def _await(self, client_io: ClientIO, claim: Claim, answer: PendingAnswer, deadline: float | None) -> None:
         """The scheduler answers at once. The worker is lent to other tasks only if the lock is not free."""
         try:
-            check_answer(answer.wait(_left(deadline)))
+            check_answer(answer.wait(left(deadline)))
             if claim.state is ClaimState.WAITING:
                 change = PendingAnswer(client_io, Waits.FOR_A_LOCK)
                 client_io.take_turn(lambda session: session.claims.await_change(claim, change), must_be_usable=False)
-                check_answer(change.wait(_left(deadline)))
+                check_answer(change.wait(left(deadline)))
         except TimeoutError as error:
             if isinstance(error, DisconnectedError):
                 raise
@@ -163,15 +131,6 @@ class NamedPermit:
         raise RuntimeError(f"Cannot release the {self.noun} {self.name!r}: this object does not hold it.")
 
 
-def check_name(name: str, noun: str) -> None:
-    """Raises TypeError or ValueError if ``name`` cannot be the name of such an object."""
-    if not isinstance(name, str):
-        raise TypeError(f"The name of a {noun} is a string, not {type(name).__name__}.")
-    size = len(name.encode())
-    if not 1 <= size <= LOCK_NAME_LIMIT_BYTES:
-        raise ValueError(f"The name of a {noun} has 1 to {LOCK_NAME_LIMIT_BYTES} bytes, not {size}.")
-
-
 def _check_timeout(blocking: bool, timeout: float) -> None:
     """As ``threading.Lock`` does."""
     if not blocking and timeout != -1:
@@ -180,21 +139,3 @@ def _check_timeout(blocking: bool, timeout: float) -> None:
         raise ValueError("timeout value must be a non-negative number")
     if timeout > threading.TIMEOUT_MAX:
         raise OverflowError("timeout value is too large")
-
-
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-
-def task_of(client_io: ClientIO) -> TaskName | None:
-    """The task that this process runs, when the client is nested in one."""
-    task = parent_task() if client_io.session.is_nested else None
-    return task if task is not None and task.session else None
-
-
-def check_answer(outcome: Any) -> Any:
-    """The payload of an answer. Raises an exception if there was none."""
-    if outcome.status == Status.SUCCESS:
-        return outcome.payload
-    text = bytes(outcome.payload).decode(errors="replace")
-    raise (DisconnectedError if outcome.status == DISCONNECTED else ScalerError)(text)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from scaler.client.permit import NamedPermit, PermitClient
+from scaler.client.named import NamingClient
+from scaler.client.permit import NamedPermit
 from scaler.core.coordination import Permit
 from scaler_protocol.messages import SEMAPHORE_LIMIT, CoordinationKind
 
@@ -20,7 +21,7 @@ class Semaphore(NamedPermit):
 
     noun = "semaphore"
 
-    def __init__(self, name: str, limit: int, client: PermitClient | None = None) -> None:
+    def __init__(self, name: str, limit: int, client: NamingClient | None = None) -> None:
         """Without a client, the semaphore uses that of the task that uses it."""
         super().__init__(Permit(CoordinationKind.SEMAPHORE, name, _checked(limit)), client)
 

@@ -16,12 +16,12 @@ REQUESTS_LIMIT = 4096
 
 def on_request(state: SchedulerState, client: ClientPeer, body: LockRequest, now: float) -> None:
     """A session asks for a lock, or releases one."""
-    if body.action == LockAction.RELEASE:
+    if body.kind not in lock_table.NOUNS:
+        client_endings.expel(state, client, f"The kind {body.kind.name.lower()} is not requested like a lock.", now)
+    elif body.action == LockAction.RELEASE:
         outcome = release(state, client.session, body.number, now)
         reply(state, client, body.kind, body.number, outcome, now)
-        return
-    reason = _reason_to_refuse(body)
-    if reason:
+    elif reason := _reason_to_refuse(body):
         reply(state, client, body.kind, body.number, LockState.REFUSED, now, reason)
     elif body.action == LockAction.ASK:
         _answer(state, client, body, now)

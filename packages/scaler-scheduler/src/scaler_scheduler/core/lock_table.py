@@ -27,7 +27,8 @@ Execution = tuple[int, int]
 LockKey = tuple[int, str]
 """The kind and the name of a lock."""
 
-_NOUNS = {CoordinationKind.LOCK: "lock", CoordinationKind.SEMAPHORE: "semaphore"}
+NOUNS = {CoordinationKind.LOCK: "lock", CoordinationKind.SEMAPHORE: "semaphore"}
+"""The kinds of locks, for people."""
 
 
 class QueuedLockRequest:
@@ -186,13 +187,18 @@ def _described(lock: LockQueue) -> str:
 
 def noun_of(kind: int) -> str:
     """The kind of a lock, for people."""
-    return _NOUNS[CoordinationKind(kind)]
+    return NOUNS[CoordinationKind(kind)]
 
 
 def shown(key: LockKey) -> str:
     """The kind and the name of a lock, for people."""
     kind, name = key
-    return f"the {noun_of(kind)} {name[:_SHOWN_CHARACTERS]!r}" + ("..." if len(name) > _SHOWN_CHARACTERS else "")
+    return f"the {noun_of(kind)} {shown_name(name)}"
+
+
+def shown_name(name: str) -> str:
+    """A name in quotes, of which a long one is cut."""
+    return repr(name[:_SHOWN_CHARACTERS]) + ("..." if len(name) > _SHOWN_CHARACTERS else "")
 
 
 def key_of(body: LockRequest) -> LockKey:

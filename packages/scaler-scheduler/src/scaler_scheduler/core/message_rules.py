@@ -20,6 +20,7 @@ from scaler_protocol.messages import (
     Goodbye,
     Heartbeat,
     LockRequest,
+    NamedRequest,
     ObjectChunk,
     ObjectCredit,
     ObjectLocations,
@@ -40,6 +41,7 @@ from scaler_scheduler.core import (
     client_messages,
     heartbeat,
     lock_requests,
+    named_requests,
     nested_sessions,
     object_messages,
     shutdown,
@@ -64,6 +66,7 @@ CLIENT_RULES: dict[type, Callable[[SchedulerState, ClientPeer, Any, float], None
     ClusterInfoRequest: client_messages.on_cluster_info_request,
     ShutdownRequest: shutdown.on_request,
     LockRequest: lock_requests.on_request,
+    NamedRequest: named_requests.on_request,
     Goodbye: client_messages.on_goodbye,
 }
 
