@@ -17,6 +17,7 @@ from scaler.asynchronous.loop_link import LoopLink, new_threads
 from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
 from scaler.asynchronous.thread_call import call_in_thread
+from scaler.asynchronous.variable import AsyncVariable
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import MapOptions
 from scaler.client.outcomes import failure_of, hide_frames
@@ -349,6 +350,10 @@ class AsyncClient:
     def event(self, name: str) -> AsyncEvent:
         """Make an event of the whole cluster: all of this name are one, also those of threads and tasks."""
         return AsyncEvent(name, self._client, self._link)
+
+    def variable(self, name: str) -> AsyncVariable:
+        """Make a variable of the whole cluster: all of this name have one value, also those of threads and tasks."""
+        return AsyncVariable(name, self._client, self._link)
 
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""

@@ -50,6 +50,7 @@ from scaler.client.representations import cluster_rows, table
 from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.signatures import check_call, takes_keyword
+from scaler.client.variable import Variable
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.questions import Questions
 from scaler.core.runs import Function, Shape
@@ -813,6 +814,10 @@ class Client:
         """Make an event of the whole cluster: all of this name are one. Use it like ``threading.Event``. It may be
         passed to tasks."""
         return Event(name, self)
+
+    def variable(self, name: str) -> Variable:
+        """Make a variable of the whole cluster: all of this name have one value. It may be passed to tasks."""
+        return Variable(name, self)
 
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scaler.client.named import NamedObject, check_answer, left, task_of
+from scaler.client.object_reference import ObjectReference
+from scaler.client.serializer import DefaultSerializer
 from scaler.core.named_calls import CallState, Named, NamedCall
 from scaler.shell.waiting import PendingAnswer, Waits
-from scaler.utility.exceptions import DisconnectedError, ScalerError
-from scaler_protocol.messages import CoordinationKind, NamedAction
+from scaler.utility.exceptions import DeserializeObjectError, DisconnectedError, ScalerError
+from scaler_protocol.messages import NAMED_VALUE_LIMIT_BYTES, CoordinationKind, NamedAction
 
 if TYPE_CHECKING:
     from scaler.core.session import Session
@@ -68,6 +70,32 @@ class NamedValue(NamedObject):
         if call.state is CallState.FAILED or call.text:
             raise ScalerError(f"Cannot use the {self.noun} {self.name!r}: {call.text}")
         return call
+
+
+def serialized(shared: NamedValue, value: Any) -> bytes:
+    """The bytes of a value. Raises ValueError if there are too many."""
+    if isinstance(value, ObjectReference):
+        raise TypeError(
+            f"Cannot put {value!r} into the {shared.noun} {shared.name!r}: a reference can be used only where it was "
+            "made. Pass it to the tasks that need it as an argument."
+        )
+    payload = DefaultSerializer.serialize(value)
+    if len(payload) > NAMED_VALUE_LIMIT_BYTES:
+        raise ValueError(
+            f"Cannot put a value of {len(payload)} bytes into the {shared.noun} {shared.name!r}: the limit is "
+            f"{NAMED_VALUE_LIMIT_BYTES} bytes. Send it with client.send_object(), and pass the reference to the tasks "
+            "that need it as an argument."
+        )
+    return payload
+
+
+def loaded(shared: NamedValue, call: NamedCall) -> Any:
+    """The value that was read. Raises DeserializeObjectError if it cannot be loaded here."""
+    try:
+        return DefaultSerializer.deserialize(call.result)
+    except Exception as error:
+        text = f"The value of the {shared.noun} {shared.name!r} could not be loaded: {type(error).__name__}: {error}"
+        raise DeserializeObjectError(text) from error
 
 
 def deadline_of(timeout: float | None) -> float | None:
