@@ -555,6 +555,7 @@ class CoordinationKind(enum.IntEnum):
     SEMAPHORE = 1
     EVENT = 2
     VARIABLE = 3
+    QUEUE = 4
 
 
 class LockAction(enum.IntEnum):
@@ -599,6 +600,9 @@ class LockReply:
     text: str = ""  # LOST and REFUSED: why, in a sentence
 
 
+QUEUE_LIMIT = 2**32 - 1
+"""The largest maximum size of a queue."""
+
 NAMED_VALUE_LIMIT_BYTES = 256 * 1024
 """The most bytes of a value that is shared by name."""
 
@@ -611,12 +615,18 @@ class NamedAction(enum.IntEnum):
     WITHDRAW = 4  # end the request of this number, which waits
     RESTATE = 5  # to a scheduler that has restarted: this session set the value
     RESTATE_CLEARED = 6  # to a scheduler that has restarted: this session cleared the value
+    PUT = 7  # append an item to a queue; wait until there is room
+    TRY_PUT = 8  # append an item, if there is room now
+    TAKE = 9  # remove and return the first item; wait until there is one
+    TRY_TAKE = 10  # remove and return the first item, if there is one now
+    COUNT = 11  # the number of items
+    RETURN = 12  # this item, which was taken, is the first one again
 
 
 class NamedState(enum.IntEnum):
     WAITING = 0
     DONE = 1
-    ABSENT = 2  # nothing was done: there is no value
+    ABSENT = 2  # nothing was done: there is no value, no item or no room
     REFUSED = 3
     ENDED = 4  # this request does not wait any more; for RESTATE, the value has been replaced meanwhile
 
@@ -630,11 +640,12 @@ class NamedRequest:
     named_action: NamedAction
     number: int  # of the request within its session; increases, except for WITHDRAW, RESTATE and RESTATE_CLEARED
     name: str = ""  # empty for WITHDRAW
-    value: bytes = b""  # for SET and RESTATE of a variable
+    value: bytes = b""  # for SET and RESTATE of a variable; for PUT, TRY_PUT and RETURN
     version: int = 0  # for RESTATE and RESTATE_CLEARED: that of the reply
     task_session: bytes = b""  # the execution of a task that asks: a request that waits ends with it; empty: none
     task: int = 0
     attempt: int = 0
+    limit: int = 0  # how many items a queue may have; 0: as many as there are
 
 
 @value(frozen=True, slots=True)
@@ -643,8 +654,9 @@ class NamedReply:
     named_state: NamedState
     number: int
     text: str = ""  # REFUSED and ENDED: why, in a sentence
-    value: bytes = b""  # for READ and PEEK of a variable
+    value: bytes = b""  # for READ and PEEK of a variable; for TAKE and TRY_TAKE
     version: int = 0  # for SET and CLEAR: increases with each change
+    count: int = 0  # for COUNT
 
 
 # ---- a host's store and its peers ------------------------------------------------------------------------------

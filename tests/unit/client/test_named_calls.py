@@ -162,3 +162,50 @@ def test_an_old_scheduler_is_never_sent_what_it_does_not_know() -> None:
     assert requests(side) == []
     assert [each.state for each in (early, late)] == [CallState.FAILED] * 2
     assert "too old for variables: it needs version 1.4" in early.text
+
+
+# ---- queues ----------------------------------------------------------------------------------------------------------
+
+
+def take(side: SchedulerSide) -> NamedCall:
+    new = NamedCall(Named(CoordinationKind.QUEUE, "name", 3), NamedAction.TAKE, b"", None, Sink())
+    side.session.named.start(new)
+    assert side.exchange() == [NamedRequest(CoordinationKind.QUEUE, NamedAction.TAKE, new.number, "name", limit=3)]
+    return new
+
+
+def test_an_item_for_a_call_that_was_given_up_returns_to_its_queue(side: SchedulerSide) -> None:
+    new = take(side)
+    side.session.named.give_up(new)
+    answer(side, new, NamedState.DONE, b"item")
+    returned = NamedRequest(CoordinationKind.QUEUE, NamedAction.RETURN, new.number + 1, "name", b"item", limit=3)
+    assert side.exchange()[-1] == returned
+    side.say(NamedReply(CoordinationKind.QUEUE, NamedState.DONE, new.number + 1))
+    assert side.session.is_blank
+
+
+def test_an_item_that_was_taken_in_vain_returns_once(side: SchedulerSide) -> None:
+    new = take(side)
+    answer(side, new, NamedState.DONE, b"item")
+    for _ in range(2):
+        side.session.named.give_up(new)
+    assert requests(side) == [(NamedAction.RETURN, new.number + 1)]
+
+
+def test_an_item_that_arrives_at_the_end_of_the_wait_is_taken(side: SchedulerSide) -> None:
+    new = take(side)
+    side.session.named.give_up(new, sink := Sink())
+    answer(side, new, NamedState.DONE, b"item")
+    assert sink.outcomes and new.result == b"item"
+    assert requests(side) == [(NamedAction.WITHDRAW, new.number)]
+
+
+def test_a_user_of_queues_is_warned_when_their_items_are_lost(side: SchedulerSide) -> None:
+    changed(side, b"a", 1)
+    side.connect(epoch=8)
+    side.exchange()
+    assert not any("queues" in line for line in side.lines)
+    answer(side, take(side), NamedState.DONE, b"item")
+    side.connect(epoch=9)
+    side.exchange()
+    assert sum("items that were in queues of the cluster are lost" in line for line in side.lines) == 1

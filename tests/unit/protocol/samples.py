@@ -202,9 +202,9 @@ def all_bodies() -> list[Body]:
         LockReply(CoordinationKind.LOCK, LockState.LOST, 2**40, "Its task has ended."),
         CancelRefused(COLUMNS, True),
         NamedRequest(
-            CoordinationKind.VARIABLE, NamedAction.RESTATE, 2**40, "größe", b"value", 2**62, SESSION, 2**33, 2**32 - 1
+            CoordinationKind.QUEUE, NamedAction.PUT, 2**40, "größe", b"value", 2**62, SESSION, 2**33, 2**32 - 1, 2**31
         ),
-        NamedReply(CoordinationKind.VARIABLE, NamedState.ENDED, 2**40, "Its task has ended.", b"value", 2**62),
+        NamedReply(CoordinationKind.QUEUE, NamedState.ENDED, 2**40, "Its task has ended.", b"value", 2**62, 2**31),
     ]
 
 

@@ -118,10 +118,14 @@ class Crowd:
         self.next_request += 1
         number = self.next_request if self.random.random() < 0.95 else self.random.randint(0, self.next_request)
         task = (self.clients[0].session, self.task(), self.random.randint(1, 2)) if self.random.random() < 0.5 else ()
-        kind = self.random.choice([CoordinationKind.EVENT, CoordinationKind.VARIABLE])
         action, name = self.random.choice(list(NamedAction)), self.random.choice("ab")
+        kinds = [CoordinationKind.EVENT, CoordinationKind.VARIABLE]
+        if action >= NamedAction.PUT or action == NamedAction.WITHDRAW or self.random.random() < 0.02:
+            kinds = [CoordinationKind.QUEUE]
         value, version = bytes(self.random.randint(0, 9)), self.random.randint(0, 99)
-        return NamedRequest(kind, action, number, name, value, version, *task)
+        kind, limit = self.random.choice(kinds), 2 if kinds == [CoordinationKind.QUEUE] else 0
+        limit += self.random.random() < 0.1
+        return NamedRequest(kind, action, number, name, value, version, *(task or (b"", 0, 0)), limit)
 
     def tasks(self, client: Peer) -> Tasks:
         count = self.random.randint(1, 6)

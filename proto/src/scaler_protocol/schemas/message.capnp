@@ -555,6 +555,7 @@ enum CoordinationKind {
   semaphore @1;
   event @2;
   variable @3;
+  queue @4;
 }
 
 enum LockAction {
@@ -602,12 +603,18 @@ enum NamedAction {
   withdraw @4;  # end the request of this number, which waits
   restate @5;         # to a scheduler that has restarted: this session set the value
   restateCleared @6;  # to a scheduler that has restarted: this session cleared the value
+  put @7;       # append an item to a queue; wait until there is room
+  tryPut @8;    # append an item, if there is room now
+  take @9;      # remove and return the first item; wait until there is one
+  tryTake @10;  # remove and return the first item, if there is one now
+  count @11;    # the number of items
+  return @12;   # this item, which was taken, is the first one again
 }
 
 enum NamedState {
   waiting @0;
   done @1;
-  absent @2;    # nothing was done: there is no value
+  absent @2;    # nothing was done: there is no value, no item or no room
   refused @3;
   ended @4;     # this request does not wait any more; for restate, the value has been replaced meanwhile
 }
@@ -617,11 +624,12 @@ struct NamedRequest {
   namedAction @1 :UInt8;  # a NamedAction
   number @2 :UInt64;      # of the request within its session; increases, except for withdraw, restate and restateCleared
   name @3 :Text;          # empty for withdraw
-  value @4 :Data;         # for set and restate of a variable
+  value @4 :Data;         # for set and restate of a variable; for put, tryPut and return
   version @5 :UInt64;     # for restate and restateCleared: that of the reply
   taskSession @6 :Data;   # the execution of a task that asks: a request that waits ends with it; empty: none
   task @7 :UInt64;
   attempt @8 :UInt32;
+  limit @9 :UInt32;       # how many items a queue may have; 0: as many as there are
 }
 
 struct NamedReply {
@@ -629,6 +637,7 @@ struct NamedReply {
   namedState @1 :UInt8;   # a NamedState
   number @2 :UInt64;
   text @3 :Text;          # refused and ended: why, in a sentence
-  value @4 :Data;         # for read and peek of a variable
+  value @4 :Data;         # for read and peek of a variable; for take and tryTake
   version @5 :UInt64;     # for set and clear: increases with each change
+  count @6 :UInt32;       # for count
 }

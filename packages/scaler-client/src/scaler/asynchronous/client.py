@@ -14,6 +14,7 @@ from scaler.asynchronous.imap import AsyncSource, EndedLine, ImapLine, OrderedLi
 from scaler.asynchronous.inner import InnerClient
 from scaler.asynchronous.lock import AsyncLock
 from scaler.asynchronous.loop_link import LoopLink, new_threads
+from scaler.asynchronous.queue import AsyncQueue
 from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
 from scaler.asynchronous.thread_call import call_in_thread
@@ -354,6 +355,11 @@ class AsyncClient:
     def variable(self, name: str) -> AsyncVariable:
         """Make a variable of the whole cluster: all of this name have one value, also those of threads and tasks."""
         return AsyncVariable(name, self._client, self._link)
+
+    def queue(self, name: str, maximum_size: int = 0) -> AsyncQueue:
+        """Make a queue of the whole cluster: all of this name are one, also those of threads and tasks. All that use
+        its name use the same maximum size; 0 means no limit."""
+        return AsyncQueue(name, maximum_size, self._client, self._link)
 
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""

@@ -1,4 +1,4 @@
-"""Values of the whole cluster that have a name, for coroutines: the common part of events and variables."""
+"""Values of the whole cluster that have a name, for coroutines: the common part of events, variables and queues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class AsyncNamedValue:
-    """What the events and variables of an event loop have in common. ``shared``: the one that a thread would use."""
+    """What the events, variables and queues of an event loop have in common. ``shared``: the one that a thread would
+    use."""
 
     def __init__(self, shared: NamedValue, link: LoopLink) -> None:
         self._shared = shared
@@ -31,7 +32,7 @@ class AsyncNamedValue:
         link, shared = self._link, self._shared
         link.check()
         answer = AnswerFuture(link)
-        call = NamedCall(Named(shared.kind, shared.name), action, value, task_of(link.client_io), answer)
+        call = NamedCall(Named(shared.kind, shared.name, shared.limit), action, value, task_of(link.client_io), answer)
         try:
             link.client_io.take_turn(lambda session: session.named.start(call))
             check_answer(await answer)

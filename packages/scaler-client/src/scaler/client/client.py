@@ -46,6 +46,7 @@ from scaler.client.options import (
 )
 from scaler.client.outcomes import failure_of, hide_frames
 from scaler.client.progress import progress_bar, progress_of
+from scaler.client.queue import Queue
 from scaler.client.representations import cluster_rows, table
 from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
@@ -818,6 +819,11 @@ class Client:
     def variable(self, name: str) -> Variable:
         """Make a variable of the whole cluster: all of this name have one value. It may be passed to tasks."""
         return Variable(name, self)
+
+    def queue(self, name: str, maximum_size: int = 0) -> Queue:
+        """Make a queue of the whole cluster: all of this name are one. Use it like ``queue.Queue``. It may be passed to
+        tasks. All that use its name use the same maximum size; 0 means no limit."""
+        return Queue(name, maximum_size, self)
 
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""

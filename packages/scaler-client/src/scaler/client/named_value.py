@@ -1,4 +1,4 @@
-"""Values of the whole cluster that have a name: the common part of events and variables."""
+"""Values of the whole cluster that have a name: the common part of events, variables and queues."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 class NamedValue(NamedObject):
-    """What events and variables have in common."""
+    """What events, variables and queues have in common. ``limit``: the maximum size of a queue."""
 
     kind: CoordinationKind
+    limit = 0
 
     def _call(self, action: NamedAction, value: bytes = b"") -> NamedCall:
         """Make a request that the scheduler answers without waiting for other clients."""
@@ -33,7 +34,7 @@ class NamedValue(NamedObject):
         """Make a request, and wait until it is done or the time is over. Raises ScalerError if it fails."""
         client_io = self._client_io_to_wait()
         answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
-        call = NamedCall(Named(self.kind, self.name), action, value, task_of(client_io), answer)
+        call = NamedCall(Named(self.kind, self.name, self.limit), action, value, task_of(client_io), answer)
         try:
             client_io.take_turn(lambda session: session.named.start(call))
             check_answer(answer.wait())

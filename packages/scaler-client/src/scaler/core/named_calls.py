@@ -1,4 +1,4 @@
-"""The requests of a client for events and variables, and what it has to state again to another scheduler."""
+"""The requests of a client for events, variables and queues, and what it has to state again to another scheduler."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import enum
 from collections import deque
 from typing import NamedTuple
 
+from scaler.core.effects import Log
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.outgoing import Outgoing
 from scaler_protocol.messages import (
@@ -26,6 +27,7 @@ CHANGES_LIMIT = 10_000
 
 _TOLD = Outcome(Status.SUCCESS, b"")
 _LEFT_TEXT = "The client has left the scheduler."
+_LOST_ITEMS_TEXT = "Another scheduler has started: the items that were in queues of the cluster are lost."
 
 
 class CallState(enum.Enum):
@@ -50,19 +52,22 @@ _NEXT = {
 
 
 class Named(NamedTuple):
-    """What a call is about."""
+    """What a call is about. ``limit``: the maximum size of a queue."""
 
     kind: CoordinationKind
     name: str
+    limit: int = 0
 
 
 class NamedCall:
-    """One request. ``text`` says why it failed, ``result`` is the value that was read. ``sink`` is notified when
-    ``state`` changes."""
+    """One request. ``text`` says why it failed, ``result`` is the value that was read, ``count`` the number of items.
+    ``sink`` is notified when ``state`` changes."""
 
-    __slots__ = ("number", "named", "action", "value", "task", "state", "text", "result", "sink")
+    __slots__ = ("number", "named", "action", "value", "task", "state", "text", "result", "count", "sink")
 
-    def __init__(self, named: Named, action: NamedAction, value: bytes, task: TaskName | None, sink: Sink) -> None:
+    def __init__(
+        self, named: Named, action: NamedAction, value: bytes, task: TaskName | None, sink: Sink | None
+    ) -> None:
         """``task``: the execution that makes the request, if there is one."""
         self.number = 0
         self.named = named
@@ -72,7 +77,8 @@ class NamedCall:
         self.state = CallState.ASKED
         self.text = ""
         self.result = b""
-        self.sink: Sink | None = sink
+        self.count = 0
+        self.sink = sink
 
 
 class _Change(NamedTuple):
@@ -93,6 +99,7 @@ class NamedCalls:
         self._calls: dict[int, NamedCall] = {}
         self._changes: dict[Named, _Change] = {}
         self._minor = PROTOCOL_MINOR
+        self._has_used_queues = False
 
     def __bool__(self) -> bool:
         return bool(self._calls)
@@ -116,11 +123,14 @@ class NamedCalls:
             self._tell(call)
 
     def give_up(self, call: NamedCall, sink: Sink | None = None) -> None:
-        """Wait no longer. ``sink`` is notified when it is known whether the request was done."""
+        """Wait no longer. ``sink`` is notified when it is known whether the request was done. Without a sink, an item
+        that was taken returns to its queue."""
         if call.number not in self._calls:
             if sink is not None:
                 call.sink = sink
                 self._tell(call)
+            else:
+                self._return(call)
             return
         self._outgoing.urgent.append(_withdrawal_of(call))  # first: it is sent even if the rest is interrupted
         call.sink = sink
@@ -139,10 +149,14 @@ class NamedCalls:
                 call.state = CallState.WAITING
                 self._tell(call)
             return
-        call.result = bytes(reply.value)
+        is_abandoned = call.state is CallState.LEAVING and call.sink is None
+        call.result, call.count = bytes(reply.value), reply.count
         if state is CallState.DONE:
+            self._has_used_queues |= call.named.kind == CoordinationKind.QUEUE
             self._note_change(call, reply.version)
         self._end(call, state, reply.text)
+        if is_abandoned:
+            self._return(call)
 
     def _on_restated(self, reply: NamedReply) -> None:
         """A change that is not the last one is not stated again."""
@@ -174,6 +188,8 @@ class NamedCalls:
         not answered. Those that were given up are over."""
         if self._minor < NAMED_VALUES_SINCE_MINOR:
             return []
+        if self._has_used_queues:
+            self._outgoing.effects.append(Log("WARNING", _LOST_ITEMS_TEXT))
         for call in [call for call in self._calls.values() if call.state is CallState.LEAVING]:
             self._end(call, CallState.ENDED)
         changes = [_restatement(named, change) for named, change in self._changes.items()]
@@ -202,6 +218,12 @@ class NamedCalls:
         self._calls.pop(call.number, None)
         self._tell(call)
 
+    def _return(self, call: NamedCall) -> None:
+        """The item that was taken, if there is one, is the first of its queue again."""
+        if call.state is CallState.DONE and call.action in (NamedAction.TAKE, NamedAction.TRY_TAKE):
+            call.state = CallState.ENDED
+            self.start(NamedCall(call.named, NamedAction.RETURN, call.result, None, None))
+
     def _tell(self, call: NamedCall) -> None:
         sink, call.sink = call.sink, None
         if sink is not None:
@@ -221,12 +243,12 @@ def _too_old(kind: CoordinationKind) -> str:
 
 def _request(call: NamedCall) -> NamedRequest:
     session, task, attempt, _ = call.task or TaskName(b"", 0, 0)
-    kind, name = call.named
-    return NamedRequest(kind, call.action, call.number, name, call.value, 0, session, task, attempt)
+    kind, name, limit = call.named
+    return NamedRequest(kind, call.action, call.number, name, call.value, 0, session, task, attempt, limit)
 
 
 def _restatement(named: Named, change: _Change) -> NamedRequest:
-    kind, name = named
+    kind, name, _ = named
     session, task, attempt, _ = change.task or TaskName(b"", 0, 0)
     action = NamedAction.RESTATE_CLEARED if change.value is None else NamedAction.RESTATE
     return NamedRequest(kind, action, change.number, name, change.value or b"", change.version, session, task, attempt)

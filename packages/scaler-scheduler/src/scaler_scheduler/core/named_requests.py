@@ -1,4 +1,4 @@
-"""Events and variables that clients and tasks share by name: what sessions request. See ``named_table``."""
+"""Events, variables and queues that clients and tasks share by name: what sessions request. See ``named_table``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from scaler_protocol.ids import ID_SIZE_BYTES
 from scaler_protocol.messages import (
     LOCK_NAME_LIMIT_BYTES,
     NAMED_VALUE_LIMIT_BYTES,
+    CoordinationKind,
     NamedAction,
     NamedRequest,
     NamedState,
@@ -20,8 +21,15 @@ REQUESTS_LIMIT = 4096
 """Requests of one session that may wait."""
 
 _STATED = (NamedAction.RESTATE, NamedAction.RESTATE_CLEARED)
-_AT_ONCE = (NamedAction.SET, NamedAction.CLEAR, NamedAction.PEEK, *_STATED)
-"""Requests that do not wait."""
+_WAITING = (NamedAction.READ, NamedAction.PUT, NamedAction.TAKE)
+_OF_QUEUES = (
+    NamedAction.PUT,
+    NamedAction.TRY_PUT,
+    NamedAction.TAKE,
+    NamedAction.TRY_TAKE,
+    NamedAction.COUNT,
+    NamedAction.RETURN,
+)
 
 
 def on_request(state: SchedulerState, client: ClientPeer, body: NamedRequest, now: float) -> None:
@@ -74,10 +82,32 @@ def _enter(state: SchedulerState, client: ClientPeer, body: NamedRequest, now: f
         tell(state, named_table.perform(state.named, request), now)
 
 
+def on_tick(state: SchedulerState, now: float) -> None:
+    """Sessions had time to state what they have set: requests that were held are performed."""
+    table = state.named
+    if not table.held or state.locks.is_quiet:
+        return
+    for request in named_table.take_held(table):
+        client = state.clients.get(request.session)
+        if client is None:
+            continue
+        if request.user not in state.clients:
+            request.user = request.session  # the client around it has left meanwhile
+        refusal = _reason_to_refuse(state, request)
+        if refusal:
+            kind = CoordinationKind(request.name[0])
+            reply(state, client, kind, request.number, NamedState.REFUSED, now, refusal)
+        else:
+            tell(state, named_table.perform(table, request), now)
+
+
 def _reason_to_end(body: NamedRequest) -> str:
     """Why the session must end; empty if it need not."""
     if body.kind not in named_table.NOUNS:
         return f"The kind {body.kind.name.lower()} has no value."
+    is_queue = body.kind == CoordinationKind.QUEUE
+    if body.named_action != NamedAction.WITHDRAW and is_queue != (body.named_action in _OF_QUEUES):
+        return f"The kind {body.kind.name.lower()} has no action {body.named_action.name.lower()}."
     if len(body.task_session) not in (0, ID_SIZE_BYTES):
         return f"The session of a task has {ID_SIZE_BYTES} bytes."
     if body.version >= named_table.VERSION_LIMIT:
@@ -93,10 +123,13 @@ def _reason_to_refuse(state: SchedulerState, request: PendingRequest) -> str:
         return f"A name has at most {LOCK_NAME_LIMIT_BYTES} bytes."
     if len(request.value) > NAMED_VALUE_LIMIT_BYTES:
         return f"A value has at most {NAMED_VALUE_LIMIT_BYTES} bytes."
-    may_wait = request.action not in _AT_ONCE or (state.locks.is_quiet and request.action not in _STATED)
+    found = table.names.get(request.name)
+    if found is not None and found.limit != request.limit:
+        return f"Others use it with the maximum size {found.limit}, not {request.limit}. Use one for all."
+    may_wait = request.action in _WAITING or (state.locks.is_quiet and request.action not in _STATED)
     if may_wait and len(table.waiting.get(request.session, ())) >= REQUESTS_LIMIT:
         return f"This client already waits for {REQUESTS_LIMIT} values."
-    if (request.name in table.names and not request.value) or named_table.room_for(table, request):
+    if (found is not None and not request.value) or named_table.room_for(table, request):
         return ""
     limit = named_table.TOTAL_LIMIT_BYTES >> 20
     return f"All values that are shared by name take {limit} MiB, which is the limit. Delete some first."

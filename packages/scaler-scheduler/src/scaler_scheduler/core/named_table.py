@@ -1,12 +1,13 @@
-"""Events and variables that clients and tasks share by name: the table.
+"""Events, variables and queues that clients and tasks share by name: the table.
 
-An event is a variable whose value is empty. A name belongs to the clients that have used it, and is forgotten with the
-last of them; the clients inside the tasks of a client count as that client. Requests that wait for a value are served
-in the order in which they came. Such a request also ends with its session, and with the execution of the task that made
-it.
+An event is a variable whose value is empty. A queue has items in their order, and may have a limit. A name belongs to
+the clients that have used it, and is forgotten with the last of them; the clients inside the tasks of a client count as
+that client. Requests that wait for a value are served in the order in which they came. Such a request also ends with
+its session, and with the execution of the task that made it.
 
-The state is soft. Each change has a version. After a restart, each session states again what it has set or cleared, and
-the highest version counts. Until sessions had time for that, other requests are held.
+The state is soft. Each change of a variable has a version. After a restart, each session states again what it has set
+or cleared, and the highest version counts. The items of queues are lost. Until sessions had time for that, other
+requests are held.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NAME_OVERHEAD_BYTES = 1024
 VERSION_LIMIT = 2**63
 """A version that a session states is less than this."""
 
-NOUNS = {CoordinationKind.EVENT: "event", CoordinationKind.VARIABLE: "variable"}
+NOUNS = {CoordinationKind.EVENT: "event", CoordinationKind.VARIABLE: "variable", CoordinationKind.QUEUE: "queue"}
 
 NameKey = tuple[int, str]
 """A kind and a name."""
@@ -37,7 +38,7 @@ class PendingRequest:
     """A request of a session that has not been answered, or waits. ``owner`` and ``execution`` name the task that made
     it, if one did. ``user``: the client to which the session belongs."""
 
-    __slots__ = ("session", "number", "name", "action", "value", "user", "owner", "execution")
+    __slots__ = ("session", "number", "name", "action", "value", "limit", "user", "owner", "execution")
 
     def __init__(self, session: bytes, user: bytes, body: NamedRequest) -> None:
         self.session = session
@@ -45,6 +46,7 @@ class PendingRequest:
         self.name: NameKey = (int(body.kind), body.name)
         self.action = body.named_action
         self.value = bytes(body.value)
+        self.limit = body.limit
         self.user = user
         self.owner = body.task_session
         self.execution: Execution = (body.task, body.attempt)
@@ -55,17 +57,24 @@ class PendingRequest:
 
 
 class NamedEntry:
-    """One event or variable. ``values``: its value, if it has one. ``is_stated``: a session of an earlier scheduler has
-    stated it, and this scheduler has not changed it."""
+    """One event, variable or queue. ``values``: the value of a variable, if it has one, or the items of a queue, of
+    which there may be ``limit`` (0: as many as there are). ``writers`` wait for room. ``is_stated``: a session of an
+    earlier scheduler has stated the value, and this scheduler has not changed it."""
 
-    __slots__ = ("values", "readers", "users", "version", "is_stated")
+    __slots__ = ("limit", "values", "readers", "writers", "users", "version", "is_stated")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self.values: deque[bytes] = deque()
+        self.writers: dict[tuple[bytes, int], PendingRequest] = {}
         self.readers: dict[tuple[bytes, int], PendingRequest] = {}
         self.users: dict[bytes, None] = {}
         self.version = 0
         self.is_stated = True
+
+    @property
+    def has_room(self) -> bool:
+        return not self.limit or len(self.values) < self.limit
 
 
 class Answer(NamedTuple):
@@ -75,6 +84,7 @@ class Answer(NamedTuple):
     state: NamedState
     value: bytes = b""
     version: int = 0
+    length: int = 0
 
 
 class NamedTable:
@@ -99,12 +109,15 @@ class NamedTable:
         size = sum(cost_of(request.value) for request in self.held.values())
         waiting = len(self.held)
         for name, found in self.names.items():
-            assert found.users or found.readers, name
+            assert found.users or found.readers or found.writers, name
             assert not (found.readers and found.values), name
+            assert not (found.writers and found.has_room), name
             assert all(name in self.of_user[user] for user in found.users), name
-            assert all(self.waiting[each.session][each.number] is each for each in found.readers.values()), name
-            waiting += len(found.readers)
+            waits = [*found.readers.values(), *found.writers.values()]
+            assert all(self.waiting[each.session][each.number] is each for each in waits), name
+            waiting += len(waits)
             size += _cost_of_name(name) + sum(map(cost_of, found.values))
+            size += sum(cost_of(each.value) for each in found.writers.values())
         assert self.size_bytes == size, (self.size_bytes, size)
         assert waiting == sum(map(len, self.waiting.values()))
         in_tasks = [each for of_owner in self.by_task.values() for found in of_owner.values() for each in found]
@@ -146,11 +159,51 @@ def _peek(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list
     return [Answer(request, NamedState.ABSENT)]
 
 
+def _append(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list[Answer]:
+    if not found.has_room:
+        if request.action == NamedAction.TRY_PUT:
+            return [Answer(request, NamedState.ABSENT)]
+        found.writers[request.key] = request
+        table.size_bytes += cost_of(request.value)
+        _remember(table, request)
+        return [Answer(request, NamedState.WAITING)]
+    found.values.append(request.value)
+    table.size_bytes += cost_of(request.value)
+    return [Answer(request, NamedState.DONE), *_serve(table, found)]
+
+
+def _take(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list[Answer]:
+    if found.values:
+        return [Answer(request, NamedState.DONE, _removed(table, found)), *_serve(table, found)]
+    if request.action == NamedAction.TRY_TAKE:
+        return [Answer(request, NamedState.ABSENT)]
+    found.readers[request.key] = request
+    _remember(table, request)
+    return [Answer(request, NamedState.WAITING)]
+
+
+def _count(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list[Answer]:
+    return [Answer(request, NamedState.DONE, length=len(found.values))]
+
+
+def _return(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list[Answer]:
+    """There may be an item more than the limit for a while."""
+    found.values.appendleft(request.value)
+    table.size_bytes += cost_of(request.value)
+    return [Answer(request, NamedState.DONE), *_serve(table, found)]
+
+
 _ACTIONS: dict[NamedAction, Callable[[NamedTable, NamedEntry, PendingRequest], list[Answer]]] = {
     NamedAction.SET: _set,
     NamedAction.CLEAR: _clear,
     NamedAction.READ: _read,
     NamedAction.PEEK: _peek,
+    NamedAction.PUT: _append,
+    NamedAction.TRY_PUT: _append,
+    NamedAction.TAKE: _take,
+    NamedAction.TRY_TAKE: _take,
+    NamedAction.COUNT: _count,
+    NamedAction.RETURN: _return,
 }
 
 
@@ -176,7 +229,11 @@ def withdraw(table: NamedTable, request: PendingRequest) -> None:
     if table.held.pop(request.key, None) is not None:
         table.size_bytes -= cost_of(request.value)
         return
-    del table.names[request.name].readers[request.key]
+    found = table.names[request.name]
+    if found.writers.pop(request.key, None) is not None:
+        table.size_bytes -= cost_of(request.value)
+    else:
+        del found.readers[request.key]
     _drop_if_unused(table, request.name)
 
 
@@ -260,17 +317,31 @@ def _put(table: NamedTable, found: NamedEntry, value: bytes | None) -> None:
 def _serve(table: NamedTable, found: NamedEntry) -> list[Answer]:
     """Answer the requests that need not wait any more."""
     answers = []
-    while found.readers and found.values:
-        request = found.readers.pop(next(iter(found.readers)))
+    while True:
+        if found.readers and found.values:
+            request = found.readers.pop(next(iter(found.readers)))
+            value = _removed(table, found) if request.action == NamedAction.TAKE else found.values[0]
+            answers.append(Answer(request, NamedState.DONE, value))
+        elif found.writers and found.has_room:
+            request = found.writers.pop(next(iter(found.writers)))
+            found.values.append(request.value)
+            answers.append(Answer(request, NamedState.DONE))
+        else:
+            return answers
         _forget(table, request)
-        answers.append(Answer(request, NamedState.DONE, found.values[0]))
-    return answers
+
+
+def _removed(table: NamedTable, found: NamedEntry) -> bytes:
+    """The first item, which is not in the queue any more."""
+    value = found.values.popleft()
+    table.size_bytes -= cost_of(value)
+    return value
 
 
 def _use(table: NamedTable, request: PendingRequest) -> NamedEntry:
     found = table.names.get(request.name)
     if found is None:
-        found = table.names[request.name] = NamedEntry()
+        found = table.names[request.name] = NamedEntry(request.limit)
         table.size_bytes += _cost_of_name(request.name)
     found.users[request.user] = None
     table.of_user.setdefault(request.user, {})[request.name] = None
@@ -279,7 +350,7 @@ def _use(table: NamedTable, request: PendingRequest) -> NamedEntry:
 
 def _drop_if_unused(table: NamedTable, name: NameKey) -> None:
     found = table.names[name]
-    if not found.users and not found.readers:
+    if not found.users and not found.readers and not found.writers:
         _put(table, found, None)
         table.size_bytes -= _cost_of_name(name)
         del table.names[name]

@@ -1,4 +1,4 @@
-"""Events and variables that clients and tasks share by name: answers, and ends of requests. See ``named_table``."""
+"""Events, variables and queues that clients share by name: answers, and ends of requests. See ``named_table``."""
 
 from __future__ import annotations
 
@@ -28,21 +28,13 @@ def on_results(state: SchedulerState, run: ResultRun, now: float) -> None:
             tell(state, [Answer(request, NamedState.ENDED)], now, _TASK_ENDED_TEXT)
 
 
-def on_tick(state: SchedulerState, now: float) -> None:
-    """Sessions had time to state what they have set: requests that were held are performed."""
-    table = state.named
-    if table.held and not state.locks.is_quiet:
-        for request in named_table.take_held(table):
-            tell(state, named_table.perform(table, request), now)
-
-
 def tell(state: SchedulerState, answers: list[Answer], now: float, text: str = "") -> None:
     """Tell sessions what became of their requests."""
-    for request, outcome, value, version in answers:
+    for request, outcome, value, version, length in answers:
         client = state.clients.get(request.session)
         if client is not None:
             kind = CoordinationKind(request.name[0])
-            reply(state, client, kind, request.number, outcome, now, text, value, version)
+            reply(state, client, kind, request.number, outcome, now, text, value, version, length)
 
 
 def reply(
@@ -55,6 +47,7 @@ def reply(
     text: str = "",
     value: bytes = b"",
     version: int = 0,
+    count: int = 0,
 ) -> None:
     """Tell a client what became of one of its requests."""
-    outbox.send(state, client, NamedReply(kind, outcome, number, text, value, version), now)
+    outbox.send(state, client, NamedReply(kind, outcome, number, text, value, version, count), now)
