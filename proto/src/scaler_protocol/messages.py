@@ -556,6 +556,7 @@ class CoordinationKind(enum.IntEnum):
     EVENT = 2
     VARIABLE = 3
     QUEUE = 4
+    PUBLISHED = 5
 
 
 class LockAction(enum.IntEnum):
@@ -621,12 +622,14 @@ class NamedAction(enum.IntEnum):
     TRY_TAKE = 10  # remove and return the first item, if there is one now
     COUNT = 11  # the number of items
     RETURN = 12  # this item, which was taken, is the first one again
+    TRY_SET = 13  # publish a value, if none of this name is published
+    LIST = 14  # the names of all published values; the name of the request is ignored
 
 
 class NamedState(enum.IntEnum):
     WAITING = 0
     DONE = 1
-    ABSENT = 2  # nothing was done: there is no value, no item or no room
+    ABSENT = 2  # nothing was done: there is no value, no item or no room, or for TRY_SET a value
     REFUSED = 3
     ENDED = 4  # this request does not wait any more; for RESTATE, the value has been replaced meanwhile
 
@@ -640,7 +643,7 @@ class NamedRequest:
     named_action: NamedAction
     number: int  # of the request within its session; increases, except for WITHDRAW, RESTATE and RESTATE_CLEARED
     name: str = ""  # empty for WITHDRAW
-    value: bytes = b""  # for SET and RESTATE of a variable; for PUT, TRY_PUT and RETURN
+    value: bytes = b""  # for SET, TRY_SET, RESTATE, PUT, TRY_PUT and RETURN
     version: int = 0  # for RESTATE and RESTATE_CLEARED: that of the reply
     task_session: bytes = b""  # the execution of a task that asks: a request that waits ends with it; empty: none
     task: int = 0
@@ -654,9 +657,9 @@ class NamedReply:
     named_state: NamedState
     number: int
     text: str = ""  # REFUSED and ENDED: why, in a sentence
-    value: bytes = b""  # for READ and PEEK of a variable; for TAKE and TRY_TAKE
-    version: int = 0  # for SET and CLEAR: increases with each change
-    count: int = 0  # for COUNT
+    value: bytes = b""  # for READ, PEEK, TAKE and TRY_TAKE; for LIST the names, in UTF-8, with zero bytes between them
+    version: int = 0  # for SET, TRY_SET and CLEAR: increases with each change
+    count: int = 0  # for COUNT; for CLEAR: how many values there were
 
 
 # ---- a host's store and its peers ------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ def test_an_old_scheduler_is_never_sent_what_it_does_not_know() -> None:
     late = call(side, NamedAction.READ)
     assert requests(side) == []
     assert [each.state for each in (early, late)] == [CallState.FAILED] * 2
-    assert "too old for variables: it needs version 1.4" in early.text
+    assert "it needs version 1.4 of the protocol" in early.text
 
 
 # ---- queues ----------------------------------------------------------------------------------------------------------

@@ -122,6 +122,10 @@ class Crowd:
         kinds = [CoordinationKind.EVENT, CoordinationKind.VARIABLE]
         if action >= NamedAction.PUT or action == NamedAction.WITHDRAW or self.random.random() < 0.02:
             kinds = [CoordinationKind.QUEUE]
+        if action in (NamedAction.TRY_SET, NamedAction.LIST) or (
+            action < NamedAction.PUT and self.random.random() < 0.2
+        ):
+            kinds = [CoordinationKind.PUBLISHED]
         value, version = bytes(self.random.randint(0, 9)), self.random.randint(0, 99)
         kind, limit = self.random.choice(kinds), 2 if kinds == [CoordinationKind.QUEUE] else 0
         limit += self.random.random() < 0.1

@@ -556,6 +556,7 @@ enum CoordinationKind {
   event @2;
   variable @3;
   queue @4;
+  published @5;
 }
 
 enum LockAction {
@@ -609,12 +610,14 @@ enum NamedAction {
   tryTake @10;  # remove and return the first item, if there is one now
   count @11;    # the number of items
   return @12;   # this item, which was taken, is the first one again
+  trySet @13;   # publish a value, if none of this name is published
+  list @14;     # the names of all published values; the name of the request is ignored
 }
 
 enum NamedState {
   waiting @0;
   done @1;
-  absent @2;    # nothing was done: there is no value, no item or no room
+  absent @2;    # nothing was done: there is no value, no item or no room, or for trySet a value
   refused @3;
   ended @4;     # this request does not wait any more; for restate, the value has been replaced meanwhile
 }
@@ -624,7 +627,7 @@ struct NamedRequest {
   namedAction @1 :UInt8;  # a NamedAction
   number @2 :UInt64;      # of the request within its session; increases, except for withdraw, restate and restateCleared
   name @3 :Text;          # empty for withdraw
-  value @4 :Data;         # for set and restate of a variable; for put, tryPut and return
+  value @4 :Data;         # for set, trySet, restate, put, tryPut and return
   version @5 :UInt64;     # for restate and restateCleared: that of the reply
   taskSession @6 :Data;   # the execution of a task that asks: a request that waits ends with it; empty: none
   task @7 :UInt64;
@@ -637,7 +640,7 @@ struct NamedReply {
   namedState @1 :UInt8;   # a NamedState
   number @2 :UInt64;
   text @3 :Text;          # refused and ended: why, in a sentence
-  value @4 :Data;         # for read and peek of a variable; for take and tryTake
-  version @5 :UInt64;     # for set and clear: increases with each change
-  count @6 :UInt32;       # for count
+  value @4 :Data;         # for read, peek, take and tryTake; for list the names, with zero bytes between them
+  version @5 :UInt64;     # for set, trySet and clear: increases with each change
+  count @6 :UInt32;       # for count; for clear: how many values there were
 }

@@ -14,6 +14,7 @@ from scaler.asynchronous.imap import AsyncSource, EndedLine, ImapLine, OrderedLi
 from scaler.asynchronous.inner import InnerClient
 from scaler.asynchronous.lock import AsyncLock
 from scaler.asynchronous.loop_link import LoopLink, new_threads
+from scaler.asynchronous.published import AsyncPublishedValue, publish_all_async, published_names_async
 from scaler.asynchronous.queue import AsyncQueue
 from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
@@ -360,6 +361,22 @@ class AsyncClient:
         """Make a queue of the whole cluster: all of this name are one, also those of threads and tasks. All that use
         its name use the same maximum size; 0 means no limit."""
         return AsyncQueue(name, maximum_size, self._client, self._link)
+
+    async def publish(self, /, **values: Any) -> None:
+        """Publish values under names, for all clients of the cluster. See :meth:`scaler.Client.publish`."""
+        await publish_all_async(self._client, self._link, values)
+
+    async def published(self, name: str) -> Any:
+        """The published value of this name. Raises KeyError if there is none."""
+        return await AsyncPublishedValue(name, self._client, self._link).read()
+
+    async def unpublish(self, name: str) -> None:
+        """Remove a published value. Raises KeyError if there is none."""
+        await AsyncPublishedValue(name, self._client, self._link).remove()
+
+    async def list_published(self) -> list[str]:
+        """The names of all published values, sorted."""
+        return await published_names_async(self._client, self._link)
 
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""

@@ -46,6 +46,7 @@ from scaler.client.options import (
 )
 from scaler.client.outcomes import failure_of, hide_frames
 from scaler.client.progress import progress_bar, progress_of
+from scaler.client.published import PublishedValue, publish_all, published_names
 from scaler.client.queue import Queue
 from scaler.client.representations import cluster_rows, table
 from scaler.client.semaphore import Semaphore
@@ -824,6 +825,26 @@ class Client:
         """Make a queue of the whole cluster: all of this name are one. Use it like ``queue.Queue``. It may be passed to
         tasks. All that use its name use the same maximum size; 0 means no limit."""
         return Queue(name, maximum_size, self)
+
+    # ---- published values --------------------------------------------------------------------------------------------
+
+    def publish(self, /, **values: Any) -> None:
+        """Publish values under names, for all clients of the cluster and their tasks, until they are unpublished. In
+        place of a future, its result is published. Raises ValueError if a name is taken or a value too large; then
+        none of the values is published."""
+        publish_all(self, values)
+
+    def published(self, name: str) -> Any:
+        """The published value of this name. Raises KeyError if there is none."""
+        return PublishedValue(name, self).read()
+
+    def unpublish(self, name: str) -> None:
+        """Remove a published value. Any client may do that. Raises KeyError if there is none."""
+        PublishedValue(name, self).remove()
+
+    def list_published(self) -> list[str]:
+        """The names of all published values, sorted."""
+        return published_names(self)
 
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""

@@ -1,4 +1,4 @@
-"""The requests of a client for events, variables and queues, and what it has to state again to another scheduler."""
+"""The requests of a client for values that are shared by name, and what it has to state again to another scheduler."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ CHANGES_LIMIT = 10_000
 """The last changes of this many names are stated again to another scheduler."""
 
 _TOLD = Outcome(Status.SUCCESS, b"")
+_OLD_SCHEDULER_TEXT = (
+    "The scheduler is too old for values that are shared by name: it needs version "
+    f"{PROTOCOL_MAJOR}.{NAMED_VALUES_SINCE_MINOR} of the protocol."
+)
 _LEFT_TEXT = "The client has left the scheduler."
 _LOST_ITEMS_TEXT = "Another scheduler has started: the items that were in queues of the cluster are lost."
 
@@ -112,7 +116,7 @@ class NamedCalls:
         call.number = self._number
         self._calls[call.number] = call
         if self._minor < NAMED_VALUES_SINCE_MINOR:
-            self._end(call, CallState.FAILED, _too_old(call.named.kind))
+            self._end(call, CallState.FAILED, _OLD_SCHEDULER_TEXT)
         else:
             self._outgoing.urgent.append(_request(call))
 
@@ -165,8 +169,8 @@ class NamedCalls:
                 del self._changes[named]
 
     def _note_change(self, call: NamedCall, version: int) -> None:
-        if call.action in (NamedAction.SET, NamedAction.CLEAR):
-            value = call.value if call.action == NamedAction.SET else None
+        if call.action in (NamedAction.SET, NamedAction.TRY_SET, NamedAction.CLEAR):
+            value = None if call.action == NamedAction.CLEAR else call.value
             self._changes.pop(call.named, None)
             self._changes[call.named] = _Change(call.number, value, version, call.task)
             if len(self._changes) > CHANGES_LIMIT:
@@ -181,7 +185,7 @@ class NamedCalls:
             outgoing = self._outgoing
             outgoing.urgent = deque(body for body in outgoing.urgent if not isinstance(body, NamedRequest))
             for call in list(self._calls.values()):
-                self._end(call, CallState.FAILED, _too_old(call.named.kind))
+                self._end(call, CallState.FAILED, _OLD_SCHEDULER_TEXT)
 
     def restatements(self) -> list[NamedRequest]:
         """Messages for a scheduler that knows nothing of this session: the last changes, then the requests that were
@@ -234,11 +238,6 @@ class NamedCalls:
             assert call.number == number <= self._number
             assert call.state in (CallState.ASKED, CallState.WAITING, CallState.LEAVING), call.state
         assert len(self._changes) <= CHANGES_LIMIT
-
-
-def _too_old(kind: CoordinationKind) -> str:
-    since = f"{PROTOCOL_MAJOR}.{NAMED_VALUES_SINCE_MINOR}"
-    return f"The scheduler is too old for {kind.name.lower()}s: it needs version {since} of the protocol."
 
 
 def _request(call: NamedCall) -> NamedRequest:

@@ -1,4 +1,4 @@
-"""Events, variables and queues that clients and tasks share by name: what sessions request. See ``named_table``."""
+"""Values that clients and tasks share by name: what sessions request. See ``named_table``."""
 
 from __future__ import annotations
 
@@ -21,15 +21,27 @@ REQUESTS_LIMIT = 4096
 """Requests of one session that may wait."""
 
 _STATED = (NamedAction.RESTATE, NamedAction.RESTATE_CLEARED)
+_PUBLISHING = (NamedAction.TRY_SET, NamedAction.RESTATE)
 _WAITING = (NamedAction.READ, NamedAction.PUT, NamedAction.TAKE)
-_OF_QUEUES = (
-    NamedAction.PUT,
-    NamedAction.TRY_PUT,
-    NamedAction.TAKE,
-    NamedAction.TRY_TAKE,
-    NamedAction.COUNT,
-    NamedAction.RETURN,
-)
+_OF_VARIABLES = frozenset((NamedAction.SET, NamedAction.CLEAR, NamedAction.READ, NamedAction.PEEK, *_STATED))
+_ACTIONS = {
+    CoordinationKind.EVENT: _OF_VARIABLES,
+    CoordinationKind.VARIABLE: _OF_VARIABLES,
+    CoordinationKind.QUEUE: frozenset(
+        (
+            NamedAction.PUT,
+            NamedAction.TRY_PUT,
+            NamedAction.TAKE,
+            NamedAction.TRY_TAKE,
+            NamedAction.COUNT,
+            NamedAction.RETURN,
+        )
+    ),
+    CoordinationKind.PUBLISHED: frozenset(
+        (NamedAction.TRY_SET, NamedAction.CLEAR, NamedAction.PEEK, NamedAction.LIST, *_STATED)
+    ),
+}
+"""What each kind can do, in addition to WITHDRAW."""
 
 
 def on_request(state: SchedulerState, client: ClientPeer, body: NamedRequest, now: float) -> None:
@@ -105,8 +117,7 @@ def _reason_to_end(body: NamedRequest) -> str:
     """Why the session must end; empty if it need not."""
     if body.kind not in named_table.NOUNS:
         return f"The kind {body.kind.name.lower()} has no value."
-    is_queue = body.kind == CoordinationKind.QUEUE
-    if body.named_action != NamedAction.WITHDRAW and is_queue != (body.named_action in _OF_QUEUES):
+    if body.named_action != NamedAction.WITHDRAW and body.named_action not in _ACTIONS[body.kind]:
         return f"The kind {body.kind.name.lower()} has no action {body.named_action.name.lower()}."
     if len(body.task_session) not in (0, ID_SIZE_BYTES):
         return f"The session of a task has {ID_SIZE_BYTES} bytes."
@@ -118,9 +129,14 @@ def _reason_to_end(body: NamedRequest) -> str:
 def _reason_to_refuse(state: SchedulerState, request: PendingRequest) -> str:
     """A sentence, or nothing if the request can be met."""
     table = state.named
-    _, name = request.name
+    kind, name = request.name
     if len(name.encode()) > LOCK_NAME_LIMIT_BYTES:
         return f"A name has at most {LOCK_NAME_LIMIT_BYTES} bytes."
+    if kind == CoordinationKind.PUBLISHED and request.action in _PUBLISHING:
+        if "\0" in name:
+            return "A name has no zero character."
+        if len(table.published) >= named_table.PUBLISHED_LIMIT:
+            return f"There are {named_table.PUBLISHED_LIMIT} published values already. Unpublish some first."
     if len(request.value) > NAMED_VALUE_LIMIT_BYTES:
         return f"A value has at most {NAMED_VALUE_LIMIT_BYTES} bytes."
     found = table.names.get(request.name)
@@ -129,7 +145,9 @@ def _reason_to_refuse(state: SchedulerState, request: PendingRequest) -> str:
     may_wait = request.action in _WAITING or (state.locks.is_quiet and request.action not in _STATED)
     if may_wait and len(table.waiting.get(request.session, ())) >= REQUESTS_LIMIT:
         return f"This client already waits for {REQUESTS_LIMIT} values."
-    if (found is not None and not request.value) or named_table.room_for(table, request):
+    if request.action == NamedAction.LIST or (found is not None and not request.value):
+        return ""
+    if named_table.room_for(table, request):
         return ""
     limit = named_table.TOTAL_LIMIT_BYTES >> 20
     return f"All values that are shared by name take {limit} MiB, which is the limit. Delete some first."

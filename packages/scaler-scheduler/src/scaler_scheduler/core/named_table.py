@@ -1,9 +1,9 @@
-"""Events, variables and queues that clients and tasks share by name: the table.
+"""Events, variables, queues and published values that clients and tasks share by name: the table.
 
 An event is a variable whose value is empty. A queue has items in their order, and may have a limit. A name belongs to
 the clients that have used it, and is forgotten with the last of them; the clients inside the tasks of a client count as
-that client. Requests that wait for a value are served in the order in which they came. Such a request also ends with
-its session, and with the execution of the task that made it.
+that client. Only a published value stays until it is cleared. Requests that wait for a value are served in the order in
+which they came. Such a request also ends with its session, and with the execution of the task that made it.
 
 The state is soft. Each change of a variable has a version. After a restart, each session states again what it has set
 or cleared, and the highest version counts. The items of queues are lost. Until sessions had time for that, other
@@ -28,7 +28,15 @@ NAME_OVERHEAD_BYTES = 1024
 VERSION_LIMIT = 2**63
 """A version that a session states is less than this."""
 
-NOUNS = {CoordinationKind.EVENT: "event", CoordinationKind.VARIABLE: "variable", CoordinationKind.QUEUE: "queue"}
+PUBLISHED_LIMIT = 1000
+"""Published values at a time. A message has all their names."""
+
+NOUNS = {
+    CoordinationKind.EVENT: "event",
+    CoordinationKind.VARIABLE: "variable",
+    CoordinationKind.QUEUE: "queue",
+    CoordinationKind.PUBLISHED: "published value",
+}
 
 NameKey = tuple[int, str]
 """A kind and a name."""
@@ -95,6 +103,8 @@ class NamedTable:
         self.size_bytes = 0
         self.version = 0
         self.names: dict[NameKey, NamedEntry] = {}
+        self.published: dict[NameKey, None] = {}
+        """The names of the published values."""
         self.of_user: dict[bytes, dict[NameKey, None]] = {}
         self.last_numbers: dict[bytes, int] = {}
         """The highest number of a request, by session."""
@@ -109,7 +119,8 @@ class NamedTable:
         size = sum(cost_of(request.value) for request in self.held.values())
         waiting = len(self.held)
         for name, found in self.names.items():
-            assert found.users or found.readers or found.writers, name
+            assert found.users or found.readers or found.writers or name in self.published, name
+            assert (name in self.published) == (_is_published(name) and bool(found.values)), name
             assert not (found.readers and found.values), name
             assert not (found.writers and found.has_room), name
             assert all(name in self.of_user[user] for user in found.users), name
@@ -130,19 +141,26 @@ class NamedTable:
 
 def perform(table: NamedTable, request: PendingRequest) -> list[Answer]:
     """Do what the request asks for. Returns all requests that are answered by that; the first is this one."""
+    if request.action == NamedAction.LIST:
+        return [Answer(request, NamedState.DONE, "\0".join(name for _, name in table.published).encode())]
     found = _use(table, request)
     return _ACTIONS[request.action](table, found, request)
 
 
 def _set(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list[Answer]:
     table.size_bytes += cost_of(request.value)
-    _change(table, found, request.value)
+    _change(table, found, request, request.value)
     return [Answer(request, NamedState.DONE, version=found.version), *_serve(table, found)]
 
 
+def _try_set(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list[Answer]:
+    return [Answer(request, NamedState.ABSENT)] if found.values else _set(table, found, request)
+
+
 def _clear(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list[Answer]:
-    _change(table, found, None)
-    return [Answer(request, NamedState.DONE, version=found.version)]
+    length = len(found.values)
+    _change(table, found, request, None)
+    return [Answer(request, NamedState.DONE, version=found.version, length=length)]
 
 
 def _read(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list[Answer]:
@@ -204,6 +222,7 @@ _ACTIONS: dict[NamedAction, Callable[[NamedTable, NamedEntry, PendingRequest], l
     NamedAction.TRY_TAKE: _take,
     NamedAction.COUNT: _count,
     NamedAction.RETURN: _return,
+    NamedAction.TRY_SET: _try_set,
 }
 
 
@@ -247,7 +266,7 @@ def restate(table: NamedTable, request: PendingRequest, version: int) -> list[An
     is_set = request.action == NamedAction.RESTATE
     if is_set:
         table.size_bytes += cost_of(request.value)
-    _put(table, found, request.value if is_set else None)
+    _put(table, found, request.name, request.value if is_set else None)
     found.version = version
     return [Answer(request, NamedState.DONE, version=version), *_serve(table, found)]
 
@@ -300,18 +319,26 @@ def _cost_of_name(name: NameKey) -> int:
     return NAME_OVERHEAD_BYTES + len(name[1])
 
 
-def _change(table: NamedTable, found: NamedEntry, value: bytes | None) -> None:
+def _change(table: NamedTable, found: NamedEntry, request: PendingRequest, value: bytes | None) -> None:
     """The cost of the value is counted already."""
-    _put(table, found, value)
+    _put(table, found, request.name, value)
     table.version += 1
     found.version, found.is_stated = table.version, False
 
 
-def _put(table: NamedTable, found: NamedEntry, value: bytes | None) -> None:
+def _put(table: NamedTable, found: NamedEntry, name: NameKey, value: bytes | None) -> None:
     table.size_bytes -= sum(map(cost_of, found.values))
     found.values.clear()
-    if value is not None:
-        found.values.append(value)
+    if value is None:
+        table.published.pop(name, None)
+        return
+    found.values.append(value)
+    if _is_published(name):
+        table.published[name] = None
+
+
+def _is_published(name: NameKey) -> bool:
+    return name[0] == CoordinationKind.PUBLISHED
 
 
 def _serve(table: NamedTable, found: NamedEntry) -> list[Answer]:
@@ -350,8 +377,8 @@ def _use(table: NamedTable, request: PendingRequest) -> NamedEntry:
 
 def _drop_if_unused(table: NamedTable, name: NameKey) -> None:
     found = table.names[name]
-    if not found.users and not found.readers and not found.writers:
-        _put(table, found, None)
+    if not found.users and not found.readers and not found.writers and name not in table.published:
+        _put(table, found, name, None)
         table.size_bytes -= _cost_of_name(name)
         del table.names[name]
 

@@ -1,4 +1,4 @@
-"""Events, variables and queues that clients share by name: answers, and ends of requests. See ``named_table``."""
+"""Values that clients and tasks share by name: answers, and ends of requests. See ``named_table``."""
 
 from __future__ import annotations
 
