@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from scaler.core.coordination import Claim, ClaimState
+from scaler.core.coordination import Claim, ClaimState, Permit
 from scaler.core.outcome import Outcome
-from scaler_protocol.messages import TaskName
+from scaler_protocol.messages import CoordinationKind, TaskName
 
 if TYPE_CHECKING:
     from tests.simulation.client import ClientNode, TaskSink
@@ -75,7 +75,7 @@ class Critical:
         self._family: Family | None = None
         self._has_left = False
         self._is_careless = client.world.chance.random() < CARELESS_SHARE
-        self._claim = Claim(name, parent, True, LockSink(self._changed))
+        self._claim = Claim(Permit(CoordinationKind.LOCK, name), parent, True, LockSink(self._changed))
         client.post(lambda now: self._enter())
 
     def _enter(self) -> None:
@@ -136,7 +136,8 @@ class LockUser:
         self._client = client
         self._keeper = keeper
         self._name = name
-        self._claim = Claim(name, None, client.world.chance.random() < 0.8, LockSink(self._changed))
+        permit, waits = Permit(CoordinationKind.LOCK, name), client.world.chance.random() < 0.8
+        self._claim = Claim(permit, None, waits, LockSink(self._changed))
         client.unfinished += 1
         client.post(lambda now: client.core.claims.enter(self._claim))
 

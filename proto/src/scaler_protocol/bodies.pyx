@@ -41,6 +41,8 @@ from scaler_protocol.messages import (
     Hello,
     LockAction,
     LockState,
+    NamedAction,
+    NamedState,
     ObjectChunk,
     ObjectKey,
     RefusalReason,
@@ -77,6 +79,8 @@ _ENUMERATIONS = {
     "kind": CoordinationKind,
     "action": LockAction,
     "state": LockState,
+    "named_action": NamedAction,
+    "named_state": NamedState,
 }
 _ID_FIELDS = {"session", "owner", "parent_session"}
 _NAMES = {

@@ -578,13 +578,28 @@ LOCKS_SINCE_MINOR = 2
 UNSTARTED_ONLY_SINCE_MINOR = 3
 """The first minor version of the protocol that can cancel only what has not started."""
 
+SEMAPHORES_SINCE_MINOR = 4
+"""The first minor version of the protocol that has semaphores."""
+
 LOCK_NAME_LIMIT_BYTES = 1024
+"""The UTF-8 of a name that clients and tasks share."""
+
+NAMED_VALUES_SINCE_MINOR = 4
+"""The first minor version of the protocol that has ``NamedRequest``."""
+
+SEMAPHORE_LIMIT = 2**32 - 1
+"""The most holders that a semaphore may have."""
 
 
 class CoordinationKind(enum.IntEnum):
     """Kinds of objects that clients and tasks share by name."""
 
     LOCK = 0
+    SEMAPHORE = 1
+    EVENT = 2
+    VARIABLE = 3
+    QUEUE = 4
+    PUBLISHED = 5
 
 
 class LockAction(enum.IntEnum):
@@ -609,7 +624,7 @@ class LockState(enum.IntEnum):
 @value(frozen=True, slots=True)
 class LockRequest:
     """Client to scheduler. Each request is answered by a LockReply; one that must wait is answered again when it is
-    granted. The holder of a lock is a request: (session, number)."""
+    granted. The holder of a lock or a semaphore is a request: (session, number)."""
 
     kind: CoordinationKind
     action: LockAction
@@ -618,6 +633,7 @@ class LockRequest:
     task_session: bytes = b""  # the execution of a task that asks: the request ends with it; empty: none
     task: int = 0
     attempt: int = 0
+    limit: int = 0  # of a semaphore: how many requests may hold it at a time; 0 for locks and for RELEASE
 
 
 @value(frozen=True, slots=True)
@@ -626,6 +642,67 @@ class LockReply:
     state: LockState
     number: int
     text: str = ""  # LOST and REFUSED: why, in a sentence
+
+
+QUEUE_LIMIT = 2**32 - 1
+"""The largest maximum size of a queue."""
+
+NAMED_VALUE_LIMIT_BYTES = 256 * 1024
+"""The most bytes of a value that is shared by name."""
+
+
+class NamedAction(enum.IntEnum):
+    SET = 0  # there is a value from now on
+    CLEAR = 1  # there is none from now on
+    READ = 2  # the value; wait until there is one
+    PEEK = 3  # the value, if there is one now
+    WITHDRAW = 4  # end the request of this number, which waits
+    RESTATE = 5  # to a scheduler that has restarted: this session set the value
+    RESTATE_CLEARED = 6  # to a scheduler that has restarted: this session cleared the value
+    PUT = 7  # append an item to a queue; wait until there is room
+    TRY_PUT = 8  # append an item, if there is room now
+    TAKE = 9  # remove and return the first item; wait until there is one
+    TRY_TAKE = 10  # remove and return the first item, if there is one now
+    COUNT = 11  # the number of items
+    RETURN = 12  # this item, which was taken, is the first one again
+    TRY_SET = 13  # publish a value, if none of this name is published
+    LIST = 14  # the names of all published values; the name of the request is ignored
+
+
+class NamedState(enum.IntEnum):
+    WAITING = 0
+    DONE = 1
+    ABSENT = 2  # nothing was done: there is no value, no item or no room, or for TRY_SET a value
+    REFUSED = 3
+    ENDED = 4  # this request does not wait any more; for RESTATE, the value has been replaced meanwhile
+
+
+@value(frozen=True, slots=True)
+class NamedRequest:
+    """Client to scheduler. Each request is answered by a NamedReply; one that must wait is answered again when it is
+    done. A number that was used before is not answered again."""
+
+    kind: CoordinationKind
+    named_action: NamedAction
+    number: int  # of the request within its session; increases, except for WITHDRAW, RESTATE and RESTATE_CLEARED
+    name: str = ""  # empty for WITHDRAW
+    value: bytes = b""  # for SET, TRY_SET, RESTATE, PUT, TRY_PUT and RETURN
+    version: int = 0  # for RESTATE and RESTATE_CLEARED: that of the reply
+    task_session: bytes = b""  # the execution of a task that asks: a request that waits ends with it; empty: none
+    task: int = 0
+    attempt: int = 0
+    limit: int = 0  # how many items a queue may have; 0: as many as there are
+
+
+@value(frozen=True, slots=True)
+class NamedReply:
+    kind: CoordinationKind
+    named_state: NamedState
+    number: int
+    text: str = ""  # REFUSED and ENDED: why, in a sentence
+    value: bytes = b""  # for READ, PEEK, TAKE and TRY_TAKE; for LIST the names, in UTF-8, with zero bytes between them
+    version: int = 0  # for SET, TRY_SET and CLEAR: increases with each change
+    count: int = 0  # for COUNT; for CLEAR: how many values there were
 
 
 # ---- a host's store and its peers ------------------------------------------------------------------------------
@@ -824,6 +901,7 @@ Body = Union[
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
+    NamedRequest, NamedReply,
 ]  # fmt: skip
 
 UNNUMBERED = (Hello, Challenge, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)

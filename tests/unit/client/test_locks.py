@@ -12,7 +12,7 @@ import pytest
 
 from scaler import Client
 from scaler.client.lock import Lock
-from scaler.core.coordination import Claim, ClaimState
+from scaler.core.coordination import Claim, ClaimState, Permit
 from scaler.core.outcome import DISCONNECTED
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError, LockLostError, ScalerError
 from scaler_protocol.messages import (
@@ -41,7 +41,7 @@ def asked(bodies: list[Body]) -> list[tuple[LockAction, int]]:
 
 
 def claim(side: SchedulerSide, name: str = "lock", task: TaskName | None = None, waits: bool = True) -> Claim:
-    new = Claim(name, task, waits, Sink())
+    new = Claim(Permit(KIND, name), task, waits, Sink())
     side.session.claims.enter(new)
     return new
 
@@ -105,7 +105,7 @@ def test_another_scheduler_is_told_who_holds_and_who_waits(side: SchedulerSide) 
     first = held(side)
     second, third, fourth = claim(side, "b"), claim(side, "c", waits=False), held(side)
     side.session.claims.release(fourth, leaving := Sink())
-    side.session.claims.ask("d", Sink())
+    side.session.claims.ask(Permit(KIND, "d"), Sink())
     side.exchange()
     side.connect(epoch=8)
     assert asked(side.exchange()) == [
@@ -145,7 +145,7 @@ def test_when_the_scheduler_stays_away_nobody_waits_any_more_and_locks_are_kept(
     waiting, leaving = claim(side, "b"), held(side)
     told: list[Sink] = [waiting.sink, Sink(), Sink()]  # type: ignore[list-item]
     side.session.claims.release(leaving, told[1])
-    side.session.claims.ask("lock", told[2])
+    side.session.claims.ask(Permit(KIND, "lock"), told[2])
     side.exchange()
     side.session.on_peer_lost(b"", side.now)
     side.pass_time(11)
@@ -171,7 +171,7 @@ def test_an_old_scheduler_is_never_sent_what_it_does_not_know() -> None:
     side.exchange()
     side.deliver(Envelope(Welcome(b"w" * 16, 7, minor=1, number=side.hellos[-1].number)))
     late = claim(side)
-    side.session.claims.ask("lock", question := Sink())
+    side.session.claims.ask(Permit(KIND, "lock"), question := Sink())
     assert asked(side.exchange()) == []
     assert [each.state for each in (early, late)] == [ClaimState.LOST, ClaimState.OVER]
     assert "too old" in early.text and "too old" in late.text and question.outcomes[0].status == Status.EXCEPTION

@@ -37,6 +37,10 @@ from scaler_protocol.messages import (
     LockReply,
     LockRequest,
     LockState,
+    NamedAction,
+    NamedReply,
+    NamedRequest,
+    NamedState,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -204,6 +208,10 @@ def all_bodies() -> list[Body]:
         ControlRequest(7, ControlAction.DRAIN, "vm-3"),
         ControlReply(7, True, "", ("vm-3",), 5),
         Drain(),
+        NamedRequest(
+            CoordinationKind.QUEUE, NamedAction.PUT, 2**40, "größe", b"value", 2**62, SESSION, 2**33, 2**32 - 1, 2**31
+        ),
+        NamedReply(CoordinationKind.QUEUE, NamedState.ENDED, 2**40, "Its task has ended.", b"value", 2**62, 2**31),
     ]
 
 

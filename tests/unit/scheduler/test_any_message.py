@@ -15,6 +15,8 @@ from scaler_protocol.messages import (
     Goodbye,
     LockAction,
     LockRequest,
+    NamedAction,
+    NamedRequest,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -92,7 +94,7 @@ class Crowd:
         if roll < 0.55:
             return Cancel((TaskColumn(client.session, self.column().tasks),), self.random.random() < 0.5)
         if roll < 0.65:
-            return self.lock_request()
+            return self.lock_request() if self.random.random() < 0.5 else self.named_request()
         if roll < 0.9:
             own = ObjectKey(client.session, 2**64 - 1)
             return self.random.choice([
@@ -108,7 +110,26 @@ class Crowd:
         number = self.next_request if self.random.random() < 0.95 else self.random.randint(0, self.next_request)
         task = (self.clients[0].session, self.task(), self.random.randint(1, 2)) if self.random.random() < 0.5 else ()
         action = self.random.choice([*LockAction, LockAction.RELEASE])
-        return LockRequest(CoordinationKind.LOCK, action, number, self.random.choice("ab"), *task)
+        kind, limit = self.random.choice([(CoordinationKind.LOCK, 0), (CoordinationKind.SEMAPHORE, 2)])
+        limit += self.random.random() < 0.1
+        return LockRequest(kind, action, number, self.random.choice("ab"), *(task or (b"", 0, 0)), limit)
+
+    def named_request(self) -> NamedRequest:
+        self.next_request += 1
+        number = self.next_request if self.random.random() < 0.95 else self.random.randint(0, self.next_request)
+        task = (self.clients[0].session, self.task(), self.random.randint(1, 2)) if self.random.random() < 0.5 else ()
+        action, name = self.random.choice(list(NamedAction)), self.random.choice("ab")
+        kinds = [CoordinationKind.EVENT, CoordinationKind.VARIABLE]
+        if action >= NamedAction.PUT or action == NamedAction.WITHDRAW or self.random.random() < 0.02:
+            kinds = [CoordinationKind.QUEUE]
+        if action in (NamedAction.TRY_SET, NamedAction.LIST) or (
+            action < NamedAction.PUT and self.random.random() < 0.2
+        ):
+            kinds = [CoordinationKind.PUBLISHED]
+        value, version = bytes(self.random.randint(0, 9)), self.random.randint(0, 99)
+        kind, limit = self.random.choice(kinds), 2 if kinds == [CoordinationKind.QUEUE] else 0
+        limit += self.random.random() < 0.1
+        return NamedRequest(kind, action, number, name, value, version, *(task or (b"", 0, 0)), limit)
 
     def tasks(self, client: Peer) -> Tasks:
         count = self.random.randint(1, 6)

@@ -23,8 +23,8 @@ from scaler_scheduler.core.states import (
     NODES,
     TASKS,
     Action,
-    Event,
     Table,
+    TaskEvent,
     TaskState,
     Transition,
     transition,
@@ -216,60 +216,62 @@ def _finish(found: Fixture) -> Action:
     return Action.NOTHING
 
 
-DRIVERS: dict[Event, Callable[[Fixture], Action]] = {
-    Event.READY: _ready,
-    Event.ALLOCATED: _allocate,
-    Event.CLAIMED: lambda found: _claim(found, found.agent),
-    Event.CLAIMED_BY_OTHER: lambda found: _claim(found, found.other),
-    Event.SUCCEEDED: _result(Status.SUCCESS),
-    Event.SUCCEEDED_LARGE: _result(Status.SUCCESS_LARGE),
-    Event.DIED: _result(Status.PROCESSOR_DIED),
-    Event.FAILED_WITH_RETRIES: _result(Status.EXCEPTION),
-    Event.FAILED: _result(Status.EXCEPTION),
-    Event.STOPPED: _result(Status.CANCELLED),
-    Event.WITHDRAWN: _withdraw,
-    Event.AGENT_LOST: _lose,
-    Event.AGENT_LOST_FINALLY: _lose,
-    Event.VALUE_LOST: _lose_value,
-    Event.VALUE_LOST_FINALLY: _lose_value,
-    Event.CANCELLED_BY_CLIENT: _cancel,
-    Event.ABANDONED: _abandon,
-    Event.RUNS_AGAIN: _requeue,
-    Event.GIVEN_UP: _finish,
+DRIVERS: dict[TaskEvent, Callable[[Fixture], Action]] = {
+    TaskEvent.READY: _ready,
+    TaskEvent.ALLOCATED: _allocate,
+    TaskEvent.CLAIMED: lambda found: _claim(found, found.agent),
+    TaskEvent.CLAIMED_BY_OTHER: lambda found: _claim(found, found.other),
+    TaskEvent.SUCCEEDED: _result(Status.SUCCESS),
+    TaskEvent.SUCCEEDED_LARGE: _result(Status.SUCCESS_LARGE),
+    TaskEvent.DIED: _result(Status.PROCESSOR_DIED),
+    TaskEvent.FAILED_WITH_RETRIES: _result(Status.EXCEPTION),
+    TaskEvent.FAILED: _result(Status.EXCEPTION),
+    TaskEvent.STOPPED: _result(Status.CANCELLED),
+    TaskEvent.WITHDRAWN: _withdraw,
+    TaskEvent.AGENT_LOST: _lose,
+    TaskEvent.AGENT_LOST_FINALLY: _lose,
+    TaskEvent.VALUE_LOST: _lose_value,
+    TaskEvent.VALUE_LOST_FINALLY: _lose_value,
+    TaskEvent.CANCELLED_BY_CLIENT: _cancel,
+    TaskEvent.ABANDONED: _abandon,
+    TaskEvent.RUNS_AGAIN: _requeue,
+    TaskEvent.GIVEN_UP: _finish,
 }
-FINAL = (Event.AGENT_LOST_FINALLY, Event.VALUE_LOST_FINALLY)
+FINAL = (TaskEvent.AGENT_LOST_FINALLY, TaskEvent.VALUE_LOST_FINALLY)
 
 
 def test_every_event_is_driven() -> None:
-    assert list(DRIVERS) == list(Event) == list(TASKS) == list(NODES)
+    assert list(DRIVERS) == list(TaskEvent) == list(TASKS) == list(NODES)
 
 
 @pytest.mark.parametrize("state", TASK_STATES, ids=lambda state: state.name)
-@pytest.mark.parametrize("event", Event, ids=lambda event: event.name)
-def test_a_task_does_what_the_table_says(event: Event, state: TaskState) -> None:
+@pytest.mark.parametrize("event", TaskEvent, ids=lambda event: event.name)
+def test_a_task_does_what_the_table_says(event: TaskEvent, state: TaskState) -> None:
     _check(TASKS, event, state)
 
 
 @pytest.mark.parametrize("state", NODE_STATES, ids=lambda state: state.name)
-@pytest.mark.parametrize("event", Event, ids=lambda event: event.name)
-def test_a_node_does_what_the_table_says(event: Event, state: TaskState) -> None:
-    if (event, state) in ((Event.READY, TaskState.HELD), (Event.ALLOCATED, TaskState.PENDING)):
+@pytest.mark.parametrize("event", TaskEvent, ids=lambda event: event.name)
+def test_a_node_does_what_the_table_says(event: TaskEvent, state: TaskState) -> None:
+    if (event, state) in ((TaskEvent.READY, TaskState.HELD), (TaskEvent.ALLOCATED, TaskState.PENDING)):
         pytest.skip("nodes that are held become ready by settling, and pending ones are allocated with their inputs")
     _check(NODES, event, state)
 
 
-def _check(table: Table, event: Event, state: TaskState) -> None:
-    if event == Event.GIVEN_UP and state not in table[event]:
+def _check(table: Table, event: TaskEvent, state: TaskState) -> None:
+    if event == TaskEvent.GIVEN_UP and state not in table[event]:
         pytest.skip("the rules give up only tasks that have left their agents")
-    found = in_state(state, table is NODES, int(event == Event.FAILED_WITH_RETRIES), event not in FINAL)
+    found = in_state(state, table is NODES, int(event == TaskEvent.FAILED_WITH_RETRIES), event not in FINAL)
     action = DRIVERS[event](found)
     assert Transition(found.state, action) == transition(table, event, state)
 
 
-@pytest.mark.parametrize("event", [Event.SUCCEEDED, Event.SUCCEEDED_LARGE, Event.DIED, Event.FAILED, Event.STOPPED])
+@pytest.mark.parametrize(
+    "event", [TaskEvent.SUCCEEDED, TaskEvent.SUCCEEDED_LARGE, TaskEvent.DIED, TaskEvent.FAILED, TaskEvent.STOPPED]
+)
 @pytest.mark.parametrize("state", [TaskState.ASSIGNED, TaskState.CANCELLING])
 @pytest.mark.parametrize("is_node", [False, True])
-def test_a_result_of_another_agent_does_not_count(event: Event, state: TaskState, is_node: bool) -> None:
+def test_a_result_of_another_agent_does_not_count(event: TaskEvent, state: TaskState, is_node: bool) -> None:
     found = in_state(state, is_node)
     found.agent, found.other = found.other, found.agent
     DRIVERS[event](found)

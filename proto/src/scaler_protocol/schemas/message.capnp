@@ -76,6 +76,8 @@ struct Message {
     controlRequest @63 :ControlRequest;
     controlReply @64 :ControlReply;
     drain @65 :Void;
+    namedRequest @66 :NamedRequest;
+    namedReply @67 :NamedReply;
   }
 }
 
@@ -567,6 +569,11 @@ struct StoreSegmentClosed {
 
 enum CoordinationKind {
   lock @0;
+  semaphore @1;
+  event @2;
+  variable @3;
+  queue @4;
+  published @5;
 }
 
 enum LockAction {
@@ -596,6 +603,7 @@ struct LockRequest {
   taskSession @4 :Data;   # the execution of a task that asks: the request ends with it; empty: none
   task @5 :UInt64;
   attempt @6 :UInt32;
+  limit @7 :UInt32;       # of a semaphore: how many requests may hold it at a time; 0 for locks and for release
 }
 
 struct LockReply {
@@ -603,4 +611,53 @@ struct LockReply {
   state @1 :UInt8;        # a LockState
   number @2 :UInt64;
   text @3 :Text;          # lost and refused: why, in a sentence
+}
+
+enum NamedAction {
+  set @0;       # there is a value from now on
+  clear @1;     # there is none from now on
+  read @2;      # the value; wait until there is one
+  peek @3;      # the value, if there is one now
+  withdraw @4;  # end the request of this number, which waits
+  restate @5;         # to a scheduler that has restarted: this session set the value
+  restateCleared @6;  # to a scheduler that has restarted: this session cleared the value
+  put @7;       # append an item to a queue; wait until there is room
+  tryPut @8;    # append an item, if there is room now
+  take @9;      # remove and return the first item; wait until there is one
+  tryTake @10;  # remove and return the first item, if there is one now
+  count @11;    # the number of items
+  return @12;   # this item, which was taken, is the first one again
+  trySet @13;   # publish a value, if none of this name is published
+  list @14;     # the names of all published values; the name of the request is ignored
+}
+
+enum NamedState {
+  waiting @0;
+  done @1;
+  absent @2;    # nothing was done: there is no value, no item or no room, or for trySet a value
+  refused @3;
+  ended @4;     # this request does not wait any more; for restate, the value has been replaced meanwhile
+}
+
+struct NamedRequest {
+  kind @0 :UInt8;         # a CoordinationKind
+  namedAction @1 :UInt8;  # a NamedAction
+  number @2 :UInt64;      # of the request within its session; increases, except for withdraw, restate and restateCleared
+  name @3 :Text;          # empty for withdraw
+  value @4 :Data;         # for set, trySet, restate, put, tryPut and return
+  version @5 :UInt64;     # for restate and restateCleared: that of the reply
+  taskSession @6 :Data;   # the execution of a task that asks: a request that waits ends with it; empty: none
+  task @7 :UInt64;
+  attempt @8 :UInt32;
+  limit @9 :UInt32;       # how many items a queue may have; 0: as many as there are
+}
+
+struct NamedReply {
+  kind @0 :UInt8;
+  namedState @1 :UInt8;   # a NamedState
+  number @2 :UInt64;
+  text @3 :Text;          # refused and ended: why, in a sentence
+  value @4 :Data;         # for read, peek, take and tryTake; for list the names, with zero bytes between them
+  version @5 :UInt64;     # for set, trySet and clear: increases with each change
+  count @6 :UInt32;       # for count; for clear: how many values there were
 }

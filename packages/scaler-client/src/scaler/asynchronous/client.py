@@ -8,13 +8,18 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, M
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
+from scaler.asynchronous.event import AsyncEvent
 from scaler.asynchronous.future import AnswerFuture, AsyncFuture
 from scaler.asynchronous.imap import AsyncSource, EndedLine, ImapLine, OrderedLine, Source, results_of
 from scaler.asynchronous.inner import InnerClient
 from scaler.asynchronous.lock import AsyncLock
 from scaler.asynchronous.loop_link import LoopLink, new_threads
+from scaler.asynchronous.published import AsyncPublishedValue, publish_all_async, published_names_async
+from scaler.asynchronous.queue import AsyncQueue
+from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
 from scaler.asynchronous.thread_call import call_in_thread
+from scaler.asynchronous.variable import AsyncVariable
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import MapOptions
 from scaler.client.outcomes import failure_of, hide_frames
@@ -338,6 +343,40 @@ class AsyncClient:
     def lock(self, name: str) -> AsyncLock:
         """Make a lock that excludes all others of this name in the whole cluster, for ``async with``."""
         return AsyncLock(name, self._client, self._link)
+
+    def semaphore(self, name: str, limit: int) -> AsyncSemaphore:
+        """Make a semaphore that lets at most ``limit`` holders in at a time, in the whole cluster, for
+        ``async with``."""
+        return AsyncSemaphore(name, limit, self._client, self._link)
+
+    def event(self, name: str) -> AsyncEvent:
+        """Make an event of the whole cluster: all of this name are one, also those of threads and tasks."""
+        return AsyncEvent(name, self._client, self._link)
+
+    def variable(self, name: str) -> AsyncVariable:
+        """Make a variable of the whole cluster: all of this name have one value, also those of threads and tasks."""
+        return AsyncVariable(name, self._client, self._link)
+
+    def queue(self, name: str, maximum_size: int = 0) -> AsyncQueue:
+        """Make a queue of the whole cluster: all of this name are one, also those of threads and tasks. All that use
+        its name use the same maximum size; 0 means no limit."""
+        return AsyncQueue(name, maximum_size, self._client, self._link)
+
+    async def publish(self, /, **values: Any) -> None:
+        """Publish values under names, for all clients of the cluster. See :meth:`scaler.Client.publish`."""
+        await publish_all_async(self._client, self._link, values)
+
+    async def published(self, name: str) -> Any:
+        """The published value of this name. Raises KeyError if there is none."""
+        return await AsyncPublishedValue(name, self._client, self._link).read()
+
+    async def unpublish(self, name: str) -> None:
+        """Remove a published value. Raises KeyError if there is none."""
+        await AsyncPublishedValue(name, self._client, self._link).remove()
+
+    async def list_published(self) -> list[str]:
+        """The names of all published values, sorted."""
+        return await published_names_async(self._client, self._link)
 
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""

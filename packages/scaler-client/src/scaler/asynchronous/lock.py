@@ -2,97 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from scaler.asynchronous.future import AnswerFuture
-from scaler.client.lock import Lock, check_answer, task_of
-from scaler.core.coordination import Claim, ClaimState
-from scaler.shell.waiting import Waits
-from scaler.utility.exceptions import LockLostError
+from scaler.asynchronous.permit import AsyncPermit
+from scaler.client.lock import Lock
 
 if TYPE_CHECKING:
     from scaler.asynchronous.loop_link import LoopLink
-    from scaler.client.lock import LockClient
-    from scaler.core.session import Session
+    from scaler.client.named import NamingClient
 
 
-class AsyncLock:
+class AsyncLock(AsyncPermit):
     """A lock of the whole cluster, used like ``asyncio.Lock``, except that ``release`` and ``locked`` are awaited. Make
     it with :meth:`AsyncClient.lock`. It excludes every :class:`~scaler.client.lock.Lock` of its name, too."""
 
-    def __init__(self, name: str, client: LockClient, link: LoopLink) -> None:
-        self.name = name
-        self._lock = Lock(name, client)
-        self._link = link
-
-    async def acquire(self) -> bool:
-        """Wait for the lock, and return True. Use ``asyncio.timeout`` to limit the wait."""
-        link, lock = self._link, self._lock
-        link.check()
-        answer = AnswerFuture(link)
-        claim = Claim(self.name, task_of(link.client_io), True, answer)
-
-        def enter(session: Session) -> None:
-            lock._claims.append(claim)
-            session.claims.enter(claim)
-
-        try:
-            link.client_io.take_turn(enter)
-            check_answer(await answer)
-            if claim.state is ClaimState.WAITING:
-                await self._await_change(claim)
-            return lock._settle(link.client_io, claim)
-        except BaseException:
-            link.client_io.take_turn(lambda session: lock._withdraw(session, claim), must_be_usable=False)
-            raise
-
-    async def _await_change(self, claim: Claim) -> None:
-        link = self._link
-        change = AnswerFuture(link)
-        link.client_io.take_turn(lambda session: session.claims.await_change(claim, change), must_be_usable=False)
-        link.note_wait(change, Waits.FOR_A_LOCK)
-        check_answer(await change)
-
-    async def release(self) -> None:
-        """Return when the scheduler has released the lock. Raises RuntimeError if this object does not hold the lock,
-        and LockLostError if it has lost it."""
-        client_io, lock = self._link.client_io, self._lock
-        answer = AnswerFuture(self._link)
-
-        def release(session: Session) -> tuple[Claim, bool]:
-            claim = lock._held()
-            if claim.state is ClaimState.HELD:
-                client_io.check_usable()
-                session.claims.release(claim, answer)
-            lock._claims.remove(claim)
-            return claim, claim.state is ClaimState.RELEASING
-
-        claim, is_asked = client_io.take_turn(release, must_be_usable=False)
-        if is_asked:
-            check_answer(await answer)
-        if claim.state is ClaimState.LOST:
-            raise lock._lost(claim)
-
-    async def locked(self) -> bool:
-        """Whether the lock is held, here or elsewhere."""
-        self._link.check()
-        answer = AnswerFuture(self._link)
-        self._link.client_io.take_turn(lambda session: session.claims.ask(self.name, answer))
-        return bool(check_answer(await answer))
-
-    async def __aenter__(self) -> None:
-        await self.acquire()
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            await self.release()
-        except LockLostError as lost:
-            if error is None:
-                raise
-            error.add_note(str(lost))
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(f"Cannot send {self!r} to a task: it belongs to an event loop. Pass its name.")
-
-    def __repr__(self) -> str:
-        return f"AsyncLock({self.name!r})"
+    def __init__(self, name: str, client: NamingClient, link: LoopLink) -> None:
+        super().__init__(Lock(name, client), link)

@@ -19,6 +19,7 @@ from scaler.client.argument_lists import Groups, groups_of_items, groups_of_list
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.client_pool import ClientParts
+from scaler.client.event import Event
 from scaler.client.executor import Executor
 from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures
 from scaler.client.gathering import ScatteredFuture, futures_in, gather
@@ -29,6 +30,7 @@ from scaler.client.keyed import Identity, KeyedFutures, identity_of, take_identi
 from scaler.client.lock import Lock
 from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
+from scaler.client.named import NamedObject
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import (
     AMOUNT_LIMIT,
@@ -44,9 +46,13 @@ from scaler.client.options import (
 )
 from scaler.client.outcomes import failure_of, hide_frames
 from scaler.client.progress import progress_bar, progress_of, progress_of_results
+from scaler.client.published import PublishedValue, publish_all, published_names
+from scaler.client.queue import Queue
 from scaler.client.representations import cluster_rows, table
+from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.signatures import check_call, function_name, takes_keyword
+from scaler.client.variable import Variable
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.questions import Questions
 from scaler.core.runs import Function, Shape
@@ -831,6 +837,45 @@ class Client:
         may be passed to tasks."""
         return Lock(name, self)
 
+    def semaphore(self, name: str, limit: int) -> Semaphore:
+        """Make a semaphore that lets at most ``limit`` holders in at a time, in the whole cluster. Use it like
+        ``threading.Semaphore``. It may be passed to tasks. All that use its name use the same limit."""
+        return Semaphore(name, limit, self)
+
+    def event(self, name: str) -> Event:
+        """Make an event of the whole cluster: all of this name are one. Use it like ``threading.Event``. It may be
+        passed to tasks."""
+        return Event(name, self)
+
+    def variable(self, name: str) -> Variable:
+        """Make a variable of the whole cluster: all of this name have one value. It may be passed to tasks."""
+        return Variable(name, self)
+
+    def queue(self, name: str, maximum_size: int = 0) -> Queue:
+        """Make a queue of the whole cluster: all of this name are one. Use it like ``queue.Queue``. It may be passed to
+        tasks. All that use its name use the same maximum size; 0 means no limit."""
+        return Queue(name, maximum_size, self)
+
+    # ---- published values --------------------------------------------------------------------------------------------
+
+    def publish(self, /, **values: Any) -> None:
+        """Publish values under names, for all clients of the cluster and their tasks, until they are unpublished. In
+        place of a future, its result is published. Raises ValueError if a name is taken or a value too large; then
+        none of the values is published."""
+        publish_all(self, values)
+
+    def published(self, name: str) -> Any:
+        """The published value of this name. Raises KeyError if there is none."""
+        return PublishedValue(name, self).read()
+
+    def unpublish(self, name: str) -> None:
+        """Remove a published value. Any client may do that. Raises KeyError if there is none."""
+        PublishedValue(name, self).remove()
+
+    def list_published(self) -> list[str]:
+        """The names of all published values, sorted."""
+        return published_names(self)
+
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""
         self._client_io.take_turn(Session.clear)
@@ -1094,7 +1139,7 @@ def _direct_connection(address: str, session: bytes) -> ClientConnection:
     return DirectConnection(address, session)
 
 
-Lock.default_client = Client
+NamedObject.default_client = Client
 Executor.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened

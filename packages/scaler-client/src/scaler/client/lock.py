@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any
 
-from scaler.core.coordination import Claim, ClaimState
-from scaler.core.outcome import DISCONNECTED
-from scaler.shell.client_io import ClientIO, Waits
-from scaler.shell.connection import parent_task
-from scaler.shell.waiting import PendingAnswer
-from scaler.utility.exceptions import DisconnectedError, LockLostError, ScalerError
-from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES, Status, TaskName
-
-if TYPE_CHECKING:
-    from scaler.core.session import Session
+from scaler.client.named import NamingClient
+from scaler.client.permit import NamedPermit
+from scaler.core.coordination import Permit
+from scaler_protocol.messages import CoordinationKind
 
 
-class LockClient(Protocol):
-    """The interface of a client to its locks."""
-
-    @property
-    def _client_io(self) -> ClientIO: ...
-
-
-class Lock:
+class Lock(NamedPermit):
     """A lock of the whole cluster, used like ``threading.Lock``. Make it with :meth:`Client.lock`.
 
     Locks of one name exclude one another wherever they are used: in this application, in others and in tasks. They are
@@ -34,79 +18,11 @@ class Lock:
     client ends. A task that receives a copy of a lock uses it by itself. A task that waits for a lock lends its worker
     to other tasks."""
 
-    default_client: ClassVar[Callable[[], LockClient]]
-    """Makes the client of a lock that was made without one, in a task."""
+    noun = "lock"
 
-    def __init__(self, name: str, client: LockClient | None = None) -> None:
+    def __init__(self, name: str, client: NamingClient | None = None) -> None:
         """Without a client, the lock uses that of the task that uses it."""
-        check_name(name)
-        self.name = name
-        self._client = client
-        self._opening = threading.Lock()
-        self._claims: list[Claim] = []
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Return whether the lock is held now. ``timeout``: seconds to wait for it; -1 means no limit."""
-        _check_timeout(blocking, timeout)
-        deadline = None if timeout == -1 else time.monotonic() + timeout
-        client_io = self._client_io()
-        if client_io.is_mine():
-            raise RuntimeError(
-                "Cannot wait for a lock here: the garbage collector has interrupted the client. Do not wait in __del__."
-            )
-        answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
-        claim = Claim(self.name, task_of(client_io), blocking, answer)
-
-        def enter(session: Session) -> None:
-            self._claims.append(claim)
-            session.claims.enter(claim)
-
-        try:
-            client_io.take_turn(enter)
-            self._await(client_io, claim, answer, deadline)
-            return self._settle(client_io, claim)
-        except BaseException:
-            client_io.take_turn(lambda session: self._withdraw(session, claim), must_be_usable=False)
-            raise
-
-    def release(self) -> None:
-        """Raises RuntimeError if this object does not hold the lock, and LockLostError if it has lost it."""
-        client_io = self._client_io()
-        if client_io.defers(self.release):
-            return
-        answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
-
-        def release(session: Session) -> Claim:
-            claim = self._held()
-            if claim.state is ClaimState.HELD:
-                client_io.check_usable()
-                session.claims.release(claim, answer)
-            self._claims.remove(claim)
-            return claim
-
-        claim = client_io.take_turn(release, must_be_usable=False)
-        if claim.state is ClaimState.RELEASING or answer.is_settled():
-            check_answer(answer.wait())
-        if claim.state is ClaimState.LOST:
-            raise self._lost(claim)
-
-    def locked(self) -> bool:
-        """Whether the lock is held, here or elsewhere."""
-        client_io = self._client_io()
-        answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
-        client_io.take_turn(lambda session: session.claims.ask(self.name, answer))
-        return bool(check_answer(answer.wait()))
-
-    def __enter__(self) -> bool:
-        return self.acquire()
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            self.release()
-        except LockLostError as lost:
-            if error is None:
-                raise
-            error.add_note(str(lost))
+        super().__init__(Permit(CoordinationKind.LOCK, name), client)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Lock, (self.name, self._client)
@@ -116,92 +32,3 @@ class Lock:
 
     def __repr__(self) -> str:
         return f"Lock({self.name!r})"
-
-    # ---- inside ------------------------------------------------------------------------------------------------------
-
-    def _client_io(self) -> ClientIO:
-        if self._client is None:
-            with self._opening:
-                self._client = self._client or Lock.default_client()
-        return self._client._client_io
-
-    def _await(self, client_io: ClientIO, claim: Claim, answer: PendingAnswer, deadline: float | None) -> None:
-        """The scheduler answers at once. The worker is lent to other tasks only if the lock is not free."""
-        try:
-            check_answer(answer.wait(_left(deadline)))
-            if claim.state is ClaimState.WAITING:
-                change = PendingAnswer(client_io, Waits.FOR_A_LOCK)
-                client_io.take_turn(lambda session: session.claims.await_change(claim, change), must_be_usable=False)
-                check_answer(change.wait(_left(deadline)))
-        except TimeoutError as error:
-            if isinstance(error, DisconnectedError):
-                raise
-
-    def _settle(self, client_io: ClientIO, claim: Claim) -> bool:
-        """The wait is over. Returns whether the claim holds the lock; a claim that does not is withdrawn."""
-
-        def settle(session: Session) -> bool:
-            is_held = claim.state is ClaimState.HELD
-            if not is_held:
-                self._withdraw(session, claim)
-            return is_held
-
-        if client_io.take_turn(settle, must_be_usable=False):
-            return True
-        if claim.text:
-            raise ScalerError(f"Cannot acquire the lock {self.name!r}: {claim.text}")
-        return False
-
-    def _withdraw(self, session: Session, claim: Claim) -> None:
-        """Within a turn."""
-        if claim in self._claims:
-            self._claims.remove(claim)
-        session.claims.release(claim)
-
-    def _lost(self, claim: Claim) -> LockLostError:
-        return LockLostError(f"The lock {self.name!r} was lost while it was held. {claim.text}")
-
-    def _held(self) -> Claim:
-        """The claim to release."""
-        for state in (ClaimState.HELD, ClaimState.LOST):
-            for claim in self._claims:
-                if claim.state is state:
-                    return claim
-        raise RuntimeError(f"Cannot release the lock {self.name!r}: this object does not hold it.")
-
-
-def check_name(name: str) -> None:
-    """Raises TypeError or ValueError if ``name`` cannot be the name of a lock."""
-    if not isinstance(name, str):
-        raise TypeError(f"The name of a lock is a string, not {type(name).__name__}.")
-    size = len(name.encode())
-    if not 1 <= size <= LOCK_NAME_LIMIT_BYTES:
-        raise ValueError(f"The name of a lock has 1 to {LOCK_NAME_LIMIT_BYTES} bytes, not {size}.")
-
-
-def _check_timeout(blocking: bool, timeout: float) -> None:
-    """As ``threading.Lock`` does."""
-    if not blocking and timeout != -1:
-        raise ValueError("can't specify a timeout for a non-blocking call")
-    if timeout < 0 and timeout != -1:
-        raise ValueError("timeout value must be a non-negative number")
-    if timeout > threading.TIMEOUT_MAX:
-        raise OverflowError("timeout value is too large")
-
-
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-
-def task_of(client_io: ClientIO) -> TaskName | None:
-    """The task that this process runs, when the client is nested in one."""
-    task = parent_task() if client_io.session.is_nested else None
-    return task if task is not None and task.session else None
-
-
-def check_answer(outcome: Any) -> Any:
-    """The payload of an answer. Raises an exception if there was none."""
-    if outcome.status == Status.SUCCESS:
-        return outcome.payload
-    text = bytes(outcome.payload).decode(errors="replace")
-    raise (DisconnectedError if outcome.status == DISCONNECTED else ScalerError)(text)

@@ -1,15 +1,18 @@
-"""The locks that a client holds, and those that it waits for."""
+"""The locks and semaphores that a client holds, and those that it waits for."""
 
 from __future__ import annotations
 
 import enum
 from collections import deque
+from typing import NamedTuple
 
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.outgoing import Outgoing
 from scaler_protocol.messages import (
     LOCKS_SINCE_MINOR,
     PROTOCOL_MAJOR,
+    PROTOCOL_MINOR,
+    SEMAPHORES_SINCE_MINOR,
     CoordinationKind,
     LockAction,
     LockReply,
@@ -20,9 +23,7 @@ from scaler_protocol.messages import (
 )
 
 _TOLD = Outcome(Status.SUCCESS, b"")
-_OLD_SCHEDULER_TEXT = (
-    f"The scheduler is too old for locks: it needs version {PROTOCOL_MAJOR}.{LOCKS_SINCE_MINOR} of the protocol."
-)
+_SINCE_MINOR = {CoordinationKind.LOCK: LOCKS_SINCE_MINOR, CoordinationKind.SEMAPHORE: SEMAPHORES_SINCE_MINOR}
 _LEFT_TEXT = "The client has left the scheduler."
 
 
@@ -38,15 +39,24 @@ class ClaimState(enum.Enum):
     OVER = 5
 
 
+class Permit(NamedTuple):
+    """What a claim asks for. ``limit``: how many claims may have it at a time; 0 for a lock."""
+
+    kind: CoordinationKind
+    name: str
+    limit: int = 0
+
+
 class Claim:
-    """One request for a lock. ``text`` says why it was refused or lost. ``sink`` is notified when ``state`` changes."""
+    """One request for a lock or a semaphore. ``text`` says why it was refused or lost. ``sink`` is notified when
+    ``state`` changes."""
 
-    __slots__ = ("number", "name", "task", "action", "state", "text", "sink")
+    __slots__ = ("number", "permit", "task", "action", "state", "text", "sink")
 
-    def __init__(self, name: str, task: TaskName | None, waits: bool, sink: Sink) -> None:
+    def __init__(self, permit: Permit, task: TaskName | None, waits: bool, sink: Sink) -> None:
         """``task``: the execution that makes the request, if there is one. ``waits``: wait until the lock is free."""
         self.number = 0
-        self.name = name
+        self.permit = permit
         self.task = task
         self.action = LockAction.ACQUIRE if waits else LockAction.TRY
         self.state = ClaimState.ASKED
@@ -71,8 +81,8 @@ class Claims:
         self._outgoing = outgoing
         self._number = 0
         self._claims: dict[int, Claim] = {}
-        self._questions: dict[int, tuple[str, Sink]] = {}
-        self._is_supported = True
+        self._questions: dict[int, tuple[Permit, Sink]] = {}
+        self._minor = PROTOCOL_MINOR
 
     def __bool__(self) -> bool:
         return bool(self._questions) or any(claim.state is not ClaimState.HELD for claim in self._claims.values())
@@ -88,10 +98,11 @@ class Claims:
         """Ask for a lock."""
         claim.number = self._next_number()
         self._claims[claim.number] = claim
-        if self._is_supported:
-            self._outgoing.urgent.append(_request(claim, claim.action))
+        obstacle = self._obstacle(claim.permit.kind)
+        if obstacle:
+            self._end(claim, ClaimState.OVER, obstacle)
         else:
-            self._end(claim, ClaimState.OVER, _OLD_SCHEDULER_TEXT)
+            self._outgoing.urgent.append(_request(claim, claim.action))
 
     def await_change(self, claim: Claim, sink: Sink) -> None:
         """Notify ``sink`` when a claim that was WAITING has changed."""
@@ -104,20 +115,22 @@ class Claims:
         is over at once."""
         if claim.number not in self._claims:
             return
-        self._outgoing.urgent.append(_release_of(claim.number))  # first: it is sent even if the rest is interrupted
+        self._outgoing.urgent.append(_release_of(claim))  # first: it is sent even if the rest is interrupted
         claim.sink = sink
         claim.state = ClaimState.RELEASING
         if sink is None:
             self._end(claim, ClaimState.OVER)
 
-    def ask(self, name: str, sink: Sink) -> None:
-        """Ask whether a lock is held. ``sink`` gets SUCCESS, with a payload that is not empty if it is."""
+    def ask(self, permit: Permit, sink: Sink) -> None:
+        """Ask whether as many claims hold a lock as may. ``sink`` gets SUCCESS, with a payload that is not empty if
+        so."""
         number = self._next_number()
-        if not self._is_supported:
-            self._outgoing.tell(sink, Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
+        obstacle = self._obstacle(permit.kind)
+        if obstacle:
+            self._outgoing.tell(sink, Outcome(Status.EXCEPTION, obstacle.encode()))
             return
-        self._questions[number] = (name, sink)
-        self._outgoing.urgent.append(_question(number, name))
+        self._questions[number] = (permit, sink)
+        self._outgoing.urgent.append(_question(number, permit))
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
@@ -148,11 +161,30 @@ class Claims:
 
     def on_welcome(self, minor: int) -> None:
         """The scheduler speaks this minor version."""
-        self._is_supported = minor >= LOCKS_SINCE_MINOR
-        if not self._is_supported:
-            outgoing = self._outgoing
-            outgoing.urgent = deque(body for body in outgoing.urgent if not isinstance(body, LockRequest))
-            self.lose_all(_OLD_SCHEDULER_TEXT)
+        self._minor = minor
+        for kind in _SINCE_MINOR:
+            if self._obstacle(kind):
+                self._drop(kind)
+
+    def _obstacle(self, kind: CoordinationKind) -> str:
+        """Why the scheduler is not asked; empty if it knows this kind."""
+        since = _SINCE_MINOR[kind]
+        if self._minor >= since:
+            return ""
+        noun = kind.name.lower()
+        return f"The scheduler is too old for {noun}s: it needs version {PROTOCOL_MAJOR}.{since} of the protocol."
+
+    def _drop(self, kind: CoordinationKind) -> None:
+        """The scheduler does not know this kind."""
+        outgoing, text = self._outgoing, self._obstacle(kind)
+        outgoing.urgent = deque(
+            body for body in outgoing.urgent if not (isinstance(body, LockRequest) and body.kind == kind)
+        )
+        for claim in [claim for claim in self._claims.values() if claim.permit.kind == kind]:
+            self._end(claim, ClaimState.LOST, text)
+        asked = [number for number, (permit, _) in self._questions.items() if permit.kind == kind]
+        for number in asked:
+            self._outgoing.tell(self._questions.pop(number)[1], Outcome(Status.EXCEPTION, text.encode()))
 
     def restatements(self) -> list[LockRequest]:
         """Messages for a scheduler that knows nothing of this session. A lock that is being released is also stated:
@@ -162,15 +194,15 @@ class Claims:
             is_held = claim.state in (ClaimState.HELD, ClaimState.RELEASING)
             requests.append(_request(claim, LockAction.RESTATE if is_held else claim.action))
             if claim.state is ClaimState.RELEASING:
-                requests.append(_release_of(claim.number))
-        return requests + [_question(number, name) for number, (name, _) in self._questions.items()]
+                requests.append(_release_of(claim))
+        return requests + [_question(number, permit) for number, (permit, _) in self._questions.items()]
 
     def give_up(self, outcome: Outcome) -> None:
         """The scheduler was out of reach for too long: stop waiting. Locks that are held stay held."""
         for claim in [claim for claim in self._claims.values() if claim.state is not ClaimState.HELD]:
             sink, claim.sink = claim.sink, None
             self._end(claim, ClaimState.OVER)
-            self._outgoing.waiting.append(_release_of(claim.number))
+            self._outgoing.waiting.append(_release_of(claim))
             if sink is not None:
                 self._outgoing.tell(sink, outcome)
         self._end_questions(outcome)
@@ -210,13 +242,14 @@ class Claims:
 
 
 def _request(claim: Claim, action: LockAction) -> LockRequest:
-    task = claim.task or TaskName(b"", 0, 0)
-    return LockRequest(CoordinationKind.LOCK, action, claim.number, claim.name, task.session, task.task, task.attempt)
+    session, task, attempt, _ = claim.task or TaskName(b"", 0, 0)
+    kind, name, limit = claim.permit
+    return LockRequest(kind, action, claim.number, name, session, task, attempt, limit)
 
 
-def _release_of(number: int) -> LockRequest:
-    return LockRequest(CoordinationKind.LOCK, LockAction.RELEASE, number)
+def _release_of(claim: Claim) -> LockRequest:
+    return LockRequest(claim.permit.kind, LockAction.RELEASE, claim.number)
 
 
-def _question(number: int, name: str) -> LockRequest:
-    return LockRequest(CoordinationKind.LOCK, LockAction.ASK, number, name)
+def _question(number: int, permit: Permit) -> LockRequest:
+    return LockRequest(permit.kind, LockAction.ASK, number, permit.name, limit=permit.limit)

@@ -18,6 +18,7 @@ from scaler.core.effects import Effect, IssueWarnings, WriteOutput
 from scaler.core.endings import TaskEndings
 from scaler.core.kept_objects import KeptObjects
 from scaler.core.large_results import LargeResults
+from scaler.core.named_calls import NamedCalls
 from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
 from scaler.core.outgoing import Outgoing
 from scaler.core.questions import QUESTIONS, Questions
@@ -42,6 +43,7 @@ from scaler_protocol.messages import (
     Goodbye,
     Hello,
     LockReply,
+    NamedReply,
     ObjectChunk,
     ObjectCredit,
     ObjectLocations,
@@ -69,7 +71,8 @@ class Session:
 
     Each part has one responsibility: ``submissions`` builds runs, ``ranges`` has the unfinished ones, ``endings`` ends
     their tasks, ``large`` has the results that are still elsewhere, ``objects`` what tasks use, ``questions`` the
-    requests to the scheduler, ``unstarted_cancels`` those to cancel what has not started, and ``claims`` the locks."""
+    requests to the scheduler, ``unstarted_cancels`` those to cancel what has not started, ``claims`` the locks, and
+    ``named`` the requests for values that are shared by name."""
 
     def __init__(
         self,
@@ -100,6 +103,7 @@ class Session:
         self.objects = KeptObjects(self.session, outgoing)
         self.questions = Questions(outgoing)
         self.claims = Claims(outgoing)
+        self.named = NamedCalls(outgoing)
         self.unstarted_cancels = UnstartedCancels(self.session, outgoing)
         completion = Completion(self.ranges, self.objects)
         self.large = LargeResults(self.session, outgoing, completion)
@@ -135,6 +139,7 @@ class Session:
             ControlReply: self.questions.on_control_reply,
             Output: self._on_output,
             LockReply: self.claims.on_reply,
+            NamedReply: self.named.on_reply,
             CancelRefused: self.unstarted_cancels.on_refused,
         }
 
@@ -234,6 +239,7 @@ class Session:
         self.large.check()
         self.objects.check()
         self.claims.check()
+        self.named.check()
         self.submissions.check()
 
     # ---- facts for the client --------------------------------------------------------------------------------------
@@ -259,12 +265,12 @@ class Session:
     def is_blank(self) -> bool:
         """True if no task, object, question or message is pending, so that another client may reuse this session."""
         kept = self.objects.uploads or self.objects.dropped or self.large.fetches or self.large.dropped
-        asked = self.unstarted_cancels or not (self.questions.is_blank and self.claims.is_blank)
+        asked = self.unstarted_cancels or self.named or not (self.questions.is_blank and self.claims.is_blank)
         return self.welcomed and not (asked or self.has_unfinished or kept or self._outgoing)
 
     @property
     def _is_waiting(self) -> bool:
-        return bool(self.has_unfinished or self.questions or self.large.fetches or self.claims)
+        return bool(self.has_unfinished or self.questions or self.large.fetches or self.claims or self.named)
 
     # ---- verbs of the client ---------------------------------------------------------------------------------------
 
@@ -290,6 +296,7 @@ class Session:
         self._outgoing.urgent.clear()
         self.questions.end_all(Outcome(Status.CANCELLED, b""))
         self.claims.lose_all()
+        self.named.end_all()
         if self.welcomed:
             self._connection.send(Goodbye(), now)
 
@@ -306,6 +313,7 @@ class Session:
         else:
             uploads.restart()
         self.claims.on_welcome(welcome.minor)
+        self.named.on_welcome(welcome.minor)
         self.unstarted_cancels.on_welcome(welcome.minor, welcome.resumed)
         if is_known_elsewhere:
             self._state_again(unheard)
@@ -325,6 +333,7 @@ class Session:
         outgoing.waiting.clear()
         outgoing.urgent = deque(body for body in outgoing.urgent if isinstance(body, QUESTIONS))
         outgoing.urgent.extend(self.claims.restatements())
+        outgoing.urgent.extend(self.named.restatements())
         outgoing.cancels, self._sender.cancels_due = cancels, None
         outgoing.releases.clear()
         self._definitions.sent.clear()
@@ -353,8 +362,10 @@ class Session:
         self._outgoing.urgent.clear()
         if self.refusal:
             self.claims.lose_all(text)
+            self.named.end_all(text)
         else:
             self.claims.give_up(outcome)
+            self.named.disconnect(outcome)
         self._connection.restart_wait(now)
         self._clear_when_welcomed = bool(self._connection.epoch)
 

@@ -24,6 +24,7 @@ from scaler_protocol.messages import ObjectKey, ObjectRelease, RefusalReason, Re
 from scaler_scheduler.core import (
     definitions,
     locks,
+    named_values,
     notices,
     object_release,
     outbox,
@@ -133,6 +134,7 @@ def orphan(state: SchedulerState, client: ClientPeer, now: float) -> None:
     client.is_orphan = client.is_broken = True
     client.drop_deliveries()
     locks.on_session_ended(state, client.session, now)
+    named_values.on_session_ended(state, client.session)
     is_alone = client.parent is None or client.parent.session not in state.clients
     if is_alone or client.table.unfinished == 0:
         end_client(state, client, now)
@@ -146,6 +148,7 @@ def end_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     client.connection.is_open = False
     client.gone_at = None
     locks.on_session_ended(state, client.session, now)
+    named_values.on_session_ended(state, client.session)
     cancel(state, client, None, now)
     client.rows.clear()
     for key in list(client.objects):
@@ -165,6 +168,7 @@ def remove_client(state: SchedulerState, client: ClientPeer, now: float) -> None
     del state.clients[client.session]
     sharing.leave(state, client)
     locks.on_session_ended(state, client.session, now)
+    named_values.on_session_ended(state, client.session)
     recording.note_client_left(state, client)
     state.clients_with_results.pop(client.session, None)
     state.clients_to_acknowledge.pop(client.session, None)

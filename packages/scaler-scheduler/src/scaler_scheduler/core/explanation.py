@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Explanation
-from scaler_scheduler.core import lock_table, share_reports
+from scaler_scheduler.core import lock_table, named_table, share_reports
 from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
@@ -26,6 +26,7 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
     where, attempt, agent_index, deaths, losses, record = known
     text = f"Task {task} ({record.function.name}) {_place(state, client, task, where, agent_index, record)}"
     text += lock_table.explain(state.locks, session, task, attempt)
+    text += named_table.explain(state.named, session, task, attempt)
     if attempt > 1:
         text += f" This is attempt {attempt}: {deaths} of its worker processes died, {losses} of its workers were lost."
     return text

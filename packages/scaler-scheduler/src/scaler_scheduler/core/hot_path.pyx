@@ -24,6 +24,7 @@ from scaler_scheduler.core import (
     hello,
     housekeeping,
     locks,
+    named_values,
     nested_sessions,
     queue_bound,
     results,
@@ -218,6 +219,8 @@ cdef accept(SchedulerState state, Agent agent, run, Delivery delivery, double no
     cdef ClientPeer client = state.clients.get(run.session)
     if state.lock_requests_by_task:
         locks.on_results(state, run, now)
+    if state.named_requests_by_task:
+        named_values.on_results(state, run, now)
     if client is None:
         results.accept_without_client(state, agent, run, delivery, now)
         return

@@ -1,4 +1,4 @@
-"""Locks that clients and tasks share by name: what sessions request. See ``lock_table``."""
+"""Locks and semaphores that clients and tasks share by name: what sessions request. See ``lock_table``."""
 
 from __future__ import annotations
 
@@ -13,23 +13,49 @@ from scaler_scheduler.core.state import SchedulerState
 REQUESTS_LIMIT = 4096
 """Requests that one session may have, whether they hold locks or wait."""
 
-_TAKEN_TEXT = "The lock was given to others while the scheduler was out of reach."
-
 
 def on_request(state: SchedulerState, client: ClientPeer, body: LockRequest, now: float) -> None:
     """A session asks for a lock, or releases one."""
-    table = state.locks
-    if body.action == LockAction.RELEASE:
-        reply(state, client, body.number, release(state, client.session, body.number, now), now)
-    elif len(body.name.encode()) > LOCK_NAME_LIMIT_BYTES:
-        text = f"The name of a lock has at most {LOCK_NAME_LIMIT_BYTES} bytes."
-        reply(state, client, body.number, LockState.REFUSED, now, text)
+    if body.kind not in lock_table.NOUNS:
+        client_endings.expel(state, client, f"The kind {body.kind.name.lower()} is not requested like a lock.", now)
+    elif body.action == LockAction.RELEASE:
+        outcome = release(state, client.session, body.number, now)
+        reply(state, client, body.kind, body.number, outcome, now)
+    elif reason := _reason_to_refuse(body):
+        reply(state, client, body.kind, body.number, LockState.REFUSED, now, reason)
     elif body.action == LockAction.ASK:
-        lock = table.locks.get(body.name)
-        is_held = lock is not None and lock.holder is not None
-        reply(state, client, body.number, LockState.HELD if is_held else LockState.FREE, now)
+        _answer(state, client, body, now)
     else:
         _enter(state, client, body, now)
+
+
+def _reason_to_refuse(body: LockRequest) -> str:
+    """A sentence, or nothing if the request can be met."""
+    noun = lock_table.noun_of(body.kind)
+    if len(body.name.encode()) > LOCK_NAME_LIMIT_BYTES:
+        return f"The name of a {noun} has at most {LOCK_NAME_LIMIT_BYTES} bytes."
+    if not lock_table.limit_of(body):
+        return f"The limit of a {noun} is at least 1."
+    return ""
+
+
+def _answer(state: SchedulerState, client: ClientPeer, body: LockRequest, now: float) -> None:
+    lock = state.locks.locks.get(lock_table.key_of(body))
+    other = _other_limit(state, body)
+    if other:
+        reply(state, client, body.kind, body.number, LockState.REFUSED, now, other)
+    else:
+        is_free = lock is None or lock.is_free
+        reply(state, client, body.kind, body.number, LockState.FREE if is_free else LockState.HELD, now)
+
+
+def _other_limit(state: SchedulerState, body: LockRequest) -> str:
+    """A sentence if other requests for the semaphore have another limit."""
+    lock = state.locks.locks.get(lock_table.key_of(body))
+    limit = lock_table.limit_of(body)
+    if lock is None or lock.limit == limit:
+        return ""
+    return f"Others use it with the limit {lock.limit}, not {limit}. Use one limit for all."
 
 
 def _enter(state: SchedulerState, client: ClientPeer, body: LockRequest, now: float) -> None:
@@ -40,12 +66,17 @@ def _enter(state: SchedulerState, client: ClientPeer, body: LockRequest, now: fl
         client_endings.expel(state, client, f"The session of a task has {ID_SIZE_BYTES} bytes.", now)
         return
     if body.number <= requests.last:
-        reply(state, client, body.number, lock_table.state_of(table, requests.by_number.get(body.number)), now)
+        outcome = lock_table.state_of(table, requests.by_number.get(body.number))
+        reply(state, client, body.kind, body.number, outcome, now)
         return
     requests.last = body.number
+    refusal = _other_limit(state, body)
     if len(requests.by_number) >= REQUESTS_LIMIT:
-        text = f"This client already holds or waits for {REQUESTS_LIMIT} locks: release some first."
-        reply(state, client, body.number, LockState.REFUSED, now, text)
+        refusal = f"This client already holds or waits for {REQUESTS_LIMIT} locks: release some first."
+    if refusal:
+        outcome = LockState.LOST if body.action == LockAction.RESTATE else LockState.REFUSED
+        reply(state, client, body.kind, body.number, outcome, now, refusal)
         return
     outcome = lock_table.place(table, QueuedLockRequest(client.session, body), body.action)
-    reply(state, client, body.number, outcome, now, _TAKEN_TEXT if outcome == LockState.LOST else "")
+    taken = f"The {lock_table.noun_of(body.kind)} was given to others while the scheduler was out of reach."
+    reply(state, client, body.kind, body.number, outcome, now, taken if outcome == LockState.LOST else "")

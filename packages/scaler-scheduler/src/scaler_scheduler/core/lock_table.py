@@ -1,38 +1,47 @@
-"""Locks that clients and tasks share by name: the table.
+"""Locks and semaphores that clients and tasks share by name: the table.
 
-The holder of a lock is a request: a session and the number that the session gave the request. Requests for a lock are
-granted in the order in which they came. A request ends when its session releases it, when its session ends, or with
-the execution of the task that made it.
+A lock is a semaphore that one request may hold. A holder is a request: a session and the number that the session gave
+the request. Requests for a lock are granted in the order in which they came. A request ends when its session releases
+it, when its session ends, or with the execution of the task that made it.
 
 The state is soft. After a restart the sessions state again which requests hold locks, and until ``grants_from``
-nothing else is granted. A session that comes later keeps a lock only when this scheduler has never granted it.
+nothing else is granted. A session that comes later keeps a lock only when there was room for it all the time: when this
+scheduler has never granted the lock, or never to as many requests as may hold it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scaler_protocol.messages import LockAction, LockRequest, LockState
+from scaler_protocol.messages import CoordinationKind, LockAction, LockRequest, LockState
 from scaler_scheduler.core.settings import HOLD_SECONDS
 
 REMEMBERED_LIMIT = 50_000
-"""Names of locks that are known to have been granted; beyond it every name counts as granted."""
+"""Locks that are known to have been granted; beyond it every other one counts as granted to all that may hold it."""
 
 _SHOWN_CHARACTERS = 100
 
 Execution = tuple[int, int]
 """A task's number and attempt."""
 
+LockKey = tuple[int, str]
+"""The kind and the name of a lock."""
+
+NOUNS = {CoordinationKind.LOCK: "lock", CoordinationKind.SEMAPHORE: "semaphore"}
+"""The kinds of locks, for people."""
+
 
 class QueuedLockRequest:
-    """A session's request to hold a lock. ``owner`` and ``execution`` name the task that made it, if one did."""
+    """A session's request to hold a lock. ``owner`` and ``execution`` name the task that made it, if one did.
+    ``limit``: how many requests may hold the lock, as this one says."""
 
-    __slots__ = ("session", "number", "name", "owner", "execution")
+    __slots__ = ("session", "number", "lock", "limit", "owner", "execution")
 
     def __init__(self, session: bytes, body: LockRequest) -> None:
         self.session = session
         self.number = body.number
-        self.name = body.name
+        self.lock: LockKey = key_of(body)
+        self.limit = limit_of(body)
         self.owner = body.task_session
         self.execution = (body.task, body.attempt)
 
@@ -42,13 +51,18 @@ class QueuedLockRequest:
 
 
 class LockQueue:
-    """One lock. It exists while a request holds it or waits for it."""
+    """One lock. It exists while a request holds it or waits for it. At most ``limit`` requests hold it."""
 
-    __slots__ = ("holder", "waiting")
+    __slots__ = ("limit", "holders", "waiting")
 
-    def __init__(self) -> None:
-        self.holder: QueuedLockRequest | None = None
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.holders: dict[tuple[bytes, int], QueuedLockRequest] = {}
         self.waiting: dict[tuple[bytes, int], QueuedLockRequest] = {}
+
+    @property
+    def is_free(self) -> bool:
+        return len(self.holders) < self.limit
 
 
 class Requests:
@@ -68,21 +82,22 @@ class LockTable:
         self.started_at = now
         self.grants_from = now + HOLD_SECONDS
         self.is_quiet = True
-        self.locks: dict[str, LockQueue] = {}
+        self.locks: dict[LockKey, LockQueue] = {}
         self.by_session: dict[bytes, Requests] = {}
         self.by_task: dict[bytes, dict[Execution, list[QueuedLockRequest]]] = {}
         """Requests made in tasks, by the session and the execution of the task. Stays the same object."""
-        self.granted: dict[int, bool] = {}
-        """By the hash of the name: names can be long."""
+        self.granted: dict[int, int] = {}
+        """The most requests that held a lock at a time, by the hash of its kind and name: names can be long."""
 
     def check(self) -> None:
         """Assert every invariant."""
         seen = 0
-        for name, lock in self.locks.items():
-            assert lock.holder is not None or lock.waiting, name
-            assert lock.holder is not None or self.is_quiet, name
+        for key, lock in self.locks.items():
+            assert lock.holders or lock.waiting, key
+            assert len(lock.holders) == lock.limit or not lock.waiting or self.is_quiet, key
+            assert len(lock.holders) <= lock.limit, key
             for request in _requests_of(lock):
-                assert request.name == name
+                assert request.lock == key and request.limit == lock.limit
                 assert self.by_session[request.session].by_number[request.number] is request
                 assert not request.owner or request in self.by_task[request.owner][request.execution]
                 seen += 1
@@ -93,12 +108,13 @@ class LockTable:
 
 def place(table: LockTable, request: QueuedLockRequest, action: LockAction) -> LockState:
     """Let the request hold its lock, wait for it, or neither."""
-    lock = table.locks.get(request.name)
-    is_free = lock is None or lock.holder is None
+    lock = table.locks.get(request.lock)
+    is_free = lock is None or lock.is_free
     if action == LockAction.RESTATE:
-        if not is_free or (not table.is_quiet and _was_granted(table, request.name)):
+        peak = 0 if table.is_quiet else _peak(table, request)
+        if not is_free or peak >= request.limit:
             return LockState.LOST
-        _hold(table, request)
+        _hold(table, request, peak + 1)
         return LockState.GRANTED
     if is_free and not table.is_quiet:
         _hold(table, request)
@@ -119,7 +135,7 @@ def state_of(table: LockTable, request: QueuedLockRequest | None) -> LockState:
 
 def holds(table: LockTable, request: QueuedLockRequest) -> bool:
     """Whether the request holds its lock."""
-    return table.locks[request.name].holder is request
+    return request.key in table.locks[request.lock].holders
 
 
 def holders_last(table: LockTable, requests: Iterable[QueuedLockRequest]) -> list[QueuedLockRequest]:
@@ -127,10 +143,11 @@ def holders_last(table: LockTable, requests: Iterable[QueuedLockRequest]) -> lis
     return sorted(requests, key=lambda request: holds(table, request))
 
 
-def remember(table: LockTable, name: str) -> None:
-    """The lock has been granted by this scheduler."""
-    if len(table.granted) < REMEMBERED_LIMIT:
-        table.granted[hash(name)] = True
+def remember(table: LockTable, key: LockKey, holders: int) -> None:
+    """So many requests have held the lock at a time."""
+    name = hash(key)
+    if name in table.granted or len(table.granted) < REMEMBERED_LIMIT:
+        table.granted[name] = max(holders, table.granted.get(name, 0))
 
 
 def forget(table: LockTable, request: QueuedLockRequest) -> None:
@@ -152,40 +169,68 @@ def forget(table: LockTable, request: QueuedLockRequest) -> None:
 def explain(table: LockTable, session: bytes, task: int, attempt: int) -> str:
     """Which lock a task waits for, and what holds it; empty when it waits for none."""
     for request in table.by_task.get(session, {}).get((task, attempt), ()):
-        holder = table.locks[request.name].holder
-        if holder is not request:
-            return f" It waits for the lock {shown(request.name)}, {_described(holder)}."
+        if not holds(table, request):
+            return f" It waits for {shown(request.lock)}, {_described(table.locks[request.lock])}."
     return ""
 
 
-def _described(holder: QueuedLockRequest | None) -> str:
-    if holder is None:
+def _described(lock: LockQueue) -> str:
+    if not lock.holders:
         return "which is not granted yet because the scheduler has just been started"
+    holder = next(iter(lock.holders.values()))
+    text = f"client {holder.session.hex()[:8]}"
     if holder.owner:
-        return f"which task {holder.execution[0]} of client {holder.owner.hex()[:8]} holds"
-    return f"which client {holder.session.hex()[:8]} holds"
+        text = f"task {holder.execution[0]} of client {holder.owner.hex()[:8]}"
+    others = len(lock.holders) - 1
+    return f"which {text} holds" if not others else f"which {text} and {others} more hold"
 
 
-def shown(name: str) -> str:
-    """The name of a lock, for people."""
+def noun_of(kind: int) -> str:
+    """The kind of a lock, for people."""
+    return NOUNS[CoordinationKind(kind)]
+
+
+def shown(key: LockKey) -> str:
+    """The kind and the name of a lock, for people."""
+    kind, name = key
+    return f"the {noun_of(kind)} {shown_name(name)}"
+
+
+def shown_name(name: str) -> str:
+    """A name in quotes, of which a long one is cut."""
     return repr(name[:_SHOWN_CHARACTERS]) + ("..." if len(name) > _SHOWN_CHARACTERS else "")
 
 
+def key_of(body: LockRequest) -> LockKey:
+    return int(body.kind), body.name
+
+
+def limit_of(body: LockRequest) -> int:
+    """How many requests may hold the lock."""
+    return 1 if body.kind == CoordinationKind.LOCK else body.limit
+
+
 def _requests_of(lock: LockQueue) -> Iterable[QueuedLockRequest]:
-    return ([lock.holder] if lock.holder is not None else []) + list(lock.waiting.values())
+    return [*lock.holders.values(), *lock.waiting.values()]
 
 
-def _hold(table: LockTable, request: QueuedLockRequest) -> None:
-    _add(table, request).holder = request
-    remember(table, request.name)
+def _hold(table: LockTable, request: QueuedLockRequest, peak: int = 0) -> None:
+    holders = _add(table, request).holders
+    holders[request.key] = request
+    remember(table, request.lock, max(peak, len(holders)))
 
 
 def _add(table: LockTable, request: QueuedLockRequest) -> LockQueue:
     table.by_session[request.session].by_number[request.number] = request
     if request.owner:
         table.by_task.setdefault(request.owner, {}).setdefault(request.execution, []).append(request)
-    return table.locks.setdefault(request.name, LockQueue())
+    lock = table.locks.get(request.lock)
+    if lock is None:
+        lock = table.locks[request.lock] = LockQueue(request.limit)
+    return lock
 
 
-def _was_granted(table: LockTable, name: str) -> bool:
-    return hash(name) in table.granted or len(table.granted) >= REMEMBERED_LIMIT
+def _peak(table: LockTable, request: QueuedLockRequest) -> int:
+    """To how many requests at a time this scheduler has granted the lock, at most."""
+    unknown = request.limit if len(table.granted) >= REMEMBERED_LIMIT else 0
+    return table.granted.get(hash(request.lock), unknown)

@@ -1,4 +1,4 @@
-"""Locks that clients and tasks share by name: how requests end, and when locks are granted. See ``lock_table``."""
+"""Locks and semaphores of clients and tasks: how requests end, and when they are granted. See ``lock_table``."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import CoordinationKind, LockReply, LockState
 from scaler_scheduler.core import lock_table, notices, outbox
 from scaler_scheduler.core.clients import ClientPeer
-from scaler_scheduler.core.lock_table import LockQueue, QueuedLockRequest
+from scaler_scheduler.core.lock_table import LockKey, LockQueue, QueuedLockRequest
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 RETURN_LIMIT_SECONDS = 5.0
 """While sessions of an earlier scheduler keep coming, nothing is granted for at most this long."""
 
-_TASK_ENDED_TEXT = "The task that used this lock has ended."
+_TASK_ENDED_TEXT = "The task that used this {} has ended."
 
 
 # ---- how requests end ------------------------------------------------------------------------------------------------
@@ -65,32 +65,34 @@ def _end_with_task(state: SchedulerState, request: QueuedLockRequest, now: float
     _end(state, request, now)
     client = state.clients.get(request.session)
     if client is not None:
-        reply(state, client, request.number, LockState.LOST, now, _TASK_ENDED_TEXT)
+        kind = request.lock[0]
+        reply(
+            state, client, kind, request.number, LockState.LOST, now, _TASK_ENDED_TEXT.format(lock_table.noun_of(kind))
+        )
 
 
 def _end(state: SchedulerState, request: QueuedLockRequest, now: float) -> None:
     """The request is over. If it held the lock, the next request gets it."""
     table = state.locks
-    lock = table.locks[request.name]
-    if lock.holder is request:
-        lock.holder = None
-    else:
+    lock = table.locks[request.lock]
+    if lock.holders.pop(request.key, None) is None:
         del lock.waiting[request.key]
     lock_table.forget(table, request)
-    _grant(state, request.name, lock, now)
+    _grant(state, request.lock, lock, now)
 
 
-def _grant(state: SchedulerState, name: str, lock: LockQueue, now: float) -> None:
-    """The lock goes to the request that has waited longest, if it is free."""
+def _grant(state: SchedulerState, key: LockKey, lock: LockQueue, now: float) -> None:
+    """The lock goes to the requests that have waited longest, if it is free."""
     table = state.locks
-    if lock.holder is None and lock.waiting and not table.is_quiet:
-        lock.holder = lock.waiting.pop(next(iter(lock.waiting)))
-        lock_table.remember(table, name)
-        client = state.clients.get(lock.holder.session)
+    while lock.is_free and lock.waiting and not table.is_quiet:
+        request = lock.waiting.pop(next(iter(lock.waiting)))
+        lock.holders[request.key] = request
+        lock_table.remember(table, key, len(lock.holders))
+        client = state.clients.get(request.session)
         if client is not None:
-            reply(state, client, lock.holder.number, LockState.GRANTED, now)
-    elif lock.holder is None and not lock.waiting:
-        table.locks.pop(name, None)
+            reply(state, client, key[0], request.number, LockState.GRANTED, now)
+    if not lock.holders and not lock.waiting:
+        table.locks.pop(key, None)
 
 
 # ---- after a restart -------------------------------------------------------------------------------------------------
@@ -109,16 +111,17 @@ def on_tick(state: SchedulerState, now: float) -> None:
     table = state.locks
     if table.is_quiet and now >= table.grants_from:
         table.is_quiet = False
-        for name, lock in list(table.locks.items()):
-            _grant(state, name, lock, now)
+        for key, lock in list(table.locks.items()):
+            _grant(state, key, lock, now)
 
 
 def reply(
-    state: SchedulerState, client: ClientPeer, number: int, outcome: LockState, now: float, text: str = ""
+    state: SchedulerState, client: ClientPeer, kind: int, number: int, outcome: LockState, now: float, text: str = ""
 ) -> None:
     """Tell a client what became of one of its requests."""
-    outbox.send(state, client, LockReply(CoordinationKind.LOCK, outcome, number, text), now)
+    outbox.send(state, client, LockReply(CoordinationKind(kind), outcome, number, text), now)
 
 
 def _warn(state: SchedulerState, request: QueuedLockRequest, why: str, now: float) -> None:
-    notices.warn(state, state.lock_warnings, f"The lock {lock_table.shown(request.name)} is released: {why}.", now)
+    text = f"{lock_table.shown(request.lock)} is released: {why}."
+    notices.warn(state, state.lock_warnings, text[0].upper() + text[1:], now)

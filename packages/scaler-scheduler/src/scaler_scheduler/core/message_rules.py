@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     Goodbye,
     Heartbeat,
     LockRequest,
+    NamedRequest,
     ObjectChunk,
     ObjectCredit,
     ObjectLocations,
@@ -42,6 +43,7 @@ from scaler_scheduler.core import (
     control,
     heartbeat,
     lock_requests,
+    named_requests,
     nested_sessions,
     object_messages,
     shutdown,
@@ -67,6 +69,7 @@ CLIENT_RULES: dict[type, Callable[[SchedulerState, ClientPeer, Any, float], None
     ShutdownRequest: shutdown.on_request,
     ControlRequest: control.on_request,
     LockRequest: lock_requests.on_request,
+    NamedRequest: named_requests.on_request,
     Goodbye: client_messages.on_goodbye,
 }
 

@@ -100,3 +100,4 @@ class SchedulerCore:
         for agent in state.agents.values():
             agent.link.check()
         state.locks.check()
+        state.named.check()

@@ -36,12 +36,14 @@ cdef class SchedulerState:
     cdef object last_options
     cdef QueueClass last_queue
     cdef bint last_is_graph
-    # objects and locks
+    # objects, and what clients share by name
     cdef readonly object objects
     cdef readonly object relays
     cdef readonly object transfers
     cdef readonly object locks
     cdef dict lock_requests_by_task
+    cdef readonly object named
+    cdef dict named_requests_by_task
     # timers
     cdef public object next_tick_at
     cdef public object acknowledge_at

@@ -13,6 +13,7 @@ from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.function_totals import FunctionTotals
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.lock_table import LockTable
+from scaler_scheduler.core.named_table import NamedTable
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.placement import Placement
 from scaler_scheduler.core.relays import Relays
@@ -93,12 +94,13 @@ class SchedulerState:
     deepened_options: dict[tuple[TaskOptions, int], TaskOptions]
     """Options of nested tasks, by the options that their client gave and the client's depth."""
 
-    # ---- objects and locks -----------------------------------------------------------------------------------------
+    # ---- objects, and what clients share by name -------------------------------------------------------------------
 
     objects: ObjectStore
     relays: Relays
     transfers: Transfers
     locks: LockTable
+    named: NamedTable
 
     # ---- timers: when something is due, None when nothing is -------------------------------------------------------
 

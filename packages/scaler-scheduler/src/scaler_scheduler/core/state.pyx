@@ -8,6 +8,7 @@ from scaler_scheduler.core.work_stealing import Balancer
 from scaler_scheduler.core.function_totals import FunctionTotals
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.lock_table import LockTable
+from scaler_scheduler.core.named_table import NamedTable
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
@@ -31,6 +32,8 @@ cdef class SchedulerState:
         self.objects, self.relays = ObjectStore(self.transfers), Relays()
         self.locks = LockTable(now)
         self.lock_requests_by_task = self.locks.by_task
+        self.named = NamedTable()
+        self.named_requests_by_task = self.named.by_task
         self.nested_clients = self.lineage.children
         self.placement = Placement(DataLocations(self.objects.objects, BYTES_PER_SECOND / 1e6), settings.aging_seconds)
         self.shares = Shares(named_numbers(settings.group_weights), named_counts(settings.group_limits))

@@ -37,7 +37,7 @@ class TaskState(enum.IntEnum):
     """A node of a graph that succeeded; its value is no longer anywhere."""
 
 
-class Event(enum.IntEnum):
+class TaskEvent(enum.IntEnum):
     """An event of a task. Results count only if the task is still with their agent, in the same attempt."""
 
     READY = 0
@@ -138,7 +138,7 @@ class ResultOutcome(NamedTuple):
     unknown: list[int]
 
 
-Table = dict[Event, dict[TaskState, Transition]]
+Table = dict[TaskEvent, dict[TaskState, Transition]]
 
 _ENDED = TaskState.ENDED
 _WAITING = TaskState.WAITING
@@ -169,79 +169,79 @@ def _stale(state: TaskState) -> Transition:
 
 
 TASKS: Table = {
-    Event.READY: {_WAITING: Transition(_QUEUED), _HELD: Transition(_QUEUED)},
-    Event.ALLOCATED: {_QUEUED: Transition(_ASSIGNED)},
-    Event.CLAIMED: {
+    TaskEvent.READY: {_WAITING: Transition(_QUEUED), _HELD: Transition(_QUEUED)},
+    TaskEvent.ALLOCATED: {_QUEUED: Transition(_ASSIGNED)},
+    TaskEvent.CLAIMED: {
         _WAITING: _stale(_WAITING), _HELD: Transition(_ASSIGNED), _QUEUED: _stale(_QUEUED), _ENDED: _UNKNOWN,
     },
-    Event.CLAIMED_BY_OTHER: {
+    TaskEvent.CLAIMED_BY_OTHER: {
         _WAITING: _stale(_WAITING), _HELD: Transition(_ASSIGNED), _QUEUED: _stale(_QUEUED),
         _ASSIGNED: _stale(_ASSIGNED), _CANCELLING: _stale(_CANCELLING), _DONE_LARGE: _stale(_DONE_LARGE),
         _DECIDING: _stale(_DECIDING), _ENDED: _UNKNOWN,
     },
-    Event.SUCCEEDED: {_HELD: _END, _ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
-    Event.SUCCEEDED_LARGE: {
+    TaskEvent.SUCCEEDED: {_HELD: _END, _ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    TaskEvent.SUCCEEDED_LARGE: {
         _WAITING: Transition(_WAITING, Action.REFUSE), _QUEUED: Transition(_QUEUED, Action.REFUSE),
         _HELD: _LARGE, _ASSIGNED: _LARGE, _CANCELLING: Transition(_DECIDING, Action.DISCARD), _ENDED: _UNKNOWN,
     },
-    Event.DIED: {_HELD: _DEATH, _ASSIGNED: _DEATH, _CANCELLING: _END, _ENDED: _UNKNOWN},
-    Event.FAILED_WITH_RETRIES: {_HELD: _RETRY, _ASSIGNED: _RETRY, _CANCELLING: _END, _ENDED: _UNKNOWN},
-    Event.FAILED: {_HELD: _END, _ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
-    Event.STOPPED: {_ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
-    Event.WITHDRAWN: {_ASSIGNED: _REQUEUED, _CANCELLING: _CANCELLED},
-    Event.AGENT_LOST: {
+    TaskEvent.DIED: {_HELD: _DEATH, _ASSIGNED: _DEATH, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    TaskEvent.FAILED_WITH_RETRIES: {_HELD: _RETRY, _ASSIGNED: _RETRY, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    TaskEvent.FAILED: {_HELD: _END, _ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    TaskEvent.STOPPED: {_ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    TaskEvent.WITHDRAWN: {_ASSIGNED: _REQUEUED, _CANCELLING: _CANCELLED},
+    TaskEvent.AGENT_LOST: {
         _ASSIGNED: _REQUEUED, _CANCELLING: _CANCELLED, _DONE_LARGE: _REQUEUED, _DECIDING: _REQUEUED,
     },
-    Event.AGENT_LOST_FINALLY: {
+    TaskEvent.AGENT_LOST_FINALLY: {
         _ASSIGNED: _FAILED, _CANCELLING: _CANCELLED, _DONE_LARGE: _FAILED, _DECIDING: _FAILED,
     },
-    Event.VALUE_LOST: {_DONE_LARGE: Transition(_DONE_LARGE, Action.REQUEUE)},
-    Event.VALUE_LOST_FINALLY: {_DONE_LARGE: Transition(_DONE_LARGE, Action.GIVE_UP)},
-    Event.CANCELLED_BY_CLIENT: {
+    TaskEvent.VALUE_LOST: {_DONE_LARGE: Transition(_DONE_LARGE, Action.REQUEUE)},
+    TaskEvent.VALUE_LOST_FINALLY: {_DONE_LARGE: Transition(_DONE_LARGE, Action.GIVE_UP)},
+    TaskEvent.CANCELLED_BY_CLIENT: {
         _WAITING: _CANCELLED, _HELD: _CANCELLED, _QUEUED: _CANCELLED, _ASSIGNED: _CANCEL,
         _DONE_LARGE: Transition(_ENDED, Action.FREE_AT_AGENT), _DECIDING: _CANCELLED,
     },
-    Event.ABANDONED: {_ASSIGNED: Transition(_ENDED), _CANCELLING: Transition(_ENDED)},
-    Event.RUNS_AGAIN: {_ASSIGNED: _REQUEUED, _DONE_LARGE: _REQUEUED, _DECIDING: _REQUEUED},
-    Event.GIVEN_UP: {_DONE_LARGE: Transition(_ENDED), _DECIDING: Transition(_ENDED)},
+    TaskEvent.ABANDONED: {_ASSIGNED: Transition(_ENDED), _CANCELLING: Transition(_ENDED)},
+    TaskEvent.RUNS_AGAIN: {_ASSIGNED: _REQUEUED, _DONE_LARGE: _REQUEUED, _DECIDING: _REQUEUED},
+    TaskEvent.GIVEN_UP: {_DONE_LARGE: Transition(_ENDED), _DECIDING: Transition(_ENDED)},
 }  # fmt: skip
 """Tasks outside graphs. A pair that is missing changes nothing."""
 
 NODES: Table = {
     **TASKS,
-    Event.ALLOCATED: {_QUEUED: Transition(_ASSIGNED), _PENDING: Transition(_ASSIGNED)},
-    Event.CLAIMED: {**TASKS[Event.CLAIMED], _PENDING: _stale(_PENDING), _FREED: _stale(_FREED)},
-    Event.CLAIMED_BY_OTHER: {
-        **TASKS[Event.CLAIMED_BY_OTHER],
+    TaskEvent.ALLOCATED: {_QUEUED: Transition(_ASSIGNED), _PENDING: Transition(_ASSIGNED)},
+    TaskEvent.CLAIMED: {**TASKS[TaskEvent.CLAIMED], _PENDING: _stale(_PENDING), _FREED: _stale(_FREED)},
+    TaskEvent.CLAIMED_BY_OTHER: {
+        **TASKS[TaskEvent.CLAIMED_BY_OTHER],
         _PENDING: _stale(_PENDING), _STORED: _stale(_STORED), _FREED: _stale(_FREED),
     },
-    Event.SUCCEEDED: {
-        **TASKS[Event.SUCCEEDED],
+    TaskEvent.SUCCEEDED: {
+        **TASKS[TaskEvent.SUCCEEDED],
         _HELD: Transition(_STORED, Action.FORWARD), _ASSIGNED: Transition(_STORED, Action.FORWARD),
     },
-    Event.SUCCEEDED_LARGE: {_HELD: _LARGE, _ASSIGNED: _LARGE, _CANCELLING: Transition(_ENDED), _ENDED: _UNKNOWN},
-    Event.WITHDRAWN: {_ASSIGNED: _WAITS, _CANCELLING: _CANCELLED},
-    Event.AGENT_LOST: {
+    TaskEvent.SUCCEEDED_LARGE: {_HELD: _LARGE, _ASSIGNED: _LARGE, _CANCELLING: Transition(_ENDED), _ENDED: _UNKNOWN},
+    TaskEvent.WITHDRAWN: {_ASSIGNED: _WAITS, _CANCELLING: _CANCELLED},
+    TaskEvent.AGENT_LOST: {
         _ASSIGNED: _WAITS, _CANCELLING: _CANCELLED, _DONE_LARGE: _WAITS, _DECIDING: _WAITS, _STORED: _WAITS,
     },
-    Event.AGENT_LOST_FINALLY: {
+    TaskEvent.AGENT_LOST_FINALLY: {
         _ASSIGNED: _FAILED, _CANCELLING: _CANCELLED, _DONE_LARGE: _FAILED, _DECIDING: _FAILED, _STORED: _FAILED,
     },
-    Event.VALUE_LOST: {_DONE_LARGE: _WAITS, _STORED: Transition(_PENDING)},
-    Event.VALUE_LOST_FINALLY: {
+    TaskEvent.VALUE_LOST: {_DONE_LARGE: _WAITS, _STORED: Transition(_PENDING)},
+    TaskEvent.VALUE_LOST_FINALLY: {
         _DONE_LARGE: Transition(_DONE_LARGE, Action.GIVE_UP), _STORED: Transition(_ENDED),
     },
-    Event.CANCELLED_BY_CLIENT: {
-        **TASKS[Event.CANCELLED_BY_CLIENT], _DONE_LARGE: Transition(_STORED, Action.DELIVER), _PENDING: _CANCELLED,
+    TaskEvent.CANCELLED_BY_CLIENT: {
+        **TASKS[TaskEvent.CANCELLED_BY_CLIENT], _DONE_LARGE: Transition(_STORED, Action.DELIVER), _PENDING: _CANCELLED,
     },
-    Event.RUNS_AGAIN: {_ASSIGNED: _WAITS, _DONE_LARGE: _WAITS, _DECIDING: _WAITS},
+    TaskEvent.RUNS_AGAIN: {_ASSIGNED: _WAITS, _DONE_LARGE: _WAITS, _DECIDING: _WAITS},
 }  # fmt: skip
 """Nodes of graphs, whose inputs are not there: a node whose inputs are there is QUEUED where it would be PENDING, and a
 node that is not needed is FREED instead. Intermediate nodes are STORED where others are DONE_LARGE. A STORED value that
 is lost does not count as a lost agent: only ``rerun=False`` keeps its node from running again."""
 
 
-def transition(table: Table, event: Event, state: TaskState) -> Transition:
+def transition(table: Table, event: TaskEvent, state: TaskState) -> Transition:
     """The transition of a task in a state when an event occurs."""
     return table[event].get(state, Transition(state))
 

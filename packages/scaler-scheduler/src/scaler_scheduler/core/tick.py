@@ -12,6 +12,7 @@ from scaler_scheduler.core import (
     housekeeping,
     limit_checks,
     locks,
+    named_requests,
     notices,
     object_messages,
     outbox,
@@ -65,6 +66,7 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     faults.for_each(state, list(state.clients.values()), timeouts.look_at_client, now)
     claims.expire(state, now)
     locks.on_tick(state, now)
+    named_requests.on_tick(state, now)
     if state.objects.unstated:
         outbox.send_all(state, state.objects.expire(now, partial(object_messages.stated_by, state)), now)
     if state.objects.awaited:
