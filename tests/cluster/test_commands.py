@@ -10,14 +10,20 @@ import sys
 import warnings
 from contextlib import closing
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import psutil
 import pytest
 import zmq
 
+import scaler_gui
+import scaler_protocol
+import scaler_scheduler
+import scaler_worker
 from scaler import Client
 from scaler.utility.exceptions import MissingObjects, TaskTimeoutError
+from scaler_protocol.messages import PROTOCOL_MAJOR, PROTOCOL_MINOR
 from scaler_protocol.monitor.subscription import Subscription
 from tests.cluster.conftest import Gate
 from tests.support import functions, leftovers
@@ -183,6 +189,26 @@ def test_help_names_every_flag(name: str, flags: list[str]) -> None:
     assert done.returncode == 0
     missing = [flag for flag in flags if not re.search(rf"(?<![\w-]){flag}(?![\w-])", done.stdout)]
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("name", "distribution"),
+    [
+        ("scaler_scheduler", scaler_scheduler),
+        ("scaler_top", scaler_scheduler),
+        ("scaler_ui", scaler_scheduler),
+        ("scaler_cluster", scaler_worker),
+        ("scaler_symphony_cluster", scaler_worker),
+        ("scaler_gui", scaler_gui),
+        ("scaler_keygen", scaler_protocol),
+    ],
+)
+def test_the_version_of_every_command(name: str, distribution: ModuleType) -> None:
+    done = run_command(name, "--version")
+    assert done.returncode == 0
+    of = distribution.__name__.replace("_", "-")
+    protocol = f"protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR}"
+    assert done.stdout == f"{name} {distribution.__version__} ({of}, {protocol})\n"
 
 
 @pytest.mark.parametrize(

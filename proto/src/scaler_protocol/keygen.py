@@ -47,6 +47,7 @@ def main() -> NoReturn:
         section="keygen",
         description="Make CURVE keys, which protect a scheduler that other machines can reach.",
         version=__version__,
+        distribution="scaler-protocol",
     )
 
 

@@ -62,4 +62,12 @@ def run(settings: Settings) -> int | None:
 
 
 if __name__ == "__main__":
-    run_command(Settings, run, program="under_test", section="scheduler", description="For tests.", version="1.0")
+    run_command(
+        Settings,
+        run,
+        program="under_test",
+        section="scheduler",
+        description="For tests.",
+        version="1.0",
+        distribution="tests",
+    )

@@ -121,6 +121,9 @@ class StageWorkerProcess:
             self._values.append((len(self.pending), effect))
         self.take(effect.tasks)
 
+    def advise(self, error: BaseException) -> None:
+        pass
+
     def memory_peak(self, reset: bool) -> int:
         return 0
 

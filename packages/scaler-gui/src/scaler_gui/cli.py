@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         section="gui",
         description="Show the state of a Scaler cluster in a window. Without ADDRESS, it asks for one.",
         version=__version__,
+        distribution="scaler-gui",
         arguments=arguments,
     )
 

@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         section="scheduler",
         description="Run a scheduler, which accepts tasks from clients and distributes them to workers.",
         version=scaler_scheduler.__version__,
+        distribution="scaler-scheduler",
         arguments=arguments,
     )
 

@@ -17,7 +17,8 @@ from scaler_worker.thread_limits import FOR_ALL, thread_limits
 def main(arguments: Sequence[str] | None = None) -> None:
     run_command(
         ClusterSettings, _run, program="scaler_cluster", section="cluster",
-        description="Run workers on this host for the scheduler at ADDRESS.", version=__version__, arguments=arguments,
+        description="Run workers on this host for the scheduler at ADDRESS.", version=__version__,
+        distribution="scaler-worker", arguments=arguments,
     )  # fmt: skip
 
 

@@ -23,17 +23,20 @@ def run_command(
     section: str,
     description: str,
     version: str,
+    distribution: str,
     arguments: Sequence[str] | None = None,
 ) -> NoReturn:
     """Read the settings, run ``body`` and exit with what it returns (None is 0). BadInput from either is one line on
-    stderr (or an exception in the script that started this command) and exit code 2."""
+    stderr (or an exception in the script that started this command) and exit code 2. ``--version`` prints ``version``,
+    which is that of ``distribution``, and the version of the protocol."""
     current_parent()
     restore_environment()
     restore_signals()
     given = sys.argv[1:] if arguments is None else arguments
+    about = _about(version, distribution) if "--version" in given else version
     try:
         settings = read_settings(
-            settings_class, given, program=program, section=section, description=description, version=version
+            settings_class, given, program=program, section=section, description=description, version=about
         )
         code = body(settings)
     except BadInput as error:
@@ -42,6 +45,12 @@ def run_command(
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)
+
+
+def _about(version: str, distribution: str) -> str:
+    from scaler_protocol.messages import PROTOCOL_MAJOR, PROTOCOL_MINOR  # takes longer than the rest of a start
+
+    return f"{version} ({distribution}, protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR})"
 
 
 def _complain(program: str, text: str) -> None:

@@ -94,7 +94,7 @@ def hide_frames(error: BaseException) -> None:
 def _exception_of(status: int, pickled: bytes, type_name: str, message: str) -> BaseException:
     text = f"{type_name}: {message}" if message else type_name
     if status == Status.DESERIALIZE_FAILED:
-        return DeserializeObjectError(text)
+        return _not_loaded(text, pickled)
     if status == Status.EXCEPTION_NOT_SERIALIZABLE or not pickled:
         return TaskExceptionNotSerializableError(text)
     try:
@@ -108,6 +108,20 @@ def _exception_of(status: int, pickled: bytes, type_name: str, message: str) -> 
     if isinstance(exception, BaseException):
         return exception
     return TaskExceptionNotSerializableError(text)
+
+
+def _not_loaded(text: str, pickled: bytes) -> DeserializeObjectError:
+    """The exception for a function or an argument that a worker could not load, with the notes of the worker's."""
+    failure = DeserializeObjectError(text)
+    try:
+        notes = getattr(pickle.loads(pickled), "__notes__", ()) if pickled else ()
+    except BaseException as error:
+        if is_interruption(error, partial(pickle.loads, pickled)):
+            raise
+        return failure
+    for note in notes:
+        failure.add_note(str(note))
+    return failure
 
 
 def _processor_died(payload: bytes) -> ProcessorDiedError:

@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         section="top",
         description="Show the state of a Scaler cluster in a terminal.",
         version=__version__,
+        distribution="scaler-scheduler",
         arguments=arguments,
     )
 

@@ -65,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         section="ui",
         description="Show the state of a Scaler cluster in a browser.",
         version=__version__,
+        distribution="scaler-scheduler",
         arguments=arguments,
     )
 

@@ -13,7 +13,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run_command(
         SymphonySettings, _run, program="scaler_symphony_cluster", section="symphony",
         description="Run the scheduler's tasks on IBM Spectrum Symphony, using the Symphony service SERVICE.",
-        version=__version__, arguments=arguments,
+        version=__version__,
+        distribution="scaler-worker", arguments=arguments,
     )  # fmt: skip
 
 

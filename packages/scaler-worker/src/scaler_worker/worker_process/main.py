@@ -29,7 +29,7 @@ from scaler_protocol.objects.layout import ObjectLayout
 from scaler_protocol.objects.proxies import is_private
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.board import BOARD_BYTES, Board
-from scaler_worker.worker_process import channel, context
+from scaler_worker.worker_process import channel, context, missing_modules
 from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelled
 from scaler_worker.worker_process.output import OutputChannel, OutputStream, Shield
 from scaler_worker.worker_process.preparation import IDLE_SECONDS, is_prepared, prepare
@@ -239,6 +239,10 @@ class WorkerProcessMain:
         """All of it is with the agent before the task counts as finished."""
         while self._connection.wants_write:
             self.wait(0.01)
+
+    def advise(self, error: BaseException) -> None:
+        """Add what the user can do to the failure of a task."""
+        missing_modules.advise(error, self._options.worker_name)
 
     def memory_peak(self, reset: bool) -> int:
         """Bytes at most resident since the last reset."""

@@ -153,7 +153,7 @@ cdef class Runner:
     """Runs handed-over tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
     ``object(key)`` (memory of an object, for one task), ``shared_object(key)``, ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
     ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
-    ``restore_environment()``, ``send_warnings(sequence)``."""
+    ``restore_environment()``, ``send_warnings(sequence)``, ``advise(error)`` (a note on a failure)."""
 
     cdef readonly Board board
     cdef object host
@@ -305,6 +305,9 @@ cdef class Runner:
     cdef object _fail(self, RunUnderWay current, error):
         if current.function is None and current.failure is None:
             current.failure, current.trace = error, error.__traceback__
+            self.host.advise(error)
+        elif current.function is not None and current.stage != STORING:
+            self.host.advise(error)
         if current.stage == STORING:
             name = current.run.function_name
             current.status, payload = _unsendable(error, name, current.result, current.serializer is None)
