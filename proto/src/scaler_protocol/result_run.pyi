@@ -42,6 +42,9 @@ class ResultRun:
     def duration_column(self) -> memoryview:
         """Microseconds, format Q."""
     @property
+    def cpu_time_column(self) -> memoryview:
+        """Microseconds, format Q."""
+    @property
     def age_column(self) -> memoryview | None:
         """Microseconds from the end of each execution until the run was made, format I, a copy. None: unknown."""
     def set_place(self, worker: int, ages: bytes) -> None:

@@ -104,6 +104,11 @@ cdef class ResultRun:
         """All durations in microseconds, as a memoryview of format Q."""
         return self.column(self.durations, 8 * <size_t> self.count, "Q")
 
+    @property
+    def cpu_time_column(self):
+        """All processor times in microseconds, as a memoryview of format Q."""
+        return self.column(self.cpu_times, 8 * <size_t> self.count, "Q")
+
     def set_place(self, worker, bytes ages):
         if len(ages) != AGE_SIZE * <size_t> self.count:
             raise ValueError(f"{len(ages)} bytes of ages for {self.count} results.")

@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
+from scaler_scheduler.core.duration_histogram cimport DurationHistogram
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.run_records cimport RunRecord
@@ -15,6 +16,7 @@ cdef class AcceptedResults:
     cdef AgentLoad agent
     cdef Share share
     cdef RunRecord record
+    cdef DurationHistogram durations
     cdef Recorder events
     cdef bint is_recording
     cdef FunctionLoad function
@@ -29,6 +31,7 @@ cdef class AcceptedResults:
     cdef int64_t moving_us
     cdef double total_us
     cdef double measured_us
+    cdef double cpu_us
 
     cdef begin(self, RunRecord record, int64_t row)
     cdef settle_load(self)
@@ -37,7 +40,9 @@ cdef class AcceptedResults:
     cdef record_as(self, int64_t row, int fate)
     cdef outcome(self, uint32_t table)
 
-    cdef inline void count(self, uint32_t estimate_us, int64_t moving_us, int status, uint64_t duration_us) noexcept:
+    cdef inline void count(
+        self, uint32_t estimate_us, int64_t moving_us, int status, uint64_t duration_us, uint64_t cpu_us
+    ) noexcept:
         """The agent no longer has a task of the current record."""
         self.number += 1
         self.load_us += estimate_us
@@ -46,6 +51,8 @@ cdef class AcceptedResults:
         if status <= EXCEPTION_NOT_SERIALIZABLE:
             self.timed += 1
             self.total_us += duration_us
+            self.cpu_us += cpu_us
+            self.durations.add(duration_us)
 
     cdef inline forward(self, int64_t row):
         if self.forwarded is not None:

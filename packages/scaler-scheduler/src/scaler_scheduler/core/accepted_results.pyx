@@ -36,7 +36,7 @@ cdef class AcceptedResults:
             self.function = record.function
             self.segments.append((row if self.segments else 0, record.function.named(self.events)))
         self.settle_load()
-        self.record = record
+        self.record, self.durations = record, record.function.durations
 
     cdef settle_load(self):
         """Take what was counted off the agent's load, and let the function and the client's share learn from the
@@ -46,10 +46,10 @@ cdef class AcceptedResults:
         self.agent.give_back(self.record, self.number, self.load_us, self.moving_us)
         self.share.settle(self.load_us, min(self.measured_us, self.number * LONGEST_US))
         if self.timed:
-            self.record.function.observe(self.total_us, self.timed)
+            self.record.function.observe(self.total_us, self.timed, self.cpu_us)
         self.number = self.timed = 0
         self.load_us = self.moving_us = 0
-        self.total_us = self.measured_us = 0.0
+        self.total_us = self.measured_us = self.cpu_us = 0.0
 
     cdef leave_out(self, int64_t row):
         """A row is not forwarded; all rows before the first such row are."""

@@ -7,8 +7,9 @@ no number ever decreases, and memory stays bounded.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
+from scaler_scheduler.core.duration_histogram import DurationHistogram
 from scaler_scheduler.core.function_loads import FunctionLoad
 
 NAME_LIMIT = 1000
@@ -18,8 +19,8 @@ OTHERS = "(other functions)"
 
 @dataclass(slots=True)
 class FunctionTotal:
-    """``digest``: of a function of this name. ``total_us``: of all executions together. ``stays``: it includes
-    functions that no client has any more."""
+    """``digest``: of a function of this name. ``total_us`` and ``cpu_us``: of all executions together.
+    ``durations``: of each. ``stays``: it includes functions that no client has any more."""
 
     digest: bytes
     stays: bool = False
@@ -28,6 +29,8 @@ class FunctionTotal:
     succeeded: int = 0
     canceled: int = 0
     total_us: float = 0.0
+    cpu_us: float = 0.0
+    durations: DurationHistogram = field(default_factory=DurationHistogram)
 
     def add(self, load: FunctionLoad) -> None:
         unfinished, finished, succeeded, canceled, total_us = load.figures()
@@ -36,6 +39,16 @@ class FunctionTotal:
         self.succeeded += succeeded
         self.canceled += canceled
         self.total_us += total_us
+        self.cpu_us += load.cpu_us
+        self.durations.merge(load.durations)
+
+    def copy(self) -> FunctionTotal:
+        copied = FunctionTotal(
+            self.digest, self.stays, self.unfinished, self.finished, self.succeeded, self.canceled, self.total_us,
+            self.cpu_us,
+        )  # fmt: skip
+        copied.durations.merge(self.durations)
+        return copied
 
 
 class FunctionTotals:
@@ -52,12 +65,14 @@ class FunctionTotals:
 
     def with_current(self, loads: Iterable[FunctionLoad]) -> dict[str, FunctionTotal]:
         """By name, together with the functions that clients have."""
-        totals = {name: replace(total) for name, total in self._past.items()}
+        totals = dict(self._past)
         for load in loads:
             name = self._name(load.name)
             total = totals.get(name)
             if total is None:
                 total = totals[name] = FunctionTotal(load.digest)
+            elif total is self._past.get(name):
+                total = totals[name] = total.copy()
             total.add(load)
         return totals
 
