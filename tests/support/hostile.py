@@ -112,7 +112,8 @@ class Hostile:
         counts = tuple(self.integer() for _ in range(self.chance.choice([0, 1, 14, 500])))
         return FunctionStatus(
             self.identity(), self.text(), *(self.integer() for _ in range(5)), self.number(), self.number(),
-            self.integer(), self.number(), self.number(), self.number(), counts,
+            self.integer(), self.number(), self.number(), self.number(), counts, counts[:14],
+            *(self.number() for _ in range(5)),
         )  # fmt: skip
 
     def ended_client(self) -> EndedClientStatus:

@@ -71,3 +71,24 @@ def test_dropped_records_and_free_memory_are_figures() -> None:
     found = {(each.name, *each.labels.values()): each.value for each in samples}
     assert found["scaler_event_records_total", "dropped"] == 4
     assert found["scaler_host_free_bytes", "sd-1e7d-dfba"] == 4096 * MIB
+
+
+def test_functions_have_waits_and_parts_of_their_time() -> None:
+    counts = (1, 2, *[0] * (len(DURATION_BOUNDS_SECONDS) - 1))
+    function = FunctionStatus(
+        b"",
+        "f",
+        duration_seconds=4.0,
+        wait_counts=counts,
+        waiting_seconds=2.0,
+        loading_seconds=1.0,
+        storing_seconds=0.5,
+    )
+    families = families_of(replace(snapshot(), functions=(function,)))
+    samples = [each for family in families for each in family.samples if each.labels.get("function") == "f"]
+    found = {(each.name, *each.labels.values()): each.value for each in samples}
+    assert found["scaler_function_wait_seconds_count", "f"] == 3
+    assert found["scaler_function_wait_seconds_sum", "f"] == 2.0
+    parts = ("dependencies", "waiting", "fetching", "loading", "running", "storing")
+    seconds = [found["scaler_function_time_seconds_total", "f", part] for part in parts]
+    assert seconds == [0, 2, 0, 1, 2.5, 0.5]

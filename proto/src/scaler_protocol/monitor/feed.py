@@ -283,7 +283,7 @@ _COLUMNS[AgentStatus][-2:] = [("workers", "count"), ("running", "count")]
 _COLUMNS[WaitGroup][4] = ("oldest_seconds", "d")
 _COLUMNS[EndedClientStatus][5] = ("used_seconds", "d")
 _COLUMNS[FunctionStatus] = [
-    (name, {"duration_seconds": "d", "cpu_seconds": "d", "duration_counts": "counts"}.get(name, kind))
+    (name, "counts" if name.endswith("_counts") else "d" if kind == "f" else kind)
     for name, kind in _COLUMNS[FunctionStatus]
 ]
 

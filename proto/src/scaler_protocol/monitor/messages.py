@@ -165,6 +165,17 @@ class FunctionStatus:
     p95_seconds: float = 0.0  # the duration that 95 % of them do not exceed
     longest_seconds: float = 0.0
     duration_counts: tuple[int, ...] = ()  # executions between successive ``DURATION_BOUNDS_SECONDS``
+    wait_counts: tuple[int, ...] = ()  # the same of first attempts, by how long they waited for a worker
+    dependencies_seconds: float = 0.0  # that they waited for results of other tasks, together
+    waiting_seconds: float = 0.0  # that they waited for a worker
+    fetching_seconds: float = 0.0  # this and the next two are parts of ``duration_seconds``: waiting for objects
+    loading_seconds: float = 0.0  # arguments
+    storing_seconds: float = 0.0  # results
+
+    @property
+    def running_seconds(self) -> float:
+        """The rest of ``duration_seconds``."""
+        return max(0.0, self.duration_seconds - self.fetching_seconds - self.loading_seconds - self.storing_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from scaler_protocol.monitor.failures import status_name
 from scaler_protocol.monitor.format import format_count, format_flags
 from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus
 from scaler_protocol.monitor.natural_order import natural_key
+from scaler_protocol.monitor.parts import parts_of_function, parts_text
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
 
@@ -146,7 +147,7 @@ def _function_rows(model: Model) -> list[Row]:
             each.name, each.unfinished, each.finished, each.succeeded, each.failed, each.canceled,
             each.duration_seconds / max(1, each.executions or each.succeeded + each.failed),
             each.median_seconds, each.p95_seconds, each.longest_seconds, each.duration_seconds, each.cpu_seconds,
-            short_id(each.digest),
+            parts_text(parts_of_function(each)), short_id(each.digest),
         )
         for each in functions
     ]  # fmt: skip

@@ -170,13 +170,18 @@ FUNCTIONS = TableSpec(
         Column("longest", "longest", "estimate", 8, "how long the longest task took"),
         Column("total", "total", "duration", 8, "how long all tasks took together"),
         Column("cpu_time", "cpu time", "duration", 8, "processor time of all tasks together"),
+        Column(
+            "parts", "where time goes", "text", 32,
+            "parts of the time from submission to result: waiting for dependencies and for a worker, fetching and "
+            "loading arguments, running, storing results",
+        ),
         Column("digest", "digest", "text", 8, "of a function of this name"),
     ),
     "unfinished",
     ("name", "digest"),
     descending=True,
     help="tasks by function",
-)
+)  # fmt: skip
 
 WAITS = TableSpec(
     "waits",

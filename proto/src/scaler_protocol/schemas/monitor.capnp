@@ -161,10 +161,16 @@ struct FunctionColumns {
   durationSeconds @7 :Data; # f64
   cpuSeconds @8 :Data; # f64
   executions @9 :Data; # u64
-  medianSeconds @10 :Data; # f32
-  p95Seconds @11 :Data; # f32
-  longestSeconds @12 :Data; # f32
+  medianSeconds @10 :Data; # f64
+  p95Seconds @11 :Data; # f64
+  longestSeconds @12 :Data; # f64
   durationCounts @13 :List(Data); # u64 columns: executions between successive bounds of durations
+  waitCounts @14 :List(Data); # the same of first attempts, by how long they waited for a worker
+  dependenciesSeconds @15 :Data; # f64
+  waitingSeconds @16 :Data; # f64
+  fetchingSeconds @17 :Data; # f64
+  loadingSeconds @18 :Data; # f64
+  storingSeconds @19 :Data; # f64
 }
 
 struct SettingColumns {

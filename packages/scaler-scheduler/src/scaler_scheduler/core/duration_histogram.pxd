@@ -29,9 +29,12 @@ cdef class DurationHistogram:
     cpdef merge(self, DurationHistogram other)
 
     cdef inline void add(self, uint64_t duration_us) noexcept:
+        self.add_many(duration_us, 1)
+
+    cdef inline void add_many(self, uint64_t duration_us, int64_t count) noexcept:
         cdef int bucket = bucket_of(duration_us)
         if (bucket < self.first or bucket >= self.stop) and not self.reach(bucket, bucket + 1):
             return
-        self.counts[bucket - self.first] += 1
+        self.counts[bucket - self.first] += count
         if duration_us > self.longest_us:
             self.longest_us = duration_us

@@ -15,6 +15,12 @@ cdef class FunctionLoad:
     cdef readonly double total_us
     cdef readonly double cpu_us
     cdef readonly DurationHistogram durations
+    cdef readonly DurationHistogram waits
+    cdef public double waiting_us
+    cdef public double dependencies_us
+    cdef public double fetching_us
+    cdef public double loading_us
+    cdef public double storing_us
     cdef public int64_t unfinished
     cdef int64_t outcomes[STATUSES]
     cdef uint32_t number

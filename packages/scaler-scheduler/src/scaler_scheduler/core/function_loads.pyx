@@ -13,7 +13,7 @@ cdef class FunctionLoad:
         self.digest = digest
         self.name = name
         self.number = NO_NUMBER
-        self.durations = DurationHistogram()
+        self.durations, self.waits = DurationHistogram(), DurationHistogram()
         for index in range(STATUSES):
             self.outcomes[index] = 0
 
@@ -30,6 +30,9 @@ cdef class FunctionLoad:
     def figures(self):
         cdef int64_t succeeded = self.outcomes[SUCCESS] + self.outcomes[SUCCESS_LARGE]
         return self.unfinished, self.finished, succeeded, self.outcomes[CANCELLED], self.total_us
+
+    def parts(self):
+        return self.dependencies_us, self.waiting_us, self.fetching_us, self.loading_us, self.storing_us
 
     cpdef observe(self, double total_us, int64_t number, double cpu_us=0.0):
         """Results that took ``total_us`` together arrived: recent ones count more, many at once count fully."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import add
 
 from scaler_scheduler.core.duration_histogram import DurationHistogram
 from scaler_scheduler.core.function_loads import FunctionLoad
@@ -20,7 +21,8 @@ OTHERS = "(other functions)"
 @dataclass(slots=True)
 class FunctionTotal:
     """``digest``: of a function of this name. ``total_us`` and ``cpu_us``: of all executions together.
-    ``durations``: of each. ``stays``: it includes functions that no client has any more."""
+    ``parts_us``: as ``FunctionLoad.parts``. ``durations`` and ``waits``: of each. ``stays``: it includes functions that
+    no client has any more."""
 
     digest: bytes
     stays: bool = False
@@ -30,7 +32,9 @@ class FunctionTotal:
     canceled: int = 0
     total_us: float = 0.0
     cpu_us: float = 0.0
+    parts_us: tuple[float, ...] = (0.0,) * 5
     durations: DurationHistogram = field(default_factory=DurationHistogram)
+    waits: DurationHistogram = field(default_factory=DurationHistogram)
 
     def add(self, load: FunctionLoad) -> None:
         unfinished, finished, succeeded, canceled, total_us = load.figures()
@@ -40,14 +44,17 @@ class FunctionTotal:
         self.canceled += canceled
         self.total_us += total_us
         self.cpu_us += load.cpu_us
+        self.parts_us = tuple(map(add, self.parts_us, load.parts()))
         self.durations.merge(load.durations)
+        self.waits.merge(load.waits)
 
     def copy(self) -> FunctionTotal:
         copied = FunctionTotal(
             self.digest, self.stays, self.unfinished, self.finished, self.succeeded, self.canceled, self.total_us,
-            self.cpu_us,
+            self.cpu_us, self.parts_us,
         )  # fmt: skip
         copied.durations.merge(self.durations)
+        copied.waits.merge(self.waits)
         return copied
 
 

@@ -172,6 +172,7 @@ def _functions(totals: dict[str, FunctionTotal]) -> tuple[FunctionStatus, ...]:
 
 
 def _function(name: str, total: FunctionTotal) -> FunctionStatus:
+    dependencies, waiting, fetching, loading, storing = (part / 1e6 for part in total.parts_us)
     return FunctionStatus(
         digest=total.digest,
         name=name,
@@ -187,6 +188,12 @@ def _function(name: str, total: FunctionTotal) -> FunctionStatus:
         p95_seconds=total.durations.quantile(0.95) / 1e6,
         longest_seconds=total.durations.longest_us / 1e6,
         duration_counts=total.durations.counts_between(_DURATION_BOUNDS_US),
+        wait_counts=total.waits.counts_between(_DURATION_BOUNDS_US),
+        dependencies_seconds=dependencies,
+        waiting_seconds=waiting,
+        fetching_seconds=fetching,
+        loading_seconds=loading,
+        storing_seconds=storing,
     )
 
 

@@ -208,8 +208,10 @@ cdef class TaskTable(NodeTable):
             if record is not results.record:
                 results.begin(record, row)
             if page.state[offset] != HELD:
+                if record.graph is not None:
+                    results.count_dependencies(record.graph.waited_us(task, results.events.now))
                 results.count(page.estimate_us[offset], self.take_moving(task) if record.has_moving else 0,
-                              status, durations[row], cpu_times[row])
+                              status, attempts[row], durations[row], cpu_times[row])
             if record.graph is not None:
                 self.accept_node(results, row, page, task, status, attempts[row], record)
             elif status == SUCCESS:

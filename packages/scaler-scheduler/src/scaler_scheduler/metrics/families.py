@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 
 from scaler_protocol.monitor.messages import DURATION_BOUNDS_SECONDS, FunctionStatus, HostStoreStatus, Snapshot
+from scaler_protocol.monitor.parts import parts_of_function
 
 _BOUNDS = [repr(bound) for bound in DURATION_BOUNDS_SECONDS]
 
@@ -102,7 +103,21 @@ def _functions(snapshot: Snapshot) -> Iterator[Metric]:
     help_text = "Ended tasks of a function, by outcome."
     labels = ("function", "outcome")
     yield _counters("scaler_function_outcomes", help_text, labels, outcomes, _started_at(snapshot))
-    yield _durations(snapshot)
+    yield _histogram(
+        "scaler_function_duration_seconds", "Durations of executions of a function.",
+        ((each.name, each.duration_counts, each.duration_seconds) for each in snapshot.functions),
+    )  # fmt: skip
+    yield _histogram(
+        "scaler_function_wait_seconds", "How long tasks of a function waited for a worker.",
+        ((each.name, each.wait_counts, each.waiting_seconds) for each in snapshot.functions),
+    )  # fmt: skip
+    parts = {
+        (each.name, part): seconds
+        for each in snapshot.functions
+        for part, seconds in parts_of_function(each)._asdict().items()
+    }
+    help_text = "Time of tasks of a function: waiting for dependencies, waiting, fetching, loading, running, storing."
+    yield _counters("scaler_function_time_seconds", help_text, ("function", "part"), parts, _started_at(snapshot))
 
 
 def _outcomes(function: FunctionStatus) -> Iterator[tuple[tuple[str, str], float]]:
@@ -111,16 +126,15 @@ def _outcomes(function: FunctionStatus) -> Iterator[tuple[tuple[str, str], float
     yield (function.name, "canceled"), function.canceled
 
 
-def _durations(snapshot: Snapshot) -> Metric:
-    """Functions of one name are one row of a snapshot, so their distributions need not be added."""
-    family = HistogramMetricFamily(
-        "scaler_function_duration_seconds", "Durations of executions of a function.", labels=("function",)
-    )
-    for name, function in {each.name: each for each in snapshot.functions}.items():
-        counts = accumulate(function.duration_counts or (0,) * (len(_BOUNDS) + 1))
-        buckets = [(bound, float(count)) for bound, count in zip((*_BOUNDS, "+Inf"), counts, strict=False)]
+def _histogram(name: str, help_text: str, functions: Iterable[tuple[str, tuple[int, ...], float]]) -> Metric:
+    """Of each function: its name, the counts between the bounds, and the sum in seconds. Functions of one name are one
+    row of a snapshot, so their distributions need not be added."""
+    family = HistogramMetricFamily(name, help_text, labels=("function",))
+    for function, (counts, seconds) in {each[0]: each[1:] for each in functions}.items():
+        sums = accumulate(counts or (0,) * (len(_BOUNDS) + 1))
+        buckets = [(bound, float(count)) for bound, count in zip((*_BOUNDS, "+Inf"), sums, strict=False)]
         if len(buckets) == len(_BOUNDS) + 1:
-            family.add_metric((name,), buckets, function.duration_seconds)
+            family.add_metric((function,), buckets, seconds)
     return family
 
 

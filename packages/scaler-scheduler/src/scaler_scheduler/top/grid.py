@@ -12,7 +12,7 @@ from scaler_scheduler.top.lines import Line, Span, Style
 TEXT_WIDTH_LEAST, TEXT_WIDTH_USUAL, TEXT_WIDTH_LIMIT = 10, 24, 100
 
 _LESS_IMPORTANT = {
-    "functions": ("digest", "total", "canceled", "longest", "cpu_time", "median", "finished"),
+    "functions": ("digest", "parts", "total", "canceled", "longest", "cpu_time", "median", "finished"),
     "waits": ("task", "session"),
     "failures": ("group", "first", "hosts", "status", "functions", "last", "type"),
     "objects": ("received", "sent", "spilled_rate", "spilled"),
