@@ -7,6 +7,7 @@ import time
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
+from scaler_protocol.monitor.messages import FunctionStatus
 from tests.support.waiting import wait_until
 
 
@@ -37,5 +38,5 @@ def test_loading_and_running_are_told_apart() -> None:
         assert function.longest_seconds >= 0.3
 
 
-def function_of(client: Client):  # type: ignore[no-untyped-def]
+def function_of(client: Client) -> FunctionStatus:
     return next(each for each in client.cluster_info().functions if each.name.endswith("take"))
