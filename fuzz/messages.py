@@ -100,6 +100,7 @@ def examine_results(run: ResultRun) -> None:
     assert [tuple(row) for row in run.copied_rows()] == copies
     ages = run.age_column
     assert ages is None or len(ages) == run.count
+    assert run.parts is None or (len(run.parts) % 16 == 0 and len(run.parts) <= 16 * run.count)
 
 
 def copied(slot: object) -> object:

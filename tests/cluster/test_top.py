@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
@@ -529,6 +530,40 @@ def test_json_of_a_recording_is_its_last_snapshot(recording: Path) -> None:
     assert document["waits"][0]["reason"] == "no worker has the capability gpu"
     assert document["stores"][0]["host"] == "node-0"
     assert document["graphs"][0]["nodes"] == 60
+
+
+def test_a_recording_becomes_a_trace(recording: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    result = run_command("scaler_top", "--replay", recording, "--trace", target)
+    assert (result.returncode, result.stderr) == (0, "") and result.stdout.count("\n") == 1
+    slices = [event for event in json.loads(target.read_text())["traceEvents"] if event["ph"] == "X"]
+    assert result.stdout.startswith(f"{len(slices):,} executions") and len(slices) >= 6000
+    first = datetime.datetime.fromtimestamp(min(event["ts"] for event in slices) / 1e6 + 1)
+    window = ("--trace-from", f"{first:%H:%M:%S}", "--trace-until", f"{first:%Y-%m-%dT%H:%M:%S.%f}")
+    result = run_command("scaler_top", "--replay", recording, "--trace", target, *window)
+    assert result.returncode == 0
+    part = [event for event in json.loads(target.read_text())["traceEvents"] if event["ph"] == "X"]
+    assert 0 < len(part) < len(slices)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--trace-from", "soon"),
+        ("--trace-until", "2001-01-01T00:00:00"),
+    ],
+)
+def test_a_trace_that_cannot_be_is_one_line(recording: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    result = run_command("scaler_top", "--replay", recording, "--trace", tmp_path / "out.json", *arguments)
+    assert result.returncode == 2 and result.stderr.count("\n") == 1 and "Cannot" in result.stderr
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_a_trace_needs_a_recording_and_a_place(recording: Path, tmp_path: Path) -> None:
+    result = run_command("scaler_top", "tcp://127.0.0.1:1", "--trace", tmp_path / "out.json")
+    assert result.returncode == 2 and "--replay DIR" in result.stderr
+    result = run_command("scaler_top", "--replay", recording, "--trace", tmp_path / "missing" / "out.json")
+    assert result.returncode == 1 and "Choose another file" in result.stderr
 
 
 def _replay_time(terminal: Tmux) -> int:

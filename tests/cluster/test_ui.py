@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import signal
 import socket
 import subprocess
@@ -336,7 +337,31 @@ def test_a_bar_says_what_it_is(made_up: Ui, browser: Browser) -> None:
 # ---- who may look --------------------------------------------------------------------------------------------------
 
 
-EVERYTHING = ("/", "/app.js", "/style.css", "/vendor/uPlot.js", "/nothing", "/?token=", "/?token=wrong", "/socket")
+EVERYTHING = (
+    "/",
+    "/app.js",
+    "/style.css",
+    "/vendor/uPlot.js",
+    "/nothing",
+    "/?token=",
+    "/?token=wrong",
+    "/socket",
+    "/trace?start=0&stop=1",
+)
+
+
+def test_a_window_of_the_stream_is_a_trace(made_up: Ui) -> None:
+    wait_until(lambda: len(made_up.get("/trace?start=0&stop=1e11")[1]) > 100_000)
+    status, text, headers = made_up.get("/trace?start=0&stop=1e11")
+    assert status == 200 and "attachment" in headers["Content-Disposition"]
+    slices = [event for event in json.loads(text)["traceEvents"] if event["ph"] == "X"]
+    assert len(slices) > 100 and all(event["name"] for event in slices)
+    last = max(event["ts"] for event in slices) / 1e6
+    status, text, _ = made_up.get(f"/trace?start={last - 1}&stop={last}")
+    assert status == 200 and 0 < len(json.loads(text)["traceEvents"]) < len(slices)
+    for wrong in ("", "?start=0", "?start=nan&stop=1", "?start=0&stop=inf", "?start=x&stop=1"):
+        status, text, _ = made_up.get(f"/trace{wrong}")
+        assert (status, text.count("\n")) == (400, 1) and text.startswith("Cannot make a trace"), wrong
 
 
 def test_nothing_is_shown_without_the_token(made_up: Ui) -> None:

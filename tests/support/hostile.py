@@ -14,6 +14,7 @@ from scaler_protocol.monitor import feed, records
 from scaler_protocol.monitor.messages import (
     AgentStatus,
     ClientStatus,
+    EndedClientStatus,
     Events,
     EventTotals,
     FunctionStatus,
@@ -80,7 +81,7 @@ class Hostile:
             self.several(lambda: GraphStatus(self.identity(), *(self.integer() for _ in range(7)))),
             self.several(lambda: HostStoreStatus(self.text(), *(self.integer() for _ in range(6)))),
             EventTotals(self.integer(), self.integer()),
-            self.integer(), self.integer(), self.integer(), self.text(),
+            self.integer(), self.integer(), self.integer(), self.text(), self.several(self.ended_client),
         )  # fmt: skip
 
     def agent(self) -> AgentStatus:
@@ -108,7 +109,17 @@ class Hostile:
         )  # fmt: skip
 
     def function(self) -> FunctionStatus:
-        return FunctionStatus(self.identity(), self.text(), *(self.integer() for _ in range(5)), self.number())
+        counts = tuple(self.integer() for _ in range(self.chance.choice([0, 1, 14, 500])))
+        return FunctionStatus(
+            self.identity(), self.text(), *(self.integer() for _ in range(5)), self.number(), self.number(),
+            self.integer(), self.number(), self.number(), self.number(), counts, counts[:14],
+            *(self.number() for _ in range(5)),
+        )  # fmt: skip
+
+    def ended_client(self) -> EndedClientStatus:
+        return EndedClientStatus(
+            self.identity(), self.text(), self.integer(), self.text(), self.integer(), self.number(), self.integer()
+        )
 
     def wait(self) -> WaitGroup:
         return WaitGroup(

@@ -35,7 +35,7 @@ from scaler_protocol.fields cimport (
     take_text,
     take_texts,
 )
-from scaler_protocol.result_run cimport ResultRun
+from scaler_protocol.result_run cimport ResultRun, are_parts
 from scaler_protocol.steps cimport is_whole
 from scaler_protocol.task_run cimport TaskRun
 from scaler_protocol.wire cimport (
@@ -482,18 +482,24 @@ cdef uint64_t result_run_words(ResultRun run):
     words += 2 * words_for(4 * n) + words_for(n)
     if run.peaks != NULL:
         words += n
+    if run.parts is not None:
+        words += words_for(len(run.parts))
     if run.steps != NULL:
         return words + words_for(run.steps_bytes)
     return words + words_for(AGE_SIZE * n) if run.ages != NULL else words
 
 
 cdef uint32_t pointers_of(list runs):
-    """How many pointers each run in a list has: more when any of them says when its tasks ended."""
+    """How many pointers each run in a list has: more when any of them says when its tasks ended, or what their
+    durations consist of."""
     cdef ResultRun run
+    cdef uint32_t pointers = RESULT_RUN_POINTERS
     for run in runs:
+        if run.parts is not None:
+            return RESULT_RUN_POINTERS + 3
         if run.ages != NULL or run.steps != NULL:
-            return RESULT_RUN_POINTERS + 2
-    return RESULT_RUN_POINTERS
+            pointers = RESULT_RUN_POINTERS + 2
+    return pointers
 
 
 cdef int write_result_run(Writer* writer, uint64_t start, ResultRun run, uint64_t offset) except -1:
@@ -519,6 +525,8 @@ cdef int write_result_run(Writer* writer, uint64_t start, ResultRun run, uint64_
         write_memory(writer, pointers + 8, run.ages, AGE_SIZE * n)
     if run.steps != NULL:
         write_memory(writer, pointers + 9, run.steps, run.steps_bytes)
+    if run.parts is not None:
+        write_bytes(writer, pointers + 10, run.parts)
     return 0
 
 
@@ -829,6 +837,7 @@ cdef ResultRun decode_result_run(Reader* reader, StructView* view, bytes head, b
         run.peaks = take_column(reader, view, 6, 8 * n, "memoryPeaks")
     run.ends = take_column(reader, view, 7, 4 * n, "ends")
     decode_times(reader, view, head, run)
+    decode_parts(reader, view, run)
     if field32(view, 1) & 0xFFFF:
         run.worker = (field32(view, 1) & 0xFFFF) - 1
     run.origin = payload_of(payload, field64(view, 1), size)
@@ -866,6 +875,18 @@ cdef int decode_times(Reader* reader, StructView* view, bytes head, ResultRun ru
     return 0
 
 
+cdef int decode_parts(Reader* reader, StructView* view, ResultRun run) except -1:
+    """What durations consist of, if it is said."""
+    cdef BytesView parts
+    if not read_bytes(reader, view, 10, &parts):
+        out_of_bounds("parts")
+    if parts.size:
+        run.parts = PyBytes_FromStringAndSize(<char*> parts.data, parts.size)
+        if not are_parts(run.parts, run.count):
+            raise MalformedMessage("The parts of durations name rows that the run does not have.")
+    return 0
+
+
 # ---- fitting messages -----------------------------------------------------------------------------------------------
 
 
@@ -893,6 +914,8 @@ cdef Extent extent_of(object run):
         extent.ends, extent.start, extent.rows = results.ends, results.start, results.count
         extent.pieces = 1
         extent.columns_size = RESULT_COLUMNS_SIZE + (AGE_SIZE if results.ages != NULL or results.steps != NULL else 0)
+        if results.parts is not None:
+            extent.columns_size += 16
         extent.extra_size = RUN_OVERHEAD
     return extent
 

@@ -23,6 +23,7 @@ cdef class ResultRun:
     cdef bytes columns_owner
     cdef bytes payload_owner
     cdef bytes ages_owner  # also of the steps
+    cdef readonly bytes parts
     cdef object view
     cdef object owner_view
 
@@ -31,10 +32,14 @@ cdef class ResultRun:
     cdef object column(self, const uint8_t* place, size_t size, str code)
     cdef tuple row(self, uint64_t row)
     cdef bint is_alike(self) noexcept nogil
+    cdef bytes parts_of(self, uint32_t first, uint32_t last)
     cdef int spell_out(self) except -1
     cdef int take_ages(self, bytes ages) noexcept
     cdef int take_steps(self, bytes steps) noexcept
     cdef bint same(self, ResultRun other)
+
+
+cdef bint are_parts(bytes parts, uint32_t count)
 
 
 cdef class ResultRunBuilder:

@@ -42,10 +42,19 @@ class ResultRun:
     def duration_column(self) -> memoryview:
         """Microseconds, format Q."""
     @property
+    def cpu_time_column(self) -> memoryview:
+        """Microseconds, format Q."""
+    @property
     def age_column(self) -> memoryview | None:
         """Microseconds from the end of each execution until the run was made, format I, a copy. None: unknown."""
     def set_place(self, worker: int, ages: bytes) -> None:
         """Say which worker made the results, and how long ago. Not part of a run's equality."""
+    parts: bytes | None
+    """What some durations consist of besides running: for each, in ascending order, four u32: its row, and
+    microseconds of fetching and loading arguments and of storing the result."""
+
+    def set_parts(self, parts: bytes) -> None: ...
+    def forget_parts(self) -> None: ...
     def forget_place(self) -> None: ...
     def slice(self, start: int, stop: int) -> ResultRun: ...
     def select(self, indices: Sequence[int]) -> ResultRun: ...

@@ -4,6 +4,8 @@
 A run keeps the bytes objects that hold its columns and its payload and points into them: slicing copies nothing.
 """
 
+import struct
+
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
@@ -26,6 +28,9 @@ from scaler_protocol.columns cimport (
 )
 from scaler_protocol.steps cimport pack_steps, unpack_steps
 from scaler_protocol.wire cimport load32, load64
+
+cdef enum:
+    PARTS_SIZE = 16
 
 
 cdef class ResultRun:
@@ -104,6 +109,11 @@ cdef class ResultRun:
         """All durations in microseconds, as a memoryview of format Q."""
         return self.column(self.durations, 8 * <size_t> self.count, "Q")
 
+    @property
+    def cpu_time_column(self):
+        """All processor times in microseconds, as a memoryview of format Q."""
+        return self.column(self.cpu_times, 8 * <size_t> self.count, "Q")
+
     def set_place(self, worker, bytes ages):
         if len(ages) != AGE_SIZE * <size_t> self.count:
             raise ValueError(f"{len(ages)} bytes of ages for {self.count} results.")
@@ -115,6 +125,24 @@ cdef class ResultRun:
             self.take_ages(ages)
         else:
             self.take_steps(steps)
+
+    def set_parts(self, bytes parts):
+        if not are_parts(parts, self.count):
+            raise ValueError("The parts of durations name rows that the run does not have.")
+        self.parts = parts
+
+    cdef bytes parts_of(self, uint32_t first, uint32_t last):
+        """Of the rows ``first`` up to ``last``, for a run of these rows; None: there are none."""
+        cdef list kept = []
+        if self.parts is None:
+            return None
+        for row, fetching, loading, storing in struct.iter_unpack("<4I", self.parts):
+            if first <= <uint32_t> row < last:
+                kept.append(struct.pack("<4I", row - first, fetching, loading, storing))
+        return b"".join(kept) or None
+
+    def forget_parts(self):
+        self.parts = None
 
     def forget_place(self):
         self.worker = NO_WORKER
@@ -260,6 +288,7 @@ cdef class ResultRun:
         run.worker = self.worker
         run.ages_owner = self.ages_owner
         run.ages = self.ages + AGE_SIZE * first if self.ages != NULL else NULL
+        run.parts = self.parts_of(first, last)
         return run
 
     def select(self, indices):
@@ -299,6 +328,21 @@ cdef class ResultRun:
 
     def __repr__(self):
         return f"ResultRun({self.session.hex()[:8]} {self.count} results)"
+
+
+cdef bint are_parts(bytes parts, uint32_t count):
+    """Whether this may say of so many rows what their durations consist of: rows ascend."""
+    cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(parts)
+    cdef int64_t row, before = -1
+    cdef Py_ssize_t place
+    if PyBytes_GET_SIZE(parts) % PARTS_SIZE:
+        return False
+    for place in range(0, PyBytes_GET_SIZE(parts), PARTS_SIZE):
+        row = load32(data + place)
+        if row <= before or row >= count:
+            return False
+        before = row
+    return True
 
 
 cdef bint is_range(list indices):

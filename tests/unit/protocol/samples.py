@@ -135,6 +135,7 @@ def timed_runs() -> list[ResultRun]:
     row.set_place(1, array("I", [1000 - index - 500 * (index > 30) for index in range(40)]).tobytes())
     others = result_run(3)
     others.set_place(2, array("I", [7, 2**32 - 1, 0]).tobytes())
+    others.set_parts(array("I", [0, 1, 2, 3, 2, 2**32 - 1, 0, 7]).tobytes())
     return [row, others]
 
 

@@ -246,6 +246,25 @@ def test_result_run() -> None:
             run.task(index)
 
 
+def test_parts_of_durations_travel_and_follow_slices() -> None:
+    received = round_trip(Results(samples.timed_runs()))
+    assert isinstance(received, Results)
+    alike, others = received.runs
+    assert alike.parts is None and others.parts == samples.timed_runs()[1].parts
+    assert others.slice(1, 3).parts == array("I", [1, 2**32 - 1, 0, 7]).tobytes()
+    others.forget_parts()
+    assert others.parts is None
+
+
+def test_parts_of_rows_that_do_not_exist_are_malformed() -> None:
+    frames = encode(Envelope(Results(samples.timed_runs()[1:])))
+    place = frames[0].index(array("I", [2, 2**32 - 1, 0, 7]).tobytes())
+    head = bytearray(frames[0])
+    head[place : place + 4] = (3).to_bytes(4, "little")
+    with pytest.raises(MalformedMessage):
+        decode([bytes(head), *frames[1:]])
+
+
 def test_select_and_slice() -> None:
     chance = random.Random(2)
     for _ in range(300):

@@ -6,8 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from scaler_protocol.monitor.messages import HostStoreStatus
-from tests.support.monitoring import agent_status, snapshot
+from scaler_protocol.monitor.messages import (
+    DURATION_BOUNDS_SECONDS,
+    EventTotals,
+    FunctionStatus,
+    HostStoreStatus,
+    WaitGroup,
+)
+from tests.support.monitoring import MIB, agent_status, snapshot
 
 pytest.importorskip("prometheus_client")
 
@@ -32,3 +38,57 @@ def test_unfinished_tasks_are_told_apart_by_where_they_are() -> None:
     samples = [sample for family in families_of(snapshot((agent_status(0, 6),))) for sample in family.samples]
     found = {each.labels["state"]: each.value for each in samples if each.name == "scaler_tasks"}
     assert found == {"unassigned": 2_000, "queued": 7, "running": 3}
+
+
+def test_functions_have_outcomes_processor_time_and_durations() -> None:
+    counts = (3, 0, 4, *[0] * (len(DURATION_BOUNDS_SECONDS) - 2))
+    function = FunctionStatus(b"", "f", 0, 9, 5, 3, 1, 2.5, cpu_seconds=1.5, executions=7, duration_counts=counts)
+    families = families_of(replace(snapshot(), functions=(function,), time=100.0))
+    found = {
+        (each.name, *each.labels.values()): each.value
+        for family in families for each in family.samples if each.labels.get("function") == "f"
+    }  # fmt: skip
+    outcomes = [found["scaler_function_outcomes_total", "f", each] for each in ("success", "failed", "canceled")]
+    assert outcomes == [5, 3, 1]
+    assert found["scaler_function_cpu_seconds_total", "f"] == 1.5
+    name = "scaler_function_duration_seconds"
+    bounds = ("0.000256", "0.001024", "0.004096", "+Inf")
+    assert [found[f"{name}_bucket", "f", bound] for bound in bounds] == [3, 3, 7, 7]
+    assert (found[f"{name}_sum", "f"], found[f"{name}_count", "f"]) == (2.5, 7)
+    assert found["scaler_function_tasks_ended_created", "f"] == 40  # since then, not since the first scrape
+
+
+def test_waits_that_differ_in_numbers_are_one_reason() -> None:
+    waits = (WaitGroup(b"", "f", "All 5 workers are busy.", 7), WaitGroup(b"", "g", "All 6 workers are busy.", 2))
+    samples = [sample for family in families_of(replace(snapshot(), waits=waits)) for sample in family.samples]
+    found = {each.labels["reason"]: each.value for each in samples if each.name == "scaler_waiting_tasks"}
+    assert found == {"All # workers are busy.": 9}
+
+
+def test_dropped_records_and_free_memory_are_figures() -> None:
+    states = replace(snapshot((agent_status(0, 2),)), events=EventTotals(9, 4))
+    samples = [sample for family in families_of(states) for sample in family.samples]
+    found = {(each.name, *each.labels.values()): each.value for each in samples}
+    assert found["scaler_event_records_total", "dropped"] == 4
+    assert found["scaler_host_free_bytes", "sd-1e7d-dfba"] == 4096 * MIB
+
+
+def test_functions_have_waits_and_parts_of_their_time() -> None:
+    counts = (1, 2, *[0] * (len(DURATION_BOUNDS_SECONDS) - 1))
+    function = FunctionStatus(
+        b"",
+        "f",
+        duration_seconds=4.0,
+        wait_counts=counts,
+        waiting_seconds=2.0,
+        loading_seconds=1.0,
+        storing_seconds=0.5,
+    )
+    families = families_of(replace(snapshot(), functions=(function,)))
+    samples = [each for family in families for each in family.samples if each.labels.get("function") == "f"]
+    found = {(each.name, *each.labels.values()): each.value for each in samples}
+    assert found["scaler_function_wait_seconds_count", "f"] == 3
+    assert found["scaler_function_wait_seconds_sum", "f"] == 2.0
+    parts = ("dependencies", "waiting", "fetching", "loading", "running", "storing")
+    seconds = [found["scaler_function_time_seconds_total", "f", part] for part in parts]
+    assert seconds == [0, 2, 0, 1, 2.5, 0.5]

@@ -52,3 +52,27 @@ def test_names_are_bounded_and_nothing_that_was_counted_is_lost() -> None:
     found = totals.with_current([load("another", 5), load("f0", 5)])
     assert len(found) == NAME_LIMIT + 1 and all(each.stays for each in found.values())
     assert found["f0"].total_us == 6 and found[OTHERS].total_us == 2 * NAME_LIMIT + 5
+
+
+def test_distributions_and_processor_time_remain_too() -> None:
+    book = Playbook()
+    agent = book.agent(slots=20)
+    for session in "one", "two":
+        client = book.client(session)
+        client.says(Tasks([run(client, 1, 20)], [definition()]))
+        agent.says(results(client, *range(1, 20), duration_us=1000))
+        agent.says(results(client, 20, duration_us=8_000_000))
+        client.says(Goodbye())
+    (function,) = book.core.snapshot(book.now).functions
+    assert function.executions == 40 and function.longest_seconds == 8
+    assert 0.00075 <= function.median_seconds <= 0.00125 and function.p95_seconds < 0.00125
+    assert function.cpu_seconds == function.duration_seconds
+    assert function.duration_counts[1] == 38 and sum(function.duration_counts) == 40
+
+
+def test_totals_of_the_past_are_not_changed_by_those_of_the_present() -> None:
+    totals = FunctionTotals()
+    totals.keep(load("f", 1))
+    for _ in range(2):
+        totals.with_current([load("f", 2)])
+    assert totals.with_current([])["f"].total_us == 1

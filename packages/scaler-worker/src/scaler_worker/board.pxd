@@ -12,6 +12,12 @@ cdef class Handed:
     cdef readonly bint is_intermediate
     cdef public uint64_t unfinished
 
+cdef struct Parts:  # of a duration, microseconds; the rest is running
+    uint32_t fetching_us
+    uint32_t loading_us
+    uint32_t storing_us
+    uint32_t unused
+
 cdef struct Record:
     uint64_t sequence
     uint64_t duration_ns
@@ -21,6 +27,8 @@ cdef struct Record:
     uint32_t payload_bytes
     uint8_t status
     uint8_t has_more
+    uint8_t has_parts
+    Parts parts
     char* payload
 
 @cython.final
@@ -41,6 +49,7 @@ cdef class Harvest:
     cdef object _builder  # of the result run that is being filled
     cdef object _append
     cdef object _ages
+    cdef object _parts  # of the run that is being filled, as ``ResultRun.parts``; None: there are none
     cdef object _worker
     cdef bint _is_placed  # result runs name the worker and the time
     cdef uint64_t _now_ns
@@ -49,6 +58,7 @@ cdef class Harvest:
     cdef int find_entry(self, uint64_t sequence) except -1
     cdef int account(self, Record* record) except -1
     cdef int add(self, Record* record) except -1
+    cdef int add_parts(self, Parts* parts) except -1
     cdef int begin_run(self) except -1
     cdef int finish_entry(self) except -1
     cdef int finish_run(self) except -1
@@ -86,5 +96,5 @@ cdef class Board:
     cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil
     cdef void append(
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
-        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more, Parts* parts
     ) noexcept nogil

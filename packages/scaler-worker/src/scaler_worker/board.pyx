@@ -55,8 +55,10 @@ cdef enum:
     CELL_COUNT = 16384
     ARENA = 4096 + 16384
     ARENA_SIZE = 1048576
-    # sequence, duration, cpu, memory peak, size of payload (u32), status (u8), whether there is more (u8), end; else u64
+    # sequence, duration, cpu, memory peak, size of payload (u32), status (u8), whether there is more (u8), whether parts
+    # of the duration follow (u8), end; else u64
     RECORD_BYTES = 48
+    PARTS_BYTES = 16
     AGE_LIMIT = 0xFFFFFFFF
     SKIP = 255  # status of a record that fills the end of the ring
 
@@ -93,6 +95,11 @@ BOARD_BYTES = ARENA + ARENA_SIZE
 
 cdef inline uint64_t _padded(uint64_t size) noexcept nogil:
     return (size + 7) & ~(<uint64_t>7)
+
+
+cdef inline uint64_t record_head(bint has_parts) noexcept nogil:
+    """The bytes of a record before its payload."""
+    return RECORD_BYTES + PARTS_BYTES if has_parts else RECORD_BYTES
 
 
 cdef class Handed:
@@ -182,6 +189,15 @@ cdef class Harvest:
         )
         if self._is_placed:
             self._ages.append(age_us(record.ended_ns, self._now_ns))
+        if record.has_parts:
+            self.add_parts(&record.parts)
+        return 0
+
+    cdef int add_parts(self, Parts* parts) except -1:
+        """Of the result that was added last."""
+        if self._parts is None:
+            self._parts = array("I")
+        self._parts.extend((self._builder.count - 1, parts.fetching_us, parts.loading_us, parts.storing_us))
         return 0
 
     cdef int begin_run(self) except -1:
@@ -205,6 +221,9 @@ cdef class Harvest:
         run = self._builder.build()
         if self._is_placed:
             run.set_place(self._worker, self._ages.tobytes())
+        if self._parts is not None:
+            run.set_parts(self._parts.tobytes())
+            self._parts = None
         self.runs.append(run)
         return 0
 
@@ -354,7 +373,6 @@ cdef class Board:
         if rest < RECORD_BYTES:
             self.break_off("its results end in the middle of one")
             return 0
-        record.payload = <char*> (place + RECORD_BYTES)
         record.payload_bytes = (<uint32_t*>(place + 32))[0]
         record.status = place[36]
         record.has_more = place[37]
@@ -363,10 +381,14 @@ cdef class Board:
         record.cpu_ns = (<uint64_t*>(place + 16))[0]
         record.memory_peak = (<uint64_t*>(place + 24))[0]
         record.ended_ns = (<uint64_t*>(place + 40))[0]
-        size = _padded(RECORD_BYTES + <uint64_t> record.payload_bytes)
+        record.has_parts = record.status != SKIP and place[38] != 0
+        size = _padded(record_head(record.has_parts) + <uint64_t> record.payload_bytes)
         if size > rest:
             self.break_off("a result is longer than the memory for results")
             return 0
+        record.payload = <char*> (place + record_head(record.has_parts))
+        if record.has_parts:
+            memcpy(&record.parts, place + RECORD_BYTES, PARTS_BYTES)
         if record.status != SKIP and not self.is_credible(record):
             return 0
         self._tail += size
@@ -435,14 +457,16 @@ cdef class Board:
 
     cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil:
         cdef uint64_t used = self._head - scaler_load(self._base + TAIL)
-        return used + 2 * _padded(RECORD_BYTES + payload_bytes) + RECORD_BYTES <= ARENA_SIZE
+        return used + 2 * _padded(record_head(True) + payload_bytes) + RECORD_BYTES <= ARENA_SIZE
 
     cdef void append(
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
-        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more, Parts* parts
     ) noexcept nogil:
-        """Only after ``has_room``. ``has_more``: something about the task was sent outside the board, before."""
-        cdef uint64_t size = _padded(RECORD_BYTES + payload_bytes)
+        """Only after ``has_room``. ``has_more``: something about the task was sent outside the board, before.
+        ``parts``: of the duration; NULL: all of it was spent running."""
+        cdef uint64_t head = record_head(parts != NULL)
+        cdef uint64_t size = _padded(head + payload_bytes)
         cdef uint64_t offset = self._head & (ARENA_SIZE - 1)
         cdef uint8_t* record
         if offset + size + RECORD_BYTES > ARENA_SIZE:
@@ -459,8 +483,11 @@ cdef class Board:
         (<uint32_t*>(record + 32))[0] = payload_bytes
         record[36] = status
         record[37] = has_more
+        record[38] = parts != NULL
         (<uint64_t*>(record + 40))[0] = ended_ns
-        memcpy(record + RECORD_BYTES, payload, payload_bytes)
+        if parts != NULL:
+            memcpy(record + RECORD_BYTES, parts, PARTS_BYTES)
+        memcpy(record + head, payload, payload_bytes)
         self._head = self._head + size
         scaler_store(self._base + HEAD, self._head)
 

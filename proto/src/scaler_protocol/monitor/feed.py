@@ -37,6 +37,7 @@ from scaler_protocol.monitor.messages import (
     MONITOR_MINOR,
     AgentStatus,
     ClientStatus,
+    EndedClientStatus,
     Events,
     EventTotals,
     FunctionStatus,
@@ -152,6 +153,7 @@ def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
         "workers": _columns(WorkerStatus, workers),
         "running": _columns(RunningTaskStatus, running),
         "clients": _columns(ClientStatus, snapshot.clients),
+        "endedClients": _columns(EndedClientStatus, snapshot.ended_clients),
         "functions": _columns(FunctionStatus, snapshot.functions),
         "time": snapshot.time,
         "settings": _columns(Setting, snapshot.settings),
@@ -174,6 +176,7 @@ def _snapshot_from_wire(reader: Any) -> Snapshot:
         received=tuple(_rows(MessageCount, reader.received)),
         agents=tuple(_agents(reader)),
         clients=tuple(_rows(ClientStatus, reader.clients)),
+        ended_clients=tuple(_rows(EndedClientStatus, reader.endedClients)),
         functions=tuple(_rows(FunctionStatus, reader.functions)),
         time=reader.time,
         settings=tuple(_rows(Setting, reader.settings)),
@@ -207,7 +210,7 @@ def _camel(name: str) -> str:
 
 _STRUCTS = (
     SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, RunningTaskStatus, ClientStatus,
-    FunctionStatus, Setting, WaitGroup, GraphStatus, HostStoreStatus, EventTotals, Events,
+    EndedClientStatus, FunctionStatus, Setting, WaitGroup, GraphStatus, HostStoreStatus, EventTotals, Events,
 )  # fmt: skip
 _NAMES: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _camel(field.name)) for field in fields(each)] for each in _STRUCTS
@@ -221,14 +224,26 @@ def _cut_identity(value: bytes) -> bytes:
     return value[:IDENTITY_LIMIT_BYTES]
 
 
+def _packed_counts(counts: Sequence[int]) -> bytes:
+    return _packed("Q", counts[:_COUNTS_LIMIT])
+
+
+def _unpacked_counts(data: bytes) -> tuple[int, ...]:
+    count = min(len(data) // 8, _COUNTS_LIMIT)
+    return struct.unpack(f"<{count}Q", data[: 8 * count])
+
+
 def _cleaners(by_type: dict[str, _Clean]) -> dict[type, list[_Clean]]:
     return {each: [by_type.get(str(field.type), lambda value: value) for field in fields(each)] for each in _STRUCTS}
 
 
 _TO_WIRE = _cleaners({"str": short_text, "int": counted, "float": measured})
 _FROM_WIRE = _cleaners({"str": shown_text, "float": measured})
-_LISTS_TO_WIRE: dict[str, _Clean] = {"str": short_text, "bytes": _cut_identity}
-_LISTS_FROM_WIRE: dict[str, _Clean] = {"str": shown_text, "bytes": _cut_identity}
+_LISTS_TO_WIRE: dict[str, _Clean] = {"str": short_text, "bytes": _cut_identity, "counts": _packed_counts}
+_LISTS_FROM_WIRE: dict[str, _Clean] = {"str": shown_text, "bytes": _cut_identity, "counts": _unpacked_counts}
+_COUNTS_LIMIT = 64
+"""Of one distribution: a little more than any has."""
+
 _PROCESS_ID_LIMIT = 2**32 - 1
 
 
@@ -265,8 +280,12 @@ _COLUMNS: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _PACKED.get(str(field.type), str(field.type))) for field in fields(each)] for each in _STRUCTS
 }
 _COLUMNS[AgentStatus][-2:] = [("workers", "count"), ("running", "count")]
-_COLUMNS[FunctionStatus][-1] = ("duration_seconds", "d")
 _COLUMNS[WaitGroup][4] = ("oldest_seconds", "d")
+_COLUMNS[EndedClientStatus][5] = ("used_seconds", "d")
+_COLUMNS[FunctionStatus] = [
+    (name, "counts" if name.endswith("_counts") else "d" if kind == "f" else kind)
+    for name, kind in _COLUMNS[FunctionStatus]
+]
 
 
 def _column(kind: str, values: list[Any]) -> Any:

@@ -19,6 +19,11 @@ MONITOR_MINOR = 2
 """A watcher refuses another major; fields and message kinds are added under the same one."""
 
 
+DURATION_BOUNDS_SECONDS = tuple(4**power / 1e6 for power in range(4, 17))
+"""From 256 us to 72 minutes. Distributions of durations count those below the first one, between successive ones, and
+the others. Powers of four microseconds, because the scheduler's own buckets are parts of powers of two."""
+
+
 class PeerState(enum.IntEnum):
     """The state of an agent, as seen by the scheduler. The values are part of the wire format and never change."""
 
@@ -127,6 +132,20 @@ class ClientStatus:
     group: str = ""
     weight: float = 1.0  # within its group
     share: float = 0.0  # of all running time, that the client and those in its tasks are due; 0: it has no tasks
+    used_seconds: float = 0.0  # the running time of its tasks and of those in its tasks; 0 for a nested client
+
+
+@dataclass(frozen=True, slots=True)
+class EndedClientStatus:
+    """A client whose session has ended, or, without a session, ``count`` of them."""
+
+    session: bytes = b""
+    host: str = ""
+    pid: int = 0
+    group: str = ""
+    finished: int = 0
+    used_seconds: float = 0.0
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +160,23 @@ class FunctionStatus:
     failed: int = 0
     canceled: int = 0
     duration_seconds: float = 0.0  # of all executions that ended at workers, together
+    cpu_seconds: float = 0.0  # of the same
+    executions: int = 0  # how many these are
+    median_seconds: float = 0.0  # of their durations; this and the next one are within a quarter
+    p95_seconds: float = 0.0  # the duration that 95 % of them do not exceed
+    longest_seconds: float = 0.0
+    duration_counts: tuple[int, ...] = ()  # executions between successive ``DURATION_BOUNDS_SECONDS``
+    wait_counts: tuple[int, ...] = ()  # the same of first attempts, by how long they waited for a worker
+    dependencies_seconds: float = 0.0  # that they waited for results of other tasks, together
+    waiting_seconds: float = 0.0  # that they waited for a worker
+    fetching_seconds: float = 0.0  # this and the next two are parts of ``duration_seconds``: waiting for objects
+    loading_seconds: float = 0.0  # arguments
+    storing_seconds: float = 0.0  # results
+
+    @property
+    def running_seconds(self) -> float:
+        """The rest of ``duration_seconds``."""
+        return max(0.0, self.duration_seconds - self.fetching_seconds - self.loading_seconds - self.storing_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +258,8 @@ class Snapshot:
     graph_count: int = 0
     trouble: str = ""
     """A problem that does not stop the scheduler, as a sentence."""
+
+    ended_clients: tuple[EndedClientStatus, ...] = ()
 
     @property
     def unfinished(self) -> Unfinished:

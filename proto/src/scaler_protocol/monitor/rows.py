@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor.failures import status_name
-from scaler_protocol.monitor.format import format_flags
-from scaler_protocol.monitor.messages import AgentStatus
+from scaler_protocol.monitor.format import format_count, format_flags
+from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus
 from scaler_protocol.monitor.natural_order import natural_key
+from scaler_protocol.monitor.parts import parts_of_function, parts_text
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
 
@@ -113,12 +114,27 @@ def _processor_rows(model: Model) -> list[Row]:
 
 
 def _client_rows(model: Model) -> list[Row]:
-    clients = model.snapshot.clients if model.snapshot is not None else ()
+    if model.snapshot is None:
+        return []
+    return _present_clients(model.snapshot.clients) + _ended_clients(model.snapshot.ended_clients)
+
+
+def _present_clients(clients: Iterable[ClientStatus]) -> list[Row]:
     return [
         (
             each.pid, each.host, short_id(each.session), "connected" if each.connected else "away",
             short_id(each.parent_session), each.unassigned, each.running, each.finished,
-            each.group, f"{each.weight:g}", each.share,
+            each.group, f"{each.weight:g}", each.share, each.used_seconds,
+        )
+        for each in clients
+    ]  # fmt: skip
+
+
+def _ended_clients(clients: Iterable[EndedClientStatus]) -> list[Row]:
+    return [
+        (
+            each.pid, each.host if each.session else f"{format_count(each.count)} clients", short_id(each.session),
+            "ended", "", 0, 0, each.finished, each.group, "", 0.0, each.used_seconds,
         )
         for each in clients
     ]  # fmt: skip
@@ -129,7 +145,9 @@ def _function_rows(model: Model) -> list[Row]:
     return [
         (
             each.name, each.unfinished, each.finished, each.succeeded, each.failed, each.canceled,
-            each.duration_seconds / max(1, each.succeeded + each.failed), each.duration_seconds, short_id(each.digest),
+            each.duration_seconds / max(1, each.executions or each.succeeded + each.failed),
+            each.median_seconds, each.p95_seconds, each.longest_seconds, each.duration_seconds, each.cpu_seconds,
+            parts_text(parts_of_function(each)), short_id(each.digest),
         )
         for each in functions
     ]  # fmt: skip

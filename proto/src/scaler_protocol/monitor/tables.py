@@ -144,7 +144,7 @@ CLIENTS = TableSpec(
         Column("pid", "pid", "id", 7, "its process id"),
         Column("host", "host", "text", 16, "where it runs"),
         Column("session", "session", "text", 8, "the beginning of its id"),
-        Column("state", "state", "text", 9, "connected, or away"),
+        Column("state", "state", "text", 9, "connected, away, or ended"),
         Column("parent", "parent", "text", 8, "a nested client: the client whose task it lives in"),
         Column("unassigned", "unassigned", "count", 10, "tasks that wait"),
         Column("running", "on hosts", "count", 8, "tasks assigned to an agent: they run, or are queued on its host"),
@@ -152,6 +152,7 @@ CLIENTS = TableSpec(
         Column("group", "group", "text", 12, "the clients with which it shares the workers"),
         Column("weight", "weight", "text", 7, "its weight within its group"),
         Column("share", "share", "share", 7, "of all running time, what it and its nested clients are due"),
+        Column("used", "used", "estimate", 8, "running time of its tasks and of its nested clients"),
     ),
     "unassigned",
     ("session",),
@@ -169,15 +170,24 @@ FUNCTIONS = TableSpec(
         Column("succeeded", "success", "count", 11, "of those: with a result"),
         Column("failed", "failed", "count", 7, "of those: with an error"),
         Column("canceled", "canceled", "count", 8, "of those: cancelled"),
-        Column("mean", "mean", "duration", 8, "how long one task takes"),
+        Column("mean", "mean", "estimate", 8, "how long one task takes; empty: none has ended"),
+        Column("median", "p50", "estimate", 8, "half of the tasks take no longer; within a quarter, as is p95"),
+        Column("p95", "p95", "estimate", 8, "95 % of the tasks take no longer"),
+        Column("longest", "longest", "estimate", 8, "how long the longest task took"),
         Column("total", "total", "duration", 8, "how long all tasks took together"),
+        Column("cpu_time", "cpu time", "duration", 8, "processor time of all tasks together"),
+        Column(
+            "parts", "where time goes", "text", 32,
+            "parts of the time from submission to result: waiting for dependencies and for a worker, fetching and "
+            "loading arguments, running, storing results",
+        ),
         Column("digest", "digest", "text", 8, "of a function of this name"),
     ),
     "unfinished",
     ("name", "digest"),
     descending=True,
     help="tasks by function",
-)
+)  # fmt: skip
 
 WAITS = TableSpec(
     "waits",

@@ -254,6 +254,8 @@ struct ResultRun {
   ages @12 :Data;        # u32 column, microseconds from the end of each execution until the run was made; empty: unknown
   steps @13 :Data;       # in place of ages, where the tasks follow one another and ended alike, in one attempt: durations
                          # and ends in about two bytes a task, as steps.pyi says
+  parts @14 :Data;       # of the durations that were not only spent running: for each, ascending, u32 row and microseconds
+                         # of fetching and loading arguments, and of storing the result
 }
 
 # ---- everything else ------------------------------------------------------------------------------------------------

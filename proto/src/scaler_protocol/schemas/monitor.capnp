@@ -37,6 +37,7 @@ struct Snapshot {
   graphCount @16 :UInt64;
   trouble @17 :Text;             # what the scheduler cannot do now, such as writing its event log: a plain sentence
   running @18 :RunningTaskColumns;   # those of the first agent, then those of the second, ...
+  endedClients @19 :EndedClientColumns;
 }
 
 struct Events {
@@ -136,6 +137,17 @@ struct ClientColumns {
   group @8 :List(Text);
   weight @9 :Data; # f64
   share @10 :Data; # f64
+  usedSeconds @11 :Data; # f32
+}
+
+struct EndedClientColumns {
+  session @0 :List(Data); # empty: several clients
+  host @1 :List(Text);
+  pid @2 :Data; # u64
+  group @3 :List(Text);
+  finished @4 :Data; # u64
+  usedSeconds @5 :Data; # f64
+  count @6 :Data; # u64
 }
 
 struct FunctionColumns {
@@ -147,6 +159,18 @@ struct FunctionColumns {
   failed @5 :Data; # u64
   canceled @6 :Data; # u64
   durationSeconds @7 :Data; # f64
+  cpuSeconds @8 :Data; # f64
+  executions @9 :Data; # u64
+  medianSeconds @10 :Data; # f64
+  p95Seconds @11 :Data; # f64
+  longestSeconds @12 :Data; # f64
+  durationCounts @13 :List(Data); # u64 columns: executions between successive bounds of durations
+  waitCounts @14 :List(Data); # the same of first attempts, by how long they waited for a worker
+  dependenciesSeconds @15 :Data; # f64
+  waitingSeconds @16 :Data; # f64
+  fetchingSeconds @17 :Data; # f64
+  loadingSeconds @18 :Data; # f64
+  storingSeconds @19 :Data; # f64
 }
 
 struct SettingColumns {

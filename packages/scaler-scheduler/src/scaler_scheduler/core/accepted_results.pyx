@@ -2,10 +2,13 @@
 """The accounts of a run of results, row by row: which rows are forwarded or decided, what the agent has done, and what
 monitors receive. The table of tasks decides about each row; this module only keeps the accounts."""
 
+import struct
+
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.events cimport Recorder
+from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.shares cimport Share
 
@@ -26,6 +29,9 @@ cdef class AcceptedResults:
         self.events = events
         self.is_recording = events.is_on
         self.decisions = []
+        if run.parts is not None:
+            self.parts = list(struct.iter_unpack("<4I", run.parts))
+            self.parts.reverse()
         self.unknown = []
         if self.is_recording:
             self.segments = []
@@ -36,7 +42,9 @@ cdef class AcceptedResults:
             self.function = record.function
             self.segments.append((row if self.segments else 0, record.function.named(self.events)))
         self.settle_load()
-        self.record = record
+        self.settle_parts(row)
+        self.record, self.durations = record, record.function.durations
+        self.since_us = <int64_t> (max(0.0, self.events.now - record.entered_at) * 1e6)
 
     cdef settle_load(self):
         """Take what was counted off the agent's load, and let the function and the client's share learn from the
@@ -46,10 +54,33 @@ cdef class AcceptedResults:
         self.agent.give_back(self.record, self.number, self.load_us, self.moving_us)
         self.share.settle(self.load_us, min(self.measured_us, self.number * LONGEST_US))
         if self.timed:
-            self.record.function.observe(self.total_us, self.timed)
+            self.record.function.observe(self.total_us, self.timed, self.cpu_us)
+            self.settle_waits()
         self.number = self.timed = 0
         self.load_us = self.moving_us = 0
-        self.total_us = self.measured_us = 0.0
+        self.total_us = self.measured_us = self.dependencies_us = 0.0
+        self.cpu_us = self.since_total_us = self.first_attempts = 0
+
+    cdef settle_waits(self):
+        """Tasks whose results came together have waited equally long, about."""
+        cdef FunctionLoad function = self.record.function
+        cdef double wait_us
+        function.dependencies_us += self.dependencies_us
+        if self.first_attempts == 0:
+            return
+        wait_us = <double> self.since_total_us / self.first_attempts - self.total_us / self.timed
+        wait_us = max(wait_us, 0.0)
+        function.waiting_us += wait_us * self.first_attempts
+        function.waits.add_many(<uint64_t> wait_us, self.first_attempts)
+
+    cdef settle_parts(self, int64_t stop):
+        """What the durations of the rows before ``stop`` consist of, which belong to the current record."""
+        while self.parts and self.parts[len(self.parts) - 1][0] < stop:
+            _, fetching, loading, storing = self.parts.pop()
+            if self.record is not None:
+                self.record.function.fetching_us += fetching
+                self.record.function.loading_us += loading
+                self.record.function.storing_us += storing
 
     cdef leave_out(self, int64_t row):
         """A row is not forwarded; all rows before the first such row are."""
@@ -70,8 +101,12 @@ cdef class AcceptedResults:
     cdef outcome(self, uint32_t table):
         """None if all rows count and may be forwarded as they are."""
         self.settle_load()
+        if self.parts is not None:
+            self.settle_parts(self.run.count)
         if self.segments:
             self.events.results(self.run, table, self.agent.index, self.segments, self.fates)
+        if self.parts is not None:
+            self.run.forget_parts()
         if self.forwarded is None and not self.decisions:
             return None
         return ResultOutcome(self.forwarded, self.decisions, self.unknown)

@@ -1,4 +1,5 @@
 from libc.stdint cimport int64_t, uint32_t
+from scaler_scheduler.core.duration_histogram cimport DurationHistogram
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.states cimport STATUSES
 
@@ -12,12 +13,20 @@ cdef class FunctionLoad:
     cdef public double duration_us
     cdef public int64_t samples
     cdef readonly double total_us
+    cdef readonly double cpu_us
+    cdef readonly DurationHistogram durations
+    cdef readonly DurationHistogram waits
+    cdef public double waiting_us
+    cdef public double dependencies_us
+    cdef public double fetching_us
+    cdef public double loading_us
+    cdef public double storing_us
     cdef public int64_t unfinished
     cdef int64_t outcomes[STATUSES]
     cdef uint32_t number
     cdef uint32_t recording
 
-    cpdef observe(self, double total_us, int64_t number)
+    cpdef observe(self, double total_us, int64_t number, double cpu_us=*)
 
     cdef inline uint32_t named(self, Recorder events) except? 0:
         """Its number in event records, said what it means once in each recording."""

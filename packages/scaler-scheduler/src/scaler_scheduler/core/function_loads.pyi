@@ -4,14 +4,26 @@
 out with one estimate is given back with the same, whatever has been measured since.
 """
 
+from scaler_scheduler.core.duration_histogram import DurationHistogram
+
 class FunctionLoad:
-    """How long tasks of one function take, and how many there are. ``total_us``: of all executions together."""
+    """How long tasks of one function take, and how many there are. ``total_us`` and ``cpu_us``: of all
+    executions together. ``durations``: of each. ``waits``: how long each waited for a worker. The others are parts of
+    all executions together: see ``parts``."""
 
     digest: bytes
     name: str
     duration_us: float
     samples: int
     total_us: float
+    cpu_us: float
+    durations: DurationHistogram
+    waits: DurationHistogram
+    waiting_us: float
+    dependencies_us: float
+    fetching_us: float
+    loading_us: float
+    storing_us: float
     unfinished: int
     finished: int
     estimate_us: int
@@ -20,4 +32,8 @@ class FunctionLoad:
     def figures(self) -> tuple[int, int, int, int, float]:
         """How many tasks have not ended, have ended, succeeded and were cancelled, and ``total_us``."""
 
-    def observe(self, total_us: float, number: int) -> None: ...
+    def parts(self) -> tuple[float, float, float, float, float]:
+        """Microseconds of all executions together: waiting for dependencies, waiting for a worker, fetching arguments,
+        loading them, storing results. The last three are parts of ``total_us``."""
+
+    def observe(self, total_us: float, number: int, cpu_us: float = 0.0) -> None: ...

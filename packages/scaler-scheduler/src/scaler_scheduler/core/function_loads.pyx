@@ -3,6 +3,7 @@
 
 from cython cimport final
 from libc.stdint cimport int64_t
+from scaler_scheduler.core.duration_histogram cimport DurationHistogram
 from scaler_scheduler.core.states cimport CANCELLED, STATUSES, SUCCESS, SUCCESS_LARGE
 
 
@@ -12,6 +13,7 @@ cdef class FunctionLoad:
         self.digest = digest
         self.name = name
         self.number = NO_NUMBER
+        self.durations, self.waits = DurationHistogram(), DurationHistogram()
         for index in range(STATUSES):
             self.outcomes[index] = 0
 
@@ -29,12 +31,16 @@ cdef class FunctionLoad:
         cdef int64_t succeeded = self.outcomes[SUCCESS] + self.outcomes[SUCCESS_LARGE]
         return self.unfinished, self.finished, succeeded, self.outcomes[CANCELLED], self.total_us
 
-    cpdef observe(self, double total_us, int64_t number):
+    def parts(self):
+        return self.dependencies_us, self.waiting_us, self.fetching_us, self.loading_us, self.storing_us
+
+    cpdef observe(self, double total_us, int64_t number, double cpu_us=0.0):
         """Results that took ``total_us`` together arrived: recent ones count more, many at once count fully."""
         cdef double mean = total_us / number
         cdef double weight = 1.0 if self.samples == 0 else (0.9 if number >= 16 else 1.0 - 0.87 ** number)
         self.duration_us += weight * (mean - self.duration_us)
         self.total_us += total_us
+        self.cpu_us += cpu_us
         self.samples += number
 
     @property

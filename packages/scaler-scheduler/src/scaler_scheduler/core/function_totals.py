@@ -7,8 +7,10 @@ no number ever decreases, and memory stays bounded.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from operator import add
 
+from scaler_scheduler.core.duration_histogram import DurationHistogram
 from scaler_scheduler.core.function_loads import FunctionLoad
 
 NAME_LIMIT = 1000
@@ -18,8 +20,9 @@ OTHERS = "(other functions)"
 
 @dataclass(slots=True)
 class FunctionTotal:
-    """``digest``: of a function of this name. ``total_us``: of all executions together. ``stays``: it includes
-    functions that no client has any more."""
+    """``digest``: of a function of this name. ``total_us`` and ``cpu_us``: of all executions together.
+    ``parts_us``: as ``FunctionLoad.parts``. ``durations`` and ``waits``: of each. ``stays``: it includes functions that
+    no client has any more."""
 
     digest: bytes
     stays: bool = False
@@ -28,6 +31,10 @@ class FunctionTotal:
     succeeded: int = 0
     canceled: int = 0
     total_us: float = 0.0
+    cpu_us: float = 0.0
+    parts_us: tuple[float, ...] = (0.0,) * 5
+    durations: DurationHistogram = field(default_factory=DurationHistogram)
+    waits: DurationHistogram = field(default_factory=DurationHistogram)
 
     def add(self, load: FunctionLoad) -> None:
         unfinished, finished, succeeded, canceled, total_us = load.figures()
@@ -36,6 +43,19 @@ class FunctionTotal:
         self.succeeded += succeeded
         self.canceled += canceled
         self.total_us += total_us
+        self.cpu_us += load.cpu_us
+        self.parts_us = tuple(map(add, self.parts_us, load.parts()))
+        self.durations.merge(load.durations)
+        self.waits.merge(load.waits)
+
+    def copy(self) -> FunctionTotal:
+        copied = FunctionTotal(
+            self.digest, self.stays, self.unfinished, self.finished, self.succeeded, self.canceled, self.total_us,
+            self.cpu_us, self.parts_us,
+        )  # fmt: skip
+        copied.durations.merge(self.durations)
+        copied.waits.merge(self.waits)
+        return copied
 
 
 class FunctionTotals:
@@ -52,12 +72,14 @@ class FunctionTotals:
 
     def with_current(self, loads: Iterable[FunctionLoad]) -> dict[str, FunctionTotal]:
         """By name, together with the functions that clients have."""
-        totals = {name: replace(total) for name, total in self._past.items()}
+        totals = dict(self._past)
         for load in loads:
             name = self._name(load.name)
             total = totals.get(name)
             if total is None:
                 total = totals[name] = FunctionTotal(load.digest)
+            elif total is self._past.get(name):
+                total = totals[name] = total.copy()
             total.add(load)
         return totals
 

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 cdef enum:
     BLOCK_BITS = 8
     BLOCK_SIZE = 256
+    TICKS_PER_SECOND = 10_000
 
 cdef struct Node:
     uint32_t pending
@@ -12,6 +13,7 @@ cdef struct Node:
     uint32_t inputs
     uint32_t head
     uint32_t kib
+    uint32_t ready_ticks
     uint8_t present
     uint8_t delivered
     uint8_t released
@@ -48,6 +50,19 @@ cdef class Graph:
     cdef int add_edge(self, uint32_t input, uint32_t dependant) except -1
     cdef uint32_t next_present(self, uint32_t index) noexcept
     cdef uint32_t present_before(self, uint32_t index) noexcept
+
+    cdef inline void note_ready(self, Node* node, double now) noexcept:
+        """All inputs of a node are there."""
+        node.ready_ticks = <uint32_t> (<uint64_t> (now * TICKS_PER_SECOND))
+
+    cdef inline int64_t waited_us(self, uint64_t task, double now) noexcept:
+        """Since a present node became ready, up to five days; -1: it has no inputs."""
+        cdef Node* node = self.at(task - self.base)
+        if node.inputs == 0:
+            return -1
+        return (<uint32_t> (<uint64_t> (now * TICKS_PER_SECOND)) - node.ready_ticks) * <int64_t> (
+            1_000_000 // TICKS_PER_SECOND
+        )
 
     cdef inline Node* at(self, uint64_t index) noexcept:
         """A node that is present."""

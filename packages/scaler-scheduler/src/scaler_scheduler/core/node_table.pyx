@@ -184,6 +184,7 @@ cdef class NodeTable(TaskColumns):
                 page = self.find(task)
                 self.move(page, task & (PAGE_SIZE - 1), PENDING)
             else:
+                graph.note_ready(graph.at(task - graph.base), self.events.now)
                 record.queue.count += 1
                 self.tell().ready.append(task)
 
@@ -288,6 +289,7 @@ cdef class NodeTable(TaskColumns):
             if was_open:
                 dependant.open -= 1
             if dependant.pending == 0:
+                graph.note_ready(dependant, self.events.now)
                 self.wake(graph, graph.base + graph.edges[at - 1].dependant)
             at = graph.edges[at - 1].next
 
@@ -576,6 +578,7 @@ cdef class NodeTable(TaskColumns):
             if there == ENDED and (state == PENDING or state == QUEUED or state == HELD):
                 broken.append(task)
         if state == PENDING and node.pending == 0:
+            graph.note_ready(node, self.events.now)
             self.to_queued(page, offset, task)
         elif state == QUEUED and node.pending:
             record = self.record_at(page, offset)

@@ -8,6 +8,7 @@ from operator import attrgetter
 from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import Status, WorkerStatus
 from scaler_protocol.monitor.messages import (
+    DURATION_BOUNDS_SECONDS,
     AgentStatus,
     ClientStatus,
     EventTotals,
@@ -42,6 +43,7 @@ _NODES_COUNTED = 1_000_000
 _SETTINGS = ("address", *OPTION_NAMES, "python_version")
 """The settings that monitors show. None of them is a secret."""
 
+_DURATION_BOUNDS_US = [round(bound * 1e6) for bound in DURATION_BOUNDS_SECONDS]
 _name_of = attrgetter("name")
 _SUCCESSES = (Status.SUCCESS, Status.SUCCESS_LARGE)
 _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FOUND)
@@ -55,6 +57,7 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
         tasks=_tasks(state),
         agents=tuple(_agent(state, agent, now) for agent in state.agents.values() if agent.attached),
         clients=_clients(state),
+        ended_clients=state.ended_clients.rows(),
         functions=_functions(functions),
         settings=_settings(state),
         stores=tuple(_stores(state)),
@@ -162,6 +165,7 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
         group=client.table.share.group.name,
         weight=client.table.share.weight,
         share=share,
+        used_seconds=client.table.share.used_us / 1e6 if client.parent is None else 0.0,
     )
 
 
@@ -175,6 +179,7 @@ def _functions(totals: dict[str, FunctionTotal]) -> tuple[FunctionStatus, ...]:
 
 
 def _function(name: str, total: FunctionTotal) -> FunctionStatus:
+    dependencies, waiting, fetching, loading, storing = (part / 1e6 for part in total.parts_us)
     return FunctionStatus(
         digest=total.digest,
         name=name,
@@ -184,6 +189,18 @@ def _function(name: str, total: FunctionTotal) -> FunctionStatus:
         failed=total.finished - total.succeeded - total.canceled,
         canceled=total.canceled,
         duration_seconds=total.total_us / 1e6,
+        cpu_seconds=total.cpu_us / 1e6,
+        executions=total.durations.count,
+        median_seconds=total.durations.quantile(0.5) / 1e6,
+        p95_seconds=total.durations.quantile(0.95) / 1e6,
+        longest_seconds=total.durations.longest_us / 1e6,
+        duration_counts=total.durations.counts_between(_DURATION_BOUNDS_US),
+        wait_counts=total.waits.counts_between(_DURATION_BOUNDS_US),
+        dependencies_seconds=dependencies,
+        waiting_seconds=waiting,
+        fetching_seconds=fetching,
+        loading_seconds=loading,
+        storing_seconds=storing,
     )
 
 

@@ -23,6 +23,7 @@ cdef class SchedulerState:
     cdef readonly dict function_users
     cdef readonly dict function_loads
     cdef readonly object function_totals
+    cdef readonly object ended_clients
     cdef readonly dict serializers
     cdef readonly dict serializer_users
     # queues

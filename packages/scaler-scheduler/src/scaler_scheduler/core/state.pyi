@@ -8,6 +8,7 @@ from scaler_protocol.messages import FunctionDefinition, TaskOptions
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Effect
+from scaler_scheduler.core.ended_clients import EndedClients
 from scaler_scheduler.core.events import Recorder
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.function_totals import FunctionTotals
@@ -67,6 +68,7 @@ class SchedulerState:
     """How many clients have a function."""
 
     function_loads: dict[bytes, FunctionLoad]
+    ended_clients: EndedClients
     function_totals: FunctionTotals
     """How many tasks of a function there are, and how long they take."""
 

@@ -5,6 +5,7 @@ from scaler_scheduler.core.placement cimport Placement
 from scaler_scheduler.core.shares cimport Shares
 
 from scaler_scheduler.core.work_stealing import Balancer
+from scaler_scheduler.core.ended_clients import EndedClients
 from scaler_scheduler.core.function_totals import FunctionTotals
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.lock_table import LockTable
@@ -26,7 +27,7 @@ cdef class SchedulerState:
         self.clients, self.agents, self.agent_by_index, self.agents_by_store = {}, {}, {}, {}
         self.lineage, self.stopping, self.ignored, self.unclaimed = Lineage(), [], {}, Unclaimed()
         self.functions, self.function_users, self.function_loads = {}, {}, {}
-        self.function_totals = FunctionTotals()
+        self.function_totals, self.ended_clients = FunctionTotals(), EndedClients()
         self.serializers, self.serializer_users = {}, {}
         self.transfers = Transfers(BYTES_PER_SECOND)
         self.objects, self.relays = ObjectStore(self.transfers), Relays()

@@ -189,6 +189,7 @@ cdef class TaskTable(NodeTable):
         cdef const uint32_t[::1] attempts = run.attempt_column
         cdef const uint8_t[::1] statuses = run.status_column
         cdef const uint64_t[::1] durations = run.duration_column
+        cdef const uint64_t[::1] cpu_times = run.cpu_time_column
         cdef AcceptedResults results = AcceptedResults(run, agent, self.share, self.events)
         cdef RunRecord record
         cdef int64_t row, count = run.count
@@ -207,8 +208,10 @@ cdef class TaskTable(NodeTable):
             if record is not results.record:
                 results.begin(record, row)
             if page.state[offset] != HELD:
+                if record.graph is not None:
+                    results.count_dependencies(record.graph.waited_us(task, results.events.now))
                 results.count(page.estimate_us[offset], self.take_moving(task) if record.has_moving else 0,
-                              status, durations[row])
+                              status, attempts[row], durations[row], cpu_times[row])
             if record.graph is not None:
                 self.accept_node(results, row, page, task, status, attempts[row], record)
             elif status == SUCCESS:

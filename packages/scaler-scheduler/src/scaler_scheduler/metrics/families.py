@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from scaler_protocol.monitor.messages import HostStoreStatus, Snapshot
+from scaler_protocol.monitor.messages import DURATION_BOUNDS_SECONDS, FunctionStatus, HostStoreStatus, Snapshot
+from scaler_protocol.monitor.parts import parts_of_function
+
+_BOUNDS = [repr(bound) for bound in DURATION_BOUNDS_SECONDS]
 
 
 def families_of(snapshot: Snapshot) -> Iterator[Metric]:
@@ -20,6 +25,8 @@ def families_of(snapshot: Snapshot) -> Iterator[Metric]:
     yield from _agents(snapshot)
     yield from _workers(snapshot)
     yield from _functions(snapshot)
+    yield from _waits(snapshot)
+    yield from _records(snapshot)
     yield from _stores(snapshot)
 
 
@@ -59,6 +66,8 @@ def _agents(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauges("scaler_agents", "Agents, one per cluster command.", ("state",), states)
     labels = ("host", "agent")
     agents = snapshot.agents
+    free = {(agent.host,): agent.rss_free_bytes for agent in agents}  # agents of one host report the same memory
+    yield _gauges("scaler_host_free_bytes", "Memory that tasks of the host may still take.", ("host",), free)
     for name, help_text, values in (
         ("scaler_agent_cpu_ratio", "Processor use of the agent.", [each.cpu_percent / 100 for each in agents]),
         ("scaler_agent_resident_bytes", "Memory of the agent.", [each.rss_bytes for each in agents]),
@@ -83,9 +92,69 @@ def _workers(snapshot: Snapshot) -> Iterator[Metric]:
 
 def _functions(snapshot: Snapshot) -> Iterator[Metric]:
     unfinished = _summed(((each.name,), each.unfinished) for each in snapshot.functions)
-    finished = _summed(((each.name,), each.finished) for each in snapshot.functions)
     yield _gauges("scaler_function_tasks", "Unfinished tasks of a function.", ("function",), unfinished)
-    yield _counters("scaler_function_tasks_ended", "Ended tasks of a function.", ("function",), finished)
+    for name, help_text, values in (
+        ("scaler_function_tasks_ended", "Ended tasks of a function.", [each.finished for each in snapshot.functions]),
+        ("scaler_function_cpu_seconds", "Processor time.", [each.cpu_seconds for each in snapshot.functions]),
+    ):
+        sums = _summed(((each.name,), value) for each, value in zip(snapshot.functions, values, strict=True))
+        yield _counters(name, help_text, ("function",), sums, _started_at(snapshot))
+    outcomes = _summed(entry for each in snapshot.functions for entry in _outcomes(each))
+    help_text = "Ended tasks of a function, by outcome."
+    labels = ("function", "outcome")
+    yield _counters("scaler_function_outcomes", help_text, labels, outcomes, _started_at(snapshot))
+    yield _histogram(
+        "scaler_function_duration_seconds", "Durations of executions of a function.",
+        ((each.name, each.duration_counts, each.duration_seconds) for each in snapshot.functions),
+    )  # fmt: skip
+    yield _histogram(
+        "scaler_function_wait_seconds", "How long tasks of a function waited for a worker.",
+        ((each.name, each.wait_counts, each.waiting_seconds) for each in snapshot.functions),
+    )  # fmt: skip
+    parts = {
+        (each.name, part): seconds
+        for each in snapshot.functions
+        for part, seconds in parts_of_function(each)._asdict().items()
+    }
+    help_text = "Time of tasks of a function: waiting for dependencies, waiting, fetching, loading, running, storing."
+    yield _counters("scaler_function_time_seconds", help_text, ("function", "part"), parts, _started_at(snapshot))
+
+
+def _outcomes(function: FunctionStatus) -> Iterator[tuple[tuple[str, str], float]]:
+    yield (function.name, "success"), function.succeeded
+    yield (function.name, "failed"), function.failed
+    yield (function.name, "canceled"), function.canceled
+
+
+def _histogram(name: str, help_text: str, functions: Iterable[tuple[str, tuple[int, ...], float]]) -> Metric:
+    """Of each function: its name, the counts between the bounds, and the sum in seconds. Functions of one name are one
+    row of a snapshot, so their distributions need not be added."""
+    family = HistogramMetricFamily(name, help_text, labels=("function",))
+    for function, (counts, seconds) in {each[0]: each[1:] for each in functions}.items():
+        sums = accumulate(counts or (0,) * (len(_BOUNDS) + 1))
+        buckets = [(bound, float(count)) for bound, count in zip((*_BOUNDS, "+Inf"), sums, strict=False)]
+        if len(buckets) == len(_BOUNDS) + 1:
+            family.add_metric((function,), buckets, seconds)
+    return family
+
+
+def _waits(snapshot: Snapshot) -> Iterator[Metric]:
+    """Sentences that differ only in numbers are one reason."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for wait in snapshot.waits:
+        counts[(re.sub(r"\d+", "#", wait.reason),)] += wait.count
+    yield _gauges("scaler_waiting_tasks", "Tasks that do not run, by reason.", ("reason",), counts)
+
+
+def _records(snapshot: Snapshot) -> Iterator[Metric]:
+    events = {("recorded",): snapshot.events.recorded, ("dropped",): snapshot.events.dropped}
+    help_text = "Event records for monitors since the recording began."
+    yield _counters("scaler_event_records", help_text, ("outcome",), events)
+
+
+def _started_at(snapshot: Snapshot) -> float | None:
+    """When the counters were 0: series that appear later did not begin with their first value."""
+    return snapshot.time - snapshot.scheduler.uptime_seconds if snapshot.time else None
 
 
 def _stores(snapshot: Snapshot) -> Iterator[Metric]:
@@ -127,8 +196,10 @@ def _gauges(name: str, help_text: str, labels: tuple[str, ...], values: _Values)
     return family
 
 
-def _counters(name: str, help_text: str, labels: tuple[str, ...], values: _Values) -> Metric:
+def _counters(
+    name: str, help_text: str, labels: tuple[str, ...], values: _Values, created: float | None = None
+) -> Metric:
     family = CounterMetricFamily(name, help_text, labels=labels)
     for key, value in values.items():
-        family.add_metric(key, value)
+        family.add_metric(key, value, created=created)
     return family

@@ -21,6 +21,7 @@ from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_protocol.units import SECONDS
 from scaler_scheduler import __version__
+from scaler_scheduler.top.trace import moment_of, write_trace
 
 if TYPE_CHECKING:
     from scaler_scheduler.top.source import ScreenSource
@@ -43,6 +44,15 @@ class TopSettings:
     replay: str | None = option(
         None, "-r", metavar="DIR", help="Replay the event logs that scaler_scheduler --event-log DIR has written."
     )
+    trace: str | None = option(
+        None,
+        metavar="FILE",
+        help="With --replay, write the tasks to FILE as a trace for Perfetto, and exit.",
+    )
+    trace_from: str | None = option(
+        None, metavar="TIME", help="Begin the trace at this time, such as 14:03:59 or 2023-11-14T14:03:59; the start."
+    )
+    trace_until: str | None = option(None, metavar="TIME", help="End the trace at this time; the end of the recording.")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -62,6 +72,8 @@ def run(settings: TopSettings) -> int:
     """The exit code: 1 when ``--json`` got nothing in time."""
     if settings.replay is not None:
         return _run_replay(settings, settings.replay)
+    if settings.trace is not None:
+        raise BadInput("Cannot write a trace of a running cluster. Use --replay DIR, or Trace in scaler_ui.")
     if settings.address is None:
         raise BadInput("Missing argument ADDRESS. Give the address of a scheduler, or --replay DIR.")
     _check_address(settings.address)
@@ -76,16 +88,37 @@ def run(settings: TopSettings) -> int:
 
 
 def _run_replay(settings: TopSettings, folder: str) -> int:
-    if not settings.json:
+    if not settings.json and settings.trace is None:
         _check_terminal()
     try:
         replay = Replay(folder)
     except ValueError as error:
         raise BadInput(str(error)) from None
     try:
+        if settings.trace is not None:
+            return _write_trace(replay, settings, settings.trace)
         return _print_last(replay) if settings.json else _play(replay, settings)
     finally:
         replay.close()
+
+
+def _write_trace(replay: Replay, settings: TopSettings, path: str) -> int:
+    start = _moment(settings.trace_from, replay.start, replay.start)
+    stop = _moment(settings.trace_until, replay.start, replay.end)
+    if stop < start:
+        raise BadInput("Cannot write a trace: it would end before it begins. Give --trace-from and --trace-until.")
+    try:
+        print(write_trace(replay, path, start, stop))
+    except OSError as error:
+        return _fail(f"Cannot write the trace {path}: {error.strerror or error}. Choose another file.")
+    return 0
+
+
+def _moment(text: str | None, start: float, default: float) -> float:
+    try:
+        return default if text is None else moment_of(text, start)
+    except (ValueError, OverflowError):
+        raise BadInput(f"Cannot read the time {text!r}. Write 14:03:59 or 2023-11-14T14:03:59.") from None
 
 
 def _check_address(address: str) -> None:

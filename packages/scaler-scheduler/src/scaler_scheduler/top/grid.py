@@ -12,13 +12,13 @@ from scaler_scheduler.top.lines import Line, Span, Style
 TEXT_WIDTH_LEAST, TEXT_WIDTH_USUAL, TEXT_WIDTH_LIMIT = 10, 24, 100
 
 _LESS_IMPORTANT = {
-    "functions": ("digest", "total", "canceled", "finished"),
+    "functions": ("digest", "parts", "total", "canceled", "longest", "cpu_time", "median", "finished"),
     "waits": ("task", "session"),
     "failures": ("group", "first", "hosts", "status", "functions", "last", "type"),
     "objects": ("received", "sent", "spilled_rate", "spilled"),
     "graphs": ("ready", "waiting"),
     "tasks": ("attempt", "session", "host"),
-    "clients": ("parent",),
+    "clients": ("parent", "weight", "group"),
 }
 """Columns that go first when there is no room, in this order. Others go from the right."""
 

@@ -228,7 +228,7 @@ def _nothing(view: View, model: Model) -> str:
 def _row_style(page: str, row: Row, chosen: bool) -> Style:
     if chosen:
         return Style.CHOSEN
-    away = page == "clients" and row[3] != "connected"
+    away = page == "clients" and row[3] == "away"
     stuck = page == "running" and row[_STATE_OF_RUNNING].startswith(STUCK)
     return Style.WARNING if away or stuck else Style.PLAIN
 

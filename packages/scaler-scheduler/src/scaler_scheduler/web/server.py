@@ -14,6 +14,7 @@ from aiohttp import WSMsgType, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from scaler_protocol.monitor.tables import TABLES
+from scaler_protocol.monitor.trace import TraceBuilder, pieces_of
 from scaler_scheduler.web.access import REFUSAL, Access
 from scaler_scheduler.web.answers import specification
 from scaler_scheduler.web.door import Door
@@ -36,6 +37,9 @@ PAGES_LIMIT = 64
 
 CLOSING_SECONDS = 1.0
 """How long a page may take to say goodbye."""
+
+TRACE_TURN = 500
+"""After so many tasks of a trace, other pages have their turn."""
 
 _ALIVE = json.dumps({"alive": True})
 """Said when there is no news, so that a page knows old from unchanged."""
@@ -108,6 +112,7 @@ class UiServer:
         application.on_response_prepare.append(_add_headers)
         application.router.add_get("/", _index)
         application.router.add_get("/socket", self._socket)
+        application.router.add_get("/trace", self._trace)
         application.router.add_static("/", FILES)
         return application
 
@@ -124,6 +129,23 @@ class UiServer:
             response.set_cookie(
                 self._access.cookie_name, self._access.cookie_value, httponly=True, samesite="Strict", path="/"
             )
+        return response
+
+    async def _trace(self, request: web.Request) -> web.StreamResponse:
+        """The tasks that are kept and ran between ``start`` and ``stop``, for Perfetto."""
+        try:
+            start, stop = float(request.query["start"]), float(request.query["stop"])
+            builder = TraceBuilder(start, stop)
+        except (KeyError, ValueError, OverflowError):
+            return _refused(400, "Cannot make a trace: start and stop must be seconds since 1970.\n")
+        response = web.StreamResponse(headers={"Content-Disposition": 'attachment; filename="scaler-trace.json"'})
+        response.content_type = "application/json"
+        await response.prepare(request)
+        for number, piece in enumerate(pieces_of(builder, self._source.model)):
+            await response.write(piece.encode())
+            if number % TRACE_TURN == 0:
+                await asyncio.sleep(0)
+        await response.write_eof()
         return response
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:

@@ -13,7 +13,7 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
-from scaler_worker.board cimport Board
+from scaler_worker.board cimport Board, Parts
 from scaler_worker.worker_process.clock cimport monotonic_ns, process_cpu_ns
 from scaler_worker.worker_process.stderr_mark cimport mark_stderr
 
@@ -49,6 +49,12 @@ cdef uint64_t CPU_TIME_FROM_NS = 20_000
 
 cdef uint64_t STDERR_FROM_NS = 2_000
 """A shorter task has written nothing to stderr: that takes as long. To ask the kernel would cost more than the task."""
+
+cdef uint64_t PART_FROM_NS = 20_000
+"""A shorter part of a task counts as running: to report it would cost more than it says."""
+
+cdef Py_ssize_t QUICK_BYTES = 4096
+"""To serialize a text of this size takes no time that is worth measuring."""
 
 cdef uint64_t MEMORY_PEAK_FROM_NS = 2_000_000
 """A shorter task has used little memory: a page takes its time. To reset the peak takes about ten microseconds."""
@@ -92,6 +98,13 @@ cdef void _write_parent(bytes prefix, uint64_t task, bytes suffix) noexcept:
     memcpy(end, PyBytes_AS_STRING(suffix), PyBytes_GET_SIZE(suffix) + 1)
 
 
+cdef inline uint32_t part_us(uint64_t nanoseconds) noexcept:
+    """0: it is too short to be reported."""
+    if nanoseconds < PART_FROM_NS:
+        return 0
+    return <uint32_t> min(nanoseconds // 1000, <uint64_t> 0xFFFFFFFF)
+
+
 @cython.final
 cdef class RunUnderWay:
     """The data that the tasks of one run share, and the values of the running task."""
@@ -125,6 +138,10 @@ cdef class RunUnderWay:
     cdef dict named
     cdef object result
     cdef uint64_t started
+    cdef uint64_t fetching
+    cdef uint64_t loaded  # when the arguments were there; 0: not measured
+    cdef uint64_t called  # when the function had returned; 0: not measured
+    cdef uint64_t keeping  # a large result, after the end of the call
     cdef uint64_t ended
     cdef uint64_t duration
     cdef uint64_t cpu
@@ -147,6 +164,21 @@ cdef class RunUnderWay:
 
     cdef inline uint64_t task(self) noexcept:
         return self.first_task + self.index
+
+    cdef bint take_parts(self, Parts* parts) noexcept:
+        """What the duration consists of besides running. False: nothing that is worth reporting."""
+        if self.loaded == 0 and self.called == 0 and self.keeping == 0:
+            return False
+        cdef uint64_t loading = self.loaded - self.started if self.loaded > self.started else 0
+        cdef uint64_t storing = self.ended - self.called if self.called and self.ended > self.called else self.keeping
+        loading = loading - self.fetching if loading > self.fetching else 0
+        if max(loading, storing, self.fetching) < PART_FROM_NS:
+            return False
+        parts.fetching_us = part_us(self.fetching)
+        parts.loading_us = part_us(loading)
+        parts.storing_us = part_us(storing)
+        parts.unused = 0
+        return True
 
 
 cdef class Runner:
@@ -318,19 +350,25 @@ cdef class Runner:
     cdef object _call(self, RunUnderWay current):
         """Load, call, serialize."""
         current.status, current.stage = SUCCESS, LOADING
+        current.fetching = current.loaded = current.called = current.keeping = 0
         if current.function is None:
             self._load_function(current)
         if current.is_plain:
             current.arguments = _load_plain(current.slots(current.index))
+            if not _are_quick(current.arguments):
+                current.loaded = monotonic_ns()
             current.stage = CALLING
             current.result = current.function(*current.arguments)
         else:
             self._load(current, current.slots(current.index))
+            current.loaded = monotonic_ns()
             current.stage = CALLING
             if current.named is None:
                 current.result = current.function(*current.arguments)
             else:
                 current.result = current.function(*current.arguments, **current.named)
+        if not _is_quick(current.result):
+            current.called = monotonic_ns()
         current.arguments = current.named = None
         current.stage = STORING
         if current.shares and type(current.result) is GENERATOR:  # Dask's functions may return one: it cannot be sent
@@ -425,10 +463,13 @@ cdef class Runner:
         cdef object serializer = current.serializer
         cdef bint is_shared = <uint64_t> key[1] < PRIVATE_NUMBER
         cdef bint is_counted
+        cdef uint64_t started
         known = self.loaded.find(key, current.names[1])
         if known is not None:
             return known.value
+        started = monotonic_ns()
         data = self.host.shared_object(key) if is_shared else self.host.object(key)
+        current.fetching += monotonic_ns() - started
         is_counted = len(data) >= COUNTED_FROM_BYTES
         blocks = getallocatedblocks() if is_counted else 0
         if serializer is not None:
@@ -446,7 +487,9 @@ cdef class Runner:
             value = self.kept.array(key)
             if value is not None:
                 return value
+        cdef uint64_t started = monotonic_ns()
         data = self._object(key)
+        current.fetching += monotonic_ns() - started
         return load(data) if current.serializer is None else current.serializer.deserialize(bytes(data))
 
     cdef object _object(self, key):
@@ -472,7 +515,9 @@ cdef class Runner:
 
     cdef _store_large(self, RunUnderWay current, payload):
         cdef bytes record, rest
+        cdef uint64_t started
         key = ObjectKey(current.session, current.task())
+        started = monotonic_ns()
         try:
             record, rest = self.host.keep_large(key, current.sequence, payload)
         except Exception as error:
@@ -483,16 +528,20 @@ cdef class Runner:
             self._keep_own(current, rest)
         elif current.is_node and not current.is_kept:
             self.kept.add_copy(key, payload)
+        current.keeping = monotonic_ns() - started
+        current.duration += current.keeping
+        current.ended += current.keeping
         self._store(current, SUCCESS_LARGE, record)
 
     cdef _store(self, RunUnderWay current, uint8_t status, bytes payload):
         """Write the result to the board."""
         cdef uint64_t size = PyBytes_GET_SIZE(payload)
+        cdef Parts parts
         if not self.board.has_room(size):
             self._wait_for_room(size)
         self.board.append(
             current.sequence, status, PyBytes_AS_STRING(payload), size, current.duration, current.cpu, current.peak,
-            current.ended, self.has_warned,
+            current.ended, self.has_warned, &parts if current.take_parts(&parts) else NULL,
         )
         self.untold = True
 
@@ -522,6 +571,24 @@ cdef tuple _load_plain(list slots):
         Py_INCREF(value)
         PyTuple_SET_ITEM(arguments, index, value)
     return arguments
+
+
+cdef inline bint _is_quick(object value):
+    """To load it from its pickle, or to pickle it, takes no time that is worth measuring."""
+    cdef object kind
+    if value is None:
+        return True
+    kind = type(value)
+    if kind is int or kind is float or kind is bool:
+        return True
+    return (kind is str or kind is bytes) and len(value) <= QUICK_BYTES
+
+
+cdef bint _are_quick(tuple values):
+    for value in values:
+        if not _is_quick(value):
+            return False
+    return True
 
 
 cdef object _dump(object result):

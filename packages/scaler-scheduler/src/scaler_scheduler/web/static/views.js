@@ -256,7 +256,7 @@ export class Stream extends View {
       h("option", { value: "" }, "Span"), [["100 ms", 0.1], ["1 s", 1], ["10 s", 10], ["30 s", 30], ["1 min", 60], ["5 min", 300], ["30 min", 1800], ["2 h", 7200]].map(([text, value]) => h("option", { value }, text)));
     this.choose = choose;
     const tools = [this.followButton, tool("Zoom in (+)", "+", () => this.stream.zoom(0.6, this.stream.end === null ? 1 : 0.5)), tool("Zoom out (-)", "−", () => this.stream.zoom(1.6, this.stream.end === null ? 1 : 0.5)),
-      choose, tool("Everything that is kept (Home)", "All", () => this.stream.showAll()), tool("Save the picture as PNG", "PNG", () => this.save())];
+      choose, tool("Everything that is kept (Home)", "All", () => this.stream.showAll()), tool("Save the picture as PNG", "PNG", () => this.save()), tool("Save what is shown as a trace for Perfetto", "Trace", () => this.saveTrace())];
     this.element = h("div", { style: { display: "contents" } }, h("div", { class: "heading" }, h("h1", {}, "Task stream"), this.about, h("div", { class: "tools" }, tools)),
       this.legend, h("section", { class: "card stream-card" }, this.stream.element));
   }
@@ -265,6 +265,11 @@ export class Stream extends View {
     this.page.store.span = this.stream.span;
     const task = this.stream.watchTask();
     return { stream: this.stream.watch(), ...(task && { task }) };
+  }
+
+  saveTrace() {
+    const { stop, span } = this.stream;
+    h("a", { href: `trace?start=${stop - span}&stop=${stop}`, download: "scaler-trace.json" }).click();
   }
 
   update(key, result) { if (key === "task" && result) this.stream.takeTask(result); }

@@ -1,0 +1,54 @@
+"""Clients whose sessions have ended, with what they have used: the latest ones each, all earlier ones together.
+
+Clients inside tasks are counted together at once: there may be as many as tasks, and their running time is that of
+their root client.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+from scaler_protocol.monitor.messages import EndedClientStatus
+from scaler_scheduler.core.clients import ClientPeer
+
+CLIENT_LIMIT = 100
+
+
+class EndedClients:
+    """Since the scheduler started."""
+
+    def __init__(self) -> None:
+        self._latest: deque[EndedClientStatus] = deque()
+        self._earlier = EndedClientStatus(count=0)
+
+    def add(self, client: ClientPeer) -> None:
+        table, is_nested = client.table, client.parent is not None
+        ended = EndedClientStatus(
+            session=client.shown_id,
+            host=client.hello.host,
+            pid=client.hello.pid,
+            group=table.share.group.name,
+            finished=table.finished,
+            used_seconds=0.0 if is_nested else table.share.used_us / 1e6,
+        )
+        if is_nested:
+            self._fold(ended)
+            return
+        self._latest.append(ended)
+        if len(self._latest) > CLIENT_LIMIT:
+            self._fold(self._latest.popleft())
+
+    def rows(self) -> tuple[EndedClientStatus, ...]:
+        """The latest first. A row without a session stands for several clients."""
+        earlier = (self._earlier,) if self._earlier.count else ()
+        return (*reversed(self._latest), *earlier)
+
+    def _fold(self, ended: EndedClientStatus) -> None:
+        earlier = self._earlier
+        self._earlier = replace(
+            earlier,
+            finished=earlier.finished + ended.finished,
+            used_seconds=earlier.used_seconds + ended.used_seconds,
+            count=earlier.count + 1,
+        )

@@ -1,0 +1,43 @@
+"""The table of clients: those that are there, and those that have left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.document import document_of
+from scaler_protocol.monitor.messages import EndedClientStatus, FunctionStatus
+from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.tables import CLIENTS, FUNCTIONS, Row, TableSpec
+from tests.support.monitoring import snapshot
+
+ENDED = (
+    EndedClientStatus(b"\x12" * 16, "laptop", 99, "ann", 40, 2.5),
+    EndedClientStatus(finished=7000, used_seconds=1e6, count=30),
+)
+
+
+def by_column(table: TableSpec, row: Row) -> dict[str, object]:
+    return dict(zip((column.key for column in table.columns), row, strict=True))
+
+
+def test_clients_that_have_left_are_listed_with_what_they_used() -> None:
+    model = Model(0.0)
+    model.apply(feed.decode(feed.encode(replace(snapshot(), ended_clients=ENDED))).message, 0.0)
+    rows, total = model.rows("clients", filter_text="ended")
+    assert total == 2
+    one, earlier = sorted((by_column(CLIENTS, row) for row in rows), key=lambda row: str(row["session"]), reverse=True)
+    assert (one["session"], one["host"], one["finished"], one["used"]) == ("12" * 4, "laptop", 40, 2.5)
+    assert (earlier["host"], earlier["finished"], earlier["used"]) == ("30 clients", 7000, 1e6)
+    assert len(document_of(replace(snapshot(), ended_clients=ENDED))["ended_clients"]) == 2
+
+
+def test_functions_have_a_distribution_and_processor_time() -> None:
+    function = FunctionStatus(b"\1", "f", 0, 5, 4, 1, 0, 12.0, 3.0, 6, 1.0, 4.0, 5.0, (1, 5))
+    model = Model(0.0)
+    model.apply(feed.decode(feed.encode(replace(snapshot(), functions=(function,)))).message, 0.0)
+    assert model.snapshot is not None and model.snapshot.functions == (function,)
+    ((row,), _) = model.rows("functions")
+    values = by_column(FUNCTIONS, row)
+    assert (values["mean"], values["median"], values["p95"], values["longest"]) == (2.0, 1.0, 4.0, 5.0)
+    assert (values["total"], values["cpu_time"]) == (12.0, 3.0)

@@ -1,0 +1,36 @@
+"""What clients have used remains visible when they have left, within bounds."""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import Goodbye, Tasks
+from scaler_scheduler.core.ended_clients import CLIENT_LIMIT
+from tests.unit.scheduler.playbook import Playbook, definition, results, run
+
+
+def test_a_client_that_has_left_keeps_its_row() -> None:
+    book = Playbook()
+    agent, client = book.agent(slots=4), book.client("one")
+    client.says(Tasks([run(client, 1, 2)], [definition()]))
+    agent.says(results(client, 1, 2, duration_us=500_000))
+    (present,) = book.core.snapshot(book.now).clients
+    assert (present.finished, present.used_seconds) == (2, 1.0)
+    client.says(Goodbye())
+    snapshot = book.core.snapshot(book.now)
+    assert snapshot.clients == ()
+    (ended,) = snapshot.ended_clients
+    assert ended.session == present.session
+    assert (ended.finished, ended.used_seconds, ended.count) == (2, 1.0, 1)
+
+
+def test_earlier_ones_are_one_row_and_nothing_is_lost() -> None:
+    book = Playbook()
+    agent = book.agent(slots=4)
+    for number in range(CLIENT_LIMIT + 5):
+        client = book.client(f"client {number}")
+        client.says(Tasks([run(client, 1, 1)], [definition()]))
+        agent.says(results(client, 1, duration_us=1_000_000))
+        client.says(Goodbye())
+    rows = book.core.snapshot(book.now).ended_clients
+    assert len(rows) == CLIENT_LIMIT + 1
+    assert (rows[-1].session, rows[-1].count, rows[-1].finished, rows[-1].used_seconds) == (b"", 5, 5, 5.0)
+    assert sum(row.finished for row in rows) == CLIENT_LIMIT + 5

@@ -1,0 +1,100 @@
+"""What the duration of a task consists of, as its worker process reports it."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+import pytest
+
+from scaler_protocol.codec import ResultRun
+from scaler_protocol.messages import Status
+from tests.unit.worker.playbook import run_of
+from tests.unit.worker.test_board import Pair, echo
+
+MILLISECONDS_LEAST = 20
+
+
+def pause() -> None:
+    time.sleep(MILLISECONDS_LEAST / 1000)
+
+
+class SlowToLoad:
+    def __setstate__(self, state: object) -> None:
+        pause()
+
+    def __getstate__(self) -> object:
+        return {"anything": 1}
+
+
+class SlowToStore:
+    def __reduce__(self) -> object:
+        pause()
+        return (int, ())
+
+
+def give_slow(value: object) -> object:
+    return SlowToStore()
+
+
+def take(value: object) -> int:
+    return 5
+
+
+def fail_slowly(value: object) -> object:
+    pause()
+    raise ValueError("on purpose")
+
+
+def harvested(function: object, *arguments: object) -> ResultRun:
+    pair = Pair(function)
+    pair.hand(run_of(len(arguments), function=function, slots=arguments))  # type: ignore[arg-type]
+    pair.process.run()
+    (run,) = pair.board.harvest(pair.handed, 0.0).runs
+    return run
+
+
+def parts_of(run: ResultRun) -> list[tuple[int, ...]]:
+    return list(struct.iter_unpack("<4I", run.parts or b""))
+
+
+def test_quick_arguments_and_results_have_no_parts() -> None:
+    run = harvested(echo, 1, "text", None, b"bytes", 2.5, True)
+    assert run.parts is None
+    assert all(run.status(row) == Status.SUCCESS for row in range(run.count))
+
+
+def test_loading_arguments_is_a_part() -> None:
+    run = harvested(take, 1, SlowToLoad())
+    ((row, fetching, loading, storing),) = parts_of(run)
+    assert (row, fetching, storing) == (1, 0, 0)
+    assert 1000 * MILLISECONDS_LEAST <= loading <= run.duration_us(1)
+
+
+def test_storing_results_is_a_part() -> None:
+    run = harvested(give_slow, 1)
+    ((row, fetching, loading, storing),) = parts_of(run)
+    assert (row, fetching, loading) == (0, 0, 0)
+    assert 1000 * MILLISECONDS_LEAST <= storing <= run.duration_us(0)
+
+
+def test_a_failure_was_running() -> None:
+    run = harvested(fail_slowly, 1)
+    assert run.status(0) == Status.EXCEPTION and run.duration_us(0) >= 1000 * MILLISECONDS_LEAST
+    assert run.parts is None
+
+
+def test_a_result_after_parts_is_intact() -> None:
+    run = harvested(echo, SlowToLoad(), 7, SlowToLoad(), 8)
+    assert [row for row, *_ in parts_of(run)] == [0, 2]
+    assert [len(run.payload(row)) > 0 for row in range(4)] == [True] * 4
+    part = run.slice(1, 4)
+    assert [row for row, *_ in parts_of(part)] == [1]
+    assert run.slice(1, 2).parts is None
+
+
+@pytest.mark.parametrize("rows", [(4,), (1, 1), (2, 1)])
+def test_rows_that_do_not_exist_are_refused(rows: tuple[int, ...]) -> None:
+    run = harvested(echo, 1, 2, 3, 4)
+    with pytest.raises(ValueError, match="rows"):
+        run.set_parts(b"".join(struct.pack("<4I", row, 1, 1, 1) for row in rows))
