@@ -11,11 +11,12 @@ import sys
 import threading
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import scaler
-from scaler import Client, Cluster, Scheduler, SchedulerClusterCombo
+from scaler import Client, Cluster, ScalerFuture, Scheduler, SchedulerClusterCombo
 from scaler.utility.exceptions import ClientQuitException
 from tests.cluster.conftest import Gate
 from tests.support import functions
@@ -180,6 +181,28 @@ def test_disconnect_wakes_threads_that_wait(combo: SchedulerClusterCombo, gate: 
         with pytest.raises(CancelledError):
             waiters[0].result(timeout=5)
         assert waiters[1].result(timeout=5).done == {future}
+
+
+def test_a_future_is_cancelled_for_a_thread_that_notices_the_end_first(
+    combo: SchedulerClusterCombo, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(combo.get_address())
+    future = client.submit(functions.wait_at_gate, *gate.paths)
+    with ThreadPoolExecutor(1) as pool:
+        waiter = pool.submit(future.result, 30)
+        wait_until(lambda: gate.waiting_pids)
+        assert not wait([future], 0).done
+        finish = ScalerFuture.finish
+
+        def finish_late(self: ScalerFuture[Any], outcome: Any) -> None:
+            client._client_io._leader_waker.wake()
+            wait([waiter], 0.3)
+            finish(self, outcome)
+
+        monkeypatch.setattr(ScalerFuture, "finish", finish_late)
+        client.disconnect()
+        with pytest.raises(CancelledError):
+            waiter.result(timeout=5)
 
 
 def test_leaving_the_context_frees_the_workers(combo: SchedulerClusterCombo, gate: Gate) -> None:

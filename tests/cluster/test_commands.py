@@ -8,14 +8,17 @@ import re
 import signal
 import sys
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import zmq
 
 from scaler import Client
 from scaler.utility.exceptions import MissingObjects, TaskTimeoutError
+from scaler_protocol.monitor.subscription import Subscription
 from tests.cluster.conftest import Gate
 from tests.support import functions, leftovers
 from tests.support.commands import (
@@ -346,6 +349,15 @@ def test_monitor_address(tmp_path: Path) -> None:
             wait_until(lambda: 123 in find(snapshot(monitor), "success"), 15)
         scheduler.terminate()
     assert not (tmp_path / "monitor").exists()
+
+
+def test_a_monitor_accepts_the_address_of_the_scheduler() -> None:
+    address = free_address()
+    with zmq.Context() as context, closing(Subscription(context, address)) as early:
+        assert early.receive() is None
+        with start_scheduler(address):
+            assert snapshot(address)["scheduler"]["address"] == address
+            assert wait_until(early.receive, 10).message.scheduler.address == address
 
 
 def test_max_number_of_tasks_waiting(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import zmq
 
-from scaler_protocol.monitor import feed, local_stream
+from scaler_protocol.address import Address
+from scaler_protocol.monitor import feed, local_publisher, local_stream
 from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
 from scaler_protocol.monitor.feed import FeedError, Received, RefusedError
 from scaler_protocol.monitor.subscription import Subscription
@@ -73,7 +74,7 @@ def test_one_user_cannot_watch_the_publisher_of_another(tmp_path: Path) -> None:
     os.chmod(path, 0o600)
 
     def watch() -> None:
-        stream = local_stream.LocalStream(path, f"ipc://{path}", [b"snapshot"])
+        stream = local_stream.LocalStream(Address("ipc", path=path), [b"snapshot"])
         with pytest.raises(RefusedError, match="Cannot connect to .*: Permission denied"):
             stream.receive()
 
@@ -89,8 +90,8 @@ def test_root_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     if os.geteuid() != 0:
         pytest.skip("this process cannot listen as root")
     listener = listen(str(tmp_path / "monitor"))
-    monkeypatch.setattr(local_stream.os, "geteuid", lambda: 12345)
-    stream = local_stream.LocalStream(listener.getsockname(), "", [b"snapshot"])
+    monkeypatch.setattr(local_publisher.os, "geteuid", lambda: 12345)
+    stream = local_stream.LocalStream(Address("ipc", path=listener.getsockname()), [b"snapshot"])
     assert stream.receive() is None
     stream.close()
     listener.close()

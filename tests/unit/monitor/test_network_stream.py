@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio  # noqa: F401 (pyzmq imports it late, when the process is that of a user who may not read it)
 import socket
 from collections.abc import Iterator
 

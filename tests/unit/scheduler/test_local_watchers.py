@@ -14,6 +14,7 @@ import psutil
 import pytest
 import zmq
 
+from scaler_protocol.address import Address
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.local_stream import LocalStream
 from scaler_scheduler.shell import local_watchers
@@ -220,7 +221,7 @@ def test_one_that_takes_nothing_misses_messages_costs_little_and_is_cut_off(publ
 def test_one_that_is_slow_stays_and_gets_whole_messages(publisher: Publisher) -> None:
     payload = os.urandom(400 * 1024)
     with closing(publisher.connected(GREETING)):
-        slow = LocalStream(publisher.path, "", [b"events"])
+        slow = LocalStream(Address("ipc", path=publisher.path), [b"events"])
         publisher.turn()
         wait_until(lambda: slow.receive() is None and publisher.turn() == [b"events"])
         got = 0

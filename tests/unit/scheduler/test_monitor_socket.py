@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from scaler_protocol.address import Address
+from scaler_protocol.monitor import socket_paths
 from scaler_scheduler.shell import monitor_socket
 from scaler_scheduler.shell.monitor_socket import MonitorSocket, listen_at, listen_by_default
 from tests.support.users import another_user, listen
@@ -96,7 +97,7 @@ def test_a_path_that_is_too_long_and_a_home_that_cannot_be_written_lead_to_the_n
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
     monkeypatch.setenv("SCALER_HOME", str(tmp_path / "file" / "home"))
-    monkeypatch.setattr(monitor_socket, "_LAST_FOLDER", f"{tmp_path}/last")
+    monkeypatch.setattr(socket_paths, "_LAST_FOLDER", f"{tmp_path}/last")
     opened = open_for(name)
     assert opened.path == f"{tmp_path}/last/{name}"
     opened.close()
@@ -116,8 +117,8 @@ def test_a_file_system_without_sockets_and_a_user_without_home_lead_to_the_next_
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(monitor_socket, "_bound", bound_elsewhere)
-    monkeypatch.setattr(monitor_socket, "home_directory", no_home)
-    monkeypatch.setattr(monitor_socket, "_LAST_FOLDER", f"{tmp_path}/last")
+    monkeypatch.setattr(socket_paths, "home_directory", no_home)
+    monkeypatch.setattr(socket_paths, "_LAST_FOLDER", f"{tmp_path}/last")
     opened = open_for(name)
     assert opened.path == f"{tmp_path}/last/{name}" and list((runtime / "scaler").iterdir()) == []
     opened.close()
@@ -137,7 +138,7 @@ def test_without_any_place_it_is_one_sentence(
     (tmp_path / "file").write_text("")
     for variable in ("XDG_RUNTIME_DIR", "SCALER_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / "file"))
-    monkeypatch.setattr(monitor_socket, "_LAST_FOLDER", f"{tmp_path}/file/last")
+    monkeypatch.setattr(socket_paths, "_LAST_FOLDER", f"{tmp_path}/file/last")
     with pytest.raises(OSError, match="^cannot create the monitors' socket: .*. Choose its place with --monitor-add"):
         open_for(name)
 

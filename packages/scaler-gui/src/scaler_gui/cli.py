@@ -18,7 +18,9 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
 @dataclass(frozen=True, kw_only=True)
 class GuiSettings:
     address: str | None = argument(
-        default=None, help="Watch the scheduler with this monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor."
+        default=None,
+        help="Watch the scheduler at this address of this machine, such as tcp://127.0.0.1:2345, or the one with this "
+        "monitor address.",
     )
     replay: str | None = option(
         None, "-r", metavar="DIR", help="Replay the event logs that scaler_scheduler --event-log DIR has written."

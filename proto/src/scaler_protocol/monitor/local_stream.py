@@ -1,23 +1,23 @@
-"""The monitor stream of a scheduler on this machine, over a unix socket. Linux only.
+"""The monitor stream of a scheduler on this machine, over a unix socket or a port. Linux only.
 
 It speaks ZeroMQ's protocol without libzmq, because the kernel must say which user listens there before a byte is read:
-the path may be one that any user can take.
+the path or the port may be one that any user can take.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import select
 import socket
 import time
 from collections import deque
 from collections.abc import Sequence
 
+from scaler_protocol.address import Address
+from scaler_protocol.keys import VARIABLE
 from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
 from scaler_protocol.monitor.feed import RefusedError
-from scaler_protocol.monitor.other_users import ROOT, served_by_another
-from scaler_protocol.transport.socket_owner import credentials_of
+from scaler_protocol.monitor.local_publisher import LocalPublisher
 from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zmtp import ZmtpConnection
 
@@ -32,6 +32,8 @@ BROKEN_LIMIT = 5
 HANDSHAKE_SECONDS = 0.2
 """How long the first handshake is waited for."""
 
+_KEYS = f"it has keys (set {VARIABLE} to their directory), "
+_NOT_A_MONITOR = "it serves too many monitors, or it is not the monitor address that a scheduler logs"
 _READS_LIMIT = 1000
 """Reads of one call, which returns however fast the publisher sends."""
 
@@ -61,12 +63,13 @@ class Pollable:
 
 class LocalStream:
     """Reconnects by itself while ``receive`` is called. A publisher that is there has been subscribed to when this has
-    been made. ``address`` is for sentences."""
+    been made."""
 
-    def __init__(self, path: str, address: str, topics: Sequence[bytes]) -> None:
+    def __init__(self, address: Address, topics: Sequence[bytes]) -> None:
         self.socket = Pollable()
-        self._name = "\0" + path[1:] if path.startswith("@") else path
-        self._address = address
+        self._publisher = LocalPublisher(address)
+        self._address = str(address)
+        self._reasons = f"{_KEYS if address.scheme == 'tcp' else ''}{_NOT_A_MONITOR}"
         self._topics = topics
         self._timer = Timer()
         self._connection: ZmtpConnection | None = None
@@ -133,10 +136,7 @@ class LocalStream:
         if not connection.is_ready:
             self._broken += 1
             if self._broken >= BROKEN_LIMIT:
-                self._refusal = (
-                    f"{self._address} closes each connection: it is not a scheduler's monitor address, "
-                    "or serves too many monitors."
-                )
+                self._refusal = f"{self._address} closes each connection: {self._reasons}."
         self._connect_later(self._pause)
 
     def _connect_later(self, seconds: float) -> None:
@@ -145,15 +145,8 @@ class LocalStream:
 
     def _connect(self) -> None:
         try:
-            connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        except OSError:  # no descriptor is left
-            return self._connect_later(self._pause)
-        try:
-            connected.connect(self._name)
-            self._check_publisher(connected)
-            self._begin(connected)
+            self._begin(self._publisher.connect())
         except (OSError, RefusedError) as error:
-            connected.close()
             self._on_failure(error)
 
     def _on_failure(self, error: OSError | RefusedError) -> None:
@@ -162,12 +155,6 @@ class LocalStream:
         reason = f"Cannot connect to {self._address}: {error.strerror}." if isinstance(error, OSError) else str(error)
         self._refusal = reason
         self._connect_later(REFUSED_RETRY_SECONDS)
-
-    def _check_publisher(self, connected: socket.socket) -> None:
-        """Before a byte of it is read. RefusedError."""
-        _, user = credentials_of(connected)
-        if user not in (os.geteuid(), ROOT):
-            raise RefusedError(served_by_another(self._address, user))
 
     def _begin(self, connected: socket.socket) -> None:
         connection = ZmtpConnection(connected, "SUB", message_limit_bytes=MESSAGE_LIMIT_BYTES)

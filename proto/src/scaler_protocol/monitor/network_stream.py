@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Sequence
 
@@ -14,8 +13,6 @@ from scaler_protocol.address import Address
 from scaler_protocol.keys import VARIABLE, PeerKeys
 from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
 from scaler_protocol.monitor.feed import RefusedError
-from scaler_protocol.monitor.other_users import ROOT, served_by_another
-from scaler_protocol.transport.socket_owner import owner_of_listener
 
 _RECONNECT_MILLISECONDS = 100
 _RECONNECT_LIMIT_MILLISECONDS = 500
@@ -32,8 +29,7 @@ _BROKEN_LIMIT = 5
 """This many broken handshakes in a row are not an accident, such as a scheduler that ends."""
 
 _HANDSHAKES = (
-    zmq.EVENT_CONNECTED
-    | zmq.EVENT_HANDSHAKE_SUCCEEDED
+    zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -52,7 +48,6 @@ class NetworkStream:
     ) -> None:
         self._address = str(address)
         self._has_keys = keys is not None
-        self._place = address if keys is None and address.scheme == "tcp" and address.is_local else None
         self._broken = 0
         self._connect_at: float | None = None
         self.socket = context.socket(zmq.SUB)
@@ -80,14 +75,11 @@ class NetworkStream:
     def receive(self) -> bytes | None:
         """The next message's payload; None: nothing waits. RefusedError: none will come for now."""
         try:
-            payload = self.socket.recv_multipart(zmq.DONTWAIT)[-1]
+            return self.socket.recv_multipart(zmq.DONTWAIT)[-1]
         except zmq.Again:
             self._connect_again()
             self._read_handshakes()
             return None
-        if self._place is not None:
-            self._read_handshakes()  # of a new connection it tells before anything comes through that
-        return payload
 
     def close(self) -> None:
         self.socket.disable_monitor()
@@ -106,9 +98,7 @@ class NetworkStream:
     def _read_handshakes(self) -> None:
         while self._handshakes.poll(0):
             event = recv_monitor_message(self._handshakes)["event"]
-            if event == zmq.EVENT_CONNECTED:
-                self._check_publisher()
-            elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._broken = 0
             elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
                 self._broken += 1
@@ -116,19 +106,6 @@ class NetworkStream:
                     raise RefusedError(self._broken_sentence())
             else:
                 self._refuse(self._refused_sentence(event))
-
-    def _check_publisher(self) -> None:
-        """At a port of this machine another user may listen, and without keys nothing else tells."""
-        if self._place is None:
-            return
-        try:
-            owner = owner_of_listener(
-                "127.0.0.1" if self._place.host == "localhost" else self._place.host, self._place.port
-            )
-        except OSError:  # it is gone again
-            return
-        if owner is not None and owner not in (os.geteuid(), ROOT):
-            self._refuse(served_by_another(self._address, owner))
 
     def _refuse(self, sentence: str) -> None:
         """Nothing more is read until it is tried again."""

@@ -13,6 +13,7 @@ from scaler_protocol.keys import PeerKeys, peer_keys
 from scaler_protocol.messages import Role
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.feed import RefusedError
+from scaler_protocol.monitor.socket_paths import find_socket
 
 if TYPE_CHECKING:
     from scaler_protocol.monitor.local_stream import LocalStream
@@ -22,7 +23,8 @@ __all__ = ["RefusedError", "Subscription"]
 
 
 class Subscription:
-    """Reconnects by itself. ``socket`` is for a ``zmq.Poller``, ``fileno`` for other event loops, which
+    """Reconnects by itself. ``address`` is a monitor address, or that of a scheduler of this machine that publishes at
+    the default address. ``socket`` is for a ``zmq.Poller``, ``fileno`` for other event loops, which
     call ``receive`` once at the start and then until there is nothing. ValueError for invalid addresses, and for keys
     that cannot be used; ``keys`` is their folder, None: the one that $SCALER_KEYS names.
 
@@ -61,15 +63,25 @@ def _open(
     context: zmq.Context[zmq.Socket[bytes]], address: Address, topics: list[bytes], keys: Path | str | None
 ) -> LocalStream | NetworkStream:
     key_pair = _read_keys(address, keys)
-    if address.scheme != "ipc":
-        from scaler_protocol.monitor.network_stream import NetworkStream
+    if _is_local(address, key_pair):
+        from scaler_protocol.monitor.local_stream import LocalStream
 
-        return NetworkStream(context, address, topics, key_pair)
-    if sys.platform != "linux":
+        return LocalStream(address, topics)
+    if address.scheme == "ipc":
         raise ValueError(f"{address} is the address of a Linux machine. Use a tcp:// address here.")
-    from scaler_protocol.monitor.local_stream import LocalStream
+    from scaler_protocol.monitor.network_stream import NetworkStream
 
-    return LocalStream(address.path, str(address), topics)
+    return NetworkStream(context, address, topics, key_pair)
+
+
+def _is_local(address: Address, keys: PeerKeys | None) -> bool:
+    """The publisher is on this machine and needs no keys: at a socket's path, at a loopback port, or by default where
+    the scheduler at this address has made its socket."""
+    if sys.platform != "linux" or address.scheme == "inproc":
+        return False
+    if address.scheme == "ipc" or (address.is_local and keys is None):
+        return True
+    return bool(find_socket(address))
 
 
 def _read_keys(address: Address, folder: Path | str | None) -> PeerKeys | None:

@@ -45,13 +45,13 @@ from scaler.client.options import (
     whole_number,
 )
 from scaler.client.outcomes import failure_of, hide_frames
-from scaler.client.progress import progress_bar, progress_of
+from scaler.client.progress import progress_bar, progress_of, progress_of_results
 from scaler.client.published import PublishedValue, publish_all, published_names
 from scaler.client.queue import Queue
 from scaler.client.representations import cluster_rows, table
 from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
-from scaler.client.signatures import check_call, takes_keyword
+from scaler.client.signatures import check_call, function_name, takes_keyword
 from scaler.client.variable import Variable
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.questions import Questions
@@ -569,12 +569,19 @@ class Client:
 
     @overload
     def imap(
-        self, fn: Callable[[A], T], iterable: Iterable[A], /, *, buffer_size: int | None = None
+        self, fn: Callable[[A], T], iterable: Iterable[A], /, *, buffer_size: int | None = None, progress: bool = False
     ) -> Generator[T, None, None]: ...
 
     @overload
     def imap(
-        self, fn: Callable[[A, B], T], first: Iterable[A], second: Iterable[B], /, *, buffer_size: int | None = None
+        self,
+        fn: Callable[[A, B], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        /,
+        *,
+        buffer_size: int | None = None,
+        progress: bool = False,
     ) -> Generator[T, None, None]: ...
 
     @overload
@@ -587,6 +594,7 @@ class Client:
         /,
         *,
         buffer_size: int | None = None,
+        progress: bool = False,
     ) -> Generator[T, None, None]: ...
 
     @overload
@@ -600,27 +608,36 @@ class Client:
         /,
         *iterables: Iterable[Any],
         buffer_size: int | None = None,
+        progress: bool = False,
     ) -> Generator[T, None, None]: ...
 
     def imap(
-        self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None
+        self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None, progress: bool = False
     ) -> Generator[Any, None, None]:
         """Yield the results in order. The call is lazy: it takes from the iterables as results are taken, at most
-        ``buffer_size`` items ahead. Tuples are never unpacked."""
+        ``buffer_size`` items ahead. Tuples are never unpacked. ``progress`` as in ``map``, for results taken."""
         try:
-            return self._prepare_imap(fn, iterables, buffer_size).in_order()
+            results = self._prepare_imap(fn, iterables, buffer_size).in_order()
+            return progress_of_results(results, iterables, function_name(fn)) if progress else results
         except BaseException as error:
             hide_frames(error)
             raise
 
     @overload
     def imap_unordered(
-        self, fn: Callable[[A], T], iterable: Iterable[A], /, *, buffer_size: int | None = None
+        self, fn: Callable[[A], T], iterable: Iterable[A], /, *, buffer_size: int | None = None, progress: bool = False
     ) -> Generator[T, None, None]: ...
 
     @overload
     def imap_unordered(
-        self, fn: Callable[[A, B], T], first: Iterable[A], second: Iterable[B], /, *, buffer_size: int | None = None
+        self,
+        fn: Callable[[A, B], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        /,
+        *,
+        buffer_size: int | None = None,
+        progress: bool = False,
     ) -> Generator[T, None, None]: ...
 
     @overload
@@ -633,6 +650,7 @@ class Client:
         /,
         *,
         buffer_size: int | None = None,
+        progress: bool = False,
     ) -> Generator[T, None, None]: ...
 
     @overload
@@ -646,14 +664,16 @@ class Client:
         /,
         *iterables: Iterable[Any],
         buffer_size: int | None = None,
+        progress: bool = False,
     ) -> Generator[T, None, None]: ...
 
     def imap_unordered(
-        self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None
+        self, fn: Callable[..., Any], *iterables: Iterable[Any], buffer_size: int | None = None, progress: bool = False
     ) -> Generator[Any, None, None]:
         """Like ``imap``, but yield the results in the order in which the tasks end."""
         try:
-            return self._prepare_imap(fn, iterables, buffer_size).as_ended()
+            results = self._prepare_imap(fn, iterables, buffer_size).as_ended()
+            return progress_of_results(results, iterables, function_name(fn)) if progress else results
         except BaseException as error:
             hide_frames(error)
             raise
@@ -680,6 +700,8 @@ class Client:
         keys: Iterable[str],
         block: Literal[True] = True,
         capabilities: Mapping[str, float] | Sequence[str] | None = None,
+        *,
+        progress: bool = False,
     ) -> dict[str, Any]: ...
 
     @overload
@@ -708,6 +730,7 @@ class Client:
         block: bool = True,
         capabilities: Mapping[str, float] | Sequence[str] | None = None,
         reserialize: bool = False,
+        progress: bool = False,
         **dask_options: Any,
     ) -> Any:
         """Compute ``keys`` of a graph and return a dict of results, or of futures if ``block`` is False. A graph is a
@@ -715,10 +738,11 @@ class Client:
         everything else is data.
 
         This is also a scheduler for ``dask.compute(..., scheduler=client)``. Then the results are nested like the keys,
-        and the options of Dask's own schedulers are accepted. ``reserialize`` has no effect."""
+        and the options of Dask's own schedulers are accepted. ``progress`` as in ``map``, for the calls of a graph that
+        the caller waits for. ``reserialize`` has no effect."""
         try:
             parts = ClientParts(self._arguments, self._functions, self._client_io)
-            return get(parts, self._options, graph, keys, block, capabilities, dask_options)
+            return get(parts, self._options, graph, keys, block, capabilities, dask_options, progress)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -798,9 +822,15 @@ class Client:
         futures: Iterable[ScalerFuture[T]],
         timeout: float | None = None,
         return_when: str = concurrent.futures.ALL_COMPLETED,
+        *,
+        progress: bool = False,
     ) -> concurrent.futures._base.DoneAndNotDoneFutures[T]:
-        """``concurrent.futures.wait``."""
-        return concurrent.futures.wait(futures, timeout, return_when)
+        """``concurrent.futures.wait``. ``progress`` as in ``map``."""
+        if not progress:
+            return concurrent.futures.wait(futures, timeout, return_when)
+        futures = list(futures)
+        with progress_of(futures, "wait"):
+            return concurrent.futures.wait(futures, timeout, return_when)
 
     def lock(self, name: str) -> Lock:
         """Make a lock that excludes all others of this name in the whole cluster. Use it like ``threading.Lock``. It

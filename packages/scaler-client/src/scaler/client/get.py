@@ -9,8 +9,9 @@ from typing import Any
 
 from scaler.client.client_pool import ClientParts
 from scaler.client.graph_calls import has_futures, submit_calls
-from scaler.client.graphs import FutureInData, values_of
+from scaler.client.graphs import FutureInData, results_of, values_of
 from scaler.client.options import capabilities_of
+from scaler.client.progress import progress_of
 from scaler.graph import CallGraph, read_plain
 from scaler.utility.private_apis import loaded_dask_task_spec
 from scaler_protocol.messages import TaskOptions
@@ -24,6 +25,7 @@ def get(
     block: bool,
     capabilities: Mapping[str, float] | Sequence[str] | None,
     dask_options: Mapping[str, Any],
+    progress: bool,
 ) -> Any:
     """Compute ``keys`` of a graph, in the dialect in which ``graph`` and ``keys`` are written. ``options`` are those of
     the client."""
@@ -31,12 +33,13 @@ def get(
     if not isinstance(keys, (str, bytes, tuple, list)) and hasattr(keys, "__iter__"):
         keys = list(keys)
     if not is_plain(graph, keys):
-        return _get_dask(parts, options, graph, keys, block, capabilities, dask_options)
+        return _get_dask(parts, options, graph, keys, block, capabilities, dask_options, progress)
     if dask_options:
         raise TypeError(f"get() got an unexpected keyword argument {next(iter(dask_options))!r}")
     names = list(keys)
     read = read_plain(graph, names)
-    values = _send(parts, replace(options, capabilities=capabilities_of(capabilities)), None, read, block)
+    send = partial(_send, parts, replace(options, capabilities=capabilities_of(capabilities)), None)
+    values = _send_and_show(send, read) if progress and block else send(read, block)
     return dict(zip(names, values, strict=True))
 
 
@@ -59,6 +62,7 @@ def _get_dask(
     block: bool,
     capabilities: Mapping[str, float] | Sequence[str] | None,
     dask_options: Mapping[str, Any],
+    progress: bool,
 ) -> Any:
     """Callbacks of Dask observe a graph only if the caller waits for it."""
     from scaler.integrations import dask_graphs as dask
@@ -73,7 +77,8 @@ def _get_dask(
 
     with callbacks_of(dask_options.get("callbacks")) as callbacks:
         if not callbacks:
-            return dask.nest(keys, iter(send(dask.read(mapping, keys), block=True)))
+            read = dask.read(mapping, keys)
+            return dask.nest(keys, iter(_send_and_show(send, read) if progress else send(read, block=True)))
         observation = Observation(callbacks, mapping, keys)
         return dask.nest(
             keys, iter(observation.get(lambda changed: dask.read(changed, keys), partial(send, block=False)))
@@ -95,3 +100,18 @@ def _send(
             pass
     submitted = submit_calls(parts, graph, options_of or (lambda key: options))
     return submitted.results() if block else list(submitted.targets)
+
+
+def _send_and_show(send: Callable[[CallGraph, bool], list[Any]], graph: CallGraph) -> list[Any]:
+    """The results of the targets, and a progress bar until they are there. Each call becomes a target in addition: so
+    its end is known here."""
+    calls = len(graph)
+    graph.targets[:0] = range(calls)
+    futures = send(graph, False)
+    try:
+        with progress_of(futures[:calls], "get"):
+            return results_of(futures[calls:])
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise

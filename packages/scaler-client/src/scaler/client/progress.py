@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
 
-def progress_bar(total: int, title: str) -> Any:
-    """A context manager whose ``update(n)`` says that ``n`` more tasks ended. Raises ImportError without tqdm."""
+def progress_bar(total: int | None, title: str) -> Any:
+    """A context manager whose ``update(n)`` says that ``n`` more tasks ended. Raises ImportError without tqdm.
+    ``total`` is None if it is not known."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
@@ -39,3 +40,18 @@ def progress_of(futures: Sequence[Future[Any]], title: str) -> Iterator[None]:
         finally:
             with lock:
                 is_open = False
+
+
+def progress_of_results(
+    results: Generator[Any, None, None], iterables: Sequence[Iterable[Any]], title: str
+) -> Generator[Any, None, None]:
+    """Yield the results of a call for each item of the iterables, and show how many there were."""
+    lengths = [len(each) for each in iterables if isinstance(each, Sized)]
+    total = min(lengths) if len(lengths) == len(iterables) else None
+    try:
+        with progress_bar(total, title) as bar:
+            for result in results:
+                bar.update(1)
+                yield result
+    finally:
+        results.close()

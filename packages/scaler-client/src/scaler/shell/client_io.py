@@ -67,6 +67,8 @@ long."""
 _REST_SECONDS = 10.0
 """How long the session of a client inside a task that has ended is kept for the next client."""
 
+_SETTLING_SECONDS = 1.0
+_SETTLING_TICK_SECONDS = 0.01
 _LOOP_MILLISECONDS = 2
 """An event loop that watches the connection has this long to receive before the background thread does."""
 
@@ -110,6 +112,7 @@ class ClientIO:
         self.is_mine = ownership_of(self.lock)
         self._late: deque[Callable[[], object]] = deque()
         self.notices: deque[Effect] = deque()
+        self._settling: set[int] = set()  # threads
         self._warnings = WarningIssuer()
         self._interrupted = False
         self._leads = 0
@@ -499,8 +502,21 @@ class ClientIO:
                 return
 
     def _refuse_wait(self, target: Target) -> None:
-        if not target.is_settled():
-            raise ClientQuitException(self.unusable)
+        """Raise ClientQuitException unless ``target`` is settled. Another thread, such as the one that ends the client,
+        may just be settling it."""
+        until = time.monotonic() + _SETTLING_SECONDS  # a callback may last longer
+        while True:
+            is_over = not self._is_settling_elsewhere() or time.monotonic() > until
+            if target.is_settled():
+                return
+            if is_over:
+                raise ClientQuitException(self.unusable)
+            with target._condition:
+                if not target.is_settled():
+                    target._condition.wait(_SETTLING_TICK_SECONDS)
+
+    def _is_settling_elsewhere(self) -> bool:
+        return not self.is_forked and bool(self.notices or self._settling - {threading.get_ident()})
 
     # ---- with the lock held --------------------------------------------------------------------------------------
 
@@ -537,7 +553,9 @@ class ClientIO:
     def _settle_all(self) -> None:
         """If one notice is interrupted, by Ctrl-C or by a callback that exits, all others are carried out first."""
         interruption: BaseException | None = None
-        notices = self.notices
+        notices, me = self.notices, threading.get_ident()
+        is_outermost = me not in self._settling
+        self._settling.add(me)
         try:
             for notice in map(_take_first, repeat(notices)):  # in C: no signal is taken between this and what follows
                 try:
@@ -548,6 +566,9 @@ class ClientIO:
                         notice.sink.finish(notice.outcome)
         except IndexError:  # empty
             pass
+        finally:
+            if is_outermost:
+                self._settling.discard(me)
         if interruption is not None:
             raise interruption
 

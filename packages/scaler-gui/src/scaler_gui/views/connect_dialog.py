@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 from scaler_gui.models.places import problem_of
 from scaler_gui.models.recent import RecentAddress
 
-_EXAMPLE = "ipc:///tmp/127.0.0.1_2345_monitor"
+_EXAMPLE = "tcp://127.0.0.1:2345"
 
 
 class ConnectDialog(QDialog):
@@ -71,12 +71,12 @@ class ConnectDialog(QDialog):
         self._problem.setTextFormat(Qt.TextFormat.PlainText)
         form = QFormLayout()
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.addRow("Monitor &address", self.address)
+        form.addRow("&Address", self.address)
         form.addRow("&Key files", self._keys_row())
         box = QVBoxLayout(self)
         box.setContentsMargins(18, 18, 18, 14)
         box.setSpacing(10)
-        box.addWidget(QLabel("The scheduler logs its monitor address when it starts."))
+        box.addWidget(QLabel("Address of a scheduler of this machine, or a monitor address"))
         box.addLayout(form)
         box.addWidget(self._problem)
         box.addWidget(self._buttons)

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import re
 import socket
 import stat
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-from scaler_protocol.address import Address, default_monitor_address, parse_address
+from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import monitor_keys
-from scaler_protocol.security import home_directory
+from scaler_protocol.monitor.socket_paths import is_own, socket_folders, socket_name, well_known_link
 from scaler_protocol.transport.endpoints import sentence
 from scaler_protocol.transport.socket_file import SocketFile
 
@@ -36,7 +33,6 @@ SWEEP_LIMIT = 10_000
 _BACKLOG = 128
 _SUFFIX = "_monitor"
 _TEMPORARY = re.compile(r"\.(\d+)")
-_LAST_FOLDER = "/tmp/scaler-{user}"
 _ANSWERING = (0, errno.EAGAIN, errno.EACCES, errno.EPERM)
 """Results of ``connect`` if a process listens, or if that cannot be known."""
 
@@ -98,15 +94,15 @@ def listen_by_default(scheduler_address: str) -> MonitorSocket:
     with one plain sentence, when there is no place for it."""
     address = parse_address(scheduler_address)
     reasons = []
-    for folder in _folders():
-        path = os.path.join(folder, _file_name(address))
+    for folder in socket_folders():
+        path = os.path.join(folder, socket_name(address))
         try:
             listener = _listen_in(folder, path)
         except OSError as error:
             reasons.append(f"{path}: {_reason(error)}")
             continue
         _sweep_all()
-        link = _make_link(_link_of(address), path)
+        link = _make_link(well_known_link(address), path)
         return MonitorSocket(listener, f"ipc://{link or path}", path, link)
     raise sentence(
         errno.ENOENT,
@@ -115,42 +111,6 @@ def listen_by_default(scheduler_address: str) -> MonitorSocket:
 
 
 # ---- where ---------------------------------------------------------------------------------------------------------
-
-
-def _folders() -> Iterator[str]:
-    """The best first."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(runtime) and _is_own(runtime):
-        yield os.path.join(runtime, "scaler")
-    with contextlib.suppress(RuntimeError):  # this user has no home
-        # Several hosts may share a home, but a socket is reached from its own host only.
-        yield str(Path(os.path.abspath(home_directory())) / (socket.gethostname() or "localhost"))
-    yield _LAST_FOLDER.format(user=os.geteuid())
-
-
-def _is_own(folder: str) -> bool:
-    try:
-        return os.lstat(folder).st_uid == os.geteuid()
-    except OSError:
-        return False
-
-
-def _file_name(address: Address) -> str:
-    name = os.path.basename(default_monitor_address(address).partition("://")[2])
-    if address.scheme != "ipc":
-        return name
-    digest = hashlib.blake2b(os.fsencode(address.path), digest_size=4).hexdigest()
-    return f"{digest}_{name}"  # in other folders there may be others of this name
-
-
-def _link_of(address: Address) -> str:
-    """The well-known path; empty: there can be no link."""
-    public = default_monitor_address(address)
-    try:
-        path = parse_address(public).path
-    except ValueError:  # too long for any monitor
-        return ""
-    return "" if path.startswith("@") else path
 
 
 def _prepare(folder: str) -> None:
@@ -273,9 +233,9 @@ def _answers(path: str) -> bool:
 
 def _sweep_all() -> None:
     """Remove sockets of schedulers of this user that were killed, and the links to them."""
-    for folder in _folders():
+    for folder in socket_folders():
         with contextlib.suppress(OSError):
-            if _is_own(folder):
+            if is_own(folder):
                 _sweep(folder)
 
 

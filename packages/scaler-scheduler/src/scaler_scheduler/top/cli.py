@@ -32,7 +32,9 @@ _LOOK_SECONDS = 0.1
 @dataclass(frozen=True, kw_only=True)
 class TopSettings:
     address: str | None = argument(
-        default=None, help="Watch the scheduler with this monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor."
+        default=None,
+        help="Watch the scheduler at this address of this machine, such as tcp://127.0.0.1:2345, or the one with this "
+        "monitor address.",
     )
     timeout: float = option(
         5.0, "-t", unit=SECONDS, minimum=0.1, help="Consider the scheduler lost after this long without a message."
@@ -60,7 +62,7 @@ def run(settings: TopSettings) -> int:
     if settings.replay is not None:
         return _run_replay(settings, settings.replay)
     if settings.address is None:
-        raise BadInput("Missing argument ADDRESS. Give the monitor address that the scheduler logs, or --replay DIR.")
+        raise BadInput("Missing argument ADDRESS. Give the address of a scheduler, or --replay DIR.")
     _check_address(settings.address)
     if not settings.json:
         _check_terminal()

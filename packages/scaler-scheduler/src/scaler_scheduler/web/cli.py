@@ -31,7 +31,9 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 @dataclass(frozen=True, kw_only=True)
 class UiSettings:
     address: str | None = argument(
-        default=None, help="Watch the scheduler with this monitor address, such as ipc:///tmp/127.0.0.1_2345_monitor."
+        default=None,
+        help="Watch the scheduler at this address of this machine, such as tcp://127.0.0.1:2345, or the one with this "
+        "monitor address.",
     )
     host: str = option(
         "127.0.0.1",
@@ -114,9 +116,7 @@ def _source(settings: UiSettings) -> PageSource:
         if settings.replay is not None:
             return RecordedSource(settings.replay)
         if settings.address is None:
-            raise BadInput(
-                "Missing argument ADDRESS. Give the monitor address that the scheduler logs, or --replay DIR."
-            )
+            raise BadInput("Missing argument ADDRESS. Give the address of a scheduler, or --replay DIR.")
         parse_watched_address(settings.address)
         return LiveSource(settings.address)
     except ValueError as error:

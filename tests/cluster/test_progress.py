@@ -1,0 +1,76 @@
+"""Progress bars: every call that waits for many tasks can show one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scaler import Client
+from tests.support.functions import add, fail, increment, square
+
+pytest.importorskip("tqdm")
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    return lambda: capsys.readouterr().err
+
+
+def test_a_map(client: Client, shown: Callable[[], str]) -> None:
+    assert client.map(square, range(100), progress=True) == [n * n for n in range(100)]
+    assert "square: 100%" in shown()
+
+
+def test_results_taken_from_imap(client: Client, shown: Callable[[], str]) -> None:
+    assert list(client.imap(add, range(100), [1] * 50, progress=True)) == list(range(1, 51))
+    bar = shown()
+    assert "add: 100%" in bar
+    assert "50/50" in bar
+    assert sorted(client.imap_unordered(increment, range(10), progress=True)) == list(range(1, 11))
+    assert "increment: 100%" in shown()
+
+
+def test_imap_over_an_iterable_without_a_length(client: Client, shown: Callable[[], str]) -> None:
+    assert list(client.imap(increment, (n for n in range(10)), progress=True)) == list(range(1, 11))
+    assert "increment: 10task" in shown()
+
+
+def test_an_imap_that_is_left_early(client: Client, shown: Callable[[], str]) -> None:
+    results = client.imap(increment, range(100), buffer_size=5, progress=True)
+    assert next(results) == 1
+    results.close()
+    assert shown().endswith("\n")
+
+
+def test_wait(client: Client, shown: Callable[[], str]) -> None:
+    futures = [client.submit(square, n) for n in range(20)]
+    assert client.wait(iter(futures), progress=True).done == set(futures)
+    assert "wait: 100%" in shown()
+
+
+def test_a_graph_counts_all_its_calls(client: Client, shown: Callable[[], str]) -> None:
+    graph = {"one": 1, "a": (increment, "one"), "b": (increment, "a"), "sum": (add, "a", "b")}
+    assert client.get(graph, ["sum", "one"], progress=True) == {"sum": 5, "one": 1}
+    bar = shown()
+    assert "get: 100%" in bar
+    assert "3/3" in bar
+
+
+def test_a_graph_with_futures(client: Client, shown: Callable[[], str]) -> None:
+    graph = {"one": client.submit(increment, 0), "a": (increment, "one")}
+    assert client.get(graph, ["a"], progress=True) == {"a": 2}
+    assert "1/1" in shown()
+
+
+def test_a_graph_that_fails(client: Client, shown: Callable[[], str]) -> None:
+    with pytest.raises(ValueError, match="no 1"):
+        client.get({"a": (fail, "one"), "one": 1, "b": (increment, "a")}, ["b"], progress=True)
+    assert shown().endswith("\n")
+
+
+def test_a_graph_of_dask(client: Client, shown: Callable[[], str]) -> None:
+    dask = pytest.importorskip("dask")
+    total = dask.delayed(sum)([dask.delayed(square)(n) for n in range(5)])
+    assert total.compute(scheduler=client, progress=True) == 30
+    assert "get: 100%" in shown()
