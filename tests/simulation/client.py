@@ -11,7 +11,8 @@ from scaler.core.session import SCHEDULER, Session
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import Capability, Role, Status, TaskOptions
-from tests.simulation.locks import Keeper, LockUser
+from tests.simulation.locks import Keeper, LockUser, name_for
+from tests.simulation.named import VariableUser
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
 from tests.simulation.scheduler import TOKEN, new_handshake
@@ -71,6 +72,7 @@ class ClientNode(Node):
         super().__init__(world, name)
         self.session = world.chance.randbytes(16)
         self.unfinished = 0
+        self._variables = 0
         self.sinks: list[TaskSink] = []
         self.groups: list[tuple[Any, list[Any]]] = []
         self.graph_sinks: list[Any] = []
@@ -123,7 +125,11 @@ class ClientNode(Node):
         self.post(add)
 
     def use_lock(self, keeper: Keeper) -> None:
-        LockUser(self, keeper, f"lock 0 {self.world.chance.randint(0, 1)}")
+        LockUser(self, keeper, name_for(b"", self.world.chance))
+
+    def use_variable(self) -> None:
+        self._variables += 1
+        VariableUser(self, self._variables)
 
     def cancel_graph(self) -> None:
         def cancel(now: float) -> None:

@@ -134,6 +134,7 @@ class Cluster:
         assert not moved, moved
         assert self.scheduler.core.state.placement.queued == 0
         assert not self.scheduler.core.state.locks.locks and not self.scheduler.core.state.locks.by_task
+        assert not self.scheduler.core.state.named.waiting and not self.scheduler.core.state.named.by_task
         self.scheduler.check_records()
         for table in [client.table for client in self.scheduler.core.state.clients.values()]:
             assert not table.unfinished and not table.graphs, table.unfinished
@@ -206,6 +207,7 @@ class Cluster:
             (scenario.cancels, self._cancel),
             (scenario.graph_cancels, lambda: self.world.chance.choice(self.clients).cancel_graph()),
             (scenario.lock_uses, lambda: self.world.chance.choice(self.clients).use_lock(self.keeper)),
+            (scenario.lock_uses, lambda: self.world.chance.choice(self.clients).use_variable()),
         ]
         for count, action in plan:
             for _ in range(count):

@@ -1,4 +1,4 @@
-"""Simulated users of locks, and the one who knows everything: no two of them ever use a lock at the same time."""
+"""Simulated users of locks and semaphores, and the one who knows everything: there are never more than there may be."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ CARELESS_SHARE = 0.1
 """Of users who never release what they hold."""
 
 PARENT_SHARE = 0.4
+KINDS = ("lock", "semaphore")
+"""How names begin."""
 
 
 class Keeper:
-    """Who uses which lock."""
+    """Who uses which lock or semaphore."""
 
     def __init__(self) -> None:
-        self._users: dict[str, object] = {}
+        self._users: dict[str, list[object]] = {}
         self.uses = 0
 
     def enter(self, name: str, user: object) -> None:
-        assert name not in self._users, f"two use {name}"
-        self._users[name] = user
+        users = self._users.setdefault(name, [])
+        users.append(user)
+        assert len(users) <= (permit_of(name).limit or 1), f"{len(users)} use {name}"
         self.uses += 1
 
     def leave(self, name: str, user: object) -> None:
-        if self._users.get(name) is user:
-            del self._users[name]
+        self._users[name] = [each for each in self._users.get(name, ()) if each is not user]
 
 
 class LockSink:
@@ -75,7 +77,7 @@ class Critical:
         self._family: Family | None = None
         self._has_left = False
         self._is_careless = client.world.chance.random() < CARELESS_SHARE
-        self._claim = Claim(Permit(CoordinationKind.LOCK, name), parent, True, LockSink(self._changed))
+        self._claim = Claim(permit_of(name), parent, True, LockSink(self._changed))
         client.post(lambda now: self._enter())
 
     def _enter(self) -> None:
@@ -136,8 +138,8 @@ class LockUser:
         self._client = client
         self._keeper = keeper
         self._name = name
-        permit, waits = Permit(CoordinationKind.LOCK, name), client.world.chance.random() < 0.8
-        self._claim = Claim(permit, None, waits, LockSink(self._changed))
+        waits = client.world.chance.random() < 0.8
+        self._claim = Claim(permit_of(name), None, waits, LockSink(self._changed))
         client.unfinished += 1
         client.post(lambda now: client.core.claims.enter(self._claim))
 
@@ -173,4 +175,11 @@ class LockUser:
 
 def name_for(argument: bytes, chance: Any) -> str:
     """Tasks at each depth use locks of their own, so that those who hold one never wait for one another."""
-    return f"lock {argument.count(b'/')} {chance.randint(0, 1)}"
+    return f"{chance.choice(KINDS)} {argument.count(b'/')} {chance.randint(0, 1)}"
+
+
+def permit_of(name: str) -> Permit:
+    """The name begins with its kind."""
+    if name.startswith(KINDS[1]):
+        return Permit(CoordinationKind.SEMAPHORE, name, 2)
+    return Permit(CoordinationKind.LOCK, name)

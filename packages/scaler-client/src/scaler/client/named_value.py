@@ -32,18 +32,31 @@ class NamedValue(NamedObject):
 
     def _wait_for(self, action: NamedAction, deadline: float | None, value: bytes = b"") -> NamedCall:
         """Make a request, and wait until it is done or the time is over. Raises ScalerError if it fails."""
+        call = self._new(action, value)
+        self._finish(call, deadline)
+        return call
+
+    def _new(self, action: NamedAction, value: bytes = b"") -> NamedCall:
+        return NamedCall(Named(self.kind, self.name, self.limit), action, value, None, None)
+
+    def _finish(self, call: NamedCall, deadline: float | None) -> None:
+        """See ``_wait_for``. Given up after an exception, unless the request was done."""
         client_io = self._client_io_to_wait()
         answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
-        call = NamedCall(Named(self.kind, self.name, self.limit), action, value, task_of(client_io), answer)
+        call.task, call.sink = task_of(client_io), answer
         try:
             client_io.take_turn(lambda session: session.named.start(call))
             check_answer(answer.wait())
             if call.state is CallState.WAITING and not self._await(client_io, call, deadline):
                 self._leave(client_io, call)
         except BaseException:
-            client_io.take_turn(lambda session: session.named.give_up(call), must_be_usable=False)
+            self._give_up(call)
             raise
-        return self._checked(call)
+        self._checked(call)
+
+    def _give_up(self, call: NamedCall) -> None:
+        """An item that was taken returns to its queue."""
+        self._client_io().take_turn(lambda session: session.named.give_up(call), must_be_usable=False)
 
     def _await(self, client_io: ClientIO, call: NamedCall, deadline: float | None) -> bool:
         """Returns whether the call has changed in time. Meanwhile the worker is lent to other tasks."""

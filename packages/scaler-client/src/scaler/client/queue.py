@@ -9,6 +9,7 @@ from typing import Any
 from scaler.client.named import NamingClient
 from scaler.client.named_value import NamedValue, deadline_of, loaded, serialized
 from scaler.core.named_calls import CallState
+from scaler.utility.exceptions import DeserializeObjectError
 from scaler_protocol.messages import QUEUE_LIMIT, CoordinationKind, NamedAction
 
 
@@ -48,13 +49,19 @@ class Queue(NamedValue):
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """Remove and return the first item; wait until there is one. Raises ``queue.Empty`` if that takes longer than
         ``timeout`` seconds, or at once if ``block`` is False."""
-        if not block:
-            call = self._call(NamedAction.TRY_TAKE)
-        else:
-            call = self._wait_for(NamedAction.TAKE, deadline_of(_not_negative(timeout)))
-        if call.state is not CallState.DONE:
-            raise queue.Empty
-        return loaded(self, call)
+        deadline = deadline_of(_not_negative(timeout)) if block else None
+        call = self._new(NamedAction.TAKE if block else NamedAction.TRY_TAKE)
+        try:
+            self._finish(call, deadline)
+            if call.state is not CallState.DONE:
+                raise queue.Empty
+            item = loaded(self, call)
+        except DeserializeObjectError:  # it would be the first one for all that follow
+            raise
+        except BaseException:
+            self._give_up(call)
+            raise
+        return item
 
     def put_nowait(self, item: Any) -> None:
         """``put(item, block=False)``."""

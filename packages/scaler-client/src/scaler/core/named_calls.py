@@ -136,6 +136,9 @@ class NamedCalls:
             else:
                 self._return(call)
             return
+        if call.state is CallState.LEAVING:
+            call.sink = sink
+            return
         self._outgoing.urgent.append(_withdrawal_of(call))  # first: it is sent even if the rest is interrupted
         call.sink = sink
         call.state = CallState.LEAVING

@@ -43,8 +43,8 @@ class DisconnectedError(ScalerError, TimeoutError):
 
 
 class LockLostError(ScalerError, RuntimeError):
-    """A lock was given to others while its holder still used it: the holder was out of reach for too long, or the task
-    that had acquired the lock had ended."""
+    """A lock or a semaphore was given to others while its holder still used it: the holder was out of reach for too
+    long, or the task that had acquired it had ended."""
 
 
 class TaskTimeoutError(ScalerError):
