@@ -301,3 +301,10 @@ def test_values_of_a_lost_agent_are_made_again() -> None:
             time.sleep(0.3)
             lost.process.kill()
             assert [chain.result(timeout=90) for chain in chains] == [1] * 4
+
+
+def test_scattered_values_are_kept_for_calls_that_wait_in_the_client(client: Client) -> None:
+    total = client.submit(functions.add, *client.scatter([1, 2]))
+    for number in range(3, 17):
+        total = client.submit(functions.add, total, client.scatter([number])[0])
+    assert total.result() == 136

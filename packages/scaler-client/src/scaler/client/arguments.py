@@ -126,7 +126,7 @@ class Arguments:
         payloads: list[Payload] = []
         for value in values:
             known = known_uploads.get(id(value))
-            usable = known is not None and self._hold(known, held)
+            usable = known is not None and self.hold(known, held)
             payloads.append(known if usable else self.encode((value,))[0])  # type: ignore[arg-type]
         if sum(map(len, payloads)) <= INLINE_LIMIT_BYTES:
             return payloads, [], sum(map(len, payloads))  # type: ignore[return-value]
@@ -178,7 +178,7 @@ class Arguments:
     def upload_once(self, payload: bytes | ObjectLayout, held: list[Upload]) -> Upload:
         """Like ``upload``, unless the same bytes are in the store already."""
         known = self._client_io.objects.residents.find(payload)
-        if known is not None and self._hold(known, held):
+        if known is not None and self.hold(known, held):
             if is_same(known, payload):
                 return known
             self.let_go([held.pop()])
@@ -190,7 +190,7 @@ class Arguments:
             for upload in uploads:
                 self._client_io.session.objects.let_go(upload)
 
-    def _hold(self, upload: Upload, held: list[Upload]) -> bool:
+    def hold(self, upload: Upload, held: list[Upload]) -> bool:
         """Take a use of the upload. Returns False if it is not there any more."""
         with self._client_io.lock:
             if not self._client_io.session.objects.owns(upload):

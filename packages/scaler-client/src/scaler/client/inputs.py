@@ -58,6 +58,9 @@ class InputCalls:
             payloads = [part for part in parts if not isinstance(part, ScalerFuture)]
             if len(payloads) < len(parts):
                 self._check_inputs(fn, parts)
+            for part in payloads:
+                if isinstance(part, Upload):  # its reference may be dropped while the call is held
+                    self._arguments.hold(part, held)
             if payloads:
                 slots, uploads, _ = self._arguments.place(payloads, held)
                 placed = iter(slots)
