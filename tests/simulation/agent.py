@@ -53,6 +53,7 @@ class AgentNode(Node):
         host: Host | None = None,
         keeper: Keeper | None = None,
         capabilities: tuple[Capability, ...] = (),
+        distance_seconds: float = 0.0,
     ) -> None:
         """Counted by argument: how often a task was started, and how often its process died of it. ``host``: has a
         store for large objects."""
@@ -70,7 +71,7 @@ class AgentNode(Node):
         self.store = DictStore()
         settings = AgentSettings("agent", names, capabilities, uses_store=host is not None)
         self.core = WorkerCore(settings, hello, self.store, world.now, new_handshake(world))
-        self.connection: Connection = network.join(self)
+        self.connection: Connection = network.join(self, distance_seconds)
         self.post(lambda now: None)
         self._report()
 

@@ -67,7 +67,12 @@ class ClientNode(Node):
     """Submits tasks of several shapes, and cancels some."""
 
     def __init__(
-        self, world: World, network: Network, name: str, function_names: tuple[str, ...] = ("short", "long")
+        self,
+        world: World,
+        network: Network,
+        name: str,
+        function_names: tuple[str, ...] = ("short", "long"),
+        priorities: tuple[int, ...] = (0, 1),
     ) -> None:
         super().__init__(world, name)
         self.session = world.chance.randbytes(16)
@@ -88,7 +93,7 @@ class ClientNode(Node):
         self._shapes = [
             Shape(Function(name, name.encode()), 1, (), options_of(name, priority))
             for name in function_names
-            for priority in (0, 1)
+            for priority in priorities
         ]
         self.connection: Connection = network.join(self)
 

@@ -47,6 +47,7 @@ class Scenario:
     graph_cancels: int = 0
     lock_uses: int = 0
     most_delay_seconds: float = 0.002
+    round_trip_seconds: float = 0.0
     per_worker_queue_size: int = 1000
     max_number_of_tasks_waiting: int = -1
     aging_seconds: float = 0.0
@@ -164,6 +165,7 @@ class Cluster:
             self.deaths,
             keeper=self.keeper,
             capabilities=capabilities,
+            distance_seconds=self.scenario.round_trip_seconds / 2,
         )
 
     def _start_client(self, number: int) -> ClientNode:
@@ -173,9 +175,10 @@ class Cluster:
         self.agents.append(self._start_agent(*capabilities))
         return self.agents[-1]
 
-    def add_client(self, *function_names: str) -> ClientNode:
+    def add_client(self, *function_names: str, priorities: tuple[int, ...] = (0, 1)) -> ClientNode:
         """A client that submits tasks of these functions."""
-        self.clients.append(ClientNode(self.world, self.network, f"client {len(self.clients)}", function_names))
+        name = f"client {len(self.clients)}"
+        self.clients.append(ClientNode(self.world, self.network, name, function_names, priorities))
         return self.clients[-1]
 
     def _watch(self) -> None:

@@ -44,15 +44,16 @@ class Packet:
 class Pipe:
     """One direction between two peers; what was sent later never arrives earlier."""
 
-    def __init__(self, world: World, deliver: Callable[[Frames], None], most_delay_seconds: float) -> None:
+    def __init__(self, world: World, deliver: Callable[[Frames], None], most_delay_seconds: float, distance_seconds: float) -> None:
         self._world = world
         self._deliver = deliver
         self._most_delay_seconds = most_delay_seconds
+        self._distance_seconds = distance_seconds
         self._under_way: deque[Packet] = deque()
         self._last_arrival = 0.0
 
     def send(self, frames: Frames) -> None:
-        delay = self._world.between(LEAST_DELAY_SECONDS, self._most_delay_seconds)
+        delay = self._distance_seconds + self._world.between(LEAST_DELAY_SECONDS, self._most_delay_seconds)
         self._last_arrival = max(self._last_arrival, self._world.now + delay)
         packet = Packet(frames)
         self._under_way.append(packet)
@@ -73,11 +74,11 @@ class Pipe:
 class Connection:
     """One dealer's connection to the router, over all its reconnections."""
 
-    def __init__(self, world: World, network: Network, dealer: Dealer, most_delay_seconds: float) -> None:
+    def __init__(self, world: World, network: Network, dealer: Dealer, most_delay_seconds: float, distance_seconds: float) -> None:
         self._world, self._network, self._dealer = world, network, dealer
         self._generation = 0
-        self._to_router = Pipe(world, self._deliver_to_router, most_delay_seconds)
-        self._to_dealer = Pipe(world, self._deliver_to_dealer, most_delay_seconds)
+        self._to_router = Pipe(world, self._deliver_to_router, most_delay_seconds, distance_seconds)
+        self._to_dealer = Pipe(world, self._deliver_to_dealer, most_delay_seconds, distance_seconds)
         self.up = False
         self.closed = False
 
@@ -151,8 +152,9 @@ class Network:
         self.liars: set[bytes] = set()
         """Sessions of peers that may be refused."""
 
-    def join(self, dealer: Dealer) -> Connection:
-        connection = Connection(self._world, self, dealer, self._most_delay_seconds)
+    def join(self, dealer: Dealer, distance_seconds: float = 0.0) -> Connection:
+        """``distance_seconds``: what every message takes in each direction, besides the random delay."""
+        connection = Connection(self._world, self, dealer, self._most_delay_seconds, distance_seconds)
         self.connections[dealer.session] = connection
         self._world.after(self._world.between(*RECONNECT_SECONDS), connection.open)
         return connection

@@ -24,6 +24,8 @@ DURATIONS_SECONDS = {
     "large": (0.0005, 0.02),
     "hungry": (0.05, 0.5),
     "gpu": (0.15, 0.5),
+    "millisecond": (0.001, 0.001),
+    "brief": (0.02, 0.02),
     "endless": (1e6, 1e6),
 }
 KeepLarge = Callable[[int, int, ObjectKey, bytes], bytes]

@@ -4,6 +4,7 @@ from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:
     DEPTHS = 64
+    HORIZON_US = 5000
 
 cdef class AgentLoad:
     cdef readonly uint32_t index
@@ -25,6 +26,9 @@ cdef class AgentLoad:
     cdef readonly int64_t reserved_count
     cdef readonly int64_t reserved_us
     cdef int64_t reservations
+    cdef readonly int64_t horizon_us
+    cdef readonly int64_t round_trip_us
+    cdef list round_trips
 
     cdef int deep(self, int depth) noexcept
     cdef int usable(self, int depth) noexcept

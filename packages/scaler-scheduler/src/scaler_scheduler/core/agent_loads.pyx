@@ -7,7 +7,8 @@ from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:
-    HORIZON_US = 5000
+    LONGEST_ROUND_TRIP_US = 250000
+    ROUND_TRIPS = 4  # heartbeats; a busy machine delays some of them, but seldom all
 
 
 @final
@@ -19,6 +20,8 @@ cdef class AgentLoad:
         self.slots = slots
         self.ceiling = ceiling
         self.deepest = -1
+        self.horizon_us = HORIZON_US
+        self.round_trips = []
         self.resources = dict(resources or {})
         self.deferred = []
         for depth in range(DEPTHS):
@@ -46,6 +49,13 @@ cdef class AgentLoad:
             return False
         return here < self.usable(depth) or self.budget_us(depth) > 0
 
+    def note_round_trip(self, double seconds):
+        cdef int64_t us
+        self.round_trips = [*self.round_trips[1 - ROUND_TRIPS:], seconds]
+        us = <int64_t> min(1e6 * <double> min(self.round_trips), <double> LONGEST_ROUND_TRIP_US)
+        self.horizon_us = max(HORIZON_US, us * 3 // 2)
+        self.round_trip_us = us if self.horizon_us > HORIZON_US else 0
+
     @property
     def has_own(self):
         """Tasks that only it may have, or should have if it has room."""
@@ -69,7 +79,7 @@ cdef class AgentLoad:
     cpdef int64_t budget_us(self, int depth) noexcept:
         cdef int here = self.deep(depth)
         cdef int usable = self.usable(depth)
-        cdef int64_t horizon = <int64_t> HORIZON_US * self.slots
+        cdef int64_t horizon = self.horizon_us * self.slots
         if here <= usable:
             return horizon
         return horizon - self.load_us * (here - usable) // self.outstanding

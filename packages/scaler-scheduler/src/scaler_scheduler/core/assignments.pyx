@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from scaler_scheduler.core.agent_loads cimport AgentLoad
+from scaler_scheduler.core.agent_loads cimport HORIZON_US, AgentLoad
 from scaler_scheduler.core.events cimport Recorder
+from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.inputs cimport Inputs
 from scaler_scheduler.core.pages cimport OUT_OF_PATIENCE, PAGE_SIZE, Page
@@ -20,7 +21,6 @@ from scaler_scheduler.core.task_table cimport TaskTable
 
 cdef enum:
     NEGLIGIBLE_US = 500
-    LONGEST_AHEAD_US = 10000
     CHUNK_US = 1000  # of work per worker: less than that costs more to send than it gains to spread it
     CHUNKS_LIMIT = 4  # where there are many agents
     CHUNK_AGENTS = 16
@@ -133,7 +133,7 @@ cdef class Assignment:
         cdef uint32_t attempt = page.attempt[offset], run = page.run[offset]
         cdef uint32_t estimate = record.function.estimate()
         cdef int64_t number
-        while task < queue.stop and self.admit(estimate):
+        while task < queue.stop and self.admit(record.function, estimate):
             page.state[offset] = ASSIGNED
             page.agent[offset] = self.agent.index
             page.estimate_us[offset] = estimate
@@ -178,7 +178,7 @@ cdef class Assignment:
         cdef Inputs inputs
         cdef AgentLoad other
         cdef double now = table.events.now
-        if not self.may_admit(estimate):
+        if not self.may_admit(record.function, estimate):
             return
         queue.first += 1
         inputs = self.inputs_of(table, record, task)
@@ -187,7 +187,7 @@ cdef class Assignment:
             reserve(other, Reservation(now + inputs.missing_us(self.agent.index) / 1e6, queue.client, table, task))
             self.source.reserving.append(other)
             return
-        self.admit(estimate)
+        self.admit(record.function, estimate)
         self.assign(table, page, task, record, inputs)
         self.give(table, record, task, task + 1, page.attempt[offset])
         if record.graph is not None:
@@ -213,25 +213,30 @@ cdef class Assignment:
                 least_us = us
         return found
 
-    cdef inline bint may_wait(self, uint32_t estimate) noexcept:
+    cdef inline bint may_wait(self, FunctionLoad function, uint32_t estimate) noexcept:
         """Whether a task may be prefetched while others run. The last one may be a little longer than what is left of
         the horizon. Otherwise a worker whose tasks are exactly that long would have none prefetched and would be idle
-        for every round trip."""
-        return self.budget_us >= estimate or (self.budget_us > 0 and estimate <= LONGEST_AHEAD_US)
+        for every round trip. Distance extends the horizon only for tasks whose duration is known: others may last for
+        hours."""
+        cdef int64_t horizon = self.agent.horizon_us, budget = self.budget_us
+        if function.samples == 0:
+            budget -= (horizon - HORIZON_US) * self.agent.slots
+            horizon = HORIZON_US
+        return budget >= estimate or (budget > 0 and estimate <= 2 * horizon)
 
-    cdef inline bint may_admit(self, uint32_t estimate) noexcept:
+    cdef inline bint may_admit(self, FunctionLoad function, uint32_t estimate) noexcept:
         if not self.may_go_on():
             return False
         if self.taken >= self.share and self.taken_us >= self.chunk_us and self.room > 0:
             self.full = True
             return False
-        if self.room <= 0 or not (self.free > 0 or self.may_wait(estimate)):
+        if self.room <= 0 or not (self.free > 0 or self.may_wait(function, estimate)):
             self.full = self.agent_full = True
             return False
         return True
 
-    cdef inline bint admit(self, uint32_t estimate) noexcept:
-        if not self.may_admit(estimate):
+    cdef inline bint admit(self, FunctionLoad function, uint32_t estimate) noexcept:
+        if not self.may_admit(function, estimate):
             return False
         if self.free > 0:
             self.free -= 1
@@ -286,7 +291,7 @@ cdef class Assignment:
                 continue
             offset = task & (PAGE_SIZE - 1)
             record = table.record_at(page, offset)
-            if not self.admit_more(record.function.estimate()):
+            if not self.admit_more(record.function, record.function.estimate()):
                 self.agent.deferred.extend([(table, each) for each in tasks[index:]])
                 break
             if record is not current or task != stop or page.attempt[offset] != attempt:
@@ -342,7 +347,7 @@ cdef class Assignment:
         cdef int offset
         while reservation is not None:
             if (<TaskTable> reservation.table).share.group.is_full() or not self.admit(
-                    reservation.record.function.estimate()):
+                    reservation.record.function, reservation.record.function.estimate()):
                 reserve(self.agent, reservation)
                 return
             page = reservation.table.find(reservation.task)
@@ -360,12 +365,12 @@ cdef class Assignment:
             self.give(table, record, first, stop, attempt)
             self.follow(table, record.graph, first, stop)
 
-    cdef bint admit_more(self, uint32_t estimate) noexcept:
+    cdef bint admit_more(self, FunctionLoad function, uint32_t estimate) noexcept:
         if self.room <= 0:
             return False
         if self.free > 0:
             self.free -= 1
-        elif self.may_wait(estimate):
+        elif self.may_wait(function, estimate):
             self.budget_us -= estimate
         else:
             return False

@@ -29,8 +29,11 @@ def on_heard(state: SchedulerState, agent: Agent, now: float) -> None:
 
 
 def on_heartbeat(state: SchedulerState, agent: Agent, body: Heartbeat, now: float) -> None:
-    """The regular report of an agent. The echo lets the agent measure the round trip."""
+    """The regular report of an agent. The echo lets the agent measure the round trip, which its next
+    report contains."""
     agent.heartbeat, agent.heartbeat_at = body, now
+    if body.lag_seconds > 0:
+        agent.load.note_round_trip(body.lag_seconds)
     outbox.send(state, agent, HeartbeatEcho(body.sent_at, state.events.is_on), now)
 
 

@@ -1,9 +1,9 @@
 """Taking back tasks that have not started: for an idle agent, or to make room for tasks that need the agent.
 
 For an idle agent, this happens only while an agent has a free slot and no queue has a task for it, and only where tasks
-have waited for longer than it would take to move what they need. An agent is asked for at most half of its queued
-tasks, and again only after it has answered. So the sum of the squares of the queue lengths falls with every task that
-moves, and balancing ends.
+have waited for longer than it would take to move them and what they need. An agent is asked for at most half of its
+queued tasks, and again only after it has answered. So the sum of the squares of the queue lengths falls with every task
+that moves, and balancing ends.
 
 While tasks that need a scarce capability wait, agents that offer it return the unstarted tasks that do not need it.
 
@@ -102,7 +102,7 @@ class Balancer:
     def _may_give(self, donor: Agent, idle: list[Agent], now: float) -> bool:
         if not self._may_ask(donor, now):
             return False
-        if waiting_seconds(donor, now) < GAIN_SECONDS + moving_seconds(donor, idle):
+        if waiting_seconds(donor, now) < GAIN_SECONDS + moving_seconds(donor, idle) + distance_seconds(donor, idle):
             return False
         return _movable(donor, idle) > 0
 
@@ -127,6 +127,11 @@ def moving_seconds(donor: Agent, idle: list[Agent]) -> float:
     if not donor.load.moving_us or any(agent.store and agent.store == donor.store for agent in idle):
         return 0.0
     return donor.load.moving_us / 1e6 / donor.load.outstanding
+
+
+def distance_seconds(donor: Agent, idle: list[Agent]) -> float:
+    """How long the request to the donor, its answer, and the way to the nearest idle agent take, if that is long."""
+    return (donor.load.round_trip_us + min(agent.load.round_trip_us for agent in idle) / 2) / 1e6
 
 
 def _count(donor: Agent, free: int) -> int:
