@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 
 import pytest
@@ -301,3 +302,16 @@ def test_a_graph_is_written_with_its_edges_and_shown_with_its_progress() -> None
     ended = [row for row in watcher.rows() if not row[2] & AGAIN]
     assert [(task, status) for task, _, status in ended if task <= 2] == [(1, Status.SUCCESS), (2, Status.EXCEPTION)]
     assert {(task, status) for task, _, status in ended if task > 2} <= {(3, Status.CANCELLED), (4, Status.CANCELLED)}
+
+
+def test_parts_of_durations_are_recorded() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=4)
+    watcher = Watcher(book)
+    client.says(tasks(client, 5, 2))
+    said = results(client, 5, 6, duration_us=1000)
+    said.runs[0].set_parts(struct.pack("<4I", 1, 100, 200, 300))
+    agent.says(said)
+    (record,) = watcher.take(Kind.PARTS)
+    assert record.session == book.core.state.clients[client.session].table.number
+    assert list(records.parts_of(record)) == [(6, 1, 100, 200, 300)]

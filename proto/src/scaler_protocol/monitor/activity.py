@@ -26,6 +26,7 @@ from scaler_protocol.monitor.graphs import Graphs
 from scaler_protocol.monitor.messages import Events
 from scaler_protocol.monitor.records import NONE, BadRecord, Flag, Kind, Naming, Record
 from scaler_protocol.monitor.task_log import NO_WORKER, TaskLog, extent
+from scaler_protocol.monitor.task_times import ExecutionParts, TaskTimes
 
 INDEX_LIMIT = 1 << 24
 """Indices count from 0 and never come so far."""
@@ -90,6 +91,7 @@ class Activity:
         self.log = TaskLog(task_limit)
         self.failures = Failures()
         self.graphs = Graphs()
+        self.times = TaskTimes()
         self.notices: deque[Notice] = deque(maxlen=NOTICE_LIMIT)
         self.sessions: OrderedDict[int, SessionName] = OrderedDict()
         self.functions: OrderedDict[int, FunctionName] = OrderedDict()
@@ -174,6 +176,14 @@ class Activity:
             self.functions[record.first] = FunctionName(_identity(value.get("digest")), _text(value.get("name")))
         elif record.flags == Naming.AGENT:
             self._name_agent(self._agent(record.first), value)
+
+    def _on_submitted(self, record: Record) -> None:
+        self.times.add_arrival(record.session, record.first, record.count, moment_us(record.time))
+
+    def _on_parts(self, record: Record) -> None:
+        for task, attempt, *microseconds in records.parts_of(record):
+            parts = ExecutionParts(*(value / _MICROSECONDS for value in microseconds))
+            self.times.add_parts(record.session, task, attempt, parts)
 
     def _on_handed(self, record: Record) -> None:
         self.graphs.hand(record.session, record.first, record.count)
@@ -329,6 +339,8 @@ def _worker_name(agent: AgentName, number: int | None) -> WorkerName:
 
 _TAKERS: dict[int, Callable[[Activity, Record], None]] = {
     Kind.NAME: Activity._on_name,
+    Kind.SUBMITTED: Activity._on_submitted,
+    Kind.PARTS: Activity._on_parts,
     Kind.HANDED: Activity._on_handed,
     Kind.ENDED: Activity._on_ended,
     Kind.RAN: Activity._on_ran,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scaler_protocol.monitor.format import format_span
 from scaler_protocol.monitor.messages import FunctionStatus
+from scaler_protocol.monitor.task_times import ExecutionParts, TaskTimes
 
 LEAST_SHARE = 0.01
+LEAST_SECONDS = 20e-6
+"""Shorter parts are not measured."""
 
 
 class TimeParts(NamedTuple):
@@ -25,6 +29,25 @@ def parts_of_function(function: FunctionStatus) -> TimeParts:
         function.dependencies_seconds, function.waiting_seconds, function.fetching_seconds, function.loading_seconds,
         function.running_seconds, function.storing_seconds,
     )  # fmt: skip
+
+
+def parts_of_task(times: TaskTimes, row: tuple[int, ...]) -> TimeParts:
+    """Of a row of the task log. Waiting for dependencies is part of waiting, which is 0 if the arrival of the task is
+    not known, and for later attempts."""
+    task, ended_us, duration_us, session, _, _, attempt, _ = row
+    known = times.parts(session, task, attempt) or ExecutionParts()
+    arrived_us = times.arrived_us(session, task) if attempt == 1 else None
+    waiting_us = 0 if arrived_us is None else max(0, ended_us - duration_us - arrived_us)
+    running = max(0.0, duration_us / 1e6 - sum(known))
+    return TimeParts(0.0, waiting_us / 1e6, known.fetching, known.loading, running, known.storing)
+
+
+def spans_text(parts: TimeParts) -> str:
+    """``waiting 1.2s, loading 50ms, running 80ms``: in order; empty if there was nothing but running."""
+    shown = [(name, seconds) for name, seconds in zip(parts._fields, parts, strict=True) if seconds >= LEAST_SECONDS]
+    if [name for name, _ in shown] in ([], ["running"]):
+        return ""
+    return ", ".join(f"{name} {format_span(seconds)}" for name, seconds in shown)
 
 
 def parts_text(parts: TimeParts) -> str:

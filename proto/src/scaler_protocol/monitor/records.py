@@ -36,6 +36,8 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
 * RAN: tasks ``first .. first + count - 1`` each ended at ``worker`` of ``agent``, all in attempt ``attempt`` and with
   the ``Status`` in the lower byte of ``flags``. Columns: duration, then age, as in ENDED; u16 with SHORT, else u32.
 * STEPPED: as RAN, with a body of about two bytes a task: see :mod:`scaler_protocol.steps`.
+* PARTS: what the durations of ``count`` executions consist of besides running. The body: for each u64 task, u32
+  attempt, u32 microseconds of fetching arguments, u32 of loading them, u32 of storing the result.
 * FAILED: why task ``first`` failed; ``flags`` is its ``Status``. The body: u32 size of the payload, u32 size of what
   follows (32 KiB at most): the payload, or the same with shorter texts (:mod:`scaler_protocol.monitor.payloads`).
   Payloads: docs/protocol.md, "How a task ends". At most 100 of each status are recorded a second.
@@ -84,6 +86,7 @@ class Kind(enum.IntEnum):
     GAP = 11
     RAN = 12
     STEPPED = 13
+    PARTS = 14
 
 
 ENDINGS = (Kind.ENDED, Kind.RAN, Kind.STEPPED)
@@ -234,6 +237,22 @@ def failure_of(record: Record) -> tuple[int, bytes]:
         raise BadRecord("The payload of an event record is cut off.")
     size, kept = struct.unpack_from("<II", record.body)
     return size, bytes(record.body[8 : 8 + min(kept, FAILURE_LIMIT_BYTES)])
+
+
+_PARTS = struct.Struct("<QIIII")
+
+
+def parts_record(rows: Sequence[tuple[int, int, int, int, int]], *, time: int, session: int) -> bytes:
+    """``rows``: task, attempt, and microseconds of fetching, loading and storing."""
+    body = b"".join(_PARTS.pack(*row) for row in rows)
+    return record(Kind.PARTS, time=time, count=len(rows), session=session, body=body)
+
+
+def parts_of(record: Record) -> Iterator[tuple[int, ...]]:
+    """The rows of a PARTS record."""
+    if len(record.body) < record.count * _PARTS.size:
+        raise BadRecord(CUT_OFF)
+    return _PARTS.iter_unpack(record.body[: record.count * _PARTS.size])
 
 
 def edges_of(record: Record) -> tuple[int, memoryview]:

@@ -11,7 +11,7 @@ from scaler_protocol.monitor.failures import status_name
 from scaler_protocol.monitor.format import format_count, format_flags
 from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus
 from scaler_protocol.monitor.natural_order import natural_key
-from scaler_protocol.monitor.parts import parts_of_function, parts_text
+from scaler_protocol.monitor.parts import parts_of_function, parts_of_task, parts_text, spans_text
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
 
@@ -30,6 +30,7 @@ _LOG_COLUMNS = {
     "host": "worker",
     "worker": "worker",
     "attempt": "attempt",
+    "parts": "duration_us",
 }
 
 
@@ -298,6 +299,7 @@ def task_row(model: Model, serial: int) -> Row:
     return (
         ended_us / 1e6, task, short_id(model.activity.session_of(session)), model.activity.function_name(function),
         ending_name(status), duration_us / 1e6, name.host, name.name, attempt,
+        spans_text(parts_of_task(model.activity.times, found)),
     )  # fmt: skip
 
 

@@ -309,12 +309,17 @@ TASKS = TableSpec(
         Column("host", "host", "text", 16, "where it ran"),
         Column("worker", "worker", "text", 16, "who ran it"),
         Column("attempt", "attempt", "id", 7, "which attempt ended it"),
+        Column(
+            "parts", "where time went", "text", 32,
+            "waiting from submission to start (if that was seen), fetching and loading arguments, running, storing the "
+            "result; sorted by duration",
+        ),
     ),
     "ended",
     ("session", "task"),
     descending=True,
     help="tasks that have ended, newest first",
-)
+)  # fmt: skip
 
 MESSAGES = TableSpec(
     "messages",

@@ -13,6 +13,7 @@ from typing import Any
 from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.monitor.activity import WorkerName
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.parts import TimeParts, parts_of_task
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.rows import ending_name, short_id
 from scaler_protocol.monitor.running import RunningTaskRow
@@ -52,7 +53,10 @@ class TraceBuilder:
             row = log.row(self._next)
             self._next += 1
             if row is not None and row[1] >= self._start_us and row[1] - row[2] < self._stop_us:
-                yield self._piece(self._execution(model, row))
+                event = self._execution(model, row)
+                yield self._piece(event)
+                for part in _parts(event, parts_of_task(model.activity.times, row)):
+                    yield self._piece(part)
 
     def take_running(self, model: Model) -> Iterator[str]:
         """The tasks that run, at the last snapshot, which is when their slices end."""
@@ -84,6 +88,7 @@ class TraceBuilder:
             "client": short_id(model.activity.session_of(session)),
             "status": ending_name(status),
             "attempt": attempt,
+            "waiting_seconds": parts_of_task(model.activity.times, row).waiting,
         }
         event = self._slice(
             model.activity.function_name(function), known, ended_us - duration_us, duration_us, arguments
@@ -130,6 +135,18 @@ class TraceBuilder:
         if len(lanes) < _LANES_LIMIT:
             lanes.append(ended_us)
         return len(lanes) - 1
+
+
+def _parts(execution: dict[str, Any], parts: TimeParts) -> Iterator[dict[str, Any]]:
+    """Slices inside that of an execution, if it was not only running."""
+    at = execution["ts"]
+    if not parts.fetching + parts.loading + parts.storing:
+        return
+    for name in ("fetching", "loading", "running", "storing"):
+        duration = int(getattr(parts, name) * _MICROSECONDS)
+        if duration:
+            yield {**execution, "name": name, "cat": "part", "ts": at, "dur": duration, "args": {}}
+        at += duration
 
 
 def pieces_of(builder: TraceBuilder, model: Model) -> Iterator[str]:

@@ -29,6 +29,7 @@ cdef class Recorder:
         self, uint32_t session, uint32_t function, uint32_t agent, uint64_t first, uint64_t stop, uint32_t attempt
     )
     cdef failures_among(self, object run, uint32_t session, uint32_t agent, list segments, bytearray fates)
+    cdef parts(self, run, uint32_t session)
     cdef results(self, object run, uint32_t session, uint32_t agent, list segments, bytearray fates)
     cdef ended(self, uint32_t session, uint64_t task, uint32_t attempt, int status, uint32_t function)
     cdef nodes(self, uint32_t session, uint32_t function, uint64_t first, uint64_t stop, uint64_t graph, edges)

@@ -18,6 +18,7 @@ cdef enum:
     GRAPH = 6
     CUT = 1
     ENDS_LIMIT = 4096
+    PARTS_LIMIT = 4096
     FAILURE_LIMIT = 100  # a second, of each status; below 256
     NO_WORKER = 0xFFFF
 
@@ -93,8 +94,19 @@ cdef class Recorder:
         """Record the results that an agent reports. ``segments`` and ``fates``: see the ring's ``write_ended``."""
         if self.ring.write_ended(run, self.time(), session, agent, segments, fates):
             self.failures_among(run, session, agent, segments, fates)
+        if run.parts is not None:
+            self.parts(run, session)
         if run.worker != NO_WORKER:
             run.forget_place()
+
+    cdef parts(self, run, uint32_t session):
+        """What the durations of some results consist of."""
+        rows = [
+            (run.task(row), run.attempt(row), fetching, loading, storing)
+            for row, fetching, loading, storing in struct.iter_unpack("<4I", run.parts)
+        ]
+        for start in range(0, len(rows), PARTS_LIMIT):
+            self.ring.write(records.parts_record(rows[start : start + PARTS_LIMIT], time=self.time(), session=session))
 
     cdef failures_among(self, run, uint32_t session, uint32_t agent, list segments, bytearray fates):
         self.begin_second()

@@ -17,7 +17,7 @@ _LESS_IMPORTANT = {
     "failures": ("group", "first", "hosts", "status", "functions", "last", "type"),
     "objects": ("received", "sent", "spilled_rate", "spilled"),
     "graphs": ("ready", "waiting"),
-    "tasks": ("attempt", "session", "host"),
+    "tasks": ("parts", "attempt", "session", "host"),
     "clients": ("parent", "weight", "group"),
 }
 """Columns that go first when there is no room, in this order. Others go from the right."""

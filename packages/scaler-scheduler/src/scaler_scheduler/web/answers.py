@@ -286,10 +286,10 @@ def _task(model: Model, query: Query) -> dict[str, Any] | None:
     serial = int(query["serial"])
     if model.log.row(serial) is None:
         return None
-    shown = ("task", "session", "status", "duration", "ended", "worker", "host", "attempt")
+    shown = ("task", "session", "status", "duration", "ended", "worker", "host", "attempt", "parts")
     spec, row = TABLES["tasks"], task_row(model, serial)
     columns = [(spec.columns[spec.index(name)], row[spec.index(name)]) for name in shown]
-    facts = [(column.title, _shown(format_value(column.kind, value))) for column, value in columns]
+    facts = [(column.title, _shown(format_value(column.kind, value))) for column, value in columns if value != ""]
     return {"serial": serial, "facts": facts}
 
 
