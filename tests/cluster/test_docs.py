@@ -37,6 +37,10 @@ def test_the_program_of_the_joblib_page_runs(tmp_path: Path) -> None:
     run_blocks(DOCS / "joblib.md", None, tmp_path)
 
 
+def test_the_program_of_the_ray_page_runs(tmp_path: Path) -> None:
+    run_blocks(DOCS / "ray.md", None, tmp_path)
+
+
 def test_the_first_program_of_the_readme_runs(tmp_path: Path) -> None:
     said = run_blocks(REPOSITORY / "README.md", 1, tmp_path)
     assert re.search(r"^4\.0", said, re.MULTILINE), said  # a line of the log may come between it and its end
