@@ -27,6 +27,7 @@ PEERS = {
         Competitor("opengris", "opengris-scaler", ("opengris-scaler", "numpy", "pandas"), 250),
         Competitor("dask", "dask.distributed", ("dask[array,distributed]", "pandas"), 600),
         Competitor("ray", "ray", ("ray", "numpy", "pandas"), 1_700),
+        Competitor("scaler_ray", "scaler.compat.ray", (), 10_000),
     )
 }
 

@@ -290,7 +290,7 @@ def test_mistakes(cluster: None) -> None:
         square(1)
     with pytest.raises(TypeError, match="square"):
         square.remote(1, 2)
-    with pytest.raises(ValueError, match="not an ObjectRef"):
+    with pytest.raises(TypeError, match="not an ObjectRef"):
         ray.get([1])
     with pytest.raises(ValueError, match="neither"):
         ray.get(1)  # type: ignore[call-overload]
@@ -303,6 +303,9 @@ def test_mistakes(cluster: None) -> None:
         ray.wait([ref, ref])
     with pytest.raises(ValueError, match="num_returns"):
         ray.wait([ref], num_returns=2)
+    with pytest.raises(ValueError, match="the timeout is negative"):
+        ray.wait([ref], timeout=-1)
+    assert ray.wait([]) == ([], []) and ray.get(ref, timeout=-1) == 1
     with pytest.raises(ValueError, match="num_cpu'"):
         ray.remote(num_cpu=1)(len)
     with pytest.raises(ValueError, match="num_returns is 3"):

@@ -17,6 +17,7 @@ ROOMS = {
     "capnp": ("scaler_protocol/monitor/",),
     "cloudpickle": (
         "scaler/client/",
+        "scaler/compat/ray/remote_tasks.py",
         "scaler/integrations/joblib.py",
         "scaler/utility/private_apis.py",
         "scaler_worker/worker_process/",

@@ -26,20 +26,19 @@ def get(object_refs: Sequence[ObjectRef[Any]], *, timeout: float | None = None) 
 
 
 def get(object_refs: Any, *, timeout: float | None = None) -> Any:
-    """The value of a reference, or the values of a list of references. ``timeout``: seconds for all of them."""
+    """The value of a reference, or the values of a list of references. ``timeout``: seconds for all of them;
+    a negative number sets no limit."""
     if isinstance(object_refs, ObjectRef):
         return _values([object_refs], timeout)[0]
     if not isinstance(object_refs, (list, tuple)):
         raise ValueError(f"Cannot get {object_refs!r}: it is neither an ObjectRef nor a list of them.")
     for ref in object_refs:
-        _check_is_ref(ref, "get", ValueError)
+        _check_is_ref(ref, "get")
     return _values(object_refs, timeout)
 
 
 def _values(refs: Sequence[ObjectRef[Any]], timeout: float | None) -> list[Any]:
-    if timeout is not None and timeout < 0:
-        raise ValueError(f"Cannot wait for {timeout} seconds: the timeout is negative. Pass None to wait indefinitely.")
-    end = None if timeout is None else time.monotonic() + timeout
+    end = None if timeout is None or timeout < 0 else time.monotonic() + timeout
     values = []
     for place, ref in enumerate(refs):
         for ahead in refs[place : place + _FETCHES_AT_ONCE]:
@@ -71,7 +70,9 @@ def wait(
     """Wait until ``num_returns`` tasks have ended, or for ``timeout`` seconds. Returns at most ``num_returns``
     references whose tasks have ended, and all others, both in the order of the argument. ``fetch_local``: begin to
     fetch large values."""
-    _check_wait(object_refs, num_returns)
+    _check_wait(object_refs, num_returns, timeout)
+    if not object_refs:
+        return [], []
     end = None if timeout is None else time.monotonic() + timeout
     sources = {ref.source for ref in object_refs}
     while True:
@@ -90,21 +91,23 @@ def wait(
     return ended, [ref for ref in object_refs if id(ref) not in chosen]
 
 
-def _check_wait(refs: Any, num_returns: int) -> None:
+def _check_wait(refs: Any, num_returns: int, timeout: float | None) -> None:
     if not isinstance(refs, (list, tuple)):
         raise TypeError(f"Cannot wait for {refs!r}: it is not a list of ObjectRefs. Put a single one into a list.")
     for ref in refs:
-        _check_is_ref(ref, "wait for", TypeError)
+        _check_is_ref(ref, "wait for")
     if len({id(ref.source) for ref in refs}) < len(refs):
         raise ValueError("Cannot wait: an ObjectRef occurs twice. Pass each one once.")
-    if not 0 < num_returns <= len(refs):
+    if timeout is not None and timeout < 0:
+        raise ValueError(f"Cannot wait for {timeout} seconds: the timeout is negative. Pass None to wait indefinitely.")
+    if refs and not 0 < num_returns <= len(refs):
         raise ValueError(f"Cannot wait for {num_returns} of {len(refs)} ObjectRefs. Pass a num_returns in this range.")
 
 
 def cancel(object_ref: ObjectRef[Any], *, force: bool = False, recursive: bool = True) -> None:
     """Cancel the task. A running task is interrupted, and its process is killed if that does not help. Its nested tasks
     are cancelled, too. Nothing happens if it has ended."""
-    _check_is_ref(object_ref, "cancel", TypeError)
+    _check_is_ref(object_ref, "cancel")
     if force:
         warn_of_ignored("cancel()", {"force": "every running task is interrupted, or killed if it continues"})
     if not recursive:
@@ -112,6 +115,6 @@ def cancel(object_ref: ObjectRef[Any], *, force: bool = False, recursive: bool =
     object_ref.task.cancel()
 
 
-def _check_is_ref(value: object, action: str, error_class: type[Exception]) -> None:
+def _check_is_ref(value: object, action: str) -> None:
     if not isinstance(value, ObjectRef):
-        raise error_class(f"Cannot {action} {value!r}: it is not an ObjectRef. Pass what .remote() or put() returned.")
+        raise TypeError(f"Cannot {action} {value!r}: it is not an ObjectRef. Pass what .remote() or put() returned.")
