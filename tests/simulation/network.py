@@ -44,7 +44,9 @@ class Packet:
 class Pipe:
     """One direction between two peers; what was sent later never arrives earlier."""
 
-    def __init__(self, world: World, deliver: Callable[[Frames], None], most_delay_seconds: float, distance_seconds: float) -> None:
+    def __init__(
+        self, world: World, deliver: Callable[[Frames], None], most_delay_seconds: float, distance_seconds: float
+    ) -> None:
         self._world = world
         self._deliver = deliver
         self._most_delay_seconds = most_delay_seconds
@@ -74,7 +76,9 @@ class Pipe:
 class Connection:
     """One dealer's connection to the router, over all its reconnections."""
 
-    def __init__(self, world: World, network: Network, dealer: Dealer, most_delay_seconds: float, distance_seconds: float) -> None:
+    def __init__(
+        self, world: World, network: Network, dealer: Dealer, most_delay_seconds: float, distance_seconds: float
+    ) -> None:
         self._world, self._network, self._dealer = world, network, dealer
         self._generation = 0
         self._to_router = Pipe(world, self._deliver_to_router, most_delay_seconds, distance_seconds)

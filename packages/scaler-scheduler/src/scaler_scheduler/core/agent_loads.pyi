@@ -1,7 +1,8 @@
 """The load of an agent, in counts and in estimated microseconds (contract of agent_loads.pyx).
 
 An agent has room while a slot is free, or while what is queued there would last less than its horizon: 5 ms, or one and
-a half of its round trip to the scheduler if that is longer. It never has room for more than ``ceiling``. Tasks that are less deep than a new one do not count against it: they may be waiting for it.
+a half of its round trip to the scheduler if that is longer. It never has room for more than ``ceiling``. Tasks that are
+less deep than a new one do not count against it: they may be waiting for it.
 """
 
 from typing import Any
@@ -44,8 +45,8 @@ class AgentLoad:
     def has_room(self, depth: int) -> bool: ...
     def queued_us(self) -> int: ...
     def note_round_trip(self, seconds: float) -> None:
-        """A heartbeat and its echo took so long. The shortest of the last four counts, up to 250 ms: what a busy machine
-        adds to some of them is not distance."""
+        """The time from a heartbeat to its echo. The shortest of the last four counts, up to 250 ms: what a busy
+        machine adds to some of them is not distance."""
 
     def budget_us(self, depth: int) -> int: ...
     def queued(self) -> int: ...
