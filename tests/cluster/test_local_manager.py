@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler import Client
+from scaler import Client, LocalCluster
 from tests.support.commands import (
     Command,
     alive,
@@ -100,3 +100,15 @@ def test_a_file_gives_the_options(address: str, tmp_path: Path) -> None:
     with manager(address, "--config", file) as command, Client(address) as client:
         assert client.submit_verbose(pow, (2, 5), {}, capabilities={"blue": 1}).result() == 32
         assert command.terminate() == 0
+
+
+def test_the_class_starts_a_scheduler_and_workers() -> None:
+    with LocalCluster(1, per_worker_capabilities={"blue": 1}) as cluster, Client(cluster.get_address()) as client:
+        assert client.submit_verbose(pow, (2, 5), {}, capabilities={"blue": 1}).result() == 32
+
+
+def test_the_class_joins_a_scheduler_and_reserves_a_name(address: str) -> None:
+    with LocalCluster(1, address, name="night") as cluster, Client(cluster.get_address()) as client:
+        assert client.submit(abs, -1).result() == 1
+        with pytest.raises(ValueError, match="another one of this name runs"):
+            LocalCluster(1, address, name="night")
