@@ -63,6 +63,15 @@ def test_a_failed_job_is_replaced_after_a_pause() -> None:
     assert core.take_effects(6) == [StartWorkers(1)]
 
 
+def test_a_pause_that_is_over_sets_no_deadline() -> None:
+    core = started(1, "a")
+    core.on_observed([], 5)
+    assert core.take_effects(6) == [StartWorkers(1)]
+    core.on_started(running("b"), 6)
+    core.on_observed(running("b"), 7)
+    assert core.next_deadline() == 8
+
+
 def test_a_job_that_disappears_has_failed() -> None:
     core = started(1, "a")
     core.on_observed([], 5)

@@ -75,7 +75,8 @@ class ManagerCore:
 
     def next_deadline(self) -> float:
         """When to observe the jobs again and take the effects."""
-        if self._resume_at is not None and not self._ending:
+        observed_at = self._observe_at - OBSERVE_SECONDS
+        if self._resume_at is not None and self._resume_at > observed_at and not self._ending:
             return min(self._observe_at, self._resume_at)
         return self._observe_at
 
