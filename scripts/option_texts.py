@@ -24,6 +24,7 @@ from scaler_scheduler.top.cli import TopSettings
 from scaler_scheduler.web.cli import UiSettings
 from scaler_worker.cluster import CLUSTER_PARAMETERS
 from scaler_worker.config import ClusterSettings
+from scaler_worker.manager.config import ManagerSettings
 from scaler_worker.symphony.config import SymphonySettings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -207,6 +208,7 @@ TABLES = {
         "scaler_cluster": ClusterSettings,
         "scaler_keygen": KeygenSettings,
     },
+    "docs/managers.md": {"scaler_worker_manager": ManagerSettings},
     "docs/symphony.md": {"scaler_symphony_cluster": SymphonySettings},
     "docs/monitor.md": {"scaler_top": TopSettings},
     "docs/ui.md": {"scaler_ui": UiSettings},

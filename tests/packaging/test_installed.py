@@ -16,7 +16,10 @@ ALONE = {
     "scaler-client": ("scaler", []),
     "scaler-scheduler": ("scaler_scheduler", ["scaler_scheduler", "scaler_top", "scaler_ui"]),
     "scaler-gui": ("scaler_gui", ["scaler_gui"]),
-    "scaler-worker": ("scaler_worker", ["scaler_cluster", "scaler_worker", "scaler_symphony_cluster"]),
+    "scaler-worker": (
+        "scaler_worker",
+        ["scaler_cluster", "scaler_worker", "scaler_worker_manager", "scaler_symphony_cluster"],
+    ),
 }
 
 SAME_PROGRAM = {"scaler_worker": "scaler_cluster"}

@@ -25,6 +25,7 @@ MODULES = {
     "scaler_scheduler": "scaler_scheduler.cli",
     "scaler_cluster": "scaler_worker.cli",
     "scaler_worker": "scaler_worker.cli",
+    "scaler_worker_manager": "scaler_worker.manager.cli",
     "scaler_symphony_cluster": "scaler_worker.symphony.cli",
     "scaler_top": "scaler_scheduler.top",
     "scaler_gui": "scaler_gui",

@@ -19,10 +19,11 @@ from scaler_scheduler.top.cli import TopSettings
 from scaler_scheduler.web.cli import UiSettings
 from scaler_worker import Cluster
 from scaler_worker.config import ClusterSettings
+from scaler_worker.manager.config import ManagerSettings
 from scaler_worker.symphony.config import SymphonySettings
 from scripts import option_texts
 
-ALL = (SchedulerSettings, ClusterSettings, SymphonySettings, TopSettings, UiSettings, KeygenSettings)
+ALL = (SchedulerSettings, ClusterSettings, ManagerSettings, SymphonySettings, TopSettings, UiSettings, KeygenSettings)
 
 
 @pytest.mark.parametrize(("path", "text"), list(option_texts.written()), ids=lambda value: getattr(value, "name", ""))

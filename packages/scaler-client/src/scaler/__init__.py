@@ -19,6 +19,7 @@ from scaler.utility.exceptions import ScalerError  # noqa: E402
 if TYPE_CHECKING:
     from scaler.asynchronous.client import AsyncClient
     from scaler.cluster.combo import SchedulerClusterCombo
+    from scaler.cluster.local import LocalCluster
     from scaler_scheduler import Scheduler
     from scaler_worker import Cluster
 
@@ -29,6 +30,7 @@ __all__ = [
     "Cluster",
     "DefaultSerializer",
     "Executor",
+    "LocalCluster",
     "ObjectReference",
     "ScalerError",
     "ScalerFuture",
@@ -37,7 +39,7 @@ __all__ = [
     "Serializer",
 ]
 
-_LAZY = ("AsyncClient", "Cluster", "Scheduler", "SchedulerClusterCombo")
+_LAZY = ("AsyncClient", "Cluster", "LocalCluster", "Scheduler", "SchedulerClusterCombo")
 
 
 def __getattr__(name: str) -> Any:
@@ -53,6 +55,10 @@ def __getattr__(name: str) -> Any:
 
         require_siblings(name)
         return SchedulerClusterCombo
+    if name == "LocalCluster":
+        from scaler.cluster.local import LocalCluster
+
+        return LocalCluster
     if name in _LAZY:
         from scaler.utility.siblings import load_sibling
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 from scaler_protocol.command.errors import BadInput
 from scaler_protocol.command.settings import CommandSetting, settings_of
 
-SECTIONS = ("scheduler", "cluster", "symphony", "top", "ui", "gui", "keygen")
+SECTIONS = ("scheduler", "cluster", "manager", "symphony", "top", "ui", "gui", "keygen")
 """The sections one file may hold: it can serve all commands."""
 
 _T = TypeVar("_T")

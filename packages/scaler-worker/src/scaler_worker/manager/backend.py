@@ -1,0 +1,29 @@
+"""The interface of a kind of worker manager: four functions that start, stop, list and explain jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from scaler_worker.manager.core.jobs import Job
+
+
+class StartError(Exception):
+    """No job could be started. Its text is one sentence, which says what to do; the manager tries again later."""
+
+
+class WorkerBackend(Protocol):
+    """Where jobs run. No function waits for a job to start or to end."""
+
+    def start(self, n: int, capabilities: Sequence[str]) -> Sequence[Job]:
+        """Start jobs that have ``n`` workers together, each of which offers the capabilities (name or name=amount).
+        Raises StartError if none could be started, and BadInput if none ever can."""
+
+    def stop(self, ids: Sequence[str]) -> None:
+        """Ask these jobs to end in good order. Harmless for those that have ended."""
+
+    def list(self) -> Sequence[Job]:
+        """Every job of this manager that exists; one that ended without being asked to is listed once more."""
+
+    def why_not(self) -> Sequence[str]:
+        """Sentences that say why jobs that were started do not run."""

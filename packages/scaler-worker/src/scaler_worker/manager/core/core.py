@@ -1,0 +1,158 @@
+"""The core of a worker manager: it compares the jobs that exist with the workers that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scaler_worker.manager.core.jobs import Job, JobState, ManagerEffect, StartWorkers, StopJobs
+
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 60.0
+"""The pause after a failure doubles with each further failure in a row, up to this."""
+
+STABLE_SECONDS = 60.0
+"""A failure this long after the last start is counted as the first one in a row."""
+
+OBSERVE_SECONDS = 1.0
+"""The interval between two observations of the jobs."""
+
+_LIVE = (JobState.STARTING, JobState.RUNNING)
+
+
+class ManagerCore:
+    """Keeps ``workers`` workers running until ``on_stop``. Its shell reports the jobs that exist, and carries out the
+    effects; ``finished`` tells when the manager may end."""
+
+    def __init__(self, workers: int) -> None:
+        self._wanted = workers
+        self._jobs: dict[str, Job] = {}
+        self._stopped: set[str] = set()  # asked to stop, and still there
+        self._failures = 0  # in a row
+        self._reason = ""  # of the last failure
+        self._resume_at: float | None = None  # no start before this
+        self._started_at: float | None = None  # the last start
+        self._observe_at = 0.0
+        self._ending = False
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """The jobs that start or run."""
+        return tuple(self._jobs.values())
+
+    @property
+    def finished(self) -> bool:
+        """No job is left, and none will be started."""
+        return self._ending and not self._jobs
+
+    # ---- events ------------------------------------------------------------------------------------------------------
+
+    def on_started(self, jobs: Iterable[Job], now: float) -> None:
+        """These jobs were started for the last ``StartWorkers``."""
+        self._jobs.update((job.id, job) for job in jobs)
+        self._started_at = now
+
+    def on_start_failed(self, reason: str, now: float) -> None:
+        """No job could be started for the last ``StartWorkers``. ``reason``: a sentence."""
+        self._fail(reason, now)
+
+    def on_observed(self, jobs: Iterable[Job], now: float) -> None:
+        """All jobs of the manager, including those of an earlier manager of its name. One that ended may be reported
+        once as FAILED or DISMISSED; one that is missing without that has failed for an unknown reason."""
+        self._observe_at = now + OBSERVE_SECONDS
+        observed = {job.id: job for job in jobs}
+        missing = [Job(each, 0, JobState.FAILED, "disappeared") for each in self._jobs.keys() - observed.keys()]
+        ended = [job for job in (*observed.values(), *missing) if job.state not in _LIVE]
+        self._jobs = {job.id: job for job in observed.values() if job.state in _LIVE}
+        for job in sorted(ended, key=lambda job: job.id):
+            self._end(job, now)
+        self._stopped &= self._jobs.keys()
+
+    def on_stop(self) -> None:
+        """Stop all jobs, and start no others."""
+        self._ending = True
+
+    # ---- decisions ---------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        """When to observe the jobs again and take the effects."""
+        observed_at = self._observe_at - OBSERVE_SECONDS
+        if self._resume_at is not None and self._resume_at > observed_at and not self._ending:
+            return min(self._observe_at, self._resume_at)
+        return self._observe_at
+
+    def take_effects(self, now: float) -> list[ManagerEffect]:
+        """At most one start: its outcome must be reported before the next call."""
+        if self._ending:
+            return self._stop([job.id for job in self._jobs.values()])
+        missing = self._missing()
+        if missing > 0:
+            return self._start(missing, now)
+        return self._stop(self._surplus(-missing))
+
+    def why_not(self, now: float) -> list[str]:
+        """Sentences that say why fewer workers run than are needed; none if enough of them run."""
+        if self._ending:
+            return []
+        sentences = []
+        starting = sum(job.workers for job in self._jobs.values() if job.state is JobState.STARTING)
+        if starting:
+            sentences.append(f"{_workers(starting)} starting.")
+        if self._missing() > 0 and self._reason:
+            pause = max(0.0, (self._resume_at or now) - now)
+            sentences.append(
+                f"{_workers(self._missing())} missing: {self._reason} The next attempt is in {pause:.0f} s."
+            )
+        return sentences
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self._stopped <= self._jobs.keys()
+        assert all(job.state in _LIVE for job in self._jobs.values())
+        assert self._failures >= 0 and (self._resume_at is None) == (self._failures == 0)
+
+    def _missing(self) -> int:
+        """Negative: more workers than needed."""
+        return self._wanted - sum(job.workers for job in self._jobs.values() if job.id not in self._stopped)
+
+    def _start(self, count: int, now: float) -> list[ManagerEffect]:
+        if self._resume_at is not None and now < self._resume_at:
+            return []
+        return [StartWorkers(count)]
+
+    def _stop(self, ids: list[str]) -> list[ManagerEffect]:
+        """Each job is asked to stop once."""
+        asked = tuple(each for each in ids if each not in self._stopped)
+        self._stopped.update(asked)
+        return [StopJobs(asked)] if asked else []
+
+    def _surplus(self, count: int) -> list[str]:
+        """The jobs that can stop while enough workers remain, those that do not run yet first, then large ones."""
+        ids = []
+        for job in sorted(self._jobs.values(), key=lambda job: (job.state is JobState.RUNNING, -job.workers)):
+            if job.id not in self._stopped and job.workers <= count:
+                count -= job.workers
+                ids.append(job.id)
+        return ids
+
+    def _end(self, job: Job, now: float) -> None:
+        if job.id in self._stopped:
+            return
+        if job.state is JobState.DISMISSED:
+            self._ending = True
+        else:
+            self._fail(f"Job {job.id} {job.reason}.", now)
+
+    def _fail(self, reason: str, now: float) -> None:
+        """Failures that are reported at the same time, as when a host is lost, count once."""
+        self._reason = reason
+        if self._resume_at is not None and now < self._resume_at:
+            return
+        if self._started_at is not None and now - self._started_at >= STABLE_SECONDS:
+            self._failures = 0
+        self._failures += 1
+        pause = min(FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10), LONGEST_PAUSE_SECONDS)
+        self._resume_at = now + pause
+
+
+def _workers(count: int) -> str:
+    return "1 worker is" if count == 1 else f"{count} workers are"

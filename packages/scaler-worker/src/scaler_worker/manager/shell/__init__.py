@@ -1,0 +1,1 @@
+"""How a worker manager starts jobs: one module per kind."""

@@ -1,0 +1,77 @@
+"""The kind ``local``: jobs are child processes on this host."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from scaler_protocol.command import BadInput, ChildCommand, settings_arguments
+from scaler_worker.config import ClusterSettings
+from scaler_worker.manager.backend import StartError
+from scaler_worker.manager.core.jobs import Job, JobState
+
+
+class LocalBackend:
+    """Runs one ``scaler_cluster`` for each start. It ends with the manager, however the manager ends."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        names = [field.name for field in dataclasses.fields(ClusterSettings)]
+        self._values = {name: getattr(settings, name) for name in names}
+        self._children: dict[str, tuple[ChildCommand, int]] = {}
+        self._ready: set[str] = set()
+
+    def start(self, n: int, capabilities: Sequence[str]) -> Sequence[Job]:
+        values = {**self._values, "num_of_workers": n, "per_worker_capabilities": tuple(capabilities)}
+        child = ChildCommand("scaler_worker.cli", settings_arguments(ClusterSettings, values))
+        try:
+            child.start()
+        except OSError as error:
+            raise StartError(
+                f"Cannot start scaler_cluster: {error.strerror}. Give this host more memory, processes or descriptors."
+            ) from None
+        self._children[str(child.pid)] = (child, n)
+        return [Job(str(child.pid), n)]
+
+    def stop(self, ids: Sequence[str]) -> None:
+        for each in ids:
+            if each in self._children:
+                self._children[each][0].terminate()
+
+    def list(self) -> Sequence[Job]:
+        jobs = [self._observed(each) for each in self._children]
+        for job in jobs:
+            if job.state in (JobState.FAILED, JobState.DISMISSED):
+                child, _ = self._children.pop(job.id)
+                child.join()
+                self._ready.discard(job.id)
+        return jobs
+
+    def why_not(self) -> Sequence[str]:
+        return ()
+
+    def _observed(self, id: str) -> Job:
+        child, workers = self._children[id]
+        code = child.exit_code
+        refusal = self._notice_ready(id, child)
+        if code is None:
+            return Job(id, workers, JobState.RUNNING if id in self._ready else JobState.STARTING)
+        if code == 0:
+            return Job(id, workers, JobState.DISMISSED)
+        return Job(id, workers, JobState.FAILED, refusal or _end(code))
+
+    def _notice_ready(self, id: str, child: ChildCommand) -> str:
+        """Return why the child refused to start, or an empty text."""
+        if id in self._ready:
+            return ""
+        try:
+            child.wait_ready(0.0)
+            self._ready.add(id)
+        except BadInput as error:
+            return f"refused to start: {str(error).rstrip('.')}"
+        except (TimeoutError, RuntimeError):
+            pass
+        return ""
+
+
+def _end(code: int) -> str:
+    return f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"

@@ -1,0 +1,114 @@
+"""``scaler_worker_manager local``: workers that a manager keeps running on this host."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import Client, LocalCluster
+from tests.support.commands import (
+    Command,
+    alive,
+    child_environment,
+    command_line,
+    descendants,
+    free_address,
+    start_scheduler,
+)
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    found = free_address()
+    with start_scheduler(found, "--protected=False"):
+        yield found
+
+
+def manager(address: str, *flags: object, **environment: str) -> Command:
+    return Command(command_line("scaler_worker_manager", "local", address, *flags), child_environment(**environment))
+
+
+def agents(command: Command) -> list[int]:
+    """The process ids of the manager's jobs."""
+    return [each.pid for each in descendants(command.pid) if each.ppid() == command.pid]
+
+
+def test_tasks_run_on_workers_with_the_options_of_the_manager(address: str) -> None:
+    with manager(address, "-n", 2, "--per-worker-capabilities", "blue") as command, Client(address) as client:
+        assert client.submit_verbose(pow, (2, 5), {}, capabilities={"blue": 1}).result() == 32
+        assert len(agents(command)) == 1
+        assert command.terminate() == 0
+
+
+def test_a_killed_job_is_replaced_and_the_reason_is_logged(address: str) -> None:
+    with manager(address, "-n", 1) as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        (killed,) = agents(command)
+        os.kill(killed, signal.SIGKILL)
+        assert client.submit(abs, -2).result() == 2
+        assert agents(command) != [killed]
+        command.wait_for_output(f"1 worker is missing: Job {killed} was ended by signal 9. The next attempt is in 1 s.")
+        assert command.terminate() == 0
+
+
+def test_a_stopped_manager_leaves_nothing(address: str) -> None:
+    with manager(address, "-n", 2) as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        family = [each.pid for each in command.family()]
+        assert command.terminate() == 0
+        wait_until(lambda: not any(map(alive, family)))
+
+
+def test_a_killed_manager_leaves_nothing(address: str) -> None:
+    with manager(address, "-n", 2) as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        family = [each.pid for each in command.family()]
+        command.kill()
+        wait_until(lambda: not any(map(alive, family)))
+
+
+def test_the_manager_ends_with_its_scheduler(address: str) -> None:
+    with manager(address, "-n", 1) as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        client.shutdown()
+        assert command.wait() == 0
+
+
+def test_two_managers_of_one_name(address: str) -> None:
+    with manager(address, "-n", 1, "--name", "night") as first, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        with manager(address, "--name", "night") as second:
+            assert second.wait() == 2
+            assert second.output == (
+                "scaler_worker_manager: Cannot start the manager night: another one of this name runs. "
+                "Stop it, or give another --name.\n"
+            )
+        first.kill()
+        with manager(address, "-n", 1, "--name", "night") as third:
+            assert client.submit(abs, -2).result() == 2
+            assert third.terminate() == 0
+
+
+def test_a_file_gives_the_options(address: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text('[manager]\nnum-of-workers = 1\nper-worker-capabilities = ["blue"]\n')
+    with manager(address, "--config", file) as command, Client(address) as client:
+        assert client.submit_verbose(pow, (2, 5), {}, capabilities={"blue": 1}).result() == 32
+        assert command.terminate() == 0
+
+
+def test_the_class_starts_a_scheduler_and_workers() -> None:
+    with LocalCluster(1, per_worker_capabilities={"blue": 1}) as cluster, Client(cluster.get_address()) as client:
+        assert client.submit_verbose(pow, (2, 5), {}, capabilities={"blue": 1}).result() == 32
+
+
+def test_the_class_joins_a_scheduler_and_reserves_a_name(address: str) -> None:
+    with LocalCluster(1, address, name="night") as cluster, Client(cluster.get_address()) as client:
+        assert client.submit(abs, -1).result() == 1
+        with pytest.raises(ValueError, match="another one of this name runs"):
+            LocalCluster(1, address, name="night")

@@ -1,0 +1,180 @@
+"""The core of a worker manager, and what its shell refuses, without processes of workers."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from scaler_protocol.command import BadInput, read_settings
+from scaler_worker.manager.config import ManagerSettings
+from scaler_worker.manager.core.core import LONGEST_PAUSE_SECONDS, STABLE_SECONDS, ManagerCore
+from scaler_worker.manager.core.jobs import Job, JobState, StartWorkers, StopJobs
+from scaler_worker.manager.shell.name_lock import NameLock
+
+RUNNING, FAILED, DISMISSED = JobState.RUNNING, JobState.FAILED, JobState.DISMISSED
+
+
+def running(*ids: str, workers: int = 1) -> list[Job]:
+    return [Job(each, workers, RUNNING) for each in ids]
+
+
+def started(workers: int, *ids: str) -> ManagerCore:
+    """A core at time 0 whose jobs, of one worker each, run."""
+    core = ManagerCore(workers)
+    assert core.take_effects(0) == [StartWorkers(workers)]
+    core.on_started(running(*ids), 0)
+    core.on_observed(running(*ids), 0)
+    return core
+
+
+def test_missing_workers_are_started_once() -> None:
+    core = ManagerCore(3)
+    assert core.take_effects(0) == [StartWorkers(3)]
+    core.on_started([Job("a", 2), Job("b", 1)], 0)
+    assert core.take_effects(0) == []
+    assert core.why_not(0) == ["3 workers are starting."]
+    core.on_observed([Job("a", 2, RUNNING), Job("b", 1, RUNNING)], 1)
+    assert core.take_effects(1) == [] and core.why_not(1) == []
+
+
+def test_jobs_of_an_earlier_manager_count() -> None:
+    core = ManagerCore(3)
+    core.on_observed(running("a", "b"), 0)
+    assert core.take_effects(0) == [StartWorkers(1)]
+
+
+def test_surplus_jobs_stop_once_and_those_that_start_are_first() -> None:
+    core = ManagerCore(1)
+    core.on_observed([*running("a"), Job("b", 1), Job("wide", 5, RUNNING)], 0)
+    assert core.take_effects(0) == [StopJobs(("b", "wide"))]
+    assert core.take_effects(1) == []
+    core.on_observed(running("a"), 2)
+    assert core.take_effects(2) == []
+
+
+def test_a_failed_job_is_replaced_after_a_pause() -> None:
+    core = started(2, "a", "b")
+    core.on_observed([*running("a"), Job("b", 1, FAILED, "exited with code 3")], 5)
+    assert core.take_effects(5) == []
+    assert core.why_not(5) == ["1 worker is missing: Job b exited with code 3. The next attempt is in 1 s."]
+    assert core.next_deadline() == 6
+    assert core.take_effects(6) == [StartWorkers(1)]
+
+
+def test_a_pause_that_is_over_sets_no_deadline() -> None:
+    core = started(1, "a")
+    core.on_observed([], 5)
+    assert core.take_effects(6) == [StartWorkers(1)]
+    core.on_started(running("b"), 6)
+    core.on_observed(running("b"), 7)
+    assert core.next_deadline() == 8
+
+
+def test_a_job_that_disappears_has_failed() -> None:
+    core = started(1, "a")
+    core.on_observed([], 5)
+    assert core.why_not(5) == ["1 worker is missing: Job a disappeared. The next attempt is in 1 s."]
+
+
+def test_pauses_double_up_to_a_limit_and_start_over_after_a_stable_time() -> None:
+    core, now, pauses = ManagerCore(1), 0.0, []
+    for _ in range(8):
+        assert core.take_effects(now) == [StartWorkers(1)]
+        core.on_start_failed("Cannot start it: it is full. Wait.", now)
+        core.on_observed([], now)
+        assert core.take_effects(now) == []
+        while not core.take_effects(now + 1.0):
+            now += 1.0
+            core.on_observed([], now)
+        pauses.append(now)
+        now += 1.0
+    gaps = [after - before for before, after in zip(pauses, pauses[1:], strict=False)]
+    assert gaps == [2, 4, 8, 16, 32, LONGEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS]
+    core.on_started(running("a"), now)
+    core.on_observed([Job("a", 1, FAILED, "exited with code 1")], now + STABLE_SECONDS)
+    assert core.why_not(now + STABLE_SECONDS) == [
+        "1 worker is missing: Job a exited with code 1. The next attempt is in 1 s."
+    ]
+
+
+def test_failures_at_the_same_time_count_once() -> None:
+    core = started(8, *"abcdefgh")
+    core.on_observed([Job(each, 1, FAILED, "was ended by signal 9") for each in "abcdefgh"], 5)
+    assert core.take_effects(6) == [StartWorkers(8)]
+
+
+def test_a_stopped_manager_stops_its_jobs_and_finishes() -> None:
+    core = started(2, "a", "b")
+    core.on_stop()
+    assert core.take_effects(1) == [StopJobs(("a", "b"))] and not core.finished
+    core.on_observed([Job("a", 1, FAILED, "exited with code 1"), *running("b")], 2)
+    assert core.take_effects(2) == [] and not core.finished and core.why_not(2) == []
+    core.on_observed([], 3)
+    assert core.finished
+
+
+def test_a_dismissed_job_ends_the_manager() -> None:
+    core = started(2, "a", "b")
+    core.on_observed([Job("a", 1, DISMISSED), *running("b")], 2)
+    assert core.take_effects(2) == [StopJobs(("b",))]
+    core.on_observed([], 3)
+    assert core.finished
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_number_of_workers_is_reached_and_never_exceeded(seed: int) -> None:
+    """Jobs of random sizes start, fail and disappear at random; when this ends, all workers run."""
+    chance = random.Random(seed)
+    wanted, now, number = chance.randint(1, 9), 0.0, 0
+    jobs: dict[str, Job] = {}
+    core = ManagerCore(wanted)
+    for step in range(400):
+        now += chance.random()
+        faulty = step < 150
+        listed = list(jobs.values())
+        for job in list(jobs.values()):
+            if faulty and chance.random() < 0.05:
+                del jobs[job.id]
+                listed.remove(job)
+                if chance.random() < 0.5:
+                    listed.append(Job(job.id, job.workers, FAILED, "failed"))
+        core.on_observed(listed, now)
+        core.check()
+        for effect in core.take_effects(now):
+            assert isinstance(effect, StartWorkers)
+            if faulty and chance.random() < 0.3:
+                core.on_start_failed("Cannot start it: it is full. Wait.", now)
+                continue
+            count = chance.randint(1, effect.count)
+            number += 1
+            jobs[str(number)] = Job(str(number), count, RUNNING)
+            core.on_started([jobs[str(number)]], now)
+        core.check()
+        assert sum(job.workers for job in jobs.values()) <= wanted
+    assert sum(job.workers for job in jobs.values()) == wanted and not core.why_not(now)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["remote", "tcp://127.0.0.1:1"], "'remote' is not a kind of manager. Give local."),
+        (["local", "tcp://127.0.0.1:1", "--name", "../x"], "'../x' is not a name of a manager."),
+        (["local"], "Missing argument ADDRESS."),
+    ],
+)
+def test_settings_that_are_refused(words: list[str], problem: str) -> None:
+    with pytest.raises(BadInput, match=problem.replace(".", r"\.")):
+        read_settings(ManagerSettings, words, program="scaler_worker_manager", section="manager")
+
+
+def test_a_name_is_held_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_HOME", str(tmp_path))
+    first = NameLock("night")
+    other = NameLock("day")
+    with pytest.raises(BadInput, match="Cannot start the manager night: another one of this name runs"):
+        NameLock("night")
+    first.release()
+    NameLock("night").release()
+    other.release()
