@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run_command(
         ManagerSettings, _run, program="scaler_worker_manager", section="manager",
         description="Keep workers of this KIND running for the scheduler at ADDRESS.",
-        version=__version__, arguments=arguments,
+        version=__version__, distribution="scaler-worker", arguments=arguments,
     )  # fmt: skip
 
 
