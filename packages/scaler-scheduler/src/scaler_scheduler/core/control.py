@@ -14,7 +14,6 @@ may cancel tasks of clients with their own key. Each action is written to the lo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from scaler_protocol.keys import holder_of_user, is_same_holder
 from scaler_protocol.messages import (
@@ -31,37 +30,29 @@ from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
 NOT_ADMIN_TEXT = "Cannot {verb} {target!r}: this client's key does not permit it. Use admin.key."
+Answer = tuple[str, tuple[str, ...], int]
+"""Why an action is refused, empty if it is not; the names of the agents; the number of tasks that were cancelled."""
+
 _ALL_TASKS = 0x7FFFFFFF
 _NAMED_LIMIT = 20
-
-
-class Concerned(NamedTuple):
-    """The agents that were concerned, or the number of tasks that were cancelled."""
-
-    names: tuple[str, ...] = ()
-    tasks: int = 0
-
-
-class ControlRefused(Exception):
-    """The text is a sentence for the client that asked."""
 
 
 def on_request(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> None:
     """A client asks for an action on the cluster."""
     rule = _RULES.get(body.action)
-    try:
-        if rule is None:
-            raise ControlRefused(
-                "Cannot do this: the scheduler does not know this action. Use the same release for both."
-            )
-        names, tasks = rule(state, client, body.target, now)
-    except ControlRefused as refusal:
-        outbox.send(state, client, ControlReply(body.number, False, str(refusal)), now)
-        return
-    done = f"{', '.join(names)}" if names else f"{tasks} tasks"
-    verb = ControlAction(body.action).name.lower().replace("_", " ")
-    notices.log(state, f"Client {client.session.hex()[:8]}{_holder(client)}: {verb} {body.target!r}: {done}")
-    outbox.send(state, client, ControlReply(body.number, True, "", names, tasks), now)
+    if rule is None:
+        refusal, names, tasks = _refused("Cannot do this: the scheduler does not know this action. Update it.")
+    else:
+        refusal, names, tasks = rule(state, client, body.target, now)
+    if not refusal:
+        done = ", ".join(names) if names else f"{tasks} tasks"
+        verb = ControlAction(body.action).name.lower().replace("_", " ")
+        notices.log(state, f"Client {client.session.hex()[:8]}{_holder(client)}: {verb} {body.target!r}: {done}")
+    outbox.send(state, client, ControlReply(body.number, not refusal, refusal, names, tasks), now)
+
+
+def _refused(text: str) -> Answer:
+    return text, (), 0
 
 
 def _holder(client: ClientPeer) -> str:
@@ -71,87 +62,89 @@ def _holder(client: ClientPeer) -> str:
 # ---- agents ----------------------------------------------------------------------------------------------------------
 
 
-def pause(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Concerned:
+def pause(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
     """Give agents no more tasks. What they have not started goes to others."""
-    agents = _agents(state, client, "pause", target)
+    agents, refusal = _agents(state, client, "pause", target)
     for agent in agents:
         agent.is_paused = True
         if not agent.withdraw_pending:
             agent.withdraw_pending = True
             outbox.send(state, agent, Withdraw(_ALL_TASKS), now)
         state.placement.offer(agent)
-    return _named(agents)
+    return refusal, _names(agents), 0
 
 
-def resume(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Concerned:
+def resume(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
     """Give agents tasks again."""
-    agents = _agents(state, client, "resume", target)
+    agents, refusal = _agents(state, client, "resume", target)
     for agent in agents:
         agent.is_paused = False
         state.placement.offer(agent)
-    return _named(agents)
+    return refusal, _names(agents), 0
 
 
-def drain(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Concerned:
+def drain(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
     """Have agents leave when their running tasks have ended."""
-    agents = _agents(state, client, "drain", target)
+    agents, refusal = _agents(state, client, "drain", target)
     old = [agent.name for agent in agents if agent.hello.minor < CONTROL_SINCE_MINOR]
     if old:
-        raise ControlRefused(
-            f"Cannot drain {target!r}: {', '.join(old)} is too old for this. Update scaler-worker there."
-        )
+        return _refused(f"Cannot drain {target!r}: {', '.join(old)} is too old for this. Update scaler-worker there.")
     for agent in agents:
         agent.is_paused = True
         outbox.send(state, agent, Drain(), now)
         state.placement.offer(agent)
-    return _named(agents)
+    return refusal, _names(agents), 0
 
 
-def _agents(state: SchedulerState, client: ClientPeer, verb: str, target: str) -> list[Agent]:
-    """Those that ``target`` names."""
+def _agents(state: SchedulerState, client: ClientPeer, verb: str, target: str) -> tuple[list[Agent], str]:
+    """Those that ``target`` names; if there are none, why."""
     if not admission.is_operator(state, client):
-        raise ControlRefused(NOT_ADMIN_TEXT.format(verb=verb, target=target))
-    agents = [agent for agent in state.agents.values() if agent.attached and _is_named(agent, target)]
-    if agents:
-        return agents
-    known = sorted(agent.name for agent in state.agents.values() if agent.attached)
-    shown = ", ".join(known[:_NAMED_LIMIT]) + (", ..." if len(known) > _NAMED_LIMIT else "")
-    raise ControlRefused(
-        f"Cannot {verb} {target!r}: no agent, worker or host has this name. "
-        + (f"The agents are {shown}." if known else "No agent is connected.")
+        return [], NOT_ADMIN_TEXT.format(verb=verb, target=target)
+    attached = [agent for agent in state.agents.values() if agent.attached]
+    found = [agent for agent in attached if _is_named(agent, target)]
+    return (
+        found,
+        "" if found else f"Cannot {verb} {target!r}: no agent, worker or host has this name. {_known(attached)}",
     )
+
+
+def _known(agents: list[Agent]) -> str:
+    names = sorted(agent.name for agent in agents)
+    if not names:
+        return "No agent is connected."
+    return f"The agents are {', '.join(names[:_NAMED_LIMIT])}{', ...' if len(names) > _NAMED_LIMIT else ''}."
 
 
 def _is_named(agent: Agent, target: str) -> bool:
     return target in (agent.name, agent.host) or target in agent.worker_names
 
 
-def _named(agents: list[Agent]) -> Concerned:
-    return Concerned(tuple(sorted(agent.name for agent in agents)))
+def _names(agents: list[Agent]) -> tuple[str, ...]:
+    return tuple(sorted(agent.name for agent in agents))
 
 
 # ---- tasks -----------------------------------------------------------------------------------------------------------
 
 
-def cancel_client(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Concerned:
+def cancel_client(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
     """Cancel the tasks of one client, which may go on to submit others."""
     prefix = target.lower().removesuffix("+")
     known = list(state.clients.values())
     found = [each for each in known if prefix and each.session.hex().startswith(prefix)]
     if len(found) != 1:
         many = "several clients have ids that begin so" if found else "no client has an id that begins so"
-        raise ControlRefused(f"Cannot cancel the tasks of client {target!r}: {many}. Use an id that the monitors show.")
+        return _refused(f"Cannot cancel the tasks of client {target!r}: {many}. Use an id that the monitors show.")
     if not _may_cancel(state, client, found[0]):
-        raise ControlRefused(NOT_ADMIN_TEXT.format(verb="cancel the tasks of client", target=target))
-    return Concerned(tasks=_cancel(state, found[0], None, now))
+        return _refused(NOT_ADMIN_TEXT.format(verb="cancel the tasks of client", target=target))
+    return "", (), _cancel(state, found[0], None, now)
 
 
-def cancel_function(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Concerned:
+def cancel_function(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
     """Cancel the tasks of all functions with this name, of all clients whose tasks may be cancelled."""
     permitted = [each for each in state.clients.values() if _may_cancel(state, client, each)]
     if not any(load.name == target for load in state.function_loads.values()):
-        raise ControlRefused(f"Cannot cancel the tasks of function {target!r}: no task has a function with this name.")
-    return Concerned(tasks=sum(_cancel(state, each, target, now) for each in permitted))
+        return _refused(f"Cannot cancel the tasks of function {target!r}: no task has a function with this name.")
+    return "", (), sum(_cancel(state, each, target, now) for each in permitted)
 
 
 def _may_cancel(state: SchedulerState, client: ClientPeer, other: ClientPeer) -> bool:
@@ -173,7 +166,7 @@ def _cancel(state: SchedulerState, client: ClientPeer, function: str | None, now
     return len(tasks)
 
 
-_RULES: dict[int, Callable[[SchedulerState, ClientPeer, str, float], Concerned]] = {
+_RULES: dict[int, Callable[[SchedulerState, ClientPeer, str, float], Answer]] = {
     ControlAction.PAUSE: pause,
     ControlAction.RESUME: resume,
     ControlAction.DRAIN: drain,
