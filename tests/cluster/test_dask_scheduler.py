@@ -50,6 +50,13 @@ def test_the_former_scheduler_comes_back(client: Client) -> None:
         assert dask.config.get("scheduler") == "synchronous"
 
 
+def test_a_closed_client_is_not_installed(combo: SchedulerClusterCombo) -> None:
+    with Client(combo.get_address()) as closed:
+        pass
+    with pytest.raises(ClientQuitException):
+        install(closed)
+
+
 def test_installations_may_end_in_any_order(combo: SchedulerClusterCombo) -> None:
     with Client(combo.get_address()) as one, Client(combo.get_address()) as other:
         first, second = install(one), install(other)
@@ -189,8 +196,8 @@ def test_a_failed_future_in_a_graph(client: Client) -> None:
 
 def test_a_closed_client_computes_nothing(combo: SchedulerClusterCombo) -> None:
     other = Client(combo.get_address())
-    other.disconnect()
     with install(other):
+        other.disconnect()
         for compute in (array.ones(4, chunks=2).sum().compute, array.ones(4, chunks=2).persist):
             with pytest.raises(ClientQuitException, match="stopped"):
                 compute()

@@ -99,6 +99,21 @@ def test_every_figure_of_the_dashboard_exists() -> None:
             wait_until(lambda: wanted <= {key[0] for key in scrape(url)}, 10)
 
 
+def test_every_figure_of_the_alerts_exists_and_the_reason_is_that_of_the_scheduler() -> None:
+    rules = (Path(__file__).parents[2] / "docs/grafana/alerts.yml").read_text()
+    wanted = set(re.findall(r"scaler_[a-z_]+", rules))
+    [reason] = re.findall(r'reason=~"(.*?)"', rules)
+    address = free_address()
+    with start_scheduler(address, *ANY_PORT) as scheduler, start_cluster(address, "-n", 1, "-hi", 0.2):
+        url = url_of(scheduler)
+        with Client(address) as client:
+            assert client.submit(len, bytes(100_000)).result() == 100_000  # the host has a store now
+            client.submit_verbose(len, ("",), capabilities={"gpu": 1})
+            wait_until(lambda: wanted <= {key[0] for key in scrape(url)}, 10)
+            reasons = [key[1] for key in scrape(url) if key[0] == "scaler_waiting_tasks"]
+            assert [each for each in reasons if re.fullmatch(reason, each)], reasons
+
+
 def status(url: str, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
     request = urllib.request.Request(url.removesuffix("/metrics") + path, headers=headers, method=method)
     try:

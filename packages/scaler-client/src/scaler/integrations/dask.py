@@ -39,9 +39,10 @@ class Installation:
 
 def install(client: Client) -> Installation:
     """Make ``client`` the scheduler of ``compute`` and ``persist`` for all collections of this process, unless a call
-    names another one."""
+    names another one. Raises ``ClientQuitException`` if the client has been closed."""
     if not callable(getattr(client, "get", None)) or not hasattr(client, "persist"):
         raise TypeError(f"Cannot install {client!r} as Dask's scheduler: it is not a scaler.Client.")
+    client._client_io.check_usable()
     return Installation(client)
 
 
