@@ -6,6 +6,7 @@ import asyncio
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
 from scaler.asynchronous.future import AnswerFuture, AsyncFuture
@@ -58,6 +59,8 @@ class AsyncClient:
         stream_output: bool = False,
         group: str | None = None,
         weight: float = 1.0,
+        *,
+        modules: Iterable[ModuleType | str] = (),
     ) -> None:
         self._make = partial(
             InnerClient,
@@ -69,6 +72,7 @@ class AsyncClient:
             stream_output=stream_output,
             group=group,
             weight=weight,
+            modules=modules,
         )
         self._open_link: LoopLink | None = None
         self._was_opened = False
