@@ -14,6 +14,7 @@ from scaler.client.executor import Executor  # noqa: E402
 from scaler.client.future import ScalerFuture  # noqa: E402
 from scaler.client.object_reference import ObjectReference  # noqa: E402
 from scaler.client.serializer import DefaultSerializer, Serializer  # noqa: E402
+from scaler.client.shipping import ship  # noqa: E402
 from scaler.utility.exceptions import ScalerError  # noqa: E402
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ __all__ = [
     "Scheduler",
     "SchedulerClusterCombo",
     "Serializer",
+    "ship",
 ]
 
 _LAZY = ("AsyncClient", "Cluster", "LocalCluster", "Scheduler", "SchedulerClusterCombo")

@@ -6,6 +6,7 @@ import asyncio
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
 
 from scaler.asynchronous.event import AsyncEvent
@@ -63,6 +64,8 @@ class AsyncClient:
         stream_output: bool = False,
         group: str | None = None,
         weight: float = 1.0,
+        *,
+        modules: Iterable[ModuleType | str] = (),
     ) -> None:
         self._make = partial(
             InnerClient,
@@ -74,6 +77,7 @@ class AsyncClient:
             stream_output=stream_output,
             group=group,
             weight=weight,
+            modules=modules,
         )
         self._open_link: LoopLink | None = None
         self._was_opened = False

@@ -29,6 +29,7 @@ from scaler.core.runs import Function, Shape
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import TaskOptions
 from scaler_protocol.objects.layout import ObjectLayout, load
+from scaler_protocol.shipping.modules import ShippedModule, ShippedModules
 
 _REMEMBERED_LIMIT = 4096
 _BY_VALUE_LIMIT = 512
@@ -60,10 +61,16 @@ class Encoder:
             self.probe = probe_privately if is_private else probe
         self._serializer = serializer
 
-    def definition(self) -> Function | None:
-        """The serializer itself, for the workers; None for the default serializer, which they have."""
-        if self.is_default:
-            return None
+    def definition(self, modules: tuple[ShippedModule, ...] = ()) -> Function | None:
+        """The serializer itself, for the workers, with the modules that they need; None for the default serializer,
+        which they have."""
+        own = None if self.is_default else self._own_definition()
+        if not modules:
+            return own
+        shipped = ShippedModules(modules, b"" if own is None else own.payload)
+        return Function("modules", pickle.dumps(shipped, PICKLE_PROTOCOL))
+
+    def _own_definition(self) -> Function:
         serializer = self._serializer
         name = serializer.__name__ if isinstance(serializer, type) else type(serializer).__name__
         return Function(name, cloudpickle.dumps(serializer, PICKLE_PROTOCOL))

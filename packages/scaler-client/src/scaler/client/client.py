@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from scaler.client import client_pool
@@ -51,6 +52,7 @@ from scaler.client.queue import Queue
 from scaler.client.representations import cluster_rows, table
 from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
+from scaler.client.shipping import modules_of
 from scaler.client.signatures import check_call, function_name, takes_keyword
 from scaler.client.variable import Variable
 from scaler.core.outcome import Outcome, Sink
@@ -109,8 +111,11 @@ class Client:
     Clients inside tasks belong to the share of the client outside; their group and weight do not count.
     ``stream_output``: also write here what tasks write to ``sys.stdout`` and ``sys.stderr``. The output of subprocesses
     and of C code appears in the output of their cluster only. If output arrives too fast, part of it is dropped and a
-    line says how many bytes. ``object_storage_address`` and ``security_config`` have no effect: programs written for
-    opengris-scaler pass them."""
+    line says how many bytes.
+    ``modules``: local modules and packages whose source is sent to the workers, as it is now. Clients inside tasks have
+    the modules of the client outside.
+    ``object_storage_address`` and ``security_config`` have no effect: programs written for opengris-scaler pass
+    them."""
 
     _arguments: Arguments
     _functions: FunctionBook
@@ -129,6 +134,7 @@ class Client:
         group: str | None = None,
         weight: float = 1.0,
         *,
+        modules: Iterable[ModuleType | str] = (),
         object_storage_address: str | None = None,
         security_config: object = None,
     ) -> None:
@@ -140,6 +146,7 @@ class Client:
         group_of(group)
         settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
         self._settings = (*settings, group, weight_of(weight))
+        self._modules = modules_of(modules)
         self._options = shared(TaskOptions(profiling=profiling, stream_output=stream_output))
         self._has_left = False
         _clients.add(self)
@@ -1065,7 +1072,7 @@ class Client:
             hello,
             timeout_seconds=timeout_seconds,
             heartbeat_interval_seconds=heartbeat_interval_seconds,
-            serializer=encoder.definition(),
+            serializer=encoder.definition(self._modules),
             now=time.monotonic(),
             handshake=PeerHandshake(connection.place, os.urandom(NONCE_SIZE_BYTES)),
             address=self._address,
@@ -1087,7 +1094,8 @@ class Client:
         _, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output, *_ = self._settings
         definition = Encoder(serializer).definition()
         digest = definition.digest if definition is not None else b""
-        return self._address, profiling, timeout_seconds, heartbeat_interval_seconds, digest, stream_output
+        modules = tuple(each.digest for each in self._modules)
+        return self._address, profiling, timeout_seconds, heartbeat_interval_seconds, digest, stream_output, modules
 
     def _await_answer(self) -> None:
         """Raise an exception if the scheduler refuses this client. A scheduler that does not answer may start later;

@@ -56,6 +56,7 @@ from scaler_worker.core.effects import (
 from scaler_worker.core.settings import AgentSettings, ExecutionOptions
 from scaler_worker.core.worker import WorkerCore
 from scaler_worker.devices import assign_devices
+from scaler_worker.module_cache import remove_unused
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
@@ -350,7 +351,7 @@ def run_agent(settings: ClusterSettings, worker_count: int, zygote: Zygote) -> i
     try:
         code = loop.run_until_complete(agent.run())
     finally:
-        for end in (agent.close, agent.disconnect, loop.close):
+        for end in (agent.close, agent.disconnect, loop.close, remove_unused):
             _end_quietly(end)
     if agent.bad_input:
         raise BadInput(agent.bad_input)

@@ -27,10 +27,12 @@ from scaler_protocol.objects.errors import MissingObject
 from scaler_protocol.objects.host import HostStore
 from scaler_protocol.objects.layout import ObjectLayout
 from scaler_protocol.objects.proxies import is_private
+from scaler_protocol.shipping.modules import ShippedModules
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.worker_process import channel, context, missing_modules
 from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelled
+from scaler_worker.worker_process.module_sets import ModuleSets
 from scaler_worker.worker_process.output import OutputChannel, OutputStream, Shield
 from scaler_worker.worker_process.preparation import IDLE_SECONDS, is_prepared, prepare
 from scaler_worker.worker_process.runner import Runner, install_parent_variable, read_parent_variable
@@ -52,6 +54,7 @@ class WorkerProcessMain:
         self._runner = Runner(board, self, options.loaded_objects_limit_bytes)
         self._definitions: dict[bytes, FunctionDefinition] = {}
         self._serializers: dict[bytes, Any] = {}
+        self._module_sets = ModuleSets()
         self._objects: dict[ObjectKey, memoryview] = {}
         self._cluster = b""
         self._store = HostStore(lambda: self._cluster, may_start=True)
@@ -154,11 +157,27 @@ class WorkerProcessMain:
     def serializer(self, run: Any) -> Any:
         if not run.serializer:
             return None
-        serializer = self._serializers.get(run.serializer)
-        if serializer is None:
+        if run.serializer not in self._serializers:
             serializer = pickle.loads(self._definition_bytes(run.serializer))
+            if isinstance(serializer, ShippedModules):
+                serializer = self._add_modules(run.serializer, serializer)
             self._serializers[run.serializer] = serializer
-        return serializer
+        return self._serializers[run.serializer]
+
+    def use_modules(self, run: Any) -> None:
+        """Make the modules importable that the run's client has sent."""
+        with self.shield:
+            self._module_sets.use(run.serializer)
+        self.serializer(run)
+
+    def _add_modules(self, name: bytes, shipped: ShippedModules) -> Any:
+        """Returns the client's serializer, which may be defined in one of the modules."""
+        with self.shield:
+            if name not in self._module_sets:
+                self._module_sets.add(name, shipped)
+            self._module_sets.use(name)
+        self._objects.pop(ObjectKey(name, 0), None)
+        return pickle.loads(shipped.serializer) if shipped.serializer else None
 
     def object(self, key: ObjectKey) -> memoryview:
         """Its bytes, for one task alone to change."""
@@ -286,6 +305,7 @@ class WorkerProcessMain:
         if key.number == 0 and key.owner in self._definitions:
             del self._definitions[key.owner]
             self._serializers.pop(key.owner, None)
+            self._module_sets.drop(key.owner)
             self._runner.forget_function(key.owner)
 
     def _definition_bytes(self, name: bytes) -> bytes | memoryview:

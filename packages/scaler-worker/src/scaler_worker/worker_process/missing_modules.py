@@ -15,7 +15,7 @@ def advise(error: BaseException, worker_name: str) -> None:
         remedy = f"Install the same version of {top} on both."
         error.add_note(f"Cannot import {name} {where}: {top} is there, but has no such module. {remedy}")
     else:
-        error.add_note(f"Cannot import {top} {where}. Install it there.")
+        error.add_note(f"Cannot import {top} {where}. Pass modules=[{top}] to Client or install it there.")
 
 
 def _is_installed(name: str) -> bool:

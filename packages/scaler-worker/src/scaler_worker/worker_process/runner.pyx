@@ -185,7 +185,8 @@ cdef class Runner:
     """Runs handed-over tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
     ``object(key)`` (memory of an object, for one task), ``shared_object(key)``, ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
     ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
-    ``restore_environment()``, ``send_warnings(sequence)``, ``advise(error)`` (a note on a failure)."""
+    ``restore_environment()``, ``send_warnings(sequence)``, ``advise(error)`` (a note on a failure),
+    ``use_modules(run)`` (which its client has sent)."""
 
     cdef readonly Board board
     cdef object host
@@ -204,6 +205,7 @@ cdef class Runner:
     cdef bint environment_changed
     cdef bint has_warned
     cdef object environ
+    cdef bytes _modules  # the serializer of the last run, which names the modules that are importable
 
     def __init__(self, Board board, host, uint64_t loaded_limit_bytes=0):
         self.board = board
@@ -216,6 +218,7 @@ cdef class Runner:
         self.kept = KeptValues()
         self.loaded = LoadedObjects(loaded_limit_bytes)
         self.environ = os.environ
+        self._modules = b""
 
     def note_environment(self):
         """Note that the environment that tasks need was, or may have been, changed."""
@@ -239,6 +242,8 @@ cdef class Runner:
 
     def forget_function(self, bytes digest):
         """A function or a serializer is needed no more."""
+        if digest == self._modules:
+            self._modules = b""
         self._functions = {names: pair for names, pair in self._functions.items() if digest not in names}
 
     def take_values(self, list runs):
@@ -381,6 +386,9 @@ cdef class Runner:
         """Once per run. What fails once fails for every task of the run."""
         if current.failure is not None:
             raise current.failure.with_traceback(current.trace)
+        if current.names[1] != self._modules:
+            self.host.use_modules(current.run)
+            self._modules = current.names[1]
         known = self._functions.get(current.names)
         if known is None:
             serializer = self.host.serializer(current.run)

@@ -1,0 +1,1 @@
+"""Modules whose source travels from clients to worker processes."""
