@@ -29,6 +29,7 @@ def run_blocks(page: Path, count: int | None, folder: Path) -> str:
 
 
 def test_the_program_of_the_client_page_runs(tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text("def double(value): return 2 * value\n")
     run_blocks(DOCS / "client.md", None, tmp_path)
 
 
