@@ -256,7 +256,7 @@ def _fields(kind: type) -> list[tuple[str, Any]]:
 
 _PLAIN = (bytes, int, float, str, bool)
 ALL: tuple[type, ...] = typing.get_args(Body)
-_SCHEDULER_ONLY = {"Welcome", "Refused", "WhoAreYou", "Withdraw", "ResultsReleased", "HeartbeatEcho", "Stop"}
+_SCHEDULER_ONLY = {"Welcome", "Refused", "WhoAreYou", "Withdraw", "ResultsReleased", "HeartbeatEcho", "Stop", "Drain"}
 _AGENT_ONLY = {"Results", "AgentAttach", "Withdrawn", "Heartbeat", "Blocked", "Relay", "RelayClosed", "StoreAttached"}
 FROM_CLIENTS = tuple(each for each in ALL if each.__name__ not in _SCHEDULER_ONLY | _AGENT_ONLY | {"Hello"})
 FROM_AGENTS = tuple(each for each in ALL if each.__name__ not in _SCHEDULER_ONLY | {"Hello", "Clear", "Tasks"})

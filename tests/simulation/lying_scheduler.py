@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from scaler_protocol.codec import encode
-from scaler_protocol.messages import Refused, Role, Stop
+from scaler_protocol.messages import Drain, Refused, Role, Stop
 from tests.simulation import lies
 from tests.simulation.lies import Lies, Lore
 from tests.simulation.network import Network
@@ -14,8 +14,10 @@ from tests.simulation.objects import ObjectCluster, ObjectScenario
 from tests.simulation.scheduler import SchedulerNode
 from tests.simulation.world import World
 
-KINDS = tuple(each for each in lies.FROM_SCHEDULERS if each not in (Stop, Refused))
-"""Whoever is told to stop, or refused, ends: that is no lie."""
+ENDINGS = (Stop, Drain, Refused)
+"""A peer that is told one of these ends: that is no lie."""
+
+KINDS = tuple(each for each in lies.FROM_SCHEDULERS if each not in ENDINGS)
 
 UNNUMBERED_SHARE = 0.1
 
@@ -37,7 +39,7 @@ class LyingScheduler(SchedulerNode):
         peer = self._chance.choice(peers)
         self._lies.session = peer.session
         body = self._lies.body(KINDS if self._chance.random() < 0.9 else lies.ALL)
-        if type(body) in (Stop, Refused) or lies.read(encode(lies.Envelope(body))) is None:
+        if type(body) in ENDINGS or lies.read(encode(lies.Envelope(body))) is None:
             return
         is_unnumbered = self._chance.random() < UNNUMBERED_SHARE
         envelope = lies.Envelope(body, self._chance.randint(0, 9)) if is_unnumbered else peer.link.wrap(body)
