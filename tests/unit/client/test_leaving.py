@@ -21,6 +21,8 @@ from tests.unit.client.fake_scheduler import ReplayingScheduler
 from tests.unit.client.interrupter import Interruption, interrupted
 
 BLOCKED_SECONDS = 0.15
+AGAIN_SECONDS = 10.0
+"""Python ignores the exception of an alarm that strikes inside ``__del__``; the next alarm ends the wait then."""
 ENDING = 3
 LARGE = bytes(100_000)
 GRAPH = {"a": 2, "sum": (operator.add, "a", "a"), "next": (increment, "sum")}
@@ -114,7 +116,7 @@ def test_a_call_that_is_interrupted_leaves_no_task(scheduler: SlowScheduler, nam
 
 
 def with_alarm(call: Callable[[Client], object], client: Client) -> None:
-    signal.setitimer(signal.ITIMER_REAL, BLOCKED_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, BLOCKED_SECONDS, AGAIN_SECONDS)
     try:
         given = call(client)
     finally:
