@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scaler import Client, LocalCluster
@@ -36,7 +37,15 @@ def manager(address: str, *flags: object, **environment: str) -> Command:
 
 def agents(command: Command) -> list[int]:
     """The process ids of the manager's jobs."""
-    return [each.pid for each in descendants(command.pid) if each.ppid() == command.pid]
+    return [each.pid for each in descendants(command.pid) if parent_of(each) == command.pid]
+
+
+def parent_of(process: psutil.Process) -> int | None:
+    """None: it has ended meanwhile."""
+    try:
+        return process.ppid()
+    except psutil.NoSuchProcess:
+        return None
 
 
 def test_tasks_run_on_workers_with_the_options_of_the_manager(address: str) -> None:
