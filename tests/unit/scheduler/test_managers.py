@@ -137,3 +137,13 @@ def test_an_idle_manager_is_kept_and_is_told_of_the_shutdown():
         order(cloud, report())
     client = book.client()
     assert (cloud.name, Stop()) in client.says(ShutdownRequest())
+
+
+def test_monitors_and_explain_tell_what_managers_do():
+    book = Playbook()
+    client, cloud = book.client(), manager(book)
+    client.says(tasks(client, 1, 1))
+    order(cloud, report(starting=2, reasons=("The quota is used up.",)))
+    shown = [each.value for each in book.core.snapshot(book.now).settings if each.name == "worker manager cloud"]
+    assert shown == ["0 running, 2 starting, 1 wanted (0 to 8). The quota is used up."]
+    assert "no worker is connected. 2 workers are starting." in book.core.explain(client.session, 1)

@@ -162,3 +162,18 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
             agent.is_paused = True
             outbox.send(state, agent, Drain(), now)
             state.placement.offer(agent)
+
+
+# ---- for monitors ----------------------------------------------------------------------------------------------------
+
+
+def descriptions(state: SchedulerState) -> list[tuple[str, str]]:
+    """The name of each manager, and a text about its workers."""
+    managers = [agent.manager for agent in state.agents.values() if agent.manager is not None]
+    return [(manager.report.name, _description(manager)) for manager in managers]
+
+
+def _description(manager: WorkerManager) -> str:
+    report = manager.report
+    counts = f"{report.running} running, {report.starting} starting, {manager.ordered} wanted"
+    return " ".join([f"{counts} ({report.minimum} to {report.maximum}).", *report.reasons])
