@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scaler import Client, LocalCluster
@@ -35,7 +37,15 @@ def manager(address: str, *flags: object, **environment: str) -> Command:
 
 def agents(command: Command) -> list[int]:
     """The process ids of the manager's jobs."""
-    return [each.pid for each in descendants(command.pid) if each.ppid() == command.pid]
+    return [each.pid for each in descendants(command.pid) if parent_of(each) == command.pid]
+
+
+def parent_of(process: psutil.Process) -> int | None:
+    """None: it has ended meanwhile."""
+    try:
+        return process.ppid()
+    except psutil.NoSuchProcess:
+        return None
 
 
 def test_tasks_run_on_workers_with_the_options_of_the_manager(address: str) -> None:
@@ -112,3 +122,51 @@ def test_the_class_joins_a_scheduler_and_reserves_a_name(address: str) -> None:
         assert client.submit(abs, -1).result() == 1
         with pytest.raises(ValueError, match="another one of this name runs"):
             LocalCluster(1, address, name="night")
+
+
+# ---- following the load ----------------------------------------------------------------------------------------------
+
+SCALING = ("--maximum-workers", 3, "--target-seconds", 1, "--cool-down-seconds", 0.1)
+
+
+def test_workers_follow_the_load_from_none_to_the_maximum_and_back(address: str) -> None:
+    with manager(address, *SCALING) as command, Client(address) as client:
+        command.wait_for_output("logging to")
+        assert agents(command) == []
+        futures = [client.submit(time.sleep, 0.05) for _ in range(200)]
+        wait_until(lambda: len(agents(command)) == 3)
+        for future in futures:
+            future.result()
+        wait_until(lambda: agents(command) == [])
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+
+
+def test_a_restarted_scheduler_and_a_killed_one_leave_the_manager_running() -> None:
+    address = free_address()
+    scheduler = start_scheduler(address)
+    with manager(address, *SCALING, "--minimum-workers", 1) as command:
+        with scheduler, Client(address) as client:
+            assert client.submit(abs, -1).result() == 1
+            scheduler.kill()
+        with start_scheduler(address), Client(address) as client:
+            futures = [client.submit(time.sleep, 0.5) for _ in range(8)]
+            wait_until(lambda: len(agents(command)) == 3)
+            for future in futures:
+                future.result()
+        assert command.terminate() == 0
+
+
+def test_a_second_manager_of_the_same_kind_and_host_is_refused_by_the_scheduler(address: str) -> None:
+    with manager(address, *SCALING) as first, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        with manager(address, *SCALING) as second:
+            assert second.wait() == 2
+            assert "Give this one another --name, or stop the other one." in second.output
+        assert client.submit(abs, -2).result() == 2
+        assert first.terminate() == 0
+
+
+def test_the_python_class_follows_the_load() -> None:
+    with LocalCluster(maximum_workers=2) as cluster, Client(cluster.get_address()) as client:
+        assert client.map(abs, [-1, -2]) == [1, 2]

@@ -85,7 +85,7 @@ _ENUMERATIONS = {
 _ID_FIELDS = {"session", "owner", "parent_session"}
 _NAMES = {
     "name", "host", "endpoint", "sources", "worker_names", "features", "distribution", "distribution_version",
-    "python_version",
+    "python_version", "manager",
 }
 _COUNTS = {
     "worker_names": limits.WORKERS_LIMIT,
@@ -94,6 +94,7 @@ _COUNTS = {
     "capabilities": limits.CAPABILITIES_LIMIT,
     "sources": limits.SOURCES_LIMIT,
     "features": limits.FEATURES_LIMIT,
+    "reasons": limits.REASONS_LIMIT,
 }
 """How many items a list may have. Other lists are bounded by the size of their message: their items take bytes."""
 

@@ -38,6 +38,9 @@ SOURCES_LIMIT = 64
 FEATURES_LIMIT = 64
 """Features in Hello."""
 
+REASONS_LIMIT = 16
+"""Sentences in the report of a worker manager."""
+
 HELLO_VALUE_LIMIT = 256
 """Characters of each text in the first Hello of a connection, and bytes of its data."""
 

@@ -301,6 +301,32 @@ class AgentAttach:
     worker_names: tuple[str, ...]  # one per slot
     capabilities: tuple[Capability, ...] = ()
     holds: tuple[TaskColumn, ...] = ()  # queued or running here, with attempts
+    manager: str = ""  # the worker manager that started it
+
+
+@value(frozen=True, slots=True)
+class ManagerReport:
+    """Worker manager to scheduler, once a second, on a session of the role ``WORK`` that never attaches: what it runs
+    and what it can start. ``target_seconds``: how soon waiting tasks shall be done; ``cool_down_seconds``: how long
+    workers remain that are not needed; ``reasons``: sentences, why fewer workers run than are needed."""
+
+    name: str
+    capabilities: tuple[Capability, ...]  # of each worker
+    minimum: int  # workers
+    maximum: int
+    cost_per_worker_hour: float
+    target_seconds: float
+    cool_down_seconds: float
+    starting: int = 0  # workers
+    running: int = 0
+    reasons: tuple[str, ...] = ()
+
+
+@value(frozen=True, slots=True)
+class ManagerOrder:
+    """Scheduler to worker manager: run this many workers."""
+
+    workers: int
 
 
 @value(frozen=True, slots=True)
@@ -901,8 +927,20 @@ Body = Union[
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
-    NamedRequest, NamedReply,
+    NamedRequest, NamedReply, ManagerReport, ManagerOrder,
 ]  # fmt: skip
 
-UNNUMBERED = (Hello, Challenge, Welcome, Refused, WhoAreYou, Acknowledgement, Heartbeat, HeartbeatEcho, Ping)
+UNNUMBERED = (
+    Hello,
+    Challenge,
+    Welcome,
+    Refused,
+    WhoAreYou,
+    Acknowledgement,
+    Heartbeat,
+    HeartbeatEcho,
+    Ping,
+    ManagerReport,
+    ManagerOrder,
+)
 """Bodies that travel with sequence 0: losing one loses nothing, receiving one twice does no harm."""

@@ -37,6 +37,8 @@ from scaler_protocol.messages import (
     LockReply,
     LockRequest,
     LockState,
+    ManagerOrder,
+    ManagerReport,
     NamedAction,
     NamedReply,
     NamedRequest,
@@ -213,6 +215,8 @@ def all_bodies() -> list[Body]:
             CoordinationKind.QUEUE, NamedAction.PUT, 2**40, "größe", b"value", 2**62, SESSION, 2**33, 2**32 - 1, 2**31
         ),
         NamedReply(CoordinationKind.QUEUE, NamedState.ENDED, 2**40, "Its task has ended.", b"value", 2**62, 2**31),
+        ManagerReport("cloud", (Capability("gpu", 1),), 1, 2**32 - 1, 0.25, 60.0, 120.0, 3, 4, ("Quota.",)),
+        ManagerOrder(2**32 - 1),
     ]
 
 

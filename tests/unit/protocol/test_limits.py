@@ -69,6 +69,9 @@ def test_there_are_real_numbers_to_test() -> None:
         "lag_seconds",
         "cpu_percent",
         "workers.cpu_percent",
+        "cost_per_worker_hour",
+        "target_seconds",
+        "cool_down_seconds",
     }
 
 

@@ -8,11 +8,29 @@ from pathlib import Path
 import pytest
 
 from scaler_protocol.command import BadInput, read_settings
+from scaler_protocol.effects import Send
+from scaler_protocol.handshake import PeerHandshake
+from scaler_protocol.messages import (
+    Envelope,
+    Hello,
+    ManagerOrder,
+    ManagerReport,
+    RefusalReason,
+    Refused,
+    Role,
+    Stop,
+    Welcome,
+    WhoAreYou,
+)
+from scaler_worker.core.effects import Reconnect
 from scaler_worker.manager.config import ManagerSettings
 from scaler_worker.manager.core.core import LONGEST_PAUSE_SECONDS, STABLE_SECONDS, ManagerCore
 from scaler_worker.manager.core.jobs import Job, JobState, StartWorkers, StopJobs
+from scaler_worker.manager.core.scheduler_session import ManagerSession
 from scaler_worker.manager.shell.name_lock import NameLock
 
+ADDRESS = "tcp://127.0.0.1:1"
+REPORT = ManagerReport("cloud", (), 0, 4, 1.0, 60.0, 20.0)
 RUNNING, FAILED, DISMISSED = JobState.RUNNING, JobState.FAILED, JobState.DISMISSED
 
 
@@ -178,3 +196,97 @@ def test_a_name_is_held_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     first.release()
     NameLock("night").release()
     other.release()
+
+
+# ---- following the load ----------------------------------------------------------------------------------------------
+
+
+def test_an_order_changes_the_number_of_workers_within_the_bounds() -> None:
+    core = ManagerCore(1, 4)
+    assert core.take_effects(0) == [StartWorkers(1)]
+    core.on_started(running("a"), 0)
+    core.on_order(9)
+    assert core.take_effects(0) == [StartWorkers(3)]
+    core.on_started([Job(each, 1) for each in "bcd"], 0)
+    core.on_order(0)
+    core.on_observed([*running("a", "b"), Job("c", 1), Job("d", 1)], 1)
+    assert core.take_effects(1) == [StopJobs(("c", "d"))]  # the scheduler drains those that run
+
+
+def test_a_drained_job_is_not_replaced_and_the_manager_goes_on() -> None:
+    core = ManagerCore(0, 4)
+    core.on_order(2)
+    core.on_started(running("a", "b"), 0)
+    core.on_order(1)
+    core.on_observed([*running("a"), Job("b", 1, DISMISSED)], 1)
+    assert core.take_effects(1) == [] and not core.finished and core.why_not(1) == []
+
+
+def test_options_of_scaling_that_disagree_are_refused() -> None:
+    for flags, words in (
+        (["--minimum-workers", "2"], "has no --maximum-workers"),
+        (["--maximum-workers", "2", "-n", "2"], "follow the load and keep a number"),
+        (["--minimum-workers", "3", "--maximum-workers", "2"], "not above --maximum-workers"),
+    ):
+        given = ["local", ADDRESS, *flags]
+        settings = read_settings(ManagerSettings, given, program="scaler_worker_manager", section="manager")
+        with pytest.raises(BadInput, match=words):
+            settings.scales  # noqa: B018
+
+
+# ---- the session with the scheduler ----------------------------------------------------------------------------------
+
+
+def session() -> ManagerSession:
+    """One that is welcomed at time 0 on a connection that needs no proof."""
+    found = ManagerSession(Hello(Role.WORK, b"s" * 16), PeerHandshake(), 0.0)
+    found.on_connected(b"", 0.0)
+    (hello,) = found.take_effects()
+    found.on_message(Envelope(Welcome(b"w" * 16, 1, number=hello.envelope.body.number)), 0.0)
+    return found
+
+
+def sent(found: ManagerSession) -> list[object]:
+    return [effect.envelope.body if isinstance(effect, Send) else effect for effect in found.take_effects()]
+
+
+def test_a_welcomed_manager_reports_once_a_second() -> None:
+    found = session()
+    for now in (0.0, 0.5, 1.0):
+        found.report(REPORT, now)
+    assert sent(found) == [REPORT, REPORT]
+
+
+def test_a_restarted_scheduler_is_greeted_again_and_the_order_holds() -> None:
+    found = session()
+    found.on_message(Envelope(ManagerOrder(3)), 1.0)
+    found.on_message(Envelope(WhoAreYou()), 2.0)
+    found.report(REPORT, 3.0)
+    assert [type(each) for each in sent(found)] == [Hello] and found.order == 3
+
+
+def test_a_connection_on_which_nothing_comes_is_replaced() -> None:
+    found = session()
+    found.on_deadline(4.9)
+    assert sent(found) == []
+    found.on_deadline(5.0)
+    assert sent(found) == [Reconnect()]
+    found.report(REPORT, 6.0)
+    assert sent(found) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "is_refused"), [(Stop(), False), (Refused(RefusalReason.ROLE, "This key may not work."), True)]
+)
+def test_the_session_ends_with_its_reason(body: Stop | Refused, is_refused: bool) -> None:
+    found = session()
+    found.on_message(Envelope(body), 1.0)
+    assert found.ended and found.is_refused == is_refused
+
+
+def test_an_old_scheduler_is_named() -> None:
+    found = ManagerSession(Hello(Role.WORK, b"s" * 16), PeerHandshake(), 0.0)
+    found.on_connected(b"", 0.0)
+    (hello,) = found.take_effects()
+    found.on_message(Envelope(Welcome(b"w" * 16, 1, minor=3, number=hello.envelope.body.number)), 0.0)
+    assert found.is_refused and found.ended.endswith("Update scaler-scheduler.")

@@ -56,6 +56,8 @@ class Cluster:
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
         per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
             loaded, for its next tasks. 0 = none. Default: 512MiB.
+        manager: Belong to this worker manager, which scales these workers. scaler_worker_manager sets it. Default:
+            none.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Cluster:
         log_format: str = "text",
         *,
         per_worker_loaded_objects_size: int | str = 536870912,
+        manager: str | None = None,
     ) -> None:
         values = {CLUSTER_PARAMETERS.get(name, name): value for name, value in locals().items() if name != "self"}
         arguments = settings_arguments(ClusterSettings, values)

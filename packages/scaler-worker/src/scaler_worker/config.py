@@ -140,6 +140,15 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         help="Return free memory to the system when a worker process uses more than this.",
     )
 
+    manager: str | None = option(
+        None,
+        metavar="NAME",
+        parse=_name,
+        default_text="none",
+        see="managers.md",
+        help="Belong to this worker manager, which scales these workers. scaler_worker_manager sets it.",
+    )
+
     @property
     def worker_count(self) -> int:
         """Raises BadInput when names and number disagree."""

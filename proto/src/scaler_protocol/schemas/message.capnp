@@ -78,6 +78,8 @@ struct Message {
     drain @65 :Void;
     namedRequest @66 :NamedRequest;
     namedReply @67 :NamedReply;
+    managerReport @68 :ManagerReport;
+    managerOrder @69 :ManagerOrder;
   }
 }
 
@@ -296,6 +298,24 @@ struct AgentAttach {
   workerNames @3 :List(Text);
   capabilities @4 :List(Capability);
   holds @5 :List(TaskColumn);
+  manager @6 :Text;  # since 1.4: the worker manager that started it; empty: none
+}
+
+struct ManagerReport {
+  name @0 :Text;
+  capabilities @1 :List(Capability);  # of each worker
+  minimum @2 :UInt32;                 # workers
+  maximum @3 :UInt32;
+  costPerWorkerHour @4 :Float64;
+  targetSeconds @5 :Float64;
+  coolDownSeconds @6 :Float64;
+  starting @7 :UInt32;                # workers
+  running @8 :UInt32;
+  reasons @9 :List(Text);             # why fewer run than are needed
+}
+
+struct ManagerOrder {
+  workers @0 :UInt32;
 }
 
 struct WorkerStatus {

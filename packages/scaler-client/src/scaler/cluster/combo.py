@@ -94,6 +94,8 @@ class SchedulerClusterCombo:
             /var/tmp.
         per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
             loaded, for its next tasks. 0 = none. Default: 512MiB.
+        manager: Belong to this worker manager, which scales these workers. scaler_worker_manager sets it. Default:
+            none.
         per_worker_task_queue_size: Another name of per_worker_queue_size.
         object_storage_address: Without effect, as are the following ones: programs written for opengris-scaler pass
             them.
@@ -145,6 +147,7 @@ class SchedulerClusterCombo:
         object_store_memory: int | str = 0,
         spill_directory: str | None = None,
         per_worker_loaded_objects_size: int | str = 536870912,
+        manager: str | None = None,
         per_worker_task_queue_size: int | None = None,
         object_storage_address: str | None = None,
         scaler_policy: object = None,

@@ -20,6 +20,9 @@ class LocalCluster:
 
     Args:
         n_workers: Keep this many workers running on this host.
+        minimum_workers: With ``maximum_workers``: always run this many.
+        maximum_workers: Follow the load: run as many workers as the tasks need, at most this many. Give this or
+            ``n_workers``.
         address: Use the scheduler at this address. Default: start one at a free port of the loopback interface.
         name: Reserve this name: a second manager of the same name is refused.
         per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has.
@@ -28,9 +31,11 @@ class LocalCluster:
 
     def __init__(
         self,
-        n_workers: int,
+        n_workers: int | None = None,
         address: str | None = None,
         *,
+        minimum_workers: int = 0,
+        maximum_workers: int | None = None,
         name: str | None = None,
         per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         logging_level: str = "WARNING",
@@ -47,6 +52,8 @@ class LocalCluster:
                 "kind": "local",
                 "address": address,
                 "num_of_workers": n_workers,
+                "minimum_workers": minimum_workers,
+                "maximum_workers": maximum_workers,
                 "name": name,
                 "per_worker_capabilities": per_worker_capabilities,
                 "echo_streamed_output": self._scheduler is None,

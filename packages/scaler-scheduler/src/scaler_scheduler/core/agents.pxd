@@ -18,6 +18,8 @@ cdef class Agent:
     cdef readonly str host
     cdef readonly object pid
     cdef readonly tuple worker_names
+    cdef readonly str manager_name
+    cdef public object manager
     cdef readonly dict capabilities
     cdef readonly dict capacity
     cdef public object heartbeat

@@ -11,6 +11,7 @@ from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello, 
 from scaler_protocol.task_run import TaskRun
 from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.connections import PeerConnection
+from scaler_scheduler.core.supplies import WorkerManager
 
 class Agent:
     """One agent session."""
@@ -36,6 +37,12 @@ class Agent:
     host: str
     pid: int
     worker_names: tuple[str, ...]
+    manager_name: str
+    """The worker manager that started it; empty: none."""
+
+    manager: WorkerManager | None
+    """This session is not of an agent, but of this worker manager."""
+
     capabilities: dict[str, int]
     """Amounts per worker, in millionths."""
 

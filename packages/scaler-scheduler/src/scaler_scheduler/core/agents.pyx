@@ -15,6 +15,7 @@ cdef class Agent:
         self.hello, self.user, self.link = hello, b"", Link()
         self.connection = PeerConnection(self.session, None, self.link, now)
         self.name, self.host, self.pid, self.worker_names = "", hello.host, hello.pid, ()
+        self.manager_name = ""
         self.capabilities, self.capacity = {}, {}
         self.store, self.store_endpoint = b"", ""
         self.heard_at = self.attached_at = self.idle_at = now
@@ -34,6 +35,7 @@ cdef class Agent:
         slots = len(body.worker_names)
         self.attached, self.attached_at = True, now
         self.name, self.host, self.pid, self.worker_names = body.name, body.host, body.pid, body.worker_names
+        self.manager_name = body.manager
         self.capabilities = {capability.name: capability.units for capability in body.capabilities}
         self.capacity = {name: (units or UNITS_PER_WHOLE) * slots for name, units in self.capabilities.items()}
         self.load = new_load(self, slots, max(1, per_worker_queue_size) * slots, now)

@@ -101,11 +101,11 @@ def _assigned(state: SchedulerState, client: ClientPeer, task: int, where: int, 
 def _queued(state: SchedulerState, record: RunRecord) -> str:
     agents = state.placement.agents
     if not agents:
-        return "no worker is connected."
+        return f"no worker is connected.{_starting(state)}"
     able = [agent for agent in agents.values() if agent.can_serve(record.demand)]
     demand = shown_demand(record.demand)
     if not able:
-        return f"no connected worker has the capabilities it needs ({demand})."
+        return f"no connected worker has the capabilities it needs ({demand}).{_starting(state)}"
     if state.is_stopping:
         return "the scheduler is stopping and hands out nothing more."
     if not any(agent.is_available for agent in able):
@@ -115,3 +115,9 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
         return f"the capabilities it needs ({demand}) are taken by other tasks."
     workers = sum(agent.load.slots for agent in able)
     return f"all {workers} workers that could run it {_BUSY}"
+
+
+def _starting(state: SchedulerState) -> str:
+    """What worker managers do about it."""
+    starting = sum(agent.manager.report.starting for agent in state.agents.values() if agent.manager is not None)
+    return f" {starting} workers are starting." if starting else ""

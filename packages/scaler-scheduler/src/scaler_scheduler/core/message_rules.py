@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     Goodbye,
     Heartbeat,
     LockRequest,
+    ManagerReport,
     NamedRequest,
     ObjectChunk,
     ObjectCredit,
@@ -43,6 +44,7 @@ from scaler_scheduler.core import (
     control,
     heartbeat,
     lock_requests,
+    managers,
     named_requests,
     nested_sessions,
     object_messages,
@@ -90,5 +92,6 @@ AGENT_RULES: dict[type, Callable[[SchedulerState, Agent, Any, float], None]] = {
     StoreAttached: object_messages.on_store_attached,
     StoreStatus: object_messages.on_store_status,
     Output: agent_messages.on_output,
+    ManagerReport: managers.on_report,
     Goodbye: agent_messages.on_goodbye,
 }

@@ -21,6 +21,7 @@ from scaler_protocol.monitor.messages import (
     Snapshot,
     TaskCounts,
 )
+from scaler_scheduler.core import managers
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_totals import NAME_LIMIT, FunctionTotal
@@ -205,7 +206,8 @@ def _function(name: str, total: FunctionTotal) -> FunctionStatus:
 
 
 def _settings(state: SchedulerState) -> tuple[Setting, ...]:
-    return tuple(Setting(name, str(getattr(state.settings, name))) for name in _SETTINGS)
+    options = [Setting(name, str(getattr(state.settings, name))) for name in _SETTINGS]
+    return (*options, *(Setting(f"worker manager {name}", text) for name, text in managers.descriptions(state)))
 
 
 def graphs_of(state: SchedulerState, limit: int) -> list[GraphStatus]:

@@ -274,7 +274,7 @@ class AgentCore:
         self._state.unsent[:] = [
             AgentAttach(
                 settings.name, self._hello.host, self._hello.pid, settings.worker_names, settings.capabilities,
-                tuple(self._backend.holds()),
+                tuple(self._backend.holds()), settings.manager,
             ),
         ]  # fmt: skip
         if self._state.host_store is not None:

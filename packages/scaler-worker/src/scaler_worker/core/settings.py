@@ -45,7 +45,7 @@ class ExecutionOptions(ConnectionOptions):
 class AgentSettings(ExecutionOptions):
     """``process_limit``: the most worker processes at a time; 0: no limit. ``fixed_slots``: a worker process serves
     only the slot that it was started for, whose devices it has. ``uses_store``: whether large values go
-    through the object store of the host."""
+    through the object store of the host. ``manager``: the worker manager that started the agent; empty: none."""
 
     name: str
     worker_names: tuple[str, ...]
@@ -53,3 +53,4 @@ class AgentSettings(ExecutionOptions):
     process_limit: int = 0
     fixed_slots: bool = False
     uses_store: bool = False
+    manager: str = ""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import socket
 from dataclasses import dataclass
 
-from scaler_protocol.command import argument, option
+from scaler_protocol.command import BadInput, argument, option
+from scaler_protocol.limits import WORKERS_LIMIT
+from scaler_protocol.units import SECONDS
 from scaler_worker.config import ClusterSettings
 
 KINDS = ("local",)
+
+LONGEST_SECONDS = 86_400.0
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -28,8 +33,63 @@ def _manager_name(text: str) -> str:
     return text
 
 
+def default_name(kind: str) -> str:
+    """Of a manager of this kind on this host."""
+    return f"{kind}-{socket.gethostname()}"
+
+
 @dataclass(frozen=True, kw_only=True)
-class ManagerSettings(ClusterSettings):
+class ScalingOptions:
+    """How a manager follows the load."""
+
+    minimum_workers: int = option(
+        0,
+        metavar="COUNT",
+        minimum=0,
+        maximum=WORKERS_LIMIT,
+        help="With --maximum-workers: always run this many workers.",
+    )
+    maximum_workers: int | None = option(
+        None,
+        metavar="COUNT",
+        minimum=1,
+        maximum=WORKERS_LIMIT,
+        default_text="none",
+        see="managers.md",
+        help="Follow the load: run as many workers as the tasks need, at most this many.",
+    )
+    target_seconds: float = option(
+        60,
+        unit=SECONDS,
+        minimum=1,
+        maximum=LONGEST_SECONDS,
+        help="Run enough workers to finish the waiting tasks in this time.",
+    )
+    cool_down_seconds: float = option(
+        20,
+        unit=SECONDS,
+        minimum=0,
+        maximum=LONGEST_SECONDS,
+        help="Keep workers for this long after the load has fallen.",
+    )
+    cost_per_worker_hour: float = option(
+        1,
+        metavar="COST",
+        minimum=0,
+        help="The price of a worker. Among several managers, the cheapest starts workers first.",
+    )
+    workers_per_job: int | None = option(
+        None,
+        metavar="COUNT",
+        minimum=1,
+        maximum=WORKERS_LIMIT,
+        default_text="1 with --maximum-workers, or else all",
+        help="Start jobs with at most this many workers. A job ends as a whole when the load falls.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManagerSettings(ScalingOptions, ClusterSettings):
     """Every option of the command: those of ``scaler_cluster``, which its jobs get, and its own."""
 
     kind: str = argument(help="Start workers in this way: local.", parse=_kind)
@@ -37,7 +97,31 @@ class ManagerSettings(ClusterSettings):
         None,
         metavar="NAME",
         parse=_manager_name,
-        default_text="none",
+        default_text="KIND-HOST",
         see="managers.md",
         help="Reserve this name: a second manager of the same name is refused.",
     )
+
+    @property
+    def scales(self) -> bool:
+        """The number of workers follows the load. Raises BadInput when the options disagree."""
+        if self.maximum_workers is None:
+            if self.minimum_workers:
+                raise BadInput("Cannot follow the load: --minimum-workers has no --maximum-workers. Give both.")
+            return False
+        if self.num_of_workers is not None or self.worker_names:
+            raise BadInput(
+                "Cannot follow the load and keep a number of workers. Give --maximum-workers, or --num-of-workers or "
+                "--worker-names."
+            )
+        if self.minimum_workers > self.maximum_workers:
+            raise BadInput(
+                f"Cannot run at least {self.minimum_workers} and at most {self.maximum_workers} workers. Give a "
+                "--minimum-workers that is not above --maximum-workers."
+            )
+        return True
+
+    @property
+    def most_per_job(self) -> int:
+        """The most workers of one job."""
+        return self.workers_per_job or (1 if self.maximum_workers is not None else WORKERS_LIMIT)

@@ -375,6 +375,7 @@ def _core_settings(settings: ClusterSettings, worker_count: int, *, fixed_slots:
         capabilities=settings.capabilities,
         fixed_slots=fixed_slots,
         uses_store=True,
+        manager=settings.manager or "",
         **values_of(ExecutionOptions, settings),
     )
 

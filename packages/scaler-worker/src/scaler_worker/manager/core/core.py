@@ -21,10 +21,15 @@ _LIVE = (JobState.STARTING, JobState.RUNNING)
 
 class ManagerCore:
     """Keeps ``workers`` workers running until ``on_stop``. Its shell reports the jobs that exist, and carries out the
-    effects; ``finished`` tells when the manager may end."""
+    effects; ``finished`` tells when the manager may end.
 
-    def __init__(self, workers: int) -> None:
-        self._wanted = workers
+    ``maximum``: the scheduler orders between ``workers`` and this many workers, as its load changes. Then it also
+    drains those that are too many, and a job that ended in good order was drained. None: the number is fixed."""
+
+    def __init__(self, workers: int, maximum: int | None = None) -> None:
+        self._wanted = self._minimum = workers
+        self._maximum = workers if maximum is None else maximum
+        self._scales = maximum is not None
         self._jobs: dict[str, Job] = {}
         self._stopped: set[str] = set()  # asked to stop, and still there
         self._failures = 0  # in a row
@@ -66,6 +71,10 @@ class ManagerCore:
         for job in sorted(ended, key=lambda job: job.id):
             self._end(job, now)
         self._stopped &= self._jobs.keys()
+
+    def on_order(self, workers: int) -> None:
+        """The scheduler needs this many workers."""
+        self._wanted = max(self._minimum, min(workers, self._maximum))
 
     def on_stop(self) -> None:
         """Stop all jobs, and start no others."""
@@ -129,13 +138,17 @@ class ManagerCore:
         """The jobs that can stop while enough workers remain, those that do not run yet first, then large ones."""
         ids = []
         for job in sorted(self._jobs.values(), key=lambda job: (job.state is JobState.RUNNING, -job.workers)):
-            if job.id not in self._stopped and job.workers <= count:
+            if job.id not in self._stopped and job.workers <= count and self._may_stop(job):
                 count -= job.workers
                 ids.append(job.id)
         return ids
 
+    def _may_stop(self, job: Job) -> bool:
+        """A job that runs may have tasks: the scheduler knows."""
+        return not self._scales or job.state is JobState.STARTING
+
     def _end(self, job: Job, now: float) -> None:
-        if job.id in self._stopped:
+        if job.id in self._stopped or (self._scales and job.state is JobState.DISMISSED):
             return
         if job.state is JobState.DISMISSED:
             self._ending = True

@@ -6,22 +6,38 @@ import dataclasses
 from collections.abc import Sequence
 
 from scaler_protocol.command import BadInput, ChildCommand, settings_arguments
+from scaler_protocol.limits import WORKERS_LIMIT
 from scaler_worker.config import ClusterSettings
 from scaler_worker.manager.backend import StartError
 from scaler_worker.manager.core.jobs import Job, JobState
 
 
 class LocalBackend:
-    """Runs one ``scaler_cluster`` for each start. It ends with the manager, however the manager ends."""
+    """Runs ``scaler_cluster`` with at most ``most_per_job`` workers for each job. It ends with the manager, however the
+    manager ends."""
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(self, settings: ClusterSettings, most_per_job: int = WORKERS_LIMIT) -> None:
         names = [field.name for field in dataclasses.fields(ClusterSettings)]
         self._values = {name: getattr(settings, name) for name in names}
+        self._most_per_job = most_per_job
         self._children: dict[str, tuple[ChildCommand, int]] = {}
         self._ready: set[str] = set()
 
     def start(self, n: int, capabilities: Sequence[str]) -> Sequence[Job]:
-        values = {**self._values, "num_of_workers": n, "per_worker_capabilities": tuple(capabilities)}
+        jobs: list[Job] = []
+        while n > 0:
+            workers = min(n, self._most_per_job)
+            try:
+                jobs.append(self._start_one(workers, capabilities))
+            except StartError:
+                if not jobs:
+                    raise
+                break
+            n -= workers
+        return jobs
+
+    def _start_one(self, workers: int, capabilities: Sequence[str]) -> Job:
+        values = {**self._values, "num_of_workers": workers, "per_worker_capabilities": tuple(capabilities)}
         child = ChildCommand("scaler_worker.cli", settings_arguments(ClusterSettings, values))
         try:
             child.start()
@@ -29,8 +45,8 @@ class LocalBackend:
             raise StartError(
                 f"Cannot start scaler_cluster: {error.strerror}. Give this host more memory, processes or descriptors."
             ) from None
-        self._children[str(child.pid)] = (child, n)
-        return [Job(str(child.pid), n)]
+        self._children[str(child.pid)] = (child, workers)
+        return Job(str(child.pid), workers)
 
     def stop(self, ids: Sequence[str]) -> None:
         for each in ids:

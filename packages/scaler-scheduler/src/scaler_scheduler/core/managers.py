@@ -1,0 +1,179 @@
+"""Worker managers: they report what they run, and are told how many workers to run.
+
+| Event | Consequence |
+|---|---|
+| a manager reports, once a second | it is told how many workers the tasks need, within its bounds |
+| fewer are needed than run | its agents with the fewest tasks are drained, those without tasks first |
+| its connection is lost | its agents remain; nothing is started or drained until it reports again |
+| its name is in use by another one | it is refused |
+
+A manager has the session of an agent that never attaches, so it has no tasks. Agents name the manager that started
+them (``AgentAttach.manager``). Nothing is kept of a manager that is gone: its next report says everything.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scaler_protocol.limits import WORKERS_LIMIT
+from scaler_protocol.messages import CONTROL_SINCE_MINOR, Drain, ManagerOrder, ManagerReport, RefusalReason, Refused
+from scaler_scheduler.core import notices, outbox, scaling, session_endings
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.priority_queues import QueueClass
+from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.supplies import Demand, RecentlyBusy, RecentNeeds, Supply, WorkerManager
+from scaler_scheduler.core.waiting_tasks import waiting_tasks
+
+RUNS_LIMIT = 10_000
+"""Runs of one queue that are looked at; the tasks in further ones are assumed to take as long."""
+
+SILENCE_SECONDS = 3.0
+"""A manager that has not reported for this long does not keep its name."""
+
+SHORTEST_TARGET_SECONDS = 0.001
+
+NAME_TAKEN_TEXT = "Another worker manager is called {name!r}. Give this one another --name, or stop the other one."
+
+
+def on_report(state: SchedulerState, agent: Agent, body: ManagerReport, now: float) -> None:
+    """A manager says what it runs, and what it can start."""
+    if agent.attached:
+        return
+    refused = _refusal(state, agent, body, now)
+    if refused is not None:
+        outbox.refuse(state, agent.session, refused, None)
+        session_endings.end_session(state, agent.session, now)
+        return
+    manager = _manager(state, agent, body, now)
+    needs = scaling.needs_of(demands(state), supplies(state, now), body.target_seconds)
+    manager.needed = needs[body.name]
+    manager.ordered = manager.recent_needs.highest(manager.needed, now)
+    _drain_surplus(state, manager, now)
+    outbox.send(state, agent, ManagerOrder(manager.ordered), now)
+
+
+def _refusal(state: SchedulerState, agent: Agent, body: ManagerReport, now: float) -> Refused | None:
+    """Why a report is not accepted; None: it is."""
+    seconds = body.target_seconds, body.cool_down_seconds
+    are_bounds = body.minimum <= body.maximum <= WORKERS_LIMIT
+    if not body.name or not are_bounds or seconds[0] < SHORTEST_TARGET_SECONDS or seconds[1] < 0:
+        return Refused(RefusalReason.MALFORMED, "The report of this worker manager is not valid.")
+    if _is_taken(state, agent, body.name, now):
+        return Refused(RefusalReason.SESSION, NAME_TAKEN_TEXT.format(name=body.name))
+    return None
+
+
+def _is_taken(state: SchedulerState, agent: Agent, name: str, now: float) -> bool:
+    """A manager that was killed is replaced by the next one of its name."""
+    return any(
+        other is not agent
+        and other.manager is not None
+        and other.manager.report.name == name
+        and other.connection.is_open
+        and now - other.heard_at < SILENCE_SECONDS
+        for other in state.agents.values()
+    )
+
+
+def _manager(state: SchedulerState, agent: Agent, body: ManagerReport, now: float) -> WorkerManager:
+    """The record of the manager, with this report."""
+    if agent.manager is None:
+        notices.log(state, f"Worker manager {body.name} joined")
+        agent.manager = WorkerManager(
+            body, RecentNeeds(body.cool_down_seconds), RecentlyBusy(body.cool_down_seconds / 2)
+        )
+    agent.manager.report = body
+    return agent.manager
+
+
+# ---- what is needed --------------------------------------------------------------------------------------------------
+
+
+def demands(state: SchedulerState) -> list[Demand]:
+    """The tasks that wait for a worker."""
+    return [_demand(queue) for queue in state.placement.classes.values() if queue.count]
+
+
+def _demand(queue: QueueClass) -> Demand:
+    groups, left_out = waiting_tasks(queue, RUNS_LIMIT, 0)
+    counted = sum(group[0] for group in groups.values())
+    seconds = sum(group[0] * function.estimate_us for (_, function), group in groups.items()) / 1e6
+    tasks = counted + left_out
+    return Demand(queue.demand, tasks, seconds * tasks / counted if counted else 0.0)
+
+
+def supplies(state: SchedulerState, now: float) -> list[Supply]:
+    """The connected managers, and each agent that none of them has started."""
+    connected = [agent.manager for agent in state.agents.values() if agent.manager is not None]
+    managers = {manager.report.name: manager for manager in connected}
+    found = [_of_manager(manager, _agents_of(state, name), now) for name, manager in managers.items()]
+    others = [agent for agent in state.agents.values() if agent.attached and agent.manager_name not in managers]
+    return [*found, *(_of_agent(agent) for agent in others if agent.is_available)]
+
+
+def _agents_of(state: SchedulerState, name: str) -> list[Agent]:
+    return [agent for agent in state.agents.values() if agent.attached and agent.manager_name == name]
+
+
+def _of_manager(manager: WorkerManager, agents: list[Agent], now: float) -> Supply:
+    report = manager.report
+    busy = sum(min(agent.load.outstanding, agent.load.slots) for agent in agents)
+    return Supply(
+        report.name,
+        {capability.name: capability.units for capability in report.capabilities},
+        report.minimum,
+        report.maximum,
+        report.cost_per_worker_hour,
+        report.starting + report.running,
+        sum(_occupied(agent, report.target_seconds) for agent in agents),
+        manager.recently_busy.note(busy, now),
+    )
+
+
+def _of_agent(agent: Agent) -> Supply:
+    """Workers that no manager starts or stops."""
+    return Supply(
+        agent.session.hex(),
+        agent.capabilities,
+        0,
+        agent.load.slots,
+        -1.0,
+        agent.load.slots,
+        min(agent.load.outstanding, agent.load.slots),
+    )
+
+
+def _occupied(agent: Agent, target_seconds: float) -> int:
+    """How many of its workers need at least the target time for what they have."""
+    tasks = min(agent.load.outstanding, agent.load.slots)
+    return min(tasks, math.ceil(agent.load.load_us / 1e6 / target_seconds))
+
+
+# ---- fewer workers ---------------------------------------------------------------------------------------------------
+
+
+def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) -> None:
+    """Drain agents without tasks while enough workers remain."""
+    agents = [agent for agent in _agents_of(state, manager.report.name) if agent.is_available]
+    surplus = sum(agent.load.slots for agent in agents) - manager.ordered
+    for agent in sorted(agents, key=lambda each: (-each.load.slots, each.index)):
+        if agent.load.slots <= surplus and not agent.load.outstanding and agent.hello.minor >= CONTROL_SINCE_MINOR:
+            surplus -= agent.load.slots
+            agent.is_paused = True
+            outbox.send(state, agent, Drain(), now)
+            state.placement.offer(agent)
+
+
+# ---- for monitors ----------------------------------------------------------------------------------------------------
+
+
+def descriptions(state: SchedulerState) -> list[tuple[str, str]]:
+    """The name of each manager, and a text about its workers."""
+    managers = [agent.manager for agent in state.agents.values() if agent.manager is not None]
+    return [(manager.report.name, _description(manager)) for manager in managers]
+
+
+def _description(manager: WorkerManager) -> str:
+    report = manager.report
+    counts = f"{report.running} running, {report.starting} starting, {manager.ordered} wanted"
+    return " ".join([f"{counts} ({report.minimum} to {report.maximum}).", *report.reasons])

@@ -1,0 +1,135 @@
+"""The session of a worker manager with its scheduler: it reports once a second, and is told how many workers to run.
+
+| State | Event | Consequence |
+|---|---|---|
+| away | the transport connects | says Hello |
+| greeting | Welcome | welcomed; the next report is due |
+| greeting | no answer for some seconds | the connection is replaced |
+| welcomed | a report is due | sends it |
+| welcomed | an order | notes it |
+| welcomed | WhoAreYou: the scheduler has restarted | says Hello |
+| welcomed | nothing came for some seconds | the connection is replaced |
+| any | the connection is lost | away; the last order holds |
+| any | Refused, or Stop | ended, with the reason |
+
+Every Hello begins a new session in the scheduler, since a report says everything there is to say.
+"""
+
+from __future__ import annotations
+
+from scaler_protocol.effects import Log, Send
+from scaler_protocol.handshake import PeerHandshake
+from scaler_protocol.messages import (
+    Challenge,
+    Envelope,
+    Hello,
+    ManagerOrder,
+    ManagerReport,
+    Refused,
+    Stop,
+    Welcome,
+    WhoAreYou,
+)
+from scaler_worker.core.effects import Reconnect
+
+SCHEDULER = b""
+REPORT_SECONDS = 1.0
+SILENCE_SECONDS = 5.0
+"""After this long without a message, the connection is replaced."""
+
+SUPPORT_SINCE_MINOR = 4
+_OLD_TEXT = "Cannot scale: the scheduler is too old for worker managers that follow the load. Update scaler-scheduler."
+
+
+class ManagerSession:
+    """``order``: the number of workers that the scheduler ordered last, None before the first order. ``ended``: why the
+    session is over, empty while it is not; ``is_refused``: by a refusal, not because the cluster is shut down."""
+
+    def __init__(self, hello: Hello, handshake: PeerHandshake, now: float) -> None:
+        self.order: int | None = None
+        self.ended = ""
+        self.is_refused = False
+        self._hello = hello
+        self._handshake = handshake
+        self._connected = False
+        self._welcomed = False
+        self._heard_at = now
+        self._report_at = now
+        self._obstacle = ""
+        self._effects: list[Send | Reconnect | Log] = []
+
+    # ---- events ------------------------------------------------------------------------------------------------------
+
+    def on_connected(self, token: bytes, now: float) -> None:
+        self._connected = True
+        self._handshake.token = token
+        self._say_hello(now)
+
+    def on_peer_lost(self, now: float) -> None:
+        self._connected = self._welcomed = False
+
+    def on_obstacle(self, text: str) -> None:
+        """There is no connection, for this reason."""
+        if text and text != self._obstacle:
+            self._effects.append(Log("ERROR", text))
+        self._obstacle = text
+
+    def on_message(self, envelope: Envelope, now: float) -> None:
+        self._heard_at = now
+        body = envelope.body
+        if isinstance(body, Challenge):
+            proved = self._handshake.answer(body) if self._connected and not self._welcomed else None
+            if proved is not None:
+                self._effects.append(Send(SCHEDULER, Envelope(proved)))
+        elif isinstance(body, Welcome):
+            self._on_welcome(body, now)
+        elif isinstance(body, WhoAreYou):
+            self._say_hello(now)
+        elif isinstance(body, ManagerOrder) and self._welcomed:
+            self.order = body.workers
+        elif isinstance(body, Stop) and self._welcomed:
+            self.ended = "The cluster is shut down."
+        elif isinstance(body, Refused):
+            self._on_refused(body)
+
+    def report(self, body: ManagerReport, now: float) -> None:
+        """Send a report when one is due."""
+        if self._welcomed and now >= self._report_at:
+            self._report_at = now + REPORT_SECONDS
+            self._effects.append(Send(SCHEDULER, Envelope(body)))
+
+    def on_deadline(self, now: float) -> None:
+        """Replace a connection on which nothing comes."""
+        if self._connected and now >= self._heard_at + SILENCE_SECONDS:
+            self._heard_at = now
+            self.on_peer_lost(now)
+            self._effects.append(Reconnect())
+
+    def take_effects(self) -> list[Send | Reconnect | Log]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    # ---- greetings ---------------------------------------------------------------------------------------------------
+
+    def _say_hello(self, now: float) -> None:
+        self._welcomed = False
+        self._heard_at = now
+        self._effects.append(Send(SCHEDULER, Envelope(self._handshake.begin(self._hello))))
+
+    def _on_welcome(self, welcome: Welcome, now: float) -> None:
+        verdict = self._handshake.judge(welcome)
+        if self._welcomed or verdict == "late":
+            return
+        if verdict == "forged":
+            self.on_obstacle(self._handshake.forged_text)
+            self.on_peer_lost(now)
+            self._effects.append(Reconnect())
+            return
+        self._obstacle = ""
+        self._welcomed = True
+        self._report_at = now
+        if welcome.minor < SUPPORT_SINCE_MINOR:
+            self.ended, self.is_refused = _OLD_TEXT, True
+
+    def _on_refused(self, refused: Refused) -> None:
+        self.ended, self.is_refused = refused.text, True
