@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from scaler_protocol.command import BadInput, ChildCommand, settings_arguments
 from scaler_worker.config import ClusterSettings
 from scaler_worker.manager.backend import StartError
+from scaler_worker.manager.config import ManagerSettings
 from scaler_worker.manager.core.jobs import Job, JobState
 
 
 class LocalBackend:
     """Runs one ``scaler_cluster`` for each start. It ends with the manager, however the manager ends."""
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(self, settings: ManagerSettings) -> None:
         names = [field.name for field in dataclasses.fields(ClusterSettings)]
         self._values = {name: getattr(settings, name) for name in names}
         self._children: dict[str, tuple[ChildCommand, int]] = {}

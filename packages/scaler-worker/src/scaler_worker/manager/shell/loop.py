@@ -5,66 +5,90 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from scaler_protocol.command import current_parent, install_stop_signals
-from scaler_worker.manager.backend import StartError, WorkerBackend
+from scaler_worker.manager.backend import ListError, StartError, WorkerBackend
 from scaler_worker.manager.core.core import ManagerCore
 from scaler_worker.manager.core.jobs import StartWorkers
 
+_STOPPING_SECONDS = 0.05
+"""The interval between two observations while jobs end."""
+
+_T = TypeVar("_T")
+
 
 class ManagerLoop:
+    """The backend's functions run in one thread of their own, so that signals are noticed while they block."""
+
     def __init__(self, core: ManagerCore, backend: WorkerBackend, capabilities: Sequence[str]) -> None:
         self._core = core
         self._backend = backend
         self._capabilities = tuple(capabilities)
         self._stopped = asyncio.Event()
+        self._reasons: list[str] = []
         self._told: list[str] = []
+        self._thread = ThreadPoolExecutor(1, "backend")
 
     async def run(self) -> None:
         """Return when a signal asked for the end, or the scheduler has ended, and no job is left."""
         install_stop_signals(asyncio.get_running_loop(), self._on_stop)
-        while not self._core.finished:
-            self._turn()
-            await self._pause()
+        try:
+            while not self._core.finished:
+                await self._turn()
+                await self._pause()
+        finally:
+            self._thread.shutdown()
 
-    def _turn(self) -> None:
-        self._core.on_observed(self._backend.list(), time.monotonic())
+    async def _turn(self) -> None:
+        await self._observe()
         for effect in self._core.take_effects(time.monotonic()):
             if isinstance(effect, StartWorkers):
-                self._start(effect.count)
+                await self._start(effect.count)
             else:
-                self._backend.stop(effect.ids)
+                await self._blocking(self._backend.stop, effect.ids)
         parent = current_parent()
         if parent is not None:
             parent.report_ready()
+        self._reasons = [*self._core.why_not(time.monotonic()), *await self._blocking(self._backend.why_not)]
         self._tell()
 
-    def _start(self, count: int) -> None:
+    async def _observe(self) -> None:
         try:
-            jobs = self._backend.start(count, self._capabilities)
+            jobs = await self._blocking(self._backend.list)
+        except ListError as error:
+            self._core.on_unobserved(str(error), time.monotonic())
+        else:
+            self._core.on_observed(jobs, time.monotonic())
+
+    async def _start(self, count: int) -> None:
+        try:
+            jobs = await self._blocking(self._backend.start, count, self._capabilities)
         except StartError as error:
             self._core.on_start_failed(str(error), time.monotonic())
         else:
             self._core.on_started(jobs, time.monotonic())
 
+    async def _blocking(self, function: Callable[..., _T], *arguments: object) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
     def _tell(self) -> None:
         """Log each reason once, not again while it holds."""
-        reasons = [*self._core.why_not(time.monotonic()), *self._backend.why_not()]
-        causes = [each.partition(" The next attempt")[0] for each in reasons]
-        for cause, reason in zip(causes, reasons, strict=True):
+        causes = [each.partition(" The next attempt")[0] for each in self._reasons]
+        for cause, reason in zip(causes, self._reasons, strict=True):
             if cause not in self._told:
-                logging.log(logging.WARNING if "missing" in cause else logging.INFO, reason)
+                logging.log(logging.INFO if cause.endswith("starting.") else logging.WARNING, reason)
         self._told = causes
 
     async def _pause(self) -> None:
         """Until the core's deadline, or a signal."""
-        seconds = 0.05 if self._stopped.is_set() else max(0.0, self._core.next_deadline() - time.monotonic())
         if self._stopped.is_set():
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(_STOPPING_SECONDS)
             return
         try:
-            await asyncio.wait_for(self._stopped.wait(), seconds)
+            await asyncio.wait_for(self._stopped.wait(), max(0.0, self._core.next_deadline() - time.monotonic()))
         except TimeoutError:
             pass
 
