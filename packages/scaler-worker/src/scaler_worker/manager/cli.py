@@ -50,8 +50,9 @@ def _run(settings: ManagerSettings) -> None:
     lock = NameLock(settings.name) if settings.name is not None else None
     setup_logging(settings)
     hold_stop_signals()
-    backend = KINDS[settings.kind].load_backend(settings)
-    loop = ManagerLoop(ManagerCore(count), backend, settings.per_worker_capabilities)
+    kind = KINDS[settings.kind]
+    backend = kind.load_backend(settings)
+    loop = ManagerLoop(ManagerCore(count), backend, settings.per_worker_capabilities, kind.starts_at_once)
     asyncio.run(loop.run())
     if lock is not None:
         lock.release()

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ManagerKind:
     """``summary``: where its jobs run, for the help. The classes are named as module:class and loaded when asked for:
-    a manager needs those of one kind."""
+    a manager needs those of one kind. ``starts_at_once``: no job waits in a queue, so that a script that starts the
+    manager waits until one runs."""
 
     summary: str
     settings: str
     backend: str
+    starts_at_once: bool = False
 
     def load_settings_class(self) -> type[ManagerSettings]:
         """ManagerSettings, or a class derived from it that adds the options of this kind."""
@@ -35,6 +37,12 @@ KINDS: Mapping[str, ManagerKind] = {
         summary="child processes on this host",
         settings="scaler_worker.manager.config:ManagerSettings",
         backend="scaler_worker.manager.shell.local:LocalBackend",
+    ),
+    "ssh": ManagerKind(
+        summary="processes on other hosts, reached through SSH",
+        settings="scaler_worker.manager.ssh_config:SSHSettings",
+        backend="scaler_worker.manager.shell.ssh:SSHBackend",
+        starts_at_once=True,
     ),
 }
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from scaler_protocol.command import current_parent, install_stop_signals
 from scaler_worker.manager.backend import ListError, StartError, WorkerBackend
 from scaler_worker.manager.core.core import ManagerCore
-from scaler_worker.manager.core.jobs import StartWorkers
+from scaler_worker.manager.core.jobs import JobState, StartWorkers
 
 _STOPPING_SECONDS = 0.05
 """The interval between two observations while jobs end."""
@@ -21,12 +21,17 @@ _T = TypeVar("_T")
 
 
 class ManagerLoop:
-    """The backend's functions run in one thread of their own, so that signals are noticed while they block."""
+    """The backend's functions run in one thread of their own, so that signals are noticed while they block.
 
-    def __init__(self, core: ManagerCore, backend: WorkerBackend, capabilities: Sequence[str]) -> None:
+    ``waits_for_job``: the script that started the manager, if one did, waits until a job runs."""
+
+    def __init__(
+        self, core: ManagerCore, backend: WorkerBackend, capabilities: Sequence[str], waits_for_job: bool = False
+    ) -> None:
         self._core = core
         self._backend = backend
         self._capabilities = tuple(capabilities)
+        self._waits_for_job = waits_for_job
         self._stopped = asyncio.Event()
         self._reasons: list[str] = []
         self._told: list[str] = []
@@ -49,9 +54,7 @@ class ManagerLoop:
                 await self._start(effect.count)
             else:
                 await self._blocking(self._backend.stop, effect.ids)
-        parent = current_parent()
-        if parent is not None:
-            parent.report_ready()
+        self._report_ready()
         self._reasons = [*self._core.why_not(time.monotonic()), *await self._blocking(self._backend.why_not)]
         self._tell()
 
@@ -73,6 +76,12 @@ class ManagerLoop:
 
     async def _blocking(self, function: Callable[..., _T], *arguments: object) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+    def _report_ready(self) -> None:
+        parent = current_parent()
+        runs = any(job.state is JobState.RUNNING for job in self._core.jobs)
+        if parent is not None and (runs or not self._waits_for_job):
+            parent.report_ready()
 
     def _tell(self) -> None:
         """Log each reason once, not again while it holds."""
