@@ -25,6 +25,7 @@ from scaler_scheduler.web.cli import UiSettings
 from scaler_worker.cluster import CLUSTER_PARAMETERS
 from scaler_worker.config import ClusterSettings
 from scaler_worker.manager.config import ManagerSettings
+from scaler_worker.manager.kinds import KINDS
 from scaler_worker.symphony.config import SymphonySettings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -202,13 +203,19 @@ def shown_default(python_class: PythonClass, name: str, setting: CommandSetting)
 # ---- tables of the documentation -------------------------------------------------------------------------------------
 
 
+KINDS_WITH_OPTIONS = {
+    f"scaler_worker_manager {name}": kind.load_settings_class()
+    for name, kind in KINDS.items()
+    if kind.load_settings_class() is not ManagerSettings
+}
+
 TABLES = {
     "docs/running.md": {
         "scaler_scheduler": SchedulerSettings,
         "scaler_cluster": ClusterSettings,
         "scaler_keygen": KeygenSettings,
     },
-    "docs/managers.md": {"scaler_worker_manager": ManagerSettings},
+    "docs/managers.md": {"scaler_worker_manager": ManagerSettings, **KINDS_WITH_OPTIONS},
     "docs/symphony.md": {"scaler_symphony_cluster": SymphonySettings},
     "docs/monitor.md": {"scaler_top": TopSettings},
     "docs/ui.md": {"scaler_ui": UiSettings},
@@ -229,7 +236,11 @@ def with_tables(text: str, commands: Mapping[str, type]) -> str:
 
 
 def table(settings_class: type) -> str:
-    rows = [row(setting) for setting in settings_of(settings_class) if not setting.description.positional]
+    """A kind of manager has a table of the options that it adds."""
+    added = settings_class in KINDS_WITH_OPTIONS.values()
+    known = {each.name for each in settings_of(ManagerSettings)} if added else set()
+    shown = [each for each in settings_of(settings_class) if not each.description.positional]
+    rows = [row(each) for each in shown if each.name not in known]
     return "| option | value | default | meaning |\n|---|---|---|---|\n" + "".join(rows)
 
 

@@ -57,6 +57,26 @@ def test_missing_workers_are_started_once() -> None:
     assert core.take_effects(1) == [] and core.why_not(1) == []
 
 
+def test_nothing_is_started_or_missed_while_jobs_cannot_be_listed() -> None:
+    core = started(2, "a", "b")
+    core.on_unobserved("Cannot list the jobs: squeue does not answer. Check slurmctld.", 5)
+    assert core.take_effects(5) == [] and core.next_deadline() == 6
+    assert core.why_not(5) == ["Cannot list the jobs: squeue does not answer. Check slurmctld."]
+    core.on_observed(running("a"), 6)
+    assert core.why_not(6) == ["1 worker is missing: Job b disappeared. The next attempt is in 1 s."]
+
+
+def test_a_manager_whose_jobs_cannot_be_listed_does_not_end_before_they_can() -> None:
+    core = ManagerCore(1)
+    core.on_unobserved("Cannot list the jobs: squeue does not answer. Check slurmctld.", 0)
+    core.on_stop()
+    assert not core.finished
+    core.on_observed(running("a"), 1)
+    assert core.take_effects(1) == [StopJobs(("a",))]
+    core.on_observed([], 2)
+    assert core.finished
+
+
 def test_jobs_of_an_earlier_manager_count() -> None:
     core = ManagerCore(3)
     core.on_observed(running("a", "b"), 0)
@@ -177,7 +197,7 @@ def test_the_number_of_workers_is_reached_and_never_exceeded(seed: int) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["remote", "tcp://127.0.0.1:1"], "'remote' is not a kind of manager. Give local."),
+        (["remote", "tcp://127.0.0.1:1"], "'remote' is not a kind of manager. Give local or ssh first."),
         (["local", "tcp://127.0.0.1:1", "--name", "../x"], "'../x' is not a name of a manager."),
         (["local"], "Missing argument ADDRESS."),
     ],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scaler.asynchronous.client import AsyncClient
     from scaler.cluster.combo import SchedulerClusterCombo
     from scaler.cluster.local import LocalCluster
+    from scaler.cluster.ssh import SSHCluster
     from scaler_scheduler import Scheduler
     from scaler_worker import Cluster
 
@@ -33,6 +34,7 @@ __all__ = [
     "Executor",
     "LocalCluster",
     "ObjectReference",
+    "SSHCluster",
     "ScalerError",
     "ScalerFuture",
     "Scheduler",
@@ -41,7 +43,7 @@ __all__ = [
     "ship",
 ]
 
-_LAZY = ("AsyncClient", "Cluster", "LocalCluster", "Scheduler", "SchedulerClusterCombo")
+_LAZY = ("AsyncClient", "Cluster", "LocalCluster", "SSHCluster", "Scheduler", "SchedulerClusterCombo")
 
 
 def __getattr__(name: str) -> Any:
@@ -61,6 +63,10 @@ def __getattr__(name: str) -> Any:
         from scaler.cluster.local import LocalCluster
 
         return LocalCluster
+    if name == "SSHCluster":
+        from scaler.cluster.ssh import SSHCluster
+
+        return SSHCluster
     if name in _LAZY:
         from scaler.utility.siblings import load_sibling
 

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
-from scaler.utility.siblings import load_sibling
-from scaler_protocol.command import SupervisedCommand, settings_arguments
-
-if TYPE_CHECKING:
-    from scaler_scheduler import Scheduler
-
-_END_SECONDS = 15.0
+from scaler.cluster.managed import ManagedWorkers
 
 
 class LocalCluster:
@@ -40,47 +33,22 @@ class LocalCluster:
         per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         logging_level: str = "WARNING",
     ) -> None:
-        logs: dict[str, Any] = {"logging_level": logging_level, "logging_paths": ("/dev/stderr",)}
-        self._scheduler: Scheduler | None = None
-        self._manager: SupervisedCommand | None = None
-        try:
-            if address is None:
-                self._scheduler = load_sibling("scaler_scheduler", "Scheduler")(**logs)
-                self._scheduler.start()
-                address = self._scheduler.get_address()
-            values = {
-                "kind": "local",
-                "address": address,
-                "num_of_workers": n_workers,
-                "minimum_workers": minimum_workers,
-                "maximum_workers": maximum_workers,
-                "name": name,
-                "per_worker_capabilities": per_worker_capabilities,
-                "echo_streamed_output": self._scheduler is None,
-                **logs,
-            }
-            arguments = settings_arguments(load_sibling("scaler_worker.manager.config", "ManagerSettings"), values)
-            self._manager = SupervisedCommand("scaler_worker.manager.cli", arguments, "scaler_worker_manager")
-            self._manager.start()
-            self._manager.wait_ready()
-        except BaseException:
-            self.shutdown()
-            raise
-        self._address = address
+        values = {
+            "num_of_workers": n_workers,
+            "minimum_workers": minimum_workers,
+            "maximum_workers": maximum_workers,
+            "name": name,
+            "per_worker_capabilities": per_worker_capabilities,
+        }
+        self._workers = ManagedWorkers("local", address, values, logging_level)
 
     def get_address(self) -> str:
         """The scheduler's address."""
-        return self._address
+        return self._workers.address
 
     def shutdown(self) -> None:
         """Stop the workers, and the scheduler if this cluster started it. Harmless when repeated."""
-        for command in (self._manager, self._scheduler):
-            if command is not None:
-                command.terminate()
-                try:
-                    command.join(_END_SECONDS)
-                except TimeoutError:
-                    pass  # it ends with this process
+        self._workers.shutdown()
 
     def __enter__(self) -> LocalCluster:
         return self

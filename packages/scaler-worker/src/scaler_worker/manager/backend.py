@@ -12,8 +12,14 @@ class StartError(Exception):
     """No job could be started. Its text is one sentence, which says what to do; the manager tries again later."""
 
 
+class ListError(Exception):
+    """The jobs could not be listed. Its text is one sentence, which says what to do; the manager tries again later, and
+    until then it neither starts nor misses any job."""
+
+
 class WorkerBackend(Protocol):
-    """Where jobs run. No function waits for a job to start or to end."""
+    """Where jobs run. No function waits for a job to start or to end. They are called one after the other, in a thread
+    of their own, and may block while a command runs that ends in a few seconds: each bounds its commands in time."""
 
     def start(self, n: int, capabilities: Sequence[str]) -> Sequence[Job]:
         """Start jobs that have ``n`` workers together, each of which offers the capabilities (name or name=amount).
@@ -23,7 +29,8 @@ class WorkerBackend(Protocol):
         """Ask these jobs to end in good order. Harmless for those that have ended."""
 
     def list(self) -> Sequence[Job]:
-        """Every job of this manager that exists; one that ended without being asked to is listed once more."""
+        """Every job of this manager that exists; one that ended without being asked to is listed once more. Where jobs
+        outlive their manager, those of an earlier one of the same name are listed, too. Raises ListError."""
 
     def why_not(self) -> Sequence[str]:
         """Sentences that say why jobs that were started do not run."""

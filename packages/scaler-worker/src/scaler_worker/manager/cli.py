@@ -4,43 +4,66 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Mapping, Sequence
 
 from scaler_protocol.command import BadInput, hold_stop_signals, run_command, setup_logging
 from scaler_worker import __version__
 from scaler_worker.manager.config import ManagerSettings, default_name
+from scaler_worker.manager.kinds import KINDS
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    given = sys.argv[1:] if arguments is None else arguments
+    kind = chosen_kind(given, os.environ)
+    settings_class = KINDS[kind].load_settings_class() if kind is not None else ManagerSettings
     run_command(
-        ManagerSettings, _run, program="scaler_worker_manager", section="manager",
-        description="Keep workers of this KIND running for the scheduler at ADDRESS.",
-        version=__version__, distribution="scaler-worker", arguments=arguments,
+        settings_class, _run, program="scaler_worker_manager", section="manager",
+        description=_description(kind), version=__version__, distribution="scaler-worker", arguments=given,
     )  # fmt: skip
 
 
+def chosen_kind(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    """The kind whose options the command has: the first argument. None: there is none, or an unknown one."""
+    first = next(iter(arguments), "")
+    kind = environment.get("SCALER_MANAGER_KIND", "") if first.startswith("-") else first
+    return kind if kind in KINDS else None
+
+
+def _description(kind: str | None) -> str:
+    if kind is not None:
+        return f"Keep workers running for the scheduler at ADDRESS. Kind {kind}: {KINDS[kind].summary}."
+    kinds = "; ".join(f"{name}: {each.summary}" for name, each in KINDS.items())
+    return (
+        f"Keep workers running for the scheduler at ADDRESS. Kinds: {kinds}. The options below are those of every "
+        "kind; scaler_worker_manager KIND --help shows all that a kind has."
+    )
+
+
 def _run(settings: ManagerSettings) -> None:
+    settings.check_kind()
     scales = settings.scales
     count = settings.minimum_workers if scales else settings.worker_count
     name = settings.name or default_name(settings.kind)
     from scaler_worker.manager.core.core import ManagerCore
     from scaler_worker.manager.shell.connection import ManagerConnection
-    from scaler_worker.manager.shell.local import LocalBackend
     from scaler_worker.manager.shell.loop import ManagerLoop
     from scaler_worker.manager.shell.name_lock import NameLock
 
     lock = NameLock(settings.name) if settings.name is not None else None
     setup_logging(settings)
     hold_stop_signals()
-    jobs = dataclasses.replace(settings, manager=name if scales else None)
-    backend = LocalBackend(jobs, settings.most_per_job)
-    link = ManagerConnection(settings.address) if scales else None
-    loop = ManagerLoop(ManagerCore(count, settings.maximum_workers), backend, settings, name, link)
+    kind = KINDS[settings.kind]
+    backend = kind.load_backend(dataclasses.replace(settings, manager=name) if scales else settings)
+    connection = ManagerConnection(settings.address) if scales else None
+    core = ManagerCore(count, settings.maximum_workers)
+    loop = ManagerLoop(core, backend, settings, name, connection, waits_for_job=kind.starts_at_once and count > 0)
     asyncio.run(loop.run())
     if lock is not None:
         lock.release()
-    if link is not None and link.session.is_refused:
-        raise BadInput(link.session.ended)
+    if connection is not None and connection.session.is_refused:
+        raise BadInput(connection.session.ended)
 
 
 if __name__ == "__main__":

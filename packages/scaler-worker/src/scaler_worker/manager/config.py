@@ -10,8 +10,7 @@ from scaler_protocol.command import BadInput, argument, option
 from scaler_protocol.limits import WORKERS_LIMIT
 from scaler_protocol.units import SECONDS
 from scaler_worker.config import ClusterSettings
-
-KINDS = ("local",)
+from scaler_worker.manager.kinds import KINDS
 
 LONGEST_SECONDS = 86_400.0
 
@@ -20,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 def _kind(text: str) -> str:
     if text not in KINDS:
-        raise ValueError(f"{text!r} is not a kind of manager. Give {' or '.join(KINDS)}.")
+        raise ValueError(f"{text!r} is not a kind of manager. Give {' or '.join(KINDS)} first.")
     return text
 
 
@@ -90,9 +89,10 @@ class ScalingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ManagerSettings(ScalingOptions, ClusterSettings):
-    """Every option of the command: those of ``scaler_cluster``, which its jobs get, and its own."""
+    """The options of every kind: those of ``scaler_cluster``, which its jobs get, and the manager's own. A kind with
+    more options derives a class that adds them, so that they are read from the same section."""
 
-    kind: str = argument(help="Start workers in this way: local.", parse=_kind)
+    kind: str = argument(help=f"Start workers in this way: {' or '.join(KINDS)}.", parse=_kind)
     name: str | None = option(
         None,
         metavar="NAME",
@@ -125,3 +125,8 @@ class ManagerSettings(ScalingOptions, ClusterSettings):
     def most_per_job(self) -> int:
         """The most workers of one job."""
         return self.workers_per_job or (1 if self.maximum_workers is not None else WORKERS_LIMIT)
+
+    def check_kind(self) -> None:
+        """Raises BadInput when these are not the settings of the kind: it was not the first argument."""
+        if type(self) is not KINDS[self.kind].load_settings_class():
+            raise BadInput(f"Cannot read the options of {self.kind}: give the kind as the first argument.")

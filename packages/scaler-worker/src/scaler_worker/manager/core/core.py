@@ -37,6 +37,7 @@ class ManagerCore:
         self._resume_at: float | None = None  # no start before this
         self._started_at: float | None = None  # the last start
         self._observe_at = 0.0
+        self._blind = ""  # why the jobs could not be listed
         self._ending = False
 
     @property
@@ -47,7 +48,7 @@ class ManagerCore:
     @property
     def finished(self) -> bool:
         """No job is left, and none will be started."""
-        return self._ending and not self._jobs
+        return self._ending and not self._jobs and not self._blind
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
@@ -64,6 +65,7 @@ class ManagerCore:
         """All jobs of the manager, including those of an earlier manager of its name. One that ended may be reported
         once as FAILED or DISMISSED; one that is missing without that has failed for an unknown reason."""
         self._observe_at = now + OBSERVE_SECONDS
+        self._blind = ""
         observed = {job.id: job for job in jobs}
         missing = [Job(each, 0, JobState.FAILED, "disappeared") for each in self._jobs.keys() - observed.keys()]
         ended = [job for job in (*observed.values(), *missing) if job.state not in _LIVE]
@@ -75,6 +77,11 @@ class ManagerCore:
     def on_order(self, workers: int) -> None:
         """The scheduler needs this many workers."""
         self._wanted = max(self._minimum, min(workers, self._maximum))
+
+    def on_unobserved(self, reason: str, now: float) -> None:
+        """The jobs could not be listed, so that nothing is started until they are. ``reason``: a sentence."""
+        self._observe_at = now + OBSERVE_SECONDS
+        self._blind = reason
 
     def on_stop(self) -> None:
         """Stop all jobs, and start no others."""
@@ -93,6 +100,8 @@ class ManagerCore:
         """At most one start: its outcome must be reported before the next call."""
         if self._ending:
             return self._stop([job.id for job in self._jobs.values()])
+        if self._blind:
+            return []
         missing = self._missing()
         if missing > 0:
             return self._start(missing, now)
@@ -100,6 +109,8 @@ class ManagerCore:
 
     def why_not(self, now: float) -> list[str]:
         """Sentences that say why fewer workers run than are needed; none if enough of them run."""
+        if self._blind:
+            return [self._blind]
         if self._ending:
             return []
         sentences = []

@@ -6,20 +6,20 @@ import dataclasses
 from collections.abc import Sequence
 
 from scaler_protocol.command import BadInput, ChildCommand, settings_arguments
-from scaler_protocol.limits import WORKERS_LIMIT
 from scaler_worker.config import ClusterSettings
 from scaler_worker.manager.backend import StartError
+from scaler_worker.manager.config import ManagerSettings
 from scaler_worker.manager.core.jobs import Job, JobState
 
 
 class LocalBackend:
-    """Runs ``scaler_cluster`` with at most ``most_per_job`` workers for each job. It ends with the manager, however the
-    manager ends."""
+    """Runs a ``scaler_cluster`` of at most ``--workers-per-job`` workers for each job. They end with the manager, however
+    the manager ends."""
 
-    def __init__(self, settings: ClusterSettings, most_per_job: int = WORKERS_LIMIT) -> None:
+    def __init__(self, settings: ManagerSettings) -> None:
         names = [field.name for field in dataclasses.fields(ClusterSettings)]
         self._values = {name: getattr(settings, name) for name in names}
-        self._most_per_job = most_per_job
+        self._most_per_job = settings.most_per_job
         self._children: dict[str, tuple[ChildCommand, int]] = {}
         self._ready: set[str] = set()
 

@@ -5,22 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from scaler_protocol.command import current_parent, install_stop_signals
 from scaler_protocol.limits import REASONS_LIMIT
 from scaler_protocol.messages import ManagerReport
-from scaler_worker.manager.backend import StartError, WorkerBackend
+from scaler_worker.manager.backend import ListError, StartError, WorkerBackend
 from scaler_worker.manager.config import ManagerSettings
 from scaler_worker.manager.core.core import ManagerCore
 from scaler_worker.manager.core.jobs import JobState, StartWorkers
 from scaler_worker.manager.shell.connection import ManagerConnection
 
 _STOPPING_SECONDS = 0.05
+"""The interval between two observations while jobs end."""
+
+_T = TypeVar("_T")
 
 
 class ManagerLoop:
-    """``link``: the connection to the scheduler of a manager that follows the load; None: it keeps its number of
-    workers."""
+    """The backend's functions run in one thread of their own, so that signals are noticed while they block.
+
+    ``connection``: to the scheduler, of a manager that follows the load; None: it keeps its number of workers.
+    ``waits_for_job``: the script that started the manager, if one did, waits until a job runs."""
 
     def __init__(
         self,
@@ -28,65 +36,90 @@ class ManagerLoop:
         backend: WorkerBackend,
         settings: ManagerSettings,
         name: str,
-        link: ManagerConnection | None = None,
+        connection: ManagerConnection | None = None,
+        waits_for_job: bool = False,
     ) -> None:
         self._core = core
         self._backend = backend
         self._settings = settings
         self._name = name
-        self._link = link
+        self._connection = connection
+        self._waits_for_job = waits_for_job
         self._changed = asyncio.Event()
         self._stopped = False
+        self._reasons: list[str] = []
         self._told: list[str] = []
+        self._thread = ThreadPoolExecutor(1, "backend")
 
     async def run(self) -> None:
         """Return when a signal asked for the end, or the scheduler has ended, and no job is left."""
         install_stop_signals(asyncio.get_running_loop(), self._on_stop)
-        speaking = asyncio.create_task(self._link.run(self._report, self._on_link)) if self._link is not None else None
-        while not self._core.finished:
-            self._turn()
-            await self._pause()
-        if speaking is not None:
+        speaking = asyncio.create_task(self._speak())
+        try:
+            while not self._core.finished:
+                await self._turn()
+                await self._pause()
+        finally:
+            self._thread.shutdown()
             speaking.cancel()
             await asyncio.wait([speaking])
 
-    def _turn(self) -> None:
-        self._core.on_observed(self._backend.list(), time.monotonic())
+    async def _speak(self) -> None:
+        if self._connection is not None:
+            await self._connection.run(self._report, self._on_session)
+
+    async def _turn(self) -> None:
+        await self._observe()
         for effect in self._core.take_effects(time.monotonic()):
             if isinstance(effect, StartWorkers):
-                self._start(effect.count)
+                await self._start(effect.count)
             else:
-                self._backend.stop(effect.ids)
-        parent = current_parent()
-        if parent is not None:
-            parent.report_ready()
+                await self._blocking(self._backend.stop, effect.ids)
+        self._report_ready()
+        self._reasons = [*self._core.why_not(time.monotonic()), *await self._blocking(self._backend.why_not)]
         self._tell()
 
-    def _start(self, count: int) -> None:
+    async def _observe(self) -> None:
         try:
-            jobs = self._backend.start(count, self._settings.per_worker_capabilities)
+            jobs = await self._blocking(self._backend.list)
+        except ListError as error:
+            self._core.on_unobserved(str(error), time.monotonic())
+        else:
+            self._core.on_observed(jobs, time.monotonic())
+
+    async def _start(self, count: int) -> None:
+        try:
+            jobs = await self._blocking(self._backend.start, count, self._settings.per_worker_capabilities)
         except StartError as error:
             self._core.on_start_failed(str(error), time.monotonic())
         else:
             self._core.on_started(jobs, time.monotonic())
 
+    async def _blocking(self, function: Callable[..., _T], *arguments: object) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+    def _report_ready(self) -> None:
+        parent = current_parent()
+        runs = any(job.state is JobState.RUNNING for job in self._core.jobs)
+        if parent is not None and (runs or not self._waits_for_job):
+            parent.report_ready()
+
     def _tell(self) -> None:
         """Log each reason once, not again while it holds."""
-        reasons = self._reasons()
-        causes = [each.partition(" The next attempt")[0] for each in reasons]
-        for cause, reason in zip(causes, reasons, strict=True):
+        causes = [each.partition(" The next attempt")[0] for each in self._reasons]
+        for cause, reason in zip(causes, self._reasons, strict=True):
             if cause not in self._told:
-                logging.log(logging.WARNING if "missing" in cause else logging.INFO, reason)
+                logging.log(logging.INFO if cause.endswith("starting.") else logging.WARNING, reason)
         self._told = causes
 
     async def _pause(self) -> None:
         """Until the core's deadline, a signal, or an order."""
-        self._changed.clear()
         seconds = _STOPPING_SECONDS if self._stopped else max(0.0, self._core.next_deadline() - time.monotonic())
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)
         except TimeoutError:
             pass
+        self._changed.clear()
 
     def _on_stop(self) -> None:
         self._core.on_stop()
@@ -95,14 +128,15 @@ class ManagerLoop:
 
     # ---- the scheduler -----------------------------------------------------------------------------------------------
 
-    def _on_link(self) -> None:
+    def _on_session(self) -> None:
         """The scheduler has sent another order, or ended the session."""
-        assert self._link is not None
-        if self._link.session.ended:
-            logging.log(logging.ERROR if self._link.session.is_refused else logging.INFO, self._link.session.ended)
+        assert self._connection is not None
+        session = self._connection.session
+        if session.ended:
+            logging.log(logging.ERROR if session.is_refused else logging.INFO, session.ended)
             self._on_stop()
-        elif self._link.session.order is not None:
-            self._core.on_order(self._link.session.order)
+        elif session.order is not None:
+            self._core.on_order(session.order)
             self._changed.set()
 
     def _report(self) -> ManagerReport:
@@ -117,8 +151,5 @@ class ManagerLoop:
             settings.cool_down_seconds,
             sum(job.workers for job in jobs if job.state is JobState.STARTING),
             sum(job.workers for job in jobs if job.state is JobState.RUNNING),
-            tuple(self._reasons()[:REASONS_LIMIT]),
+            tuple(self._reasons[:REASONS_LIMIT]),
         )
-
-    def _reasons(self) -> list[str]:
-        return [*self._core.why_not(time.monotonic()), *self._backend.why_not()]

@@ -1,0 +1,105 @@
+"""Workers on hosts that are reached through SSH, with a scheduler of their own if needed."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Mapping, Sequence
+
+from scaler.cluster.managed import ManagedWorkers
+from scaler.utility.siblings import load_sibling
+from scaler_protocol.keys import VARIABLE
+from scaler_protocol.memory_folder import MemoryFolder
+
+
+class SSHCluster:
+    """Runs ``scaler_worker_manager ssh`` as a child process, and a scheduler on this host if no address is given. Leave
+    with ``shutdown``, or use it in ``with``; the processes end with the application in any case, also those on the
+    hosts.
+
+    Nothing needs to be copied to the hosts: their workers get the keys through SSH. If there are none yet, the cluster
+    makes keys of its own, and sets SCALER_KEYS in this process until ``shutdown``.
+
+    Args:
+        hosts: Run workers on these hosts: HOST, USER@HOST:PORT or HOST=WORKERS.
+        n_workers: Keep this many workers running on all hosts together. Default: the sum of their numbers.
+        address: Use the scheduler at this address. Default: start one that the hosts can reach.
+        minimum_workers: With ``maximum_workers``: always run this many.
+        maximum_workers: Follow the load: run as many workers as the tasks need, at most this many. Give this or
+            ``n_workers``.
+        remote_python: Run this Python on the hosts, which has scaler-worker. Default: this one's path, or else python3.
+        ssh_config: Let ssh read this configuration file. Default: ~/.ssh/config.
+        name: Reserve this name: a second manager of the same name is refused.
+        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has.
+        logging_level: Log messages of this level and above to stderr. Default: WARNING.
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        n_workers: int | None = None,
+        address: str | None = None,
+        *,
+        minimum_workers: int = 0,
+        maximum_workers: int | None = None,
+        remote_python: str | None = None,
+        ssh_config: str | None = None,
+        name: str | None = None,
+        per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
+        logging_level: str = "WARNING",
+    ) -> None:
+        self._keys: MemoryFolder | None = None
+        values = {
+            "hosts": tuple(hosts),
+            "num_of_workers": n_workers,
+            "minimum_workers": minimum_workers,
+            "maximum_workers": maximum_workers,
+            "remote_python": remote_python,
+            "ssh_config": ssh_config,
+            "name": name,
+            "per_worker_capabilities": per_worker_capabilities,
+        }
+        own_address = None
+        if address is None:
+            find = load_sibling("scaler_worker.manager.shell.ssh_route", "address_for_hosts")
+            own_address = find(hosts, ssh_config)
+            if VARIABLE not in os.environ:
+                self._make_keys()
+        try:
+            self._workers = ManagedWorkers("ssh", address, values, logging_level, own_address)
+        except BaseException:
+            self._forget_keys()
+            raise
+
+    def get_address(self) -> str:
+        """The scheduler's address."""
+        return self._workers.address
+
+    def shutdown(self) -> None:
+        """Stop the workers, and the scheduler if this cluster started it. Harmless when repeated."""
+        self._workers.shutdown()
+        self._forget_keys()
+
+    def _make_keys(self) -> None:
+        from scaler_protocol.key_files import generate
+        from scaler_protocol.transport.curve_authentication import new_key_pair
+
+        self._keys = MemoryFolder()
+        generate(self._keys.path, new_key_pair)
+        os.environ[VARIABLE] = str(self._keys.path)
+        atexit.register(self._forget_keys)
+
+    def _forget_keys(self) -> None:
+        if self._keys is None:
+            return
+        if os.environ.get(VARIABLE) == str(self._keys.path):
+            del os.environ[VARIABLE]
+        self._keys.remove()
+        atexit.unregister(self._forget_keys)
+        self._keys = None
+
+    def __enter__(self) -> SSHCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()

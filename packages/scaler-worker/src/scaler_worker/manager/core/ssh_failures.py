@@ -1,0 +1,84 @@
+"""Why no workers run on a host that is reached through SSH: one sentence, and what to do."""
+
+from __future__ import annotations
+
+import re
+
+_CAUSES = (
+    (
+        r"REMOTE HOST IDENTIFICATION HAS CHANGED",
+        "its host key is not the one that is known. If the host was set up again, run: ssh-keygen -R {name}; then: "
+        "ssh {text} true",
+    ),
+    (
+        r"Host key verification failed",
+        "its host key is unknown here. Run this once, compare the key, and accept it: ssh {text} true",
+    ),
+    (
+        r"Permission denied",
+        "it does not accept a key of yours and asks for a password. Copy your public key to it: ssh-copy-id {text}",
+    ),
+    (r"Could not resolve hostname", "no host of this name is known. Correct the name, or add it to ~/.ssh/config."),
+    (r"Connection refused", "no SSH server listens there. Start sshd on it, or give its port as {name}:PORT."),
+    (r"timed out|No route to host|Network is unreachable", "it does not answer. Check that it runs and is reachable."),
+    (
+        r"No module named '?scaler_worker\b|No module named '?scaler_worker\.manager",
+        "its Python has no scaler-worker {version}. Run there: {python} -m pip install scaler-worker=={version}; or "
+        "give --remote-python the path of a Python that has it.",
+    ),
+    (
+        r"[Nn]ot found|No such file or directory|Unknown command",
+        "it has no program {python}. Give --remote-python the path of a Python there that has scaler-worker.",
+    ),
+)
+
+
+def explain_failure(output: str, exit_code: int | None, *, text: str, name: str, python: str, version: str) -> str:
+    """``output``: what ssh and the host wrote to stderr. ``exit_code``: of ssh, None while it runs."""
+    for pattern, sentence in _CAUSES:
+        if re.search(pattern, output):
+            return _complete(text, sentence.format(text=text, name=name, python=python, version=version))
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
+    if exit_code is None:
+        return _complete(text, "its workers did not start in time. Check its load and its file systems.")
+    if exit_code < 0:
+        return _complete(text, f"ssh was ended by signal {-exit_code}.")
+    if last:
+        return _complete(text, f"ssh ended with code {exit_code}, saying: {last.rstrip('.')}.")
+    return _complete(text, "the connection was lost. Check the host and the network.")
+
+
+def explain_python(theirs: tuple[int, int], ours: tuple[int, int], text: str) -> str | None:
+    """None: functions can be sent between these versions of Python."""
+    if theirs == ours:
+        return None
+    here, there = (".".join(map(str, each)) for each in (ours, theirs))
+    return _complete(
+        text,
+        f"it has Python {there}, but this host has {here}, and functions cannot be sent between them. Install Python "
+        f"{here} there, and give --remote-python its path.",
+    )
+
+
+def explain_version(theirs: str, ours: str, text: str, python: str) -> str | None:
+    if theirs == ours:
+        return None
+    return _complete(
+        text,
+        f"it has scaler-worker {theirs}, but this host has {ours}. Run there: {python} -m pip install "
+        f"scaler-worker=={ours}",
+    )
+
+
+def explain_end(exit_code: int, complaint: str, text: str) -> str:
+    """Of a ``scaler_cluster`` that has run there. ``complaint``: the sentence with which it ended, if it said one."""
+    how = f"exited with code {exit_code}" if exit_code >= 0 else f"was ended by signal {-exit_code}"
+    return _complete(text, f"scaler_cluster {how}: {complaint}" if complaint else f"scaler_cluster {how}. See its log.")
+
+
+def explain_refusal(reason: str, text: str) -> str:
+    return _complete(text, reason)
+
+
+def _complete(text: str, sentence: str) -> str:
+    return f"Cannot run workers on {text}: {sentence}"

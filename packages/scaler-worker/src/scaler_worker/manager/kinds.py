@@ -1,0 +1,52 @@
+"""The kinds of worker managers: a table."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scaler_worker.manager.backend import WorkerBackend
+    from scaler_worker.manager.config import ManagerSettings
+
+
+@dataclass(frozen=True)
+class ManagerKind:
+    """``summary``: where its jobs run, for the help. The classes are named as module:class and loaded when asked for:
+    a manager needs those of one kind. ``starts_at_once``: no job waits in a queue, so that a script that starts the
+    manager waits until one runs."""
+
+    summary: str
+    settings: str
+    backend: str
+    starts_at_once: bool = False
+
+    def load_settings_class(self) -> type[ManagerSettings]:
+        """ManagerSettings, or a class derived from it that adds the options of this kind."""
+        return _load(self.settings)
+
+    def load_backend(self, settings: ManagerSettings) -> WorkerBackend:
+        """Made from settings of that class. Raises BadInput."""
+        return _load(self.backend)(settings)
+
+
+KINDS: Mapping[str, ManagerKind] = {
+    "local": ManagerKind(
+        summary="child processes on this host",
+        settings="scaler_worker.manager.config:ManagerSettings",
+        backend="scaler_worker.manager.shell.local:LocalBackend",
+    ),
+    "ssh": ManagerKind(
+        summary="processes on other hosts, reached through SSH",
+        settings="scaler_worker.manager.ssh_config:SSHSettings",
+        backend="scaler_worker.manager.shell.ssh:SSHBackend",
+        starts_at_once=True,
+    ),
+}
+
+
+def _load(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)

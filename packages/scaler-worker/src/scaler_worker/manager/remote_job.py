@@ -1,0 +1,186 @@
+"""A job on a host that is reached through SSH: one ``scaler_cluster``, and the process that starts and ends it.
+
+The manager runs ``BOOTSTRAP`` there. On stdin it sends one line of JSON with the arguments, the keys and the address;
+then ``stop`` for the end in good order, and an empty line now and then. At the end of stdin, or when nothing comes for
+a long time, the connection or the manager is lost, and the job ends at once. On stdout it gets lines of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+from scaler_protocol.address import parse_address
+from scaler_protocol.command import BadInput, ChildCommand
+from scaler_protocol.command.exit_descriptor import open_exit_descriptor
+from scaler_protocol.keys import VARIABLE
+from scaler_protocol.memory_folder import MemoryFolder
+from scaler_worker import __version__
+
+BOOTSTRAP = (
+    "import sys; print('{\"python\": [%d, %d]}' % sys.version_info[:2]); sys.stdout.flush(); "
+    "from scaler_worker.manager.remote_job import main; main()"
+)
+"""Says which Python this is before anything can fail that depends on it."""
+
+REACH_SECONDS = 5.0
+_REPORT_SECONDS = 5.0
+_CHUNK_SIZE_BYTES = 65536
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGHUP, _leave)
+    sys.path[:] = [entry for entry in sys.path if entry]  # the home directory, where modules may be anything
+    channel = JobChannel(os.dup(1))
+    channel.report(version=__version__)
+    order = channel.receive_order()
+    if order is None:
+        return
+    problem = _reach_problem(order["address"])
+    if problem is not None:
+        channel.report(failed=problem)
+        return
+    folder = MemoryFolder({name: text.encode() for name, text in order["keys"].items()}) if order["keys"] else None
+    try:
+        if folder is not None:
+            os.environ[VARIABLE] = str(folder.path)
+        _run(channel, order)
+    finally:
+        if folder is not None:
+            folder.remove()
+
+
+def _leave(*_: object) -> None:
+    sys.exit(1)
+
+
+class JobChannel:
+    """Lines from and to the manager. Several threads may report."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._received = b""
+
+    def report(self, **facts: Any) -> None:
+        """Nothing happens if the manager is gone: the end of stdin tells that."""
+        data = json.dumps(facts).encode() + b"\n"
+        with self._lock:
+            try:
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
+            except OSError:
+                pass
+
+    def receive_order(self) -> dict[str, Any] | None:
+        """None: the manager is gone."""
+        while b"\n" not in self._received:
+            part = os.read(0, _CHUNK_SIZE_BYTES)
+            if not part:
+                return None
+            self._received += part
+        line, _, self._received = self._received.partition(b"\n")
+        return dict(json.loads(line))
+
+    def receive_words(self) -> list[str] | None:
+        """The lines that have arrived; None: the manager is gone."""
+        try:
+            part = os.read(0, _CHUNK_SIZE_BYTES)
+        except OSError:
+            part = b""
+        *lines, self._received = (self._received + part).split(b"\n")
+        return [line.decode() for line in lines] if part else None
+
+
+def _reach_problem(text: str) -> str | None:
+    """Why this host cannot connect to the scheduler, and what to do."""
+    address = parse_address(text)
+    if address.scheme != "tcp":
+        return None
+    try:
+        socket.create_connection((address.host, address.port), REACH_SECONDS).close()
+        return None
+    except OSError as error:
+        reason = error.strerror or "no answer"
+        return (
+            f"it cannot reach the scheduler at {text} ({reason}). Give an address of the scheduler's host that this "
+            f"host can reach, and let its firewall accept port {address.port}."
+        )
+
+
+def _run(channel: JobChannel, order: dict[str, Any]) -> None:
+    """Until the job has ended."""
+    _forward_output(channel)
+    child = ChildCommand("scaler_worker.cli", order["arguments"])
+    child.start()
+    starting = threading.Thread(target=_report_start, args=(channel, child), daemon=True)
+    starting.start()
+    try:
+        _attend(channel, child, order["silence_seconds"])
+    finally:
+        if child.is_alive:
+            child.kill()
+        child.join()
+    starting.join(_REPORT_SECONDS)
+    channel.report(ended=child.exit_code)
+
+
+def _report_start(channel: JobChannel, child: ChildCommand) -> None:
+    try:
+        child.wait_ready()
+        channel.report(ready=True)
+    except BadInput as error:
+        channel.report(failed=f"scaler_cluster refused to start: {error}")
+    except (TimeoutError, RuntimeError):
+        pass  # how it ends is reported
+
+
+def _attend(channel: JobChannel, child: ChildCommand, silence_seconds: float) -> None:
+    """Return when the child has ended, or must end at once."""
+    assert child.pid is not None
+    try:
+        exit_descriptor = open_exit_descriptor(child.pid)
+    except ProcessLookupError:
+        return
+    poll = select.poll()
+    poll.register(exit_descriptor, select.POLLIN)
+    poll.register(0, select.POLLIN)
+    deadline = time.monotonic() + silence_seconds
+    while time.monotonic() < deadline:
+        ready = [descriptor for descriptor, _ in poll.poll(1000 * max(0.0, deadline - time.monotonic()))]
+        if exit_descriptor in ready:
+            return
+        if 0 in ready:
+            words = channel.receive_words()
+            if words is None:
+                return
+            deadline = time.monotonic() + silence_seconds
+            if "stop" in words:
+                child.terminate()
+
+
+def _forward_output(channel: JobChannel) -> None:
+    """What this process and its children print from here on, line by line."""
+    reading, writing = os.pipe()
+    os.dup2(writing, 1)
+    os.dup2(writing, 2)
+    os.close(writing)
+    threading.Thread(target=_forward, args=(channel, reading), daemon=True).start()
+
+
+def _forward(channel: JobChannel, descriptor: int) -> None:
+    with open(descriptor, errors="backslashreplace") as lines:
+        for line in lines:
+            channel.report(log=line.rstrip("\n"))
+
+
+if __name__ == "__main__":
+    main()

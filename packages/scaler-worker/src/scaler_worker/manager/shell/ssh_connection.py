@@ -1,0 +1,161 @@
+"""A connection to one host: a process of the program ssh, and what the job at its other end reports."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from scaler_worker.manager.core.ssh_hosts import RemoteHost
+from scaler_worker.manager.remote_job import BOOTSTRAP
+
+CONNECT_SECONDS = 10
+ALIVE_SECONDS = 10.0
+_KEPT_LINES = 40
+_COMPLAINT = "scaler_cluster: "
+_OPTIONS = (
+    "-T",
+    "-oBatchMode=yes",
+    f"-oConnectTimeout={CONNECT_SECONDS}",
+    "-oServerAliveInterval=15",
+    "-oServerAliveCountMax=4",
+    "-oControlPath=none",
+    "-oForwardAgent=no",
+    "-oClearAllForwardings=yes",
+)
+
+
+def ssh_command(host: RemoteHost, config: str | None, *options: str) -> list[str]:
+    """The beginning of a command line, without what runs on the host."""
+    command = ["ssh", *options]
+    if config is not None:
+        command += ["-F", config]
+    if host.port is not None:
+        command += ["-p", str(host.port)]
+    if host.user:
+        command += ["-l", host.user]
+    return [*command, "--", host.host]
+
+
+def remote_command(python: str | None) -> str:
+    """For the user's shell on the host, whichever it is."""
+    script = 'p=$1; [ -z "$2" ] || command -v "$p" >/dev/null || p=$2; exec "$p" -c "$3"'
+    first, other = (python, "") if python is not None else (sys.executable, "python3")
+    return "exec sh -c " + shlex.join([script, "sh", first, other, BOOTSTRAP])
+
+
+class SSHConnection:
+    """Starts ssh and sends the order at once. Two threads read what comes back; ``facts`` are those that the job has
+    reported: python, version, ready, failed and ended. ``complaint``: the sentence with which ``scaler_cluster`` ended.
+    Raises OSError if there is no ssh, or too few resources."""
+
+    def __init__(self, host: RemoteHost, config: str | None, python: str | None, order: Mapping[str, Any]) -> None:
+        self.facts: dict[str, Any] = {}
+        self.complaint = ""
+        self.started_at = time.monotonic()
+        self._host = host
+        self._output: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._spoken_at = self.started_at
+        self._process = subprocess.Popen(
+            [*ssh_command(host, config, *_OPTIONS), remote_command(python)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C in a terminal reaches the manager, which then ends its jobs in order
+        )
+        data = json.dumps(order).encode() + b"\n"
+        self._threads = [
+            threading.Thread(target=self._converse, args=(data,), name="ssh", daemon=True),
+            threading.Thread(target=self._read_errors, name="ssh errors", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of ssh, once everything that it wrote has been read."""
+        if self._process.poll() is None or any(thread.is_alive() for thread in self._threads):
+            return None
+        return self._process.returncode
+
+    @property
+    def output(self) -> str:
+        """The last lines that ssh, or the host before the job began, wrote to stderr."""
+        return "\n".join(self._output)
+
+    def keep_alive(self, now: float) -> None:
+        """Tell the job now and then that its manager exists."""
+        if "version" in self.facts and now - self._spoken_at >= ALIVE_SECONDS:
+            self._spoken_at = now
+            self._say("")
+
+    def stop(self) -> None:
+        """Ask the job to end in good order; at once if it has not begun."""
+        if "version" in self.facts:
+            self._say("stop")
+        else:
+            self.end()
+
+    def end(self) -> None:
+        """End ssh, and thereby the job, at once."""
+        if self._process.poll() is None:
+            self._process.terminate()
+
+    def close(self) -> None:
+        """After its end."""
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            assert stream is not None
+            try:
+                stream.close()
+            except OSError:
+                pass  # what it had not written is lost
+
+    def _say(self, word: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(word.encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it is ending
+
+    # ---- the threads -------------------------------------------------------------------------------------------------
+
+    def _converse(self, order: bytes) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(order)
+            self._process.stdin.flush()
+        except OSError:
+            pass  # why it ended is read from stderr
+        for line in self._process.stdout:
+            self._on_line(line.decode(errors="backslashreplace").rstrip("\n"))
+
+    def _on_line(self, line: str) -> None:
+        """What a login script of the user prints is not JSON."""
+        try:
+            facts = json.loads(line)
+        except ValueError:
+            facts = None
+        if not isinstance(facts, dict):
+            logging.debug(f"{self._host.text} printed: {line}")
+        elif "log" in facts:
+            self._on_log(str(facts["log"]))
+        else:
+            self.facts.update(facts)
+
+    def _on_log(self, line: str) -> None:
+        if line.startswith(_COMPLAINT):
+            self.complaint = line.removeprefix(_COMPLAINT)
+        print(f"{self._host.text}: {line}", file=sys.stderr, flush=True)
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._output.append(line.decode(errors="backslashreplace").rstrip())

@@ -1,0 +1,52 @@
+"""Through which address of this host other hosts reach it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Sequence
+
+from scaler_protocol.command import BadInput
+from scaler_worker.manager.core.ssh_hosts import RemoteHost, parse_host
+from scaler_worker.manager.shell.ssh_connection import ssh_command
+
+_ANSWER_SECONDS = 10.0
+_LOOPBACK = "127.0.0.1"
+
+
+def address_for_hosts(hosts: Sequence[str], ssh_config: str | None) -> str:
+    """A free port at the address from which this host reaches the first of the others. Raises BadInput."""
+    try:
+        given = [parse_host(each) for each in hosts]
+    except ValueError as error:
+        raise BadInput(f"Cannot use hosts: {error}") from None
+    sources = [_source_address(each, ssh_config) for each in given if not each.is_local]
+    source = next((each for each in sources if each != _LOOPBACK), _LOOPBACK)
+    return f"tcp://[{source}]:0" if ":" in source else f"tcp://{source}:0"
+
+
+def _source_address(host: RemoteHost, ssh_config: str | None) -> str:
+    name = _name_in_network(host, ssh_config)
+    try:
+        family, _, _, _, place = socket.getaddrinfo(name, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(place)  # sends nothing
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise BadInput(
+            f"Cannot find the address at which {host.text} reaches this host: {name}: {error.strerror}. Correct the "
+            "name of the host, or start a scheduler and give its address."
+        ) from None
+
+
+def _name_in_network(host: RemoteHost, ssh_config: str | None) -> str:
+    """What the configuration of ssh calls the host."""
+    command = ssh_command(host, ssh_config, "-G")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_SECONDS)
+    except FileNotFoundError:
+        raise BadInput("Cannot run ssh: this host has no such program. Install openssh-client.") from None
+    except subprocess.TimeoutExpired:
+        return host.host
+    words = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith("hostname ")]
+    return words[0][1] if words else host.host

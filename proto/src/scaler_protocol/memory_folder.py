@@ -1,0 +1,63 @@
+"""Private folders in memory, for keys that must not be written to a disk."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from scaler_protocol.private_file import write_private_file
+
+_MEMORY = Path("/dev/shm")
+_LOCK_NAME = "lock"
+
+
+class MemoryFolder:
+    """A folder that only this user can read, in memory where the host allows it. It exists until ``remove``. If its
+    process is killed before, the next process of the user that makes one removes it."""
+
+    def __init__(self, contents: Mapping[str, bytes] | None = None) -> None:
+        parent = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+        prefix = f"scaler-keys-{os.geteuid()}-"
+        _remove_abandoned(parent, prefix)
+        self._pid = os.getpid()
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        self._lock = _locked(self.path)
+        for name, data in (contents or {}).items():
+            write_private_file(self.path / name, data)
+
+    def remove(self) -> None:
+        """Harmless when repeated, and in a fork of the process."""
+        if os.getpid() != self._pid:
+            return
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _locked(folder: Path) -> int:
+    """The file is locked before it has the name by which others find it."""
+    unnamed = folder / f"{_LOCK_NAME}.new"
+    lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    unnamed.rename(folder / _LOCK_NAME)
+    return lock
+
+
+def _remove_abandoned(parent: Path, prefix: str) -> None:
+    for folder in parent.glob(prefix + "*"):
+        try:
+            lock = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue  # it is being made or removed, or belongs to another user
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(lock)

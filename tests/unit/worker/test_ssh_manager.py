@@ -1,0 +1,237 @@
+"""The kind ``ssh`` without connections: which hosts get which workers, what is refused, and how failures are told."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scaler_protocol.command import BadInput, read_settings
+from scaler_protocol.key_files import generate
+from scaler_protocol.memory_folder import MemoryFolder
+from scaler_protocol.transport.curve_authentication import new_key_pair
+from scaler_worker.manager.core.core import LONGEST_PAUSE_SECONDS, STABLE_SECONDS
+from scaler_worker.manager.core.retries import RetryPause
+from scaler_worker.manager.core.ssh_failures import explain_end, explain_failure, explain_python, explain_version
+from scaler_worker.manager.core.ssh_hosts import RemoteHost, assign, capacities, parse_host
+from scaler_worker.manager.shell.ssh_connection import remote_command, ssh_command
+from scaler_worker.manager.shell.ssh_keys import keys_for_workers
+from scaler_worker.manager.ssh_config import SSHSettings
+
+REMOTE = "tcp://10.0.0.1:2345"
+
+
+def read(*words: str) -> SSHSettings:
+    return read_settings(SSHSettings, ["ssh", *words], program="scaler_worker_manager", section="manager")
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("node1", RemoteHost("node1", "node1")),
+        ("ann@node1:22022=4", RemoteHost("ann@node1:22022", "node1", "ann", 22022, 4)),
+        ("10.0.0.7=1", RemoteHost("10.0.0.7", "10.0.0.7", workers=1)),
+        ("[fe80::1%eth0]:22", RemoteHost("[fe80::1%eth0]:22", "fe80::1%eth0", port=22)),
+    ],
+)
+def test_a_host_is_read(text: str, host: RemoteHost) -> None:
+    assert parse_host(text) == host
+
+
+@pytest.mark.parametrize("text", ["", "-oProxyCommand=sh", "node1=0", "node1:0", "node1:70000", "a b", "x;y", "ann@"])
+def test_what_is_no_host_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a host. Give HOST"):
+        parse_host(text)
+
+
+def spread(workers: int | None, *texts: str) -> dict[str, int]:
+    return capacities([parse_host(each) for each in texts], workers)
+
+
+def test_hosts_without_a_number_share_the_rest() -> None:
+    assert spread(8, "a", "b=3", "c") == {"a": 3, "b": 3, "c": 2}
+    assert spread(None, "a=2", "b=3") == {"a": 2, "b": 3}
+
+
+@pytest.mark.parametrize(
+    ("workers", "texts", "problem"),
+    [
+        (None, ("a", "b=1"), "a has no number of workers. Give a=WORKERS, or --num-of-workers."),
+        (1, ("a", "b"), "1 workers cannot be spread over the hosts"),
+        (9, ("a=4",), "9 workers cannot be spread over the hosts"),
+        (2, ("a", "a"), "a is given twice."),
+    ],
+)
+def test_numbers_that_do_not_fit(workers: int | None, texts: tuple[str, ...], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        spread(workers, *texts)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_new_workers_go_where_there_is_room(seed: int) -> None:
+    chance = random.Random(seed)
+    capacity = {name: chance.randint(0, 5) for name in "abc"}
+    used = {name: chance.randint(0, limit) for name, limit in capacity.items()}
+    room, count = sum(capacity.values()) - sum(used.values()), chance.randint(1, 12)
+    given = assign(count, capacity, used)
+    assert sum(given.values()) == min(count, room)
+    assert all(0 < given[name] <= capacity[name] - used[name] for name in given)
+
+
+def test_a_pause_doubles_up_to_a_limit_and_starts_over() -> None:
+    pause, now, seen = RetryPause(), 100.0, []
+    for _ in range(8):
+        pause.on_started(now)
+        pause.on_failed(now)
+        seen.append(pause.remaining_seconds(now))
+        now += seen[-1]
+    assert seen == [1, 2, 4, 8, 16, 32, LONGEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS]
+    assert pause.remaining_seconds(now) == 0
+    pause.on_failed(now + STABLE_SECONDS)
+    assert pause.remaining_seconds(now + STABLE_SECONDS) == 1
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "sentence"),
+    [
+        (
+            "ann@node1: Permission denied (publickey,password).",
+            255,
+            "it does not accept a key of yours and asks for a password. Copy your public key to it: ssh-copy-id node1",
+        ),
+        (
+            "No ED25519 host key is known for node1 and you have requested strict checking.\n"
+            "Host key verification failed.",
+            255,
+            "its host key is unknown here. Run this once, compare the key, and accept it: ssh node1 true",
+        ),
+        (
+            "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
+            255,
+            "its host key is not the one that is known. If the host was set up again, run: ssh-keygen -R node1; then: "
+            "ssh node1 true",
+        ),
+        (
+            "ssh: connect to host node1 port 22: Connection refused",
+            255,
+            "no SSH server listens there. Start sshd on it, or give its port as node1:PORT.",
+        ),
+        (
+            "ssh: connect to host node1 port 22: Connection timed out",
+            255,
+            "it does not answer. Check that it runs and is reachable.",
+        ),
+        (
+            "ssh: Could not resolve hostname node1: Name or service not known",
+            255,
+            "no host of this name is known. Correct the name, or add it to ~/.ssh/config.",
+        ),
+        (
+            "sh: 1: exec: python3: not found",
+            127,
+            "it has no program python3. Give --remote-python the path of a Python there that has scaler-worker.",
+        ),
+        (
+            "Traceback (most recent call last):\nModuleNotFoundError: No module named 'scaler_worker'",
+            1,
+            "its Python has no scaler-worker 1.0. Run there: python3 -m pip install scaler-worker==1.0; or give "
+            "--remote-python the path of a Python that has it.",
+        ),
+        (
+            "Too many authentication failures.\n",
+            255,
+            "ssh ended with code 255, saying: Too many authentication failures.",
+        ),
+        ("", 255, "the connection was lost. Check the host and the network."),
+        ("", -9, "ssh was ended by signal 9."),
+        ("", None, "its workers did not start in time. Check its load and its file systems."),
+    ],
+)
+def test_a_failure_is_explained(output: str, code: int | None, sentence: str) -> None:
+    told = explain_failure(output, code, text="node1", name="node1", python="python3", version="1.0")
+    assert told == f"Cannot run workers on node1: {sentence}"
+
+
+def test_another_python_or_version_is_told() -> None:
+    assert explain_python((3, 12), (3, 12), "a") is None and explain_version("1.0", "1.0", "a", "python3") is None
+    assert explain_python((3, 9), (3, 12), "a") == (
+        "Cannot run workers on a: it has Python 3.9, but this host has 3.12, and functions cannot be sent between "
+        "them. Install Python 3.12 there, and give --remote-python its path."
+    )
+    assert explain_version("0.9", "1.0", "a", "python3") == (
+        "Cannot run workers on a: it has scaler-worker 0.9, but this host has 1.0. Run there: python3 -m pip install "
+        "scaler-worker==1.0"
+    )
+    assert (
+        explain_end(2, "Cannot X: Y.", "a")
+        == "Cannot run workers on a: scaler_cluster exited with code 2: Cannot X: Y."
+    )
+    assert explain_end(-9, "", "a") == "Cannot run workers on a: scaler_cluster was ended by signal 9. See its log."
+
+
+def test_the_command_line_names_host_user_and_port_and_no_secret() -> None:
+    command = ssh_command(parse_host("ann@[::1]:22022=2"), "file", "-T")
+    assert command == ["ssh", "-T", "-F", "file", "-p", "22022", "-l", "ann", "--", "::1"]
+
+
+def test_the_remote_command_runs_the_first_python_that_exists(tmp_path: Path) -> None:
+    """In whichever shell the user has."""
+    stand_in = tmp_path / "py 'thon"
+    stand_in.write_text("#!/bin/sh\necho ran $1\n")
+    stand_in.chmod(0o755)
+    done = subprocess.run(["sh", "-c", remote_command(str(stand_in))], capture_output=True, text=True, timeout=30)
+    assert done.stdout == "ran -c\n"
+    done = subprocess.run(["sh", "-c", remote_command("/no/python")], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 127 and "not found" in done.stderr
+    assert sys.executable in remote_command(None) and "python3" in remote_command(None)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ([REMOTE], "no hosts are given. Give --hosts HOST,HOST."),
+        ([REMOTE, "--hosts", "a b=1"], "is not a host"),
+        (["tcp://127.0.0.1:1", "--hosts", "node1=1"], "it cannot reach the scheduler at tcp://127.0.0.1:1"),
+        ([REMOTE, "--hosts", "node1"], "Cannot use --hosts: node1 has no number of workers."),
+        ([REMOTE, "--hosts", "node1=1", "--worker-names", "x"], "Leave out --worker-names"),
+    ],
+)
+def test_settings_that_are_refused_by_this_kind(words: list[str], problem: str) -> None:
+    with pytest.raises(BadInput, match=problem.replace(".", r"\.")):
+        assert read(*words).worker_count
+
+
+def test_the_number_of_workers_is_that_of_the_hosts() -> None:
+    assert read(REMOTE, "--hosts", "a=2,b=3").worker_count == 5
+    assert read(REMOTE, "--hosts", "a=2,b,c", "-n", "6").host_capacities == {"a": 2, "b": 2, "c": 2}
+
+
+def test_hosts_get_the_keys_of_workers_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    assert keys_for_workers(REMOTE) == {}
+    generate(tmp_path, new_key_pair)
+    monkeypatch.setenv("SCALER_KEYS", str(tmp_path))
+    sent = keys_for_workers(REMOTE)
+    assert sorted(sent) == ["admin.pub", "observe.pub", "scheduler.pub", "submit.pub", "work.key", "work.pub"]
+    assert sent["work.key"] == (tmp_path / "work.key").read_text().strip()
+    (tmp_path / "work.key").unlink()
+    with pytest.raises(BadInput, match=r"work\.key: it is missing"):
+        keys_for_workers(REMOTE)
+
+
+def test_a_memory_folder_is_private_and_an_abandoned_one_is_removed() -> None:
+    abandoned = MemoryFolder({"work.key": b"secret"})
+    assert stat.S_IMODE(abandoned.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE((abandoned.path / "work.key").stat().st_mode) == 0o600
+    living = MemoryFolder()
+    assert abandoned.path.exists()
+    os.close(abandoned._lock)  # as when its process is killed
+    abandoned._lock = -1
+    living.remove()
+    MemoryFolder().remove()
+    assert not abandoned.path.exists() and not living.path.exists()
