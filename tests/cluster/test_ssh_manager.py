@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,6 +95,19 @@ def test_running_tasks_finish_when_the_manager_is_stopped(server: SSHServer, add
         assert task.result() == "done"
         assert command.wait() == 0
     wait_until(lambda: is_empty(server))
+
+
+def test_the_number_of_workers_on_a_host_follows_the_load(server: SSHServer, address: str) -> None:
+    """With keys: the manager connects to the scheduler with the key of its workers."""
+    scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
+    with manager(server, address, server.name, *scaling) as command, Client(address) as client:
+        futures = [client.submit(time.sleep, 0.5) for _ in range(12)]
+        wait_until(lambda: len(server.processes("scaler_worker.cli")) == 3)
+        for future in futures:
+            future.result()
+        wait_until(lambda: is_empty(server))
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
 
 
 @pytest.mark.parametrize("word", ["sshd: ", "remote_job", "scaler_worker.cli"])

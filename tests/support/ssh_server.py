@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.commands import REPOSITORY, Command, free_port, is_bound
@@ -46,7 +47,15 @@ class SSHServer:
 
     def processes(self, word: str) -> list[int]:
         """Process ids of what it has started, with this word in the command line."""
-        return [each.pid for each in self.command.family() if word in " ".join(each.cmdline())]
+        return [each.pid for each in self.command.family() if word in _command_line(each)]
+
+
+def _command_line(process: psutil.Process) -> str:
+    """Empty: it has ended meanwhile."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def sshd() -> str:
