@@ -7,10 +7,15 @@ from scaler_protocol.messages import (
     Drain,
     ManagerOrder,
     ManagerReport,
+    ObjectKey,
+    ObjectRelease,
     Refused,
     Role,
     ShutdownRequest,
+    Status,
     Stop,
+    StoreAttached,
+    StoreStatus,
 )
 from tests.unit.scheduler.playbook import Playbook, results, tasks
 
@@ -78,6 +83,29 @@ def test_an_agent_with_tasks_and_those_of_others_are_not_drained():
     worker.says(results(client, 1))
     assert [each for each in cloud.says(report(running=1)) if each[1] == Drain()] == [(worker.name, Drain())]
     assert other.says() == []
+
+
+def test_an_agent_that_holds_a_result_stays_until_the_client_has_it():
+    book = Playbook()
+    client, cloud, worker = book.client(), manager(book), joined(book, "worker")
+    client.says(tasks(client, 1, 1))
+    worker.says(results(client, (1, 1, Status.SUCCESS_LARGE, (10**6).to_bytes(8, "little"))))
+    assert (worker.name, Drain()) not in cloud.says(report(running=1))
+    client.says(ObjectRelease((ObjectKey(client.session, 1),)))
+    assert (worker.name, Drain()) in cloud.says(report(running=1))
+
+
+def test_an_agent_whose_store_has_objects_stays_unless_another_shares_the_store():
+    book = Playbook()
+    cloud, worker = manager(book), joined(book, "worker")
+    worker.says(StoreAttached(b"s" * 16, "tcp://host:1"))
+    status = StoreStatus(b"s" * 16, 1, "tcp://host:1", 3, 1, 1, 1, 0, 0, 0, 0)
+    worker.says(status)
+    assert (worker.name, Drain()) not in cloud.says(report(running=1))
+    other = joined(book, "other")
+    other.says(StoreAttached(b"s" * 16, "tcp://host:1"))
+    drained = [name for name, body in cloud.says(report(running=2)) if body == Drain()]
+    assert len(drained) == 1
 
 
 def test_workers_stay_for_the_cool_down_time():

@@ -3,7 +3,7 @@
 | Event | Consequence |
 |---|---|
 | a manager reports, once a second | it is told how many workers the tasks need, within its bounds |
-| fewer are needed than run | its agents with the fewest tasks are drained, those without tasks first |
+| fewer are needed than run | its agents without tasks are drained, unless results or objects would be lost with them |
 | its connection is lost | its agents remain; nothing is started or drained until it reports again |
 | its name is in use by another one | it is refused |
 
@@ -16,8 +16,16 @@ from __future__ import annotations
 import math
 
 from scaler_protocol.limits import WORKERS_LIMIT
-from scaler_protocol.messages import CONTROL_SINCE_MINOR, Drain, ManagerOrder, ManagerReport, RefusalReason, Refused
-from scaler_scheduler.core import notices, outbox, scaling, session_endings
+from scaler_protocol.messages import (
+    CONTROL_SINCE_MINOR,
+    Drain,
+    ManagerOrder,
+    ManagerReport,
+    ObjectKey,
+    RefusalReason,
+    Refused,
+)
+from scaler_scheduler.core import notices, outbox, scaling, session_endings, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.state import SchedulerState
@@ -31,6 +39,9 @@ SILENCE_SECONDS = 3.0
 """A manager that has not reported for this long does not keep its name."""
 
 SHORTEST_TARGET_SECONDS = 0.001
+
+LARGE_RESULTS_LIMIT = 1_000
+"""Large results of one client that are looked at, to find out whether an agent may leave."""
 
 NAME_TAKEN_TEXT = "Another worker manager is called {name!r}. Give this one another --name, or stop the other one."
 
@@ -157,11 +168,32 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
     agents = [agent for agent in _agents_of(state, manager.report.name) if agent.is_available]
     surplus = sum(agent.load.slots for agent in agents) - manager.ordered
     for agent in sorted(agents, key=lambda each: (-each.load.slots, each.index)):
-        if agent.load.slots <= surplus and not agent.load.outstanding and agent.hello.minor >= CONTROL_SINCE_MINOR:
+        if agent.load.slots <= surplus and _may_leave(state, agent):
             surplus -= agent.load.slots
             agent.is_paused = True
             outbox.send(state, agent, Drain(), now)
             state.placement.offer(agent)
+
+
+def _may_leave(state: SchedulerState, agent: Agent) -> bool:
+    """It has no tasks, and no bytes that would be gone with it."""
+    if agent.load.outstanding or agent.hello.minor < CONTROL_SINCE_MINOR:
+        return False
+    sharing = state.agents_by_store.get(agent.store, [])
+    if any(other is not agent and other.is_available for other in sharing):
+        return True  # the store of the host stays
+    has_objects = any(other.store_status is not None and other.store_status.objects > 0 for other in (agent, *sharing))
+    return not has_objects and not _holds_results(state, agent)
+
+
+def _holds_results(state: SchedulerState, agent: Agent) -> bool:
+    """A client may still ask for large results that are there. Nothing is known of more results than are looked at."""
+    for client in state.clients.values():
+        if len(client.large) > LARGE_RESULTS_LIMIT:
+            return True
+        if any(values.result_holder(state, client, ObjectKey(client.session, task)) is agent for task in client.large):
+            return True
+    return False
 
 
 # ---- for monitors ----------------------------------------------------------------------------------------------------

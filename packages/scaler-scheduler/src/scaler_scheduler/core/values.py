@@ -56,7 +56,7 @@ def fetch(state: SchedulerState, holder: Agent, key: ObjectKey, reader: bytes, r
 def on_client_request(state: SchedulerState, client: ClientPeer, body: ObjectRequest, now: float) -> None:
     """A client requests a large result."""
     key = body.key
-    agent = _result_holder(state, client, key)
+    agent = result_holder(state, client, key)
     if agent is not None:
         client.fetching[key.number] = True
         fetch(state, agent, key, client.session, not body.direct, now)
@@ -86,7 +86,7 @@ def _serve_next(state: SchedulerState, holder: Agent, key: ObjectKey, now: float
         outbox.send(state, holder, state.relays.request(key), now)
 
 
-def _result_holder(state: SchedulerState, client: ClientPeer, key: ObjectKey) -> Agent | None:
+def result_holder(state: SchedulerState, client: ClientPeer, key: ObjectKey) -> Agent | None:
     """The agent that holds a large result of this client."""
     if key.owner != client.session or key.number >= UPLOAD_NUMBER:
         return None
