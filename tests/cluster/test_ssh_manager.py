@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from scaler import Client, SSHCluster
 from scaler_protocol.key_files import generate
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from scaler_worker import __version__
+from scaler_worker.manager.remote_job import BOOTSTRAP
 from tests.cluster.conftest import Gate
 from tests.support.commands import (
     REPOSITORY,
@@ -146,6 +149,24 @@ def test_the_manager_ends_with_its_scheduler_far_away(server: SSHServer, address
     wait_until(lambda: is_empty(server))
 
 
+def test_a_job_ends_when_its_manager_is_silent(address: str, keys: Path) -> None:
+    """As behind a network that fails without a message: stdin stays open."""
+    order = {
+        "address": address,
+        "arguments": [address, "--num-of-workers=1"],
+        "keys": {path.name: path.read_text() for path in keys.iterdir()},
+        "silence_seconds": 3,
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", BOOTSTRAP], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as job:
+        assert job.stdin is not None and job.stdout is not None
+        job.stdin.write(json.dumps(order) + "\n")
+        job.stdin.flush()
+        lines = [json.loads(line) for line in job.stdout]
+        assert {"ready": True} in lines and "ended" in lines[-1]
+
+
 # ---- what is told ----------------------------------------------------------------------------------------------------
 
 
@@ -158,7 +179,7 @@ def expect(server: SSHServer, reason: str, *flags: object, address: str = "tcp:/
 
 
 def test_a_host_that_asks_for_a_password(server: SSHServer) -> None:
-    reason = "it does not accept a key of yours and asks for a password. Copy your public key to it: ssh-copy-id"
+    reason = "it does not accept a key of yours and asks for a password. Copy your public key to it with ssh-copy-id -p"
     expect(server, reason, f"--ssh-config={server.config_without('Identit')}", address="tcp://127.0.0.1:1")
 
 
