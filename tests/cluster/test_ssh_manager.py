@@ -18,6 +18,7 @@ import pytest
 
 from scaler import Client, SSHCluster
 from scaler_protocol.key_files import generate
+from scaler_protocol.memory_folder import MemoryFolder
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from scaler_worker import __version__
 from scaler_worker.manager.remote_job import BOOTSTRAP
@@ -28,6 +29,7 @@ from tests.support.commands import (
     alive,
     child_environment,
     command_line,
+    descendants,
     free_address,
     free_port,
     start_scheduler,
@@ -244,6 +246,34 @@ def test_a_call_that_reaches_no_host_says_why(server: SSHServer, monkeypatch: py
     with pytest.raises(ValueError, match="it has no program /no/python"):
         SSHCluster([f"{server.name}=1"], ssh_config=str(server.config), remote_python="/no/python")
     assert "SCALER_KEYS" not in os.environ
+
+
+KILLED_SCRIPT = """
+import os, sys
+from scaler import Client, SSHCluster
+
+with SSHCluster([sys.argv[1]], ssh_config=sys.argv[2], remote_python=sys.executable) as cluster:
+    with Client(cluster.get_address()) as client:
+        print(client.submit(abs, -1).result(), os.environ["SCALER_KEYS"])
+        sys.stdin.read()
+"""
+
+
+def test_a_killed_application_leaves_nothing_on_the_host(server: SSHServer, tmp_path: Path) -> None:
+    environment = child_environment()
+    environment.pop("SCALER_KEYS", None)
+    arguments = [sys.executable, "-c", KILLED_SCRIPT, f"{server.name}=1", str(server.config)]
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as application:
+        assert application.stdout is not None
+        result, folder = application.stdout.readline().split()
+        family = [each.pid for each in (*server.command.family(), *descendants(application.pid))]
+        assert result == "1" and family
+        application.kill()
+        wait_until(lambda: not any(map(alive, family)))
+    MemoryFolder().remove()
+    assert not Path(folder).exists()
 
 
 SCRIPT = """

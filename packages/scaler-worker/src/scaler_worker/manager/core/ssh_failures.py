@@ -21,8 +21,8 @@ _CAUSES = (
     ),
     (
         r"Permission denied",
-        "it does not accept a key of yours and asks for a password. Copy your public key to it with ssh-copy-id {words},"
-        " and load your key with ssh-add if it has a passphrase.",
+        "it does not accept a key of yours and asks for a password. Copy your public key to it with ssh-copy-id "
+        "{words}, and load your key with ssh-add if it has a passphrase.",
     ),
     (r"Could not resolve hostname", "no host of this name is known. Correct the name, or add it to ~/.ssh/config."),
     (r"Connection refused", "no SSH server listens there. Start sshd on it, or give its port as {name}:PORT."),
