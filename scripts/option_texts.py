@@ -236,11 +236,11 @@ def with_tables(text: str, commands: Mapping[str, type]) -> str:
 
 
 def table(settings_class: type) -> str:
-    """A kind of manager has a table of the options that it adds."""
+    """A kind of manager has a table of the options that it adds, or means otherwise."""
     added = settings_class in KINDS_WITH_OPTIONS.values()
-    known = {each.name for each in settings_of(ManagerSettings)} if added else set()
+    known = settings_of(ManagerSettings) if added else []
     shown = [each for each in settings_of(settings_class) if not each.description.positional]
-    rows = [row(each) for each in shown if each.name not in known]
+    rows = [row(each) for each in shown if each not in known]
     return "| option | value | default | meaning |\n|---|---|---|---|\n" + "".join(rows)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import textwrap
 import time
@@ -17,8 +19,10 @@ import pytest
 
 from scaler import Client, SSHCluster
 from scaler_protocol.key_files import generate
+from scaler_protocol.memory_folder import MemoryFolder
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from scaler_worker import __version__
+from scaler_worker.manager.remote_job import BOOTSTRAP
 from tests.cluster.conftest import Gate
 from tests.support.commands import (
     REPOSITORY,
@@ -26,6 +30,7 @@ from tests.support.commands import (
     alive,
     child_environment,
     command_line,
+    descendants,
     free_address,
     free_port,
     start_scheduler,
@@ -160,6 +165,24 @@ def test_the_manager_ends_with_its_scheduler_far_away(server: SSHServer, address
     wait_until(lambda: is_empty(server))
 
 
+def test_a_job_ends_when_its_manager_is_silent(address: str, keys: Path) -> None:
+    """As behind a network that fails without a message: stdin stays open."""
+    order = {
+        "address": address,
+        "arguments": [address, "--num-of-workers=1"],
+        "keys": {path.name: path.read_text() for path in keys.iterdir()},
+        "silence_seconds": 3,
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", BOOTSTRAP], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as job:
+        assert job.stdin is not None and job.stdout is not None
+        job.stdin.write(json.dumps(order) + "\n")
+        job.stdin.flush()
+        lines = [json.loads(line) for line in job.stdout]
+        assert {"ready": True} in lines and "ended" in lines[-1]
+
+
 # ---- what is told ----------------------------------------------------------------------------------------------------
 
 
@@ -172,7 +195,7 @@ def expect(server: SSHServer, reason: str, *flags: object, address: str = "tcp:/
 
 
 def test_a_host_that_asks_for_a_password(server: SSHServer) -> None:
-    reason = "it does not accept a key of yours and asks for a password. Copy your public key to it: ssh-copy-id"
+    reason = "it does not accept a key of yours and asks for a password. Copy your public key to it with ssh-copy-id -p"
     expect(server, reason, f"--ssh-config={server.config_without('Identit')}", address="tcp://127.0.0.1:1")
 
 
@@ -237,6 +260,34 @@ def test_a_call_that_reaches_no_host_says_why(server: SSHServer, monkeypatch: py
     with pytest.raises(ValueError, match="it has no program /no/python"):
         SSHCluster([f"{server.name}=1"], ssh_config=str(server.config), remote_python="/no/python")
     assert "SCALER_KEYS" not in os.environ
+
+
+KILLED_SCRIPT = """
+import os, sys
+from scaler import Client, SSHCluster
+
+with SSHCluster([sys.argv[1]], ssh_config=sys.argv[2], remote_python=sys.executable) as cluster:
+    with Client(cluster.get_address()) as client:
+        print(client.submit(abs, -1).result(), os.environ["SCALER_KEYS"])
+        sys.stdin.read()
+"""
+
+
+def test_a_killed_application_leaves_nothing_on_the_host(server: SSHServer, tmp_path: Path) -> None:
+    environment = child_environment()
+    environment.pop("SCALER_KEYS", None)
+    arguments = [sys.executable, "-c", KILLED_SCRIPT, f"{server.name}=1", str(server.config)]
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as application:
+        assert application.stdout is not None
+        result, folder = application.stdout.readline().split()
+        family = [each.pid for each in (*server.command.family(), *descendants(application.pid))]
+        assert result == "1" and family
+        application.kill()
+        wait_until(lambda: not any(map(alive, family)))
+    MemoryFolder().remove()
+    assert not Path(folder).exists()
 
 
 SCRIPT = """

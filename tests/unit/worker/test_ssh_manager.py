@@ -19,10 +19,12 @@ from scaler_worker.manager.core.core import LONGEST_PAUSE_SECONDS, STABLE_SECOND
 from scaler_worker.manager.core.retries import RetryPause
 from scaler_worker.manager.core.ssh_failures import explain_end, explain_failure, explain_python, explain_version
 from scaler_worker.manager.core.ssh_hosts import RemoteHost, assign, capacities, parse_host
+from scaler_worker.manager.shell.ssh import SSHBackend
 from scaler_worker.manager.shell.ssh_connection import remote_command, ssh_command
 from scaler_worker.manager.shell.ssh_keys import keys_for_workers
 from scaler_worker.manager.ssh_config import SSHSettings
 
+NO_PYTHON = "it has no program python3. Give --remote-python the path of a Python there that has scaler-worker."
 REMOTE = "tcp://10.0.0.1:2345"
 
 
@@ -102,19 +104,20 @@ def test_a_pause_doubles_up_to_a_limit_and_starts_over() -> None:
         (
             "ann@node1: Permission denied (publickey,password).",
             255,
-            "it does not accept a key of yours and asks for a password. Copy your public key to it: ssh-copy-id node1",
+            "it does not accept a key of yours and asks for a password. Copy your public key to it with "
+            "ssh-copy-id -p 7 ann@node1, and load your key with ssh-add if it has a passphrase.",
         ),
         (
             "No ED25519 host key is known for node1 and you have requested strict checking.\n"
             "Host key verification failed.",
             255,
-            "its host key is unknown here. Run this once, compare the key, and accept it: ssh node1 true",
+            "its host key is unknown here. Run this once, compare the key, and accept it: ssh -p 7 ann@node1 true",
         ),
         (
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
             255,
-            "its host key is not the one that is known. If the host was set up again, run: ssh-keygen -R node1; then: "
-            "ssh node1 true",
+            "its host key is not the one that is known. If the host was set up again, run: ssh-keygen -R '[node1]:7'; "
+            "then: ssh -p 7 ann@node1 true",
         ),
         (
             "ssh: connect to host node1 port 22: Connection refused",
@@ -134,7 +137,7 @@ def test_a_pause_doubles_up_to_a_limit_and_starts_over() -> None:
         (
             "sh: 1: exec: python3: not found",
             127,
-            "it has no program python3. Give --remote-python the path of a Python there that has scaler-worker.",
+            NO_PYTHON,
         ),
         (
             "Traceback (most recent call last):\nModuleNotFoundError: No module named 'scaler_worker'",
@@ -147,14 +150,20 @@ def test_a_pause_doubles_up_to_a_limit_and_starts_over() -> None:
             255,
             "ssh ended with code 255, saying: Too many authentication failures.",
         ),
+        ("Permission denied", 126, NO_PYTHON),
+        (
+            "no such identity: /x: No such file or directory\nlost {it}",
+            255,
+            "ssh ended with code 255, saying: lost {it}.",
+        ),
         ("", 255, "the connection was lost. Check the host and the network."),
         ("", -9, "ssh was ended by signal 9."),
         ("", None, "its workers did not start in time. Check its load and its file systems."),
     ],
 )
 def test_a_failure_is_explained(output: str, code: int | None, sentence: str) -> None:
-    told = explain_failure(output, code, text="node1", name="node1", python="python3", version="1.0")
-    assert told == f"Cannot run workers on node1: {sentence}"
+    told = explain_failure(output, code, parse_host("ann@node1:7=2"), "python3", "1.0")
+    assert told == f"Cannot run workers on ann@node1:7: {sentence}"
 
 
 def test_another_python_or_version_is_told() -> None:
@@ -204,6 +213,12 @@ def test_the_remote_command_runs_the_first_python_that_exists(tmp_path: Path) ->
 def test_settings_that_are_refused_by_this_kind(words: list[str], problem: str) -> None:
     with pytest.raises(BadInput, match=problem.replace(".", r"\.")):
         assert read(*words).worker_count
+
+
+def test_a_host_without_ssh_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/no/programs")
+    with pytest.raises(BadInput, match=r"Cannot run ssh: this host has no such program\. Install openssh-client\."):
+        SSHBackend(read(REMOTE, "--hosts", "node1=1"))
 
 
 def test_the_number_of_workers_is_that_of_the_hosts() -> None:

@@ -61,11 +61,15 @@ def __getattr__(name: str) -> Any:
         return SchedulerClusterCombo
     if name == "LocalCluster":
         from scaler.cluster.local import LocalCluster
+        from scaler.utility.siblings import require_siblings
 
+        require_siblings(name)
         return LocalCluster
     if name == "SSHCluster":
         from scaler.cluster.ssh import SSHCluster
+        from scaler.utility.siblings import require_siblings
 
+        require_siblings(name)
         return SSHCluster
     if name in _LAZY:
         from scaler.utility.siblings import load_sibling

@@ -12,9 +12,10 @@ def load_sibling(module: str, name: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != module:
+        distribution = module.partition(".")[0]
+        if error.name != distribution:
             raise
-        raise ImportError(_hint(name, module)) from None
+        raise ImportError(_hint(name, distribution)) from None
 
 
 def require_siblings(name: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.command import BadInput, option
+from scaler_protocol.limits import WORKERS_LIMIT
 from scaler_worker.manager.config import ManagerSettings
 from scaler_worker.manager.core.ssh_hosts import RemoteHost, capacities, parse_host
 
@@ -26,6 +27,15 @@ class SSHSettings(ManagerSettings):
         see="managers.md",
         help="Run workers on these hosts: HOST, USER@HOST:PORT or HOST=WORKERS. Hosts without a number share the rest "
         "of --num-of-workers.",
+    )
+    num_of_workers: int | None = option(
+        None,
+        "-n",
+        metavar="COUNT",
+        minimum=1,
+        maximum=WORKERS_LIMIT,
+        default_text="the sum of the numbers in --hosts",
+        help="Run this many workers on all hosts together, each of which runs one task at a time.",
     )
     remote_python: str | None = option(
         None,

@@ -4,48 +4,69 @@ from __future__ import annotations
 
 import re
 
+from scaler_worker.manager.core.ssh_hosts import RemoteHost
+
+_OF_SSH = 255
+_OF_SHELL = (126, 127)
+
 _CAUSES = (
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
-        "its host key is not the one that is known. If the host was set up again, run: ssh-keygen -R {name}; then: "
-        "ssh {text} true",
+        "its host key is not the one that is known. If the host was set up again, run: ssh-keygen -R '{known_as}'; "
+        "then: ssh {words} true",
     ),
     (
         r"Host key verification failed",
-        "its host key is unknown here. Run this once, compare the key, and accept it: ssh {text} true",
+        "its host key is unknown here. Run this once, compare the key, and accept it: ssh {words} true",
     ),
     (
         r"Permission denied",
-        "it does not accept a key of yours and asks for a password. Copy your public key to it: ssh-copy-id {text}",
+        "it does not accept a key of yours and asks for a password. Copy your public key to it with ssh-copy-id "
+        "{words}, and load your key with ssh-add if it has a passphrase.",
     ),
     (r"Could not resolve hostname", "no host of this name is known. Correct the name, or add it to ~/.ssh/config."),
     (r"Connection refused", "no SSH server listens there. Start sshd on it, or give its port as {name}:PORT."),
     (r"timed out|No route to host|Network is unreachable", "it does not answer. Check that it runs and is reachable."),
-    (
-        r"No module named '?scaler_worker\b|No module named '?scaler_worker\.manager",
-        "its Python has no scaler-worker {version}. Run there: {python} -m pip install scaler-worker=={version}; or "
-        "give --remote-python the path of a Python that has it.",
-    ),
-    (
-        r"[Nn]ot found|No such file or directory|Unknown command",
-        "it has no program {python}. Give --remote-python the path of a Python there that has scaler-worker.",
-    ),
 )
+"""What ssh itself says, and the sentence that it becomes."""
+
+_NO_SCALER = (
+    "its Python has no scaler-worker {version}. Run there: {python} -m pip install scaler-worker=={version}; or give "
+    "--remote-python the path of a Python that has it."
+)
+_NO_PYTHON = "it has no program {python}. Give --remote-python the path of a Python there that has scaler-worker."
 
 
-def explain_failure(output: str, exit_code: int | None, *, text: str, name: str, python: str, version: str) -> str:
+def explain_failure(output: str, exit_code: int | None, host: RemoteHost, python: str, version: str) -> str:
     """``output``: what ssh and the host wrote to stderr. ``exit_code``: of ssh, None while it runs."""
-    for pattern, sentence in _CAUSES:
-        if re.search(pattern, output):
-            return _complete(text, sentence.format(text=text, name=name, python=python, version=version))
-    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
+    return _complete(
+        host.text,
+        _cause(output, exit_code).format(
+            words=host.ssh_words, known_as=host.known_as, name=host.host, python=python, version=version
+        ),
+    )
+
+
+def _cause(output: str, exit_code: int | None) -> str:
     if exit_code is None:
-        return _complete(text, "its workers did not start in time. Check its load and its file systems.")
+        return "its workers did not start in time. Check its load and its file systems."
     if exit_code < 0:
-        return _complete(text, f"ssh was ended by signal {-exit_code}.")
-    if last:
-        return _complete(text, f"ssh ended with code {exit_code}, saying: {last.rstrip('.')}.")
-    return _complete(text, "the connection was lost. Check the host and the network.")
+        return f"ssh was ended by signal {-exit_code}."
+    if exit_code in _OF_SHELL:
+        return _NO_PYTHON
+    if exit_code == _OF_SSH:
+        found = next((sentence for pattern, sentence in _CAUSES if re.search(pattern, output)), "")
+        return found or _last_words(output, exit_code)
+    if re.search(r"No module named '?scaler_", output):
+        return _NO_SCALER
+    return _last_words(output, exit_code)
+
+
+def _last_words(output: str, exit_code: int) -> str:
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
+    if not last:
+        return "the connection was lost. Check the host and the network."
+    return f"ssh ended with code {exit_code}, saying: {last.rstrip('.')}.".replace("{", "{{").replace("}", "}}")
 
 
 def explain_python(theirs: tuple[int, int], ours: tuple[int, int], text: str) -> str | None:

@@ -29,6 +29,17 @@ class RemoteHost:
         """Its name means the host that uses it."""
         return _LOCAL.fullmatch(self.host) is not None
 
+    @property
+    def ssh_words(self) -> str:
+        """What a user writes after ssh, or ssh-copy-id, to reach it."""
+        target = f"{self.user}@{self.host}" if self.user else self.host
+        return f"-p {self.port} {target}" if self.port is not None else target
+
+    @property
+    def known_as(self) -> str:
+        """Its name in the file of known hosts."""
+        return f"[{self.host}]:{self.port}" if self.port is not None else self.host
+
 
 def parse_host(text: str) -> RemoteHost:
     """``[USER@]HOST[:PORT][=WORKERS]``. Raises ValueError."""

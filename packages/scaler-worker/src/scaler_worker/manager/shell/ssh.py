@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -22,12 +23,15 @@ from scaler_worker.manager.core.ssh_failures import (
     explain_version,
 )
 from scaler_worker.manager.core.ssh_hosts import RemoteHost, assign
-from scaler_worker.manager.shell.ssh_connection import SSHConnection
+from scaler_worker.manager.shell.ssh_connection import ALIVE_SECONDS, SSHConnection
 from scaler_worker.manager.shell.ssh_keys import keys_for_workers
 from scaler_worker.manager.ssh_config import SSHSettings
 
 START_SECONDS = 45.0
 """A job whose workers do not run after this long is given up and tried again."""
+
+SHORTEST_SILENCE_SECONDS = 3 * ALIVE_SECONDS
+"""A job waits at least this long for a word of its manager."""
 
 END_SECONDS = 15.0
 """A job that does not end this long after its grace time is ended at once."""
@@ -45,6 +49,8 @@ class SSHBackend:
         self._jobs: dict[str, RemoteJob] = {}
         self._count = 0
         self._gives_up = current_parent() is not None
+        if shutil.which("ssh") is None:
+            raise BadInput("Cannot run ssh: this host has no such program. Install openssh-client.")
         keys_for_workers(settings.address)  # what is wrong with them is said at once
 
     def start(self, n: int, capabilities: Sequence[str]) -> Sequence[Job]:
@@ -144,8 +150,6 @@ class RemoteJob:
             self._connection = SSHConnection(
                 self.host, self._settings.ssh_config, self._settings.remote_python, self._order()
             )
-        except FileNotFoundError:
-            self._fail("Cannot run ssh: this host has no such program. Install openssh-client.", now)
         except OSError as error:
             self._fail(f"Cannot run ssh: {error.strerror}. Give this host more memory or processes.", now)
         except BadInput as error:  # of keys that were changed
@@ -159,7 +163,7 @@ class RemoteJob:
             "address": self._settings.address,
             "arguments": settings_arguments(ClusterSettings, values),
             "keys": keys_for_workers(self._settings.address),
-            "silence_seconds": self._settings.death_timeout_seconds,
+            "silence_seconds": max(self._settings.death_timeout_seconds, SHORTEST_SILENCE_SECONDS),
         }
 
     def _end_what_hangs(self, connection: SSHConnection, now: float) -> None:
@@ -189,12 +193,7 @@ class RemoteJob:
         if "ended" in facts:
             return explain_end(facts["ended"], connection.complaint, text)
         return self._mismatch(connection) or explain_failure(
-            connection.output,
-            exit_code,
-            text=text,
-            name=self.host.host,
-            python=self._settings.remote_python or "python3",
-            version=__version__,
+            connection.output, exit_code, self.host, self._settings.remote_python or "python3", __version__
         )
 
     def _mismatch(self, connection: SSHConnection) -> str | None:
