@@ -13,8 +13,8 @@ from scaler_worker.manager.core.jobs import Job, JobState
 
 
 class LocalBackend:
-    """Runs a ``scaler_cluster`` of at most ``--workers-per-job`` workers as a job. It ends with the manager, however the
-    manager ends."""
+    """Runs a ``scaler_cluster`` of at most ``--workers-per-job`` workers as a job. It ends with the manager, however
+    the manager ends."""
 
     def __init__(self, settings: ManagerSettings) -> None:
         names = [field.name for field in dataclasses.fields(ClusterSettings)]
