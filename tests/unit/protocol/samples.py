@@ -10,6 +10,7 @@ from scaler_protocol.bodies import BODIES
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import (
     Acknowledgement,
+    ActorsReady,
     AgentAttach,
     Blocked,
     Body,
@@ -213,6 +214,7 @@ def all_bodies() -> list[Body]:
             CoordinationKind.QUEUE, NamedAction.PUT, 2**40, "größe", b"value", 2**62, SESSION, 2**33, 2**32 - 1, 2**31
         ),
         NamedReply(CoordinationKind.QUEUE, NamedState.ENDED, 2**40, "Its task has ended.", b"value", 2**62, 2**31),
+        ActorsReady(COLUMNS),
     ]
 
 

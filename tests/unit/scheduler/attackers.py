@@ -15,6 +15,7 @@ from scaler_protocol.ids import digest
 from scaler_protocol.link import Link
 from scaler_protocol.messages import (
     Acknowledgement,
+    ActorsReady,
     AgentAttach,
     Blocked,
     Body,
@@ -296,6 +297,8 @@ class Attack:
             depth=chance.choice([0, 0, 0, 1, 70, 2**32 - 1]),
             retries=chance.choice([0, 0, 1, 2**32 - 1]),
             rerun=chance.random() < 0.8,
+            hosts_actor=chance.random() < 0.1,
+            actor=chance.choice([0, 0, 0, 1, 2, 2**64 - 1]) if chance.random() < 0.2 else 0,
             timeout_seconds=chance.choice([0.0, 0.0, 1e12]),
             memory_bytes=chance.choice([0, 2**64 - 1]),
             capabilities=capabilities,
@@ -435,6 +438,7 @@ class Attack:
             agent.attach,
             lambda: Blocked(chance.choice([0, 1, 2**32 - 1]), chance.choice([0, 1, 2**32 - 1])),
             lambda: Heartbeat(1.0, 0.0, 0.0, 0, 0, 0, (worker,)),
+            lambda: ActorsReady((self.column(),)),
             lambda: RelayClosed(chance.choice(self.everybody).session),
             lambda: Relay(chance.choice(self.everybody).session, tuple(encode(Envelope(self.any_body(agent), 1)))),
             lambda: self.chunk(self.key()),

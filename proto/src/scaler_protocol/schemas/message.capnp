@@ -78,6 +78,7 @@ struct Message {
     drain @65 :Void;
     namedRequest @66 :NamedRequest;
     namedReply @67 :NamedReply;
+    actorsReady @68 :ActorsReady;
   }
 }
 
@@ -202,6 +203,8 @@ struct TaskOptions {
   graph @10 :UInt32;      # number of the graph inside its session; 0: none
   sharesValues @11 :Bool; # it changes none of its arguments, so that these may be the very objects that others made
   grows @12 :Bool;        # of a graph: later tasks name none whose result the client has released
+  hostsActor @13 :Bool;   # the task makes an actor, and ends when the actor ends
+  actor @14 :UInt64;      # a call of the actor that this task of the session has made; 0: none
 }
 
 struct Capability {
@@ -274,6 +277,11 @@ struct Cancel {
 struct CancelRefused {
   columns @0 :List(TaskColumn);
   moved @1 :Bool;  # scheduler to client: the tasks left the agent that was asked; the client may ask again
+}
+
+struct ActorsReady {
+  # Agent to scheduler: these actors have been made, and take calls.
+  columns @0 :List(TaskColumn);
 }
 
 struct Withdraw {

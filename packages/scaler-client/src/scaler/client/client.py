@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from scaler.client import client_pool
+from scaler.client.actors import ActorHandle, ActorParts, make_actor
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
@@ -771,6 +772,19 @@ class Client:
     asynchronous = False
     """Dask reads this attribute of a scheduler."""
 
+    # ---- actors ------------------------------------------------------------------------------------------------------
+
+    def actor(self, cls: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
+        """Make an actor: an instance of ``cls`` that lives in a worker process of its own, which it occupies until it
+        ends. Returns a handle whose methods return futures. Waits for futures among the arguments, and not for the
+        constructor: if that raises, calls raise ActorDiedError with the exception as their cause."""
+        try:
+            self._client_io.check_usable()
+            return make_actor(self._actor_parts(), cast("type[T]", cls), args, kwargs, self._options)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
     # ---- objects -----------------------------------------------------------------------------------------------------
 
     def send_object(self, obj: T, name: str | None = None, *, shared: bool = True) -> ObjectReference[T]:
@@ -1088,6 +1102,10 @@ class Client:
         for name in _PARTS:
             del self.__dict__[name]
         return True
+
+    def _actor_parts(self) -> ActorParts:
+        functions = self._functions
+        return ActorParts(functions.encoder, functions, self._client_io, self._send_call, self._inputs.send)
 
     def _kind(self) -> Hashable:
         """The settings that a client inside a task must share with the previous user of the parts."""

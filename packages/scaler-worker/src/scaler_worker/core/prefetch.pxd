@@ -26,4 +26,4 @@ cdef class Prefetcher:
     cdef bint is_short(self, WorkerProcess process) except -1
     cdef object dispatch(self, WorkerProcess process, int64_t depth, int64_t sharers)
     cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1
-    cdef object give(self, WorkerProcess process, list runs)
+    cpdef object give(self, WorkerProcess process, list runs)

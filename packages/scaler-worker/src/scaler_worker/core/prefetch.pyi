@@ -1,5 +1,6 @@
 """Prefetch: each worker process gets its tasks a little ahead of need (contract; the code is in prefetch.pyx)."""
 
+from scaler_protocol.codec import TaskRun
 from scaler_worker.core.dispatch_contents import DispatchContents
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.nodes import Nodes
@@ -41,3 +42,6 @@ class Prefetcher:
 
     def work_of(self, process: WorkerProcess) -> float:
         """Estimated seconds of all it holds, as of the last harvest."""
+
+    def give(self, process: WorkerProcess, runs: list[TaskRun]) -> None:
+        """Dispatch these runs."""

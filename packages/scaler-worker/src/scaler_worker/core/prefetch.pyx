@@ -121,7 +121,7 @@ cdef class Prefetcher:
         share = max(share, <int64_t> (_least_seconds / estimate))
         return max(1, min(<int64_t> (budget / estimate), share, DISPATCH_LIMIT))
 
-    cdef object give(self, WorkerProcess process, list runs):
+    cpdef object give(self, WorkerProcess process, list runs):
         cdef int64_t count
         if not process.handed:
             process.polled_position = -1

@@ -21,6 +21,7 @@ from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import Blocked, ObjectKey, Status, TaskColumn
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed, Harvest
 from scaler_worker.core import held_tasks, work_stealing
+from scaler_worker.core.actor_processes import ActorProcesses
 from scaler_worker.core.columns import columns_of, joined
 from scaler_worker.core.dispatch_contents import DispatchContents
 from scaler_worker.core.durations import Durations
@@ -41,6 +42,8 @@ POLL_SECONDS = 0.002
 
 class Slots:
     """An ``ExecutionBackend``, and the ``SlotsRules`` of its hot path."""
+
+    hosts_actors = True
 
     def __init__(
         self,
@@ -68,6 +71,8 @@ class Slots:
         )  # fmt: skip
         self.turn, self.next_deadline = self._hot_path.turn, self._hot_path.next_deadline
         self.harvest, self.harvest_number = self._hot_path.harvest, self._hot_path.harvest_number
+        self._actor_processes = ActorProcesses(state, self._roster, self._prefetcher, self.end_worker_process)
+        self.serve_actors, self.take_constructed = self._actor_processes.serve, self._actor_processes.take_constructed
         self._arriving: set[tuple[int, int]] = set()  # process, sequence: large results that were harvested last
 
     # ---- worker processes come and go ------------------------------------------------------------------------------
@@ -113,6 +118,7 @@ class Slots:
             if process.board.broken is not None:
                 certificate = {**certificate, "reason": _broken_text(process.board.broken)}
             self._bury(process, certificate, now)
+        self._actor_processes.on_died(process, certificate)
         self._roster.forget(process)
         if is_failure and not process.dying:
             self._starts.failed(certificate, now)
@@ -121,7 +127,7 @@ class Slots:
     def _bury(self, process: WorkerProcess, certificate: dict[str, Any], now: float) -> None:
         waiting: list[tuple[Handed, int]] = []
         for entry, sequence, cell in process.open_sequences():
-            if cell == HANDED:
+            if cell == HANDED and not entry.run.options.actor:
                 waiting.append((entry, sequence))
             else:
                 self._fail_dead(process, entry, sequence, certificate, now)
@@ -168,14 +174,17 @@ class Slots:
             f"Nested tasks block all processes of this host, which are {len(self.processes)}, and {why}. "
             "Nest less deeply, or use more hosts."
         )
-        held_tasks.fail_run(self._state, self._state.queue.take(1), Status.NO_WORKER, text.encode())
+        runs = [self._state.queue.take(1)] if self._state.queue.count else self._state.actors.withdraw(1)
+        for run in runs:
+            held_tasks.fail_run(self._state, run, Status.NO_WORKER, text.encode())
 
     def _eligible_count(self) -> int:
         """How many tasks may start on an idle worker process."""
         depth = self._roster.depth_to_start()
         if self._roster.is_stuck and len(self.processes) >= self._starts.process_limit:
             depth = self._roster.deepest_blocked  # a task that may start only because others wait for locks can wait
-        return self._state.queue.count if self._state.queue.head(depth) is not None else 0
+        waiting = len(self._state.actors.waiting)
+        return waiting + (self._state.queue.count if self._state.queue.head(depth) is not None else 0)
 
     def note_lent(self) -> None:
         """Tell the scheduler when slots were lent or are no longer lent."""
@@ -223,7 +232,7 @@ class Slots:
     def _reclaim(self, process: WorkerProcess, limit: int) -> list[tuple[Handed, int]]:
         assert process.board is not None
         taken: list[tuple[Handed, int]] = []
-        for entry in reversed(process.handed):
+        for entry in () if process.is_dedicated else reversed(process.handed):
             if len(taken) >= limit:
                 break
             start = max(entry.first_sequence, process.board.harvested)
@@ -237,7 +246,10 @@ class Slots:
         """To the front of the queue, in their order."""
         for run in joined(newest_first):
             for ready in self._nodes_put_back(run) if run.options.graph else (run,):
-                self._state.queue.push_front(ready)
+                if ready.options.hosts_actor:
+                    self._state.actors.wait_for_process(ready)
+                else:
+                    self._state.queue.push_front(ready)
 
     def _nodes_put_back(self, run: TaskRun) -> list[TaskRun]:
         ready, back = self._state.nodes.put_back(run)
@@ -246,7 +258,7 @@ class Slots:
 
     def withdraw(self, count: int) -> list[TaskColumn]:
         """Up to ``count`` tasks that never started and will not start here."""
-        runs = self._state.queue.withdraw(count)
+        runs = [*self._state.queue.withdraw(count), *self._state.actors.withdraw(count)]
         count -= sum(run.count for run in runs)
         for process in sorted(self.processes.values(), key=self._prefetcher.work_of, reverse=True):
             if count <= 0:
@@ -263,6 +275,8 @@ class Slots:
         for process in list(self._roster.busy.values()) if wanted else ():
             if process.busy:
                 self._cancel_handed(process, column.session, wanted, now)
+        for task, attempt in wanted if self._state.actors else ():
+            self._actor_processes.cancel(column.session, task, attempt)
 
     def cancel_unstarted(self, column: TaskColumn) -> TaskColumn:
         """Returns the tasks that have started or are not here."""
@@ -440,12 +454,14 @@ class Slots:
         return (
             self._state.queue.count
             + self._state.nodes.waiting
-            + sum(each.unfinished() - 1 for each in self._roster.busy.values())
+            + sum(each.unfinished() - 1 for each in self._roster.busy.values() if not each.is_dedicated)
+            + len(self._state.actors.waiting)
         )
 
     @property
     def is_idle(self) -> bool:
-        return not self._state.queue.count and not self._roster.busy and not self._state.nodes.waiting
+        waiting = self._state.queue.count or self._state.nodes.waiting or self._state.actors.waiting
+        return not waiting and not self._roster.busy
 
     def holds(self) -> list[TaskColumn]:
         """Everything that is queued or running here."""
@@ -454,7 +470,8 @@ class Slots:
             for entry, sequence, _ in process.open_sequences() if process.board is not None else ():
                 task = entry.first_task + sequence - entry.first_sequence
                 named.append((entry.session, task, entry.attempt))
-        return columns_of([*self._state.queue.runs(), *self._state.objects.waiting_runs()], named)
+        waiting = [*self._state.queue.runs(), *self._state.objects.waiting_runs(), *self._state.actors.runs()]
+        return columns_of(waiting, [*named, *self._state.actors.live()])
 
     def has_task(self, number: int, sequence: int) -> bool:
         """Whether the process holds a task of this sequence that has not ended, or whose large result is awaited: the
