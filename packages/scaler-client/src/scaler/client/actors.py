@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.future import ScalerFuture
-from scaler.client.gathering import gather
 from scaler.client.options import shared
 from scaler.client.outcomes import actor_died
 from scaler.client.signatures import check_call, function_name
@@ -189,12 +188,14 @@ def make_actor(
     """Make an actor. Waits for futures among the arguments. ``options``: those of the task that makes the actor."""
     if not inspect.isclass(cls):
         raise TypeError(f"Cannot make an actor of {cls!r}: it is not a class.")
-    args, kwargs = gather(args), gather(dict(kwargs))
     check_call(cls, args, kwargs)
     anchoring = shared(replace(options, hosts_actor=True, rerun=False))
     shape = shape_of(parts.functions.find(cls), len(args) + len(kwargs), tuple(kwargs), anchoring)
     anchor: ScalerFuture[Any] = ScalerFuture(parts.client_io)
     parts.send(cls, shape, (*args, *kwargs.values()), anchor)
+
+    while anchor.held_call is not None:
+        anchor.held_call.wait_for_inputs()
 
     def number(session: Session) -> int:
         session.submissions.close_batch()
@@ -202,6 +203,8 @@ def make_actor(
 
     task = parts.client_io.take_turn(number)
     if not task:
-        raise RuntimeError("Cannot make an actor here: an argument contains a future, or the client is interrupted.")
+        if anchor.done():
+            anchor.result()  # raises what an argument has raised
+        raise RuntimeError("Cannot make an actor here: the garbage collector has interrupted the client.")
     calling = TaskOptions(profiling=options.profiling, stream_output=options.stream_output, actor=task, rerun=False)
     return ActorHandle(Actor(cls, anchor, calling, parts))

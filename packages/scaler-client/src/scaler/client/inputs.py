@@ -5,7 +5,9 @@ named by their tasks. A call that names a task that cannot be named yet waits he
 
 from __future__ import annotations
 
+import concurrent.futures
 import io
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -37,6 +39,7 @@ Part = bytes | ObjectKey | Future
 
 _INPUTS_LIMIT = 2048
 _FUNCTIONS_LIMIT = 1024
+_SENDING_SECONDS = 0.0002
 
 
 class InputCalls:
@@ -346,6 +349,11 @@ class HeldCall:
 
     def _on_input_ended(self, future: object) -> None:
         _run(self.advance())
+
+    def wait_for_inputs(self) -> None:
+        """Wait until its inputs have ended. Another thread may be about to send it then."""
+        concurrent.futures.wait(self._inputs())
+        time.sleep(_SENDING_SECONDS)
 
     def advance(self) -> list[HeldCall]:
         """One of the futures that this call waits for has ended or was sent. Returns the calls to attempt."""
