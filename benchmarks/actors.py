@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -49,21 +50,30 @@ def rate(submit: Callable[[], ScalerFuture[int]]) -> float:
     return PIPELINED / (time.perf_counter() - start)
 
 
+def measure_tasks(client: Client, figures: dict[str, list[float]]) -> None:
+    figures["task us"].append(round_trip_us(lambda: client.submit(double, 1)))
+    figures["tasks/s"].append(rate(lambda: client.submit(double, 1)))
+
+
+def measure_calls(client: Client, figures: dict[str, list[float]]) -> None:
+    """``mixed/s``: of two methods in turn."""
+    adder = client.actor(Adder)
+    adder.get().result()
+    figures["call us"].append(round_trip_us(lambda: adder.add(1)))
+    figures["calls/s"].append(rate(lambda: adder.add(1)))
+    methods = itertools.cycle([lambda: adder.add(1), adder.get])
+    figures["mixed/s"].append(rate(lambda: next(methods)()))
+    adder.kill()
+
+
 def main() -> None:
+    figures: dict[str, list[float]] = {name: [] for name in ("task us", "call us", "tasks/s", "calls/s", "mixed/s")}
     with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
-        figures: dict[str, list[float]] = {name: [] for name in ("task us", "call us", "tasks/s", "calls/s", "mixed/s")}
         for _ in range(ROUNDS):
-            figures["task us"].append(round_trip_us(lambda: client.submit(double, 1)))
-            figures["tasks/s"].append(rate(lambda: client.submit(double, 1)))
-            adder = client.actor(Adder)
-            adder.get().result()
-            figures["call us"].append(round_trip_us(lambda: adder.add(1)))
-            figures["calls/s"].append(rate(lambda: adder.add(1)))
-            turns = iter(range(2 * PIPELINED))
-            figures["mixed/s"].append(rate(lambda: adder.get() if next(turns) % 2 else adder.add(1)))
-            adder.kill()
-        for name, values in figures.items():
-            print(f"{name:8} {statistics.median(values):10,.0f}   ({min(values):,.0f} to {max(values):,.0f})")
+            measure_tasks(client, figures)
+            measure_calls(client, figures)
+    for name, values in figures.items():
+        print(f"{name:8} {statistics.median(values):10,.0f}   ({min(values):,.0f} to {max(values):,.0f})")
 
 
 if __name__ == "__main__":
