@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import psutil
 import pytest
@@ -192,6 +192,50 @@ def test_many_calls_at_once(client: Client) -> None:
     assert futures[-1].result(timeout=60) == 50_000
 
 
+# ---- handles elsewhere -----------------------------------------------------------------------------------------------
+
+
+def add_often(counter: Any, times: int) -> list[int]:
+    futures = [counter.add() for _ in range(times)]
+    return [future.result(timeout=30) for future in futures]
+
+
+def end_it(counter: Any) -> str:
+    try:
+        counter.kill()
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+def test_tasks_call_an_actor_of_their_client(client: Client) -> None:
+    counter = client.actor(Counter)
+    futures = [client.submit(add_often, counter, 20) for _ in range(5)]
+    values = [future.result(timeout=60) for future in futures]
+    assert all(sorted(each) == each for each in values)
+    assert sorted(sum(values, [])) == list(range(1, 101))
+    assert "only the client that has made it" in client.submit(end_it, counter).result(timeout=20)
+    assert counter.get().result(timeout=20) == 100
+
+
+def test_a_handle_that_comes_back_is_that_of_the_same_actor(client: Client) -> None:
+    counter = client.actor(Counter)
+    again = client.submit(functions.identity, counter).result(timeout=20)
+    assert again.add().result(timeout=20) == 1
+    assert pickle.loads(pickle.dumps(counter)).add().result(timeout=20) == 2
+    del again
+    gc.collect()
+    assert counter.add().result(timeout=20) == 3
+
+
+def test_a_task_that_calls_an_ended_actor(client: Client) -> None:
+    counter = client.actor(Counter)
+    assert counter.add().result(timeout=20) == 1
+    counter.kill()
+    with pytest.raises(ActorDiedError):
+        client.submit(add_often, counter, 1).result(timeout=20)
+
+
 # ---- mistakes --------------------------------------------------------------------------------------------------------
 
 
@@ -205,8 +249,6 @@ def test_mistakes_are_told_at_once(client: Client) -> None:
         counter.subtract(1)
     with pytest.raises(TypeError, match="Cannot call Counter.add"):
         counter.add(1, 2)
-    with pytest.raises(TypeError, match="Cannot send the handle"):
-        pickle.dumps(counter)
     assert counter.add().result(timeout=20) == 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -106,6 +105,17 @@ def test_a_class_of_the_program_itself(cluster: None) -> None:
     assert ray.get(ray.remote(Adder).remote().add.remote(2)) == 7
 
 
+@ray.remote
+def increment_twice(counter: Any) -> list[int]:
+    return ray.get([counter.increment.remote(), counter.increment.remote()])
+
+
+def test_a_handle_as_an_argument(cluster: None) -> None:
+    counter = Counter.remote()
+    assert sorted(sum(ray.get([increment_twice.remote(counter) for _ in range(5)]), [])) == list(range(1, 11))
+    assert ray.get(counter.increment.remote()) == 11
+
+
 def test_failures(cluster: None) -> None:
     counter = Counter.remote()
     with pytest.raises(ValueError, match="this call failed") as caught:
@@ -162,8 +172,6 @@ def test_mistakes(cluster: None) -> None:
         counter.increment.remote(1, 2)
     with pytest.raises(TypeError, match="Cannot call"):
         Counter.remote(1, 2)
-    with pytest.raises(TypeError, match="Cannot send the handle"):
-        pickle.dumps(counter)
     with pytest.raises(ValueError, match="Use cancel"):
         ray.kill(square.remote(1))
     with pytest.raises(NotImplementedError, match="no_restart=False"):

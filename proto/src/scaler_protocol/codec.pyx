@@ -112,8 +112,9 @@ cdef enum:
     NAME_POINTERS = 1
     TASK_RUN_DATA = 5
     TASK_RUN_POINTERS = 8
-    OPTIONS_DATA = 6
-    OPTIONS_DATA_OF_TASKS = 5  # of those that are not calls of an actor
+    OPTIONS_DATA = 8
+    OPTIONS_DATA_OF_CALLS = 6  # of an actor of their own session
+    OPTIONS_DATA_OF_TASKS = 5
     CAPABILITY_DATA = 2
     FUNCTION_DATA = 1
     FUNCTION_POINTERS = 3
@@ -269,7 +270,9 @@ cdef uint16_t capability_data(list capabilities) except 0:
 
 
 cdef uint16_t options_data(object options) except 0:
-    return OPTIONS_DATA if options.actor else OPTIONS_DATA_OF_TASKS
+    if options.actor_session:
+        return OPTIONS_DATA
+    return OPTIONS_DATA_OF_CALLS if options.actor else OPTIONS_DATA_OF_TASKS
 
 
 cdef uint64_t options_words(object options, list capabilities) except 0:
@@ -289,6 +292,7 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     cdef double timeout = options.timeout_seconds
     cdef int64_t at
     cdef uint16_t data_words
+    cdef bytes session
     if not 0 <= timeout <= REAL_LIMIT:
         raise ValueError(f"timeout_seconds is not a number between 0 and {REAL_LIMIT:g}: {timeout}.")
     store64(data, <uint64_t> priority)
@@ -300,8 +304,13 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     data[32] |= (bool(options.intermediate) << 3) | (bool(options.shares_values) << 4) | (bool(options.grows) << 5)
     data[32] |= bool(options.hosts_actor) << 6
     store32(data + 36, options.graph)
-    if own_words == OPTIONS_DATA:
+    if own_words >= OPTIONS_DATA_OF_CALLS:
         store64(data + 40, options.actor)
+    if own_words == OPTIONS_DATA:
+        session = options.actor_session
+        if len(session) != ID_SIZE:
+            raise ValueError(f"actor_session has {len(session)} bytes instead of {ID_SIZE}.")
+        memcpy(data + 48, PyBytes_AS_STRING(session), ID_SIZE)
     if capabilities:
         data_words = capability_data(capabilities)
         at = sure(put_structs(writer, start + own_words, len(capabilities), data_words, 1))
@@ -754,6 +763,12 @@ cdef object decode_options(Reader* reader, StructView* view, uint32_t field):
     return known
 
 
+cdef bytes session_at(StructView* options):
+    cdef uint64_t words[2]
+    words[0], words[1] = field64(options, 6), field64(options, 7)
+    return PyBytes_FromStringAndSize(<char*> words, ID_SIZE) if words[0] or words[1] else b""
+
+
 cdef object make_options(StructView* view, tuple capabilities):
     cdef uint64_t bits = field64(view, 2)
     cdef double timeout
@@ -776,6 +791,7 @@ cdef object make_options(StructView* view, tuple capabilities):
         grows=field_bit(view, 261),
         hosts_actor=field_bit(view, 262),
         actor=field64(view, 5),
+        actor_session=session_at(view),
     )
 
 

@@ -135,6 +135,7 @@ class TaskOptions:
     grows: bool = False  # of a graph: later tasks name none whose result the client has released
     hosts_actor: bool = False  # it makes an actor, and ends when the actor ends
     actor: int = 0  # a call of the actor that this task of the session has made; 0: none
+    actor_session: bytes = b""  # the session of that task; empty: that of the call
 
 
 DEFAULT_OPTIONS = TaskOptions()

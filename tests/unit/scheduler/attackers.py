@@ -293,6 +293,7 @@ class Attack:
             Capability(name, chance.choice([0, 1, 1, 2, 2**64 - 1])) for name in CAPABILITIES if chance.random() < 0.15
         )
         return TaskOptions(
+            actor_session=chance.choice(self.clients).session if chance.random() < 0.05 else b"",
             priority=chance.choice([0, 0, 0, 1, -(2**63), 2**63 - 1]),
             depth=chance.choice([0, 0, 0, 1, 70, 2**32 - 1]),
             retries=chance.choice([0, 0, 1, 2**32 - 1]),

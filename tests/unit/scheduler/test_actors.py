@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scaler_protocol.messages import (
     ActorsReady,
     Cancel,
@@ -137,6 +139,42 @@ def test_calls_that_wait_can_be_cancelled():
     said = client.says(Cancel((TaskColumn(client.session, (2,)),)))
     assert statuses(said, client) == {2: Status.CANCELLED}
     assert numbers(agent.says(ready(client)), agent) == [3]
+
+
+# ---- calls of other clients ------------------------------------------------------------------------------------------
+
+
+def borrowed(client: Peer) -> dict[str, Any]:
+    return {**CALL, "actor_session": client.session}
+
+
+def test_other_clients_call_the_actor_and_get_the_results():
+    book, agent, client = with_actor()
+    other = book.client("other")
+    assert numbers(other.says(tasks(other, 5, 2, **borrowed(client))), agent) == [5, 6]
+    assert statuses(agent.says(results(other, 5, 6)), other) == {5: Status.SUCCESS, 6: Status.SUCCESS}
+
+
+def test_calls_of_other_clients_fail_with_the_actor():
+    book, agent, client = with_actor()
+    other = book.client("other")
+    other.says(tasks(other, 5, 1, **borrowed(client)))
+    said = client.says(Goodbye()) + agent.says(results(client, (1, 1, Status.CANCELLED)))
+    said += other.says(tasks(other, 6, 1, **borrowed(client))) + book.wait(6, (agent,))
+    assert statuses(said, other) == {6: Status.WORKER_DIED}
+    assert statuses(agent.says(results(other, (5, 1, Status.PROCESSOR_DIED))), other) == {5: Status.PROCESSOR_DIED}
+
+
+def test_after_a_restart_a_caller_may_come_before_the_client_of_the_actor():
+    book = Playbook(epoch=2)
+    name = b"client".ljust(16, b".")
+    agent = book.agent(holds=(TaskColumn(name, (1,), (1,)),))
+    agent.says(ActorsReady((TaskColumn(name, (1,), (1,)),)))
+    other = book.client("other")
+    assert other.says(tasks(other, 1, 1, **CALL, actor_session=name)) == []
+    client = book.client()
+    client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
+    assert numbers(book.wait(0.5, (agent,)), agent) == [1]
 
 
 # ---- restarts ------------------------------------------------------------------------------------------------------

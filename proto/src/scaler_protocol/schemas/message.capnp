@@ -205,6 +205,8 @@ struct TaskOptions {
   grows @12 :Bool;        # of a graph: later tasks name none whose result the client has released
   hostsActor @13 :Bool;   # the task makes an actor, and ends when the actor ends
   actor @14 :UInt64;      # a call of the actor that this task of the session has made; 0: none
+  actorSession @15 :UInt64;       # the session of that task, as two little-endian numbers; 0, 0: that of the call
+  actorSessionHigh @16 :UInt64;
 }
 
 struct Capability {

@@ -7,10 +7,11 @@ anchor. The anchor is cancelled when no handle of the actor and no unfinished ca
 from __future__ import annotations
 
 import inspect
+import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.future import ScalerFuture
@@ -57,12 +58,12 @@ class ActorCall(ScalerFuture[T]):
     """The future of a call. Until it ends, it keeps the actor alive."""
 
     _actor: Actor | None = None
-    _anchor: ScalerFuture[Any]
 
     def __init__(self, client_io: ClientIO, actor: Actor) -> None:
         self._client_io = client_io
         self._actor = actor
         self._anchor = actor.anchor
+        self._class_name = function_name(actor.cls)
 
     def settle(self, outcome: Outcome) -> bool:
         if not super().settle(outcome):
@@ -81,15 +82,24 @@ class ActorCall(ScalerFuture[T]):
     def _failure(self, outcome: Outcome) -> BaseException:
         if outcome.status not in _DEATHS:
             return super()._failure(outcome)
-        anchor = self._anchor
-        return self._with_note(actor_died(anchor._function_name, outcome, None if anchor.is_unsettled else anchor))
+        anchor = None if self._anchor is None or self._anchor.is_unsettled else self._anchor
+        return self._with_note(actor_died(self._class_name, outcome, anchor))
 
 
 class Actor:
-    """One actor, as its client sees it: the handle and the unfinished calls share it, and the actor ends with it."""
+    """One actor, as its client sees it: the handle and the unfinished calls share it, and the actor ends with it.
+    ``name``: the session and the number of its anchor. ``anchor``: None if it is an actor of another client."""
 
-    def __init__(self, cls: type, anchor: ScalerFuture[Any], options: TaskOptions, parts: ActorParts) -> None:
+    def __init__(
+        self,
+        cls: type,
+        name: tuple[bytes, int],
+        anchor: ScalerFuture[Any] | None,
+        options: TaskOptions,
+        parts: ActorParts,
+    ) -> None:
         self.cls = cls
+        self.name = name
         self.anchor = anchor
         self._client_io = parts.client_io
         self._options = options
@@ -131,12 +141,50 @@ class Actor:
 
     def end(self) -> None:
         """End the actor: its process is killed, and unfinished calls fail."""
+        if self.anchor is None:
+            raise RuntimeError("Cannot end the actor here: only the client that has made it can do that.")
         self.anchor.cancel()
 
     def __del__(self) -> None:
         anchor = self.anchor
-        if anchor.is_unsettled and not self._client_io.unusable:
+        if anchor is not None and anchor.is_unsettled and not self._client_io.unusable:
             anchor.cancel()
+
+
+class ActorClient(Protocol):
+    """What a received handle needs of a client."""
+
+    def _actor_parts(self) -> ActorParts: ...
+
+
+class BorrowedActor:
+    """An actor whose handle was received. It does not end with the handles here. Its first call chooses a client: that
+    which has made the actor, if it is in this process, and otherwise one of the running task."""
+
+    client_for: ClassVar[Callable[[bytes], ActorClient]]
+    """The client for an actor that this session has made."""
+
+    def __init__(self, cls: type, name: tuple[bytes, int]) -> None:
+        self.cls = cls
+        self.name = name
+        self._opening = threading.Lock()
+        self._client: ActorClient | None = None
+        self._actor: Actor | None = None
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ScalerFuture[Any]:
+        """Submit a call of a method."""
+        return self._connected().call(name, args, kwargs)
+
+    def end(self) -> None:
+        self._connected().end()
+
+    def _connected(self) -> Actor:
+        with self._opening:
+            if self._actor is None:
+                self._client = BorrowedActor.client_for(self.name[0])
+                options = TaskOptions(actor=self.name[1], actor_session=self.name[0], rerun=False)
+                self._actor = Actor(self.cls, self.name, None, options, self._client._actor_parts())
+            return self._actor
 
 
 class ActorMethod(Generic[T]):
@@ -144,7 +192,7 @@ class ActorMethod(Generic[T]):
 
     __slots__ = ("_actor", "_name")
 
-    def __init__(self, actor: Actor, name: str) -> None:
+    def __init__(self, actor: Actor | BorrowedActor, name: str) -> None:
         self._actor = actor
         self._name = name
 
@@ -162,7 +210,7 @@ class ActorHandle(Generic[T]):
 
     __slots__ = ("_actor", "__weakref__")
 
-    def __init__(self, actor: Actor) -> None:
+    def __init__(self, actor: Actor | BorrowedActor) -> None:
         self._actor = actor
 
     def __getattr__(self, name: str) -> ActorMethod[Any]:
@@ -175,11 +223,16 @@ class ActorHandle(Generic[T]):
         """End the actor now. Unfinished calls, and later ones, raise ActorDiedError."""
         self._actor.end()
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Cannot send the handle of an actor: only the client that has made an actor can call it.")
+    def __reduce__(self) -> tuple[Any, ...]:
+        return received_handle, (self._actor.cls, self._actor.name)
 
     def __repr__(self) -> str:
-        return f"<actor of {function_name(self._actor.cls)}, task {self._actor.anchor.task_id}>"
+        return f"<actor of {function_name(self._actor.cls)}, task {self._actor.name[1]}>"
+
+
+def received_handle(cls: type[T], name: tuple[bytes, int]) -> ActorHandle[T]:
+    """A handle that was an argument, a result, or a part of one."""
+    return ActorHandle(BorrowedActor(cls, name))
 
 
 def make_actor(
@@ -207,4 +260,4 @@ def make_actor(
             anchor.result()  # raises what an argument has raised
         raise RuntimeError("Cannot make an actor here: the garbage collector has interrupted the client.")
     calling = TaskOptions(profiling=options.profiling, stream_output=options.stream_output, actor=task, rerun=False)
-    return ActorHandle(Actor(cls, anchor, calling, parts))
+    return ActorHandle(Actor(cls, (parts.client_io.session.session, task), anchor, calling, parts))

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from scaler.client import client_pool
-from scaler.client.actors import ActorHandle, ActorParts, make_actor
+from scaler.client.actors import ActorHandle, ActorParts, BorrowedActor, make_actor
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
@@ -1165,7 +1165,17 @@ def _direct_connection(address: str, session: bytes) -> ClientConnection:
     return DirectConnection(address, session)
 
 
+def _client_for(session: bytes) -> Client:
+    """The client of this session, if it is in this process; otherwise one for the task that runs here."""
+    for client in list(_clients):
+        client_io = client.__dict__.get("_client_io")
+        if client_io is not None and not client_io.unusable and client_io.session.session == session:
+            return client
+    return Client()
+
+
 NamedObject.default_client = Client
+BorrowedActor.client_for = _client_for
 Executor.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened

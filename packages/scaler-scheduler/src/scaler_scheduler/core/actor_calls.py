@@ -20,6 +20,9 @@ from scaler_scheduler.core.states import TaskState
 _READY_LIMIT = 65_536
 """The most actors that one agent may name."""
 
+_RETURN_SECONDS = 5.0
+"""After a start of the scheduler, the clients that make actors may need so long to come back."""
+
 ENDED_TEXT = b"The actor has ended."
 
 
@@ -41,9 +44,10 @@ def route(state: SchedulerState, now: float) -> list[Agent]:
         key = state.actors.key_of(queue)
         agent = _agent_of(state, key)
         if agent is not None:
+            # not those of clients that wait for reports of agents: their earlier calls come first
             agent.outbox.extend(assign_calls(queue, agent.load, state.placement.locations))
             given[agent.index] = agent
-        elif _has_ended(state, key):
+        elif _has_ended(state, key, now):
             _fail_all(state, queue)
     return [agent for agent in given.values() if agent.outbox]
 
@@ -60,15 +64,17 @@ def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:
     """The agent that takes calls of an actor now."""
     client = state.clients.get(key[0])
     known = client.table.describe(key[1]) if client is not None else None
-    if client is None or known is None or known[0] != TaskState.ASSIGNED or client.held:
+    if client is None or known is None or known[0] != TaskState.ASSIGNED:
         return None
     agent = state.agent_by_index[known[2]]
     return agent if agent.actors.get(key) == known[1] else None
 
 
-def _has_ended(state: SchedulerState, key: ActorKey) -> bool:
-    """Whether there is no such actor, or never was."""
+def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
+    """Whether there is no such actor, or never was. After a restart, its client may come later than another caller."""
     client = state.clients.get(key[0])
+    if client is None and now < state.started_at + _RETURN_SECONDS:
+        return False
     known = client.table.describe(key[1]) if client is not None else None
     return known is None or not known[5].hosts_actor
 

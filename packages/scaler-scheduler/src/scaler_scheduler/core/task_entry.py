@@ -92,7 +92,7 @@ def enter_special(
         client_endings.expel(state, client, "An actor, or a call of it, is neither a node of a graph nor both.", now)
         return False
     else:
-        queue = state.actors.queue_of(client.session, options.actor, options.depth)
+        queue = state.actors.queue_of(options.actor_session or client.session, options.actor, options.depth)
         enter_calls(state, client, RunRecord(run, load, queue, memory), resubmitted, now)
     return True
 

@@ -133,8 +133,7 @@ class ActorProcesses:
         self._actors.forget(actor)
         self._state.rows.add(*actor.name, status, payload)
         calls, actor.calls = actor.calls, type(actor.calls)()
-        waiting = dict.fromkeys((each.run.first_task, each.run.attempt) for each in calls if not each.is_ready)
-        if waiting:
-            self._state.objects.remove_waiting(actor.run.session, waiting)
         for each in calls:
+            if not each.is_ready:
+                self._state.objects.remove_waiting(each.run.session, {(each.run.first_task, each.run.attempt): None})
             self._state.rows.add_run(each.run, Status.PROCESSOR_DIED, payload)

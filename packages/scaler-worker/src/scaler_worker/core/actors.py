@@ -36,7 +36,7 @@ class HostedActor:
         self.has_ended = False
         self.started_at = 0.0
         self.calls: deque[WaitingCalls] = deque()
-        self.unready: dict[int, WaitingCalls] = {}
+        self.unready: dict[tuple[bytes, int], WaitingCalls] = {}
 
     @property
     def has_ready_calls(self) -> bool:
@@ -98,7 +98,7 @@ class HostedActors:
         for index in range(run.count):
             waiting = WaitingCalls(run.slice(index, index + 1), False)
             actor.calls.append(waiting)
-            actor.unready[waiting.run.first_task] = waiting
+            actor.unready[run.session, waiting.run.first_task] = waiting
         return True
 
     def add_call(self, run: TaskRun) -> bool:
@@ -106,9 +106,9 @@ class HostedActors:
         actor = self._live(run)
         if actor is None:
             return False
-        if run.first_task in actor.unready:
+        if (run.session, run.first_task) in actor.unready:
             for task in range(run.first_task, run.first_task + run.count):
-                actor.unready.pop(task).is_ready = True
+                actor.unready.pop((run.session, task)).is_ready = True
         else:
             actor.calls.append(WaitingCalls(run, True))
         if actor.has_ready_calls:
@@ -119,7 +119,7 @@ class HostedActors:
         """These calls have failed because an object is missing: those behind them need not wait for them."""
         actor = self._live(run)
         for task in range(run.first_task, run.first_task + run.count) if actor is not None else ():
-            waiting = actor.unready.pop(task, None) if actor is not None else None
+            waiting = actor.unready.pop((run.session, task), None) if actor is not None else None
             if actor is not None and waiting is not None:
                 actor.calls.remove(waiting)
                 if actor.has_ready_calls:
@@ -133,22 +133,22 @@ class HostedActors:
         if not waiting:
             self.due.pop(None, None)
         for actor in list(self._actors.values()):
-            if actor.run.session == session and actor.calls:
-                self._remove_calls(actor, tasks, removed)
+            if actor.calls:
+                self._remove_calls(actor, session, tasks, removed)
         return removed
 
     def _remove_calls(
-        self, actor: HostedActor, tasks: Collection[tuple[int, int]], removed: list[tuple[int, int]]
+        self, actor: HostedActor, session: bytes, tasks: Collection[tuple[int, int]], removed: list[tuple[int, int]]
     ) -> None:
         kept: deque[WaitingCalls] = deque()
         for each in actor.calls:
-            parts = without_tasks(each.run, actor.run.session, tasks, removed if each.is_ready else [])
+            parts = without_tasks(each.run, session, tasks, removed if each.is_ready else [])
             if each.is_ready:
                 kept.extend(WaitingCalls(part, True) for part in parts)
             elif parts:
                 kept.append(each)
             else:
-                actor.unready.pop(each.run.first_task, None)
+                actor.unready.pop((session, each.run.first_task), None)
         actor.calls = kept
         if actor.has_ready_calls:
             self.due[actor] = None
@@ -156,7 +156,8 @@ class HostedActors:
             self.due.pop(actor, None)
 
     def _live(self, run: TaskRun) -> HostedActor | None:
-        actor = self._actors.get((run.session, run.options.actor))
+        options = run.options
+        actor = self._actors.get((options.actor_session or run.session, options.actor))
         return actor if actor is not None and actor.is_live else None
 
     # ---- what is here ----------------------------------------------------------------------------------------------

@@ -99,8 +99,8 @@ class RayActorHandle:
         defined = inspect.getattr_static(cls, name, None)
         return RayActorMethod(self._ray_handle, name, defined, getattr(defined, _NUM_RETURNS, 1))
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Cannot send the handle of an actor: only the program that has made an actor can call it.")
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RayActorHandle, (self._ray_class, self._ray_handle)
 
     def __repr__(self) -> str:
         return f"Actor({self._ray_class.__qualname__})"
