@@ -265,6 +265,14 @@ def test_agents_that_name_actors_of_others_change_nothing():
     assert not book.core.state.agents[liar.session].actors
 
 
+def test_calls_of_ever_new_actors_leave_nothing_at_once():
+    book = Playbook()
+    client, _ = book.client(), book.agent()
+    for task in range(1, 100):
+        assert statuses(client.says(tasks(client, task, 1, actor=task + 1)), client) == {task: Status.WORKER_DIED}
+    assert not book.core.state.actors
+
+
 def test_nothing_is_left_of_ended_actors():
     book, agent, client = with_actor()
     client.says(tasks(client, 2, 1, **CALL))

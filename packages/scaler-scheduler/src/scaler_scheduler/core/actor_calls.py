@@ -47,8 +47,10 @@ def route(state: SchedulerState, now: float) -> list[Agent]:
             # not those of clients that wait for reports of agents: their earlier calls come first
             agent.outbox.extend(assign_calls(queue, agent.load, state.placement.locations))
             given[agent.index] = agent
+            state.actors.kept[queue] = None
         elif _has_ended(state, key, now):
             _fail_all(state, queue)
+            state.actors.drop(queue)
     return [agent for agent in given.values() if agent.outbox]
 
 

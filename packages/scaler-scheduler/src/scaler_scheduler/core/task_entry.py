@@ -92,7 +92,7 @@ def enter_special(
         client_endings.expel(state, client, "An actor, or a call of it, is neither a node of a graph nor both.", now)
         return False
     else:
-        queue = state.actors.queue_of(options.actor_session or client.session, options.actor, options.depth)
+        queue = state.actors.queue_of(options.actor_session or client.session, options.actor)
         enter_calls(state, client, RunRecord(run, load, queue, memory), resubmitted, now)
     return True
 
@@ -102,6 +102,7 @@ def enter_calls(state: SchedulerState, client: ClientPeer, record: RunRecord, re
     if resubmitted:
         client.table.append(record, TaskState.HELD)
         set_aside(state, client, record, TaskState.HELD, now)
+        state.actors.kept[record.queue] = None
         return
     client.table.append(record, TaskState.QUEUED)
     record.queue.push(client, client.table, record.priority, record.first, record.stop)
