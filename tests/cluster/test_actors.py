@@ -386,6 +386,12 @@ def test_monitors_show_an_actor_as_a_running_task(client: Client) -> None:
     wait_until(lambda: client.cluster_info().tasks.running == 1, 20)
 
 
+def test_an_actor_does_not_overtake_a_task_whose_result_its_calls_need(single_client: Client) -> None:
+    value = single_client.submit(functions.spin_and_square, 3, 0.2)
+    counter = single_client.actor(Counter)
+    assert counter.add(value).result(timeout=20) == 9
+
+
 # ---- lost peers ------------------------------------------------------------------------------------------------------
 
 

@@ -257,5 +257,16 @@ def test_nothing_is_left_of_an_ended_actor(actor):
     stage.say(calls(1))
     stage.die(number)
     actors = stage.core.state.actors
-    assert not actors and not actors.due and not actors.waiting
+    assert not actors and not actors.due
     stage.give(run_of(1, first=9, function=nothing))
+
+
+def test_an_actor_does_not_overtake_tasks_that_came_before_it():
+    stage = Stage(1)
+    stage.give(run_of(2, first=10))
+    give_anchor(stage)
+    stage.give(run_of(1, first=20))
+    stage.run_all()
+    assert set(values(stage)) == {10, 11}
+    assert stage.bodies(ActorsReady)
+    assert stage.core.slots.queued == 1

@@ -38,29 +38,16 @@ class ActorProcesses:
 
     # ---- starting --------------------------------------------------------------------------------------------------
 
-    def serve(self, may_start: bool) -> None:
-        """Make actors for which there are idle processes, and give processes the calls for which they have room."""
-        if not may_start:
-            return
-        while self._actors.waiting and self._state.accepting and self._may_construct():
-            self._construct()
-        for actor in list(self._actors.due):
-            if actor is not None:
-                self._give_calls(actor)
-
-    def _may_construct(self) -> bool:
-        if not self._roster.idle or self._roster.is_crowded:
-            return False
-        depth = self._roster.depth_to_start()
-        return depth is None or self._actors.waiting[0].options.depth > depth
-
-    def _construct(self) -> None:
-        process = self._roster.idle[min(self._roster.idle)]
-        run = self._actors.take_waiting()
+    def dedicate(self, process: WorkerProcess, run: TaskRun) -> None:
+        """The process, which is idle, makes the actor of this task."""
         actor = HostedActor(run, process.number)
         self._actors.add(actor)
         process.actor, process.is_dedicated = actor, True
-        self._prefetcher.give(process, [run])
+
+    def serve(self, may_start: bool) -> None:
+        """Give processes the calls for which they have room."""
+        for actor in list(self._actors.due) if may_start else ():
+            self._give_calls(actor)
 
     def _give_calls(self, actor: HostedActor) -> None:
         process = self._roster.processes[actor.process]

@@ -44,12 +44,10 @@ class HostedActor:
 
 
 class HostedActors:
-    """``waiting`` has anchors whose actors have no process yet. ``due`` is not empty if anything can be done: it has
-    the actors with calls that are ready, and None if anchors wait."""
+    """Those that have a process. ``due``: the actors with calls that are ready."""
 
     def __init__(self) -> None:
-        self.waiting: list[TaskRun] = []
-        self.due: dict[HostedActor | None, None] = {}
+        self.due: dict[HostedActor, None] = {}
         self._actors: dict[tuple[bytes, int], HostedActor] = {}
 
     def __bool__(self) -> bool:
@@ -57,30 +55,11 @@ class HostedActors:
 
     # ---- actors ----------------------------------------------------------------------------------------------------
 
-    def wait_for_process(self, run: TaskRun) -> None:
-        """Each task of the run makes an actor."""
-        self.waiting.extend(run.slice(index, index + 1) for index in range(run.count))
-        self.due[None] = None
-
-    def take_waiting(self) -> TaskRun:
-        run = self.waiting.pop(0)
-        if not self.waiting:
-            self.due.pop(None, None)
-        return run
-
-    def withdraw(self, count: int) -> list[TaskRun]:
-        """Give up that many anchors that wait, the newest first."""
-        taken = self.waiting[max(0, len(self.waiting) - count) :]
-        del self.waiting[max(0, len(self.waiting) - count) :]
-        if not self.waiting:
-            self.due.pop(None, None)
-        return taken[::-1]
-
     def add(self, actor: HostedActor) -> None:
         self._actors[actor.run.session, actor.run.first_task] = actor
 
     def get(self, session: bytes, task: int) -> HostedActor | None:
-        """The actor, unless it has ended or is still waiting."""
+        """The actor, unless it has ended or has no process yet."""
         return self._actors.get((session, task))
 
     def forget(self, actor: HostedActor) -> None:
@@ -128,10 +107,6 @@ class HostedActors:
     def remove(self, session: bytes, tasks: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
         """As ``TaskQueue.remove``. Calls that wait for objects are removed, too, but returned by ``ObjectExchange``."""
         removed: list[tuple[int, int]] = []
-        waiting = [part for run in self.waiting for part in without_tasks(run, session, tasks, removed)]
-        self.waiting[:] = waiting
-        if not waiting:
-            self.due.pop(None, None)
         for actor in list(self._actors.values()):
             if actor.calls:
                 self._remove_calls(actor, session, tasks, removed)
@@ -163,8 +138,7 @@ class HostedActors:
     # ---- what is here ----------------------------------------------------------------------------------------------
 
     def runs(self) -> Iterator[TaskRun]:
-        """Anchors that wait, and calls that wait for nothing but their turn."""
-        yield from self.waiting
+        """Calls that wait for nothing but their turn."""
         for actor in self._actors.values():
             yield from (each.run for each in actor.calls if each.is_ready)
 

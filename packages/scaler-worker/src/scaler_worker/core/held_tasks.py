@@ -72,10 +72,7 @@ def _queue(state: AgentState, runs: Iterable[TaskRun]) -> None:
 
 def queue_run(state: AgentState, run: TaskRun) -> None:
     """All that the run needs is here: it waits for a worker process, or for that of its actor."""
-    options = run.options
-    if options.hosts_actor:
-        state.actors.wait_for_process(run)
-    elif not options.actor:
+    if not run.options.actor:
         state.queue.push(run)
     elif not state.actors.add_call(run):
         fail_run(state, run, Status.WORKER_DIED, ENDED_TEXT)

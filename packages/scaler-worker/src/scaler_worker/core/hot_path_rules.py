@@ -38,7 +38,7 @@ class SlotsRules(Protocol):
         """There are large results, interrupted tasks or nodes of graphs."""
 
     def serve_actors(self, may_start: bool) -> None:
-        """Actors are to be made, or have calls that their processes were not given."""
+        """Actors have calls that their processes were not given."""
 
     def take_constructed(self, process: WorkerProcess, harvest: Harvest) -> None:
         """A process that is dedicated to an actor has results, perhaps that of the constructor."""

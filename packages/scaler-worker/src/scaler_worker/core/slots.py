@@ -72,6 +72,7 @@ class Slots:
         self.turn, self.next_deadline = self._hot_path.turn, self._hot_path.next_deadline
         self.harvest, self.harvest_number = self._hot_path.harvest, self._hot_path.harvest_number
         self._actor_processes = ActorProcesses(state, self._roster, self._prefetcher, self.end_worker_process)
+        self._prefetcher.dedicate = self._actor_processes.dedicate
         self.serve_actors, self.take_constructed = self._actor_processes.serve, self._actor_processes.take_constructed
         self._arriving: set[tuple[int, int]] = set()  # process, sequence: large results that were harvested last
 
@@ -174,17 +175,14 @@ class Slots:
             f"Nested tasks block all processes of this host, which are {len(self.processes)}, and {why}. "
             "Nest less deeply, or use more hosts."
         )
-        runs = [self._state.queue.take(1)] if self._state.queue.count else self._state.actors.withdraw(1)
-        for run in runs:
-            held_tasks.fail_run(self._state, run, Status.NO_WORKER, text.encode())
+        held_tasks.fail_run(self._state, self._state.queue.take(1), Status.NO_WORKER, text.encode())
 
     def _eligible_count(self) -> int:
         """How many tasks may start on an idle worker process."""
         depth = self._roster.depth_to_start()
         if self._roster.is_stuck and len(self.processes) >= self._starts.process_limit:
             depth = self._roster.deepest_blocked  # a task that may start only because others wait for locks can wait
-        waiting = len(self._state.actors.waiting)
-        return waiting + (self._state.queue.count if self._state.queue.head(depth) is not None else 0)
+        return self._state.queue.count if self._state.queue.head(depth) is not None else 0
 
     def note_lent(self) -> None:
         """Tell the scheduler when slots were lent or are no longer lent."""
@@ -246,10 +244,7 @@ class Slots:
         """To the front of the queue, in their order."""
         for run in joined(newest_first):
             for ready in self._nodes_put_back(run) if run.options.graph else (run,):
-                if ready.options.hosts_actor:
-                    self._state.actors.wait_for_process(ready)
-                else:
-                    self._state.queue.push_front(ready)
+                self._state.queue.push_front(ready)
 
     def _nodes_put_back(self, run: TaskRun) -> list[TaskRun]:
         ready, back = self._state.nodes.put_back(run)
@@ -258,7 +253,7 @@ class Slots:
 
     def withdraw(self, count: int) -> list[TaskColumn]:
         """Up to ``count`` tasks that never started and will not start here."""
-        runs = [*self._state.queue.withdraw(count), *self._state.actors.withdraw(count)]
+        runs = self._state.queue.withdraw(count)
         count -= sum(run.count for run in runs)
         for process in sorted(self.processes.values(), key=self._prefetcher.work_of, reverse=True):
             if count <= 0:
@@ -455,13 +450,11 @@ class Slots:
             self._state.queue.count
             + self._state.nodes.waiting
             + sum(each.unfinished() - 1 for each in self._roster.busy.values() if not each.is_dedicated)
-            + len(self._state.actors.waiting)
         )
 
     @property
     def is_idle(self) -> bool:
-        waiting = self._state.queue.count or self._state.nodes.waiting or self._state.actors.waiting
-        return not waiting and not self._roster.busy
+        return not self._state.queue.count and not self._roster.busy and not self._state.nodes.waiting
 
     def holds(self) -> list[TaskColumn]:
         """Everything that is queued or running here."""
