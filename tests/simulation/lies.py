@@ -258,8 +258,18 @@ _PLAIN = (bytes, int, float, str, bool)
 ALL: tuple[type, ...] = typing.get_args(Body)
 _SCHEDULER_ONLY = {"Welcome", "Refused", "WhoAreYou", "Withdraw", "ResultsReleased", "HeartbeatEcho", "Stop", "Drain"}
 _SCHEDULER_ONLY |= {"ManagerOrder"}
-_AGENT_ONLY = {"Results", "AgentAttach", "Withdrawn", "Heartbeat", "Blocked", "Relay", "RelayClosed", "StoreAttached"}
-_AGENT_ONLY |= {"ManagerReport"}
+_AGENT_ONLY = {
+    "Results",
+    "AgentAttach",
+    "Withdrawn",
+    "Heartbeat",
+    "Blocked",
+    "Relay",
+    "RelayClosed",
+    "StoreAttached",
+    "ActorsReady",
+    "ManagerReport",
+}
 FROM_CLIENTS = tuple(each for each in ALL if each.__name__ not in _SCHEDULER_ONLY | _AGENT_ONLY | {"Hello"})
 FROM_AGENTS = tuple(each for each in ALL if each.__name__ not in _SCHEDULER_ONLY | {"Hello", "Clear", "Tasks"})
 FROM_SCHEDULERS = tuple(each for each in ALL if each.__name__ not in _AGENT_ONLY - {"Results", "Relay"} | {"Hello"})

@@ -112,7 +112,9 @@ cdef enum:
     NAME_POINTERS = 1
     TASK_RUN_DATA = 5
     TASK_RUN_POINTERS = 8
-    OPTIONS_DATA = 5
+    OPTIONS_DATA = 8
+    OPTIONS_DATA_OF_CALLS = 6  # of an actor of their own session
+    OPTIONS_DATA_OF_TASKS = 5
     CAPABILITY_DATA = 2
     FUNCTION_DATA = 1
     FUNCTION_POINTERS = 3
@@ -267,8 +269,14 @@ cdef uint16_t capability_data(list capabilities) except 0:
     return CAPABILITY_DATA - 1
 
 
-cdef uint64_t options_words(list capabilities):
-    cdef uint64_t words = OPTIONS_DATA + 1
+cdef uint16_t options_data(object options) except 0:
+    if options.actor_session:
+        return OPTIONS_DATA
+    return OPTIONS_DATA_OF_CALLS if options.actor else OPTIONS_DATA_OF_TASKS
+
+
+cdef uint64_t options_words(object options, list capabilities) except 0:
+    cdef uint64_t words = options_data(options) + 1
     if capabilities:
         words += 1
         for name, _, _ in capabilities:
@@ -277,12 +285,14 @@ cdef uint64_t options_words(list capabilities):
 
 
 cdef int write_options(Writer* writer, uint64_t pointer, object options, list capabilities) except -1:
-    cdef int64_t start = sure(put_struct(writer, pointer, OPTIONS_DATA, 1))
+    cdef uint16_t own_words = options_data(options)
+    cdef int64_t start = sure(put_struct(writer, pointer, own_words, 1))
     cdef uint8_t* data = word(writer, start)
     cdef int64_t priority = options.priority
     cdef double timeout = options.timeout_seconds
     cdef int64_t at
     cdef uint16_t data_words
+    cdef bytes session
     if not 0 <= timeout <= REAL_LIMIT:
         raise ValueError(f"timeout_seconds is not a number between 0 and {REAL_LIMIT:g}: {timeout}.")
     store64(data, <uint64_t> priority)
@@ -292,10 +302,18 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     store64(data + 24, options.memory_bytes)
     data[32] = (not options.rerun) | (bool(options.profiling) << 1) | (bool(options.stream_output) << 2)
     data[32] |= (bool(options.intermediate) << 3) | (bool(options.shares_values) << 4) | (bool(options.grows) << 5)
+    data[32] |= bool(options.hosts_actor) << 6
     store32(data + 36, options.graph)
+    if own_words >= OPTIONS_DATA_OF_CALLS:
+        store64(data + 40, options.actor)
+    if own_words == OPTIONS_DATA:
+        session = options.actor_session
+        if len(session) != ID_SIZE:
+            raise ValueError(f"actor_session has {len(session)} bytes instead of {ID_SIZE}.")
+        memcpy(data + 48, PyBytes_AS_STRING(session), ID_SIZE)
     if capabilities:
         data_words = capability_data(capabilities)
-        at = sure(put_structs(writer, start + OPTIONS_DATA, len(capabilities), data_words, 1))
+        at = sure(put_structs(writer, start + own_words, len(capabilities), data_words, 1))
         for name, amount, millionths in capabilities:
             store64(word(writer, at), amount)
             if data_words == CAPABILITY_DATA:
@@ -329,7 +347,7 @@ cdef RunText run_text(TaskRun run):
         text.words += words_for(pieces)
     if not text.default_options:
         text.capabilities = capability_texts(run.options)
-        text.words += options_words(text.capabilities)
+        text.words += options_words(run.options, text.capabilities)
     return text
 
 
@@ -745,6 +763,12 @@ cdef object decode_options(Reader* reader, StructView* view, uint32_t field):
     return known
 
 
+cdef bytes session_at(StructView* options):
+    cdef uint64_t words[2]
+    words[0], words[1] = field64(options, 6), field64(options, 7)
+    return PyBytes_FromStringAndSize(<char*> words, ID_SIZE) if words[0] or words[1] else b""
+
+
 cdef object make_options(StructView* view, tuple capabilities):
     cdef uint64_t bits = field64(view, 2)
     cdef double timeout
@@ -765,6 +789,9 @@ cdef object make_options(StructView* view, tuple capabilities):
         graph=field32(view, 9),
         shares_values=field_bit(view, 260),
         grows=field_bit(view, 261),
+        hosts_actor=field_bit(view, 262),
+        actor=field64(view, 5),
+        actor_session=session_at(view),
     )
 
 

@@ -133,6 +133,9 @@ class TaskOptions:
     graph: int = 0  # number of the graph inside its session; 0: none
     shares_values: bool = False  # it changes none of its arguments: these may be the very objects that others made
     grows: bool = False  # of a graph: later tasks name none whose result the client has released
+    hosts_actor: bool = False  # it makes an actor, and ends when the actor ends
+    actor: int = 0  # a call of the actor that this task of the session has made; 0: none
+    actor_session: bytes = b""  # the session of that task; empty: that of the call
 
 
 DEFAULT_OPTIONS = TaskOptions()
@@ -251,6 +254,14 @@ class Cancel:
 
     columns: tuple[TaskColumn, ...]
     unstarted_only: bool = False  # cancel tasks that have not started; CancelRefused names the others, which continue
+
+
+@value(frozen=True, slots=True)
+class ActorsReady:
+    """Agent to scheduler: these actors have been made, and take calls. Each is named by the task that made it. After a
+    restart of the scheduler they are named again, behind AgentAttach."""
+
+    columns: tuple[TaskColumn, ...]
 
 
 @value(frozen=True, slots=True)
@@ -613,6 +624,9 @@ LOCK_NAME_LIMIT_BYTES = 1024
 NAMED_VALUES_SINCE_MINOR = 4
 """The first minor version of the protocol that has ``NamedRequest``."""
 
+ACTORS_SINCE_MINOR = 4
+"""The first minor version of the protocol that has actors."""
+
 SEMAPHORE_LIMIT = 2**32 - 1
 """The most holders that a semaphore may have."""
 
@@ -927,7 +941,7 @@ Body = Union[
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
-    NamedRequest, NamedReply, ManagerReport, ManagerOrder,
+    NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady,
 ]  # fmt: skip
 
 UNNUMBERED = (

@@ -10,6 +10,7 @@ from scaler_protocol.bodies import BODIES
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import (
     Acknowledgement,
+    ActorsReady,
     AgentAttach,
     Blocked,
     Body,
@@ -217,6 +218,7 @@ def all_bodies() -> list[Body]:
         NamedReply(CoordinationKind.QUEUE, NamedState.ENDED, 2**40, "Its task has ended.", b"value", 2**62, 2**31),
         ManagerReport("cloud", (Capability("gpu", 1),), 1, 2**32 - 1, 0.25, 60.0, 120.0, 3, 4, ("Quota.",)),
         ManagerOrder(2**32 - 1),
+        ActorsReady(COLUMNS),
     ]
 
 

@@ -156,6 +156,9 @@ def test_options_and_capabilities() -> None:
         TaskOptions(graph=2**32 - 1),
         TaskOptions(shares_values=True),
         TaskOptions(grows=True),
+        TaskOptions(hosts_actor=True),
+        TaskOptions(actor=2**64 - 1),
+        TaskOptions(actor=1, actor_session=b"s" * 16),
         samples.OPTIONS,
     ):
         received = round_trip(Tasks([samples.plain_run().with_options(options)]))

@@ -15,6 +15,7 @@ from scaler_protocol.ids import digest
 from scaler_protocol.link import Link
 from scaler_protocol.messages import (
     Acknowledgement,
+    ActorsReady,
     AgentAttach,
     Blocked,
     Body,
@@ -293,10 +294,13 @@ class Attack:
             Capability(name, chance.choice([0, 1, 1, 2, 2**64 - 1])) for name in CAPABILITIES if chance.random() < 0.15
         )
         return TaskOptions(
+            actor_session=chance.choice(self.clients).session if chance.random() < 0.05 else b"",
             priority=chance.choice([0, 0, 0, 1, -(2**63), 2**63 - 1]),
             depth=chance.choice([0, 0, 0, 1, 70, 2**32 - 1]),
             retries=chance.choice([0, 0, 1, 2**32 - 1]),
             rerun=chance.random() < 0.8,
+            hosts_actor=chance.random() < 0.1,
+            actor=chance.choice([0, 0, 0, 1, 2, 2**64 - 1]) if chance.random() < 0.2 else 0,
             timeout_seconds=chance.choice([0.0, 0.0, 1e12]),
             memory_bytes=chance.choice([0, 2**64 - 1]),
             capabilities=capabilities,
@@ -436,6 +440,7 @@ class Attack:
             agent.attach,
             lambda: Blocked(chance.choice([0, 1, 2**32 - 1]), chance.choice([0, 1, 2**32 - 1])),
             lambda: Heartbeat(1.0, 0.0, 0.0, 0, 0, 0, (worker,)),
+            lambda: ActorsReady((self.column(),)),
             lambda: RelayClosed(chance.choice(self.everybody).session),
             lambda: Relay(chance.choice(self.everybody).session, tuple(encode(Envelope(self.any_body(agent), 1)))),
             lambda: self.chunk(self.key()),

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from scaler_protocol.messages import (
+    ActorsReady,
     Blocked,
     Cancel,
     Capability,
@@ -141,6 +142,9 @@ class Crowd:
             "priority": self.random.randint(0, 2),
             "capabilities": (Capability("gpu"),) if self.random.random() < 0.2 else (),
         }
+        if self.random.random() < 0.3:
+            kind = self.random.choice(["actor", "hosts_actor"])
+            options[kind] = self.task() if kind == "actor" else True
         parent = None
         if client is self.child and self.random.random() < 0.3:
             parent = TaskName(self.random.choice(self.clients).session, self.task(), self.random.randint(1, 2))
@@ -156,6 +160,7 @@ class Crowd:
             return Withdrawn((self.column(),))
         return self.random.choice([
             Blocked(self.random.randint(0, 2), 0),
+            ActorsReady((self.column(),)),
             RelayClosed(self.child.session),
             ObjectRequest(self.key()),
             ObjectCredit(self.key(), 50),

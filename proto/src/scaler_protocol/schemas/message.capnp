@@ -80,6 +80,7 @@ struct Message {
     namedReply @67 :NamedReply;
     managerReport @68 :ManagerReport;
     managerOrder @69 :ManagerOrder;
+    actorsReady @70 :ActorsReady;
   }
 }
 
@@ -204,6 +205,10 @@ struct TaskOptions {
   graph @10 :UInt32;      # number of the graph inside its session; 0: none
   sharesValues @11 :Bool; # it changes none of its arguments, so that these may be the very objects that others made
   grows @12 :Bool;        # of a graph: later tasks name none whose result the client has released
+  hostsActor @13 :Bool;   # the task makes an actor, and ends when the actor ends
+  actor @14 :UInt64;      # a call of the actor that this task of the session has made; 0: none
+  actorSession @15 :UInt64;       # the session of that task, as two little-endian numbers; 0, 0: that of the call
+  actorSessionHigh @16 :UInt64;
 }
 
 struct Capability {
@@ -276,6 +281,11 @@ struct Cancel {
 struct CancelRefused {
   columns @0 :List(TaskColumn);
   moved @1 :Bool;  # scheduler to client: the tasks left the agent that was asked; the client may ask again
+}
+
+struct ActorsReady {
+  # Agent to scheduler: these actors have been made, and take calls.
+  columns @0 :List(TaskColumn);
 }
 
 struct Withdraw {

@@ -104,7 +104,7 @@ class FunctionBook:
     that what they capture is not kept."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
+        self._encoder = self.encoder = encoder
         self.by_reference: dict[int, tuple[Callable[..., Any], Function]] = {}
         self._by_code: dict[int, _ByValue] = {}
         self._by_content: dict[bytes, Function] = {}

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from scaler.client import client_pool
+from scaler.client.actors import ActorHandle, ActorParts, BorrowedActor, make_actor
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
@@ -771,6 +772,19 @@ class Client:
     asynchronous = False
     """Dask reads this attribute of a scheduler."""
 
+    # ---- actors ------------------------------------------------------------------------------------------------------
+
+    def actor(self, cls: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
+        """Make an actor: an instance of ``cls`` that lives in a worker process of its own, which it occupies until it
+        ends. Returns a handle whose methods return futures. Waits for futures among the arguments, and not for the
+        constructor: if that raises, calls raise ActorDiedError with the exception as their cause."""
+        try:
+            self._client_io.check_usable()
+            return make_actor(self._actor_parts(), cast("type[T]", cls), args, kwargs, self._options)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
     # ---- objects -----------------------------------------------------------------------------------------------------
 
     def send_object(self, obj: T, name: str | None = None, *, shared: bool = True) -> ObjectReference[T]:
@@ -1089,6 +1103,10 @@ class Client:
             del self.__dict__[name]
         return True
 
+    def _actor_parts(self) -> ActorParts:
+        functions = self._functions
+        return ActorParts(functions.encoder, functions, self._client_io, self._send_call, self._inputs.send)
+
     def _kind(self) -> Hashable:
         """The settings that a client inside a task must share with the previous user of the parts."""
         _, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output, *_ = self._settings
@@ -1147,7 +1165,17 @@ def _direct_connection(address: str, session: bytes) -> ClientConnection:
     return DirectConnection(address, session)
 
 
+def _client_for(session: bytes) -> Client:
+    """The client of this session, if it is in this process; otherwise one for the task that runs here."""
+    for client in list(_clients):
+        client_io = client.__dict__.get("_client_io")
+        if client_io is not None and not client_io.unusable and client_io.session.session == session:
+            return client
+    return Client()
+
+
 NamedObject.default_client = Client
+BorrowedActor.client_for = _client_for
 Executor.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 _opening = threading.RLock()  # reentrant: the garbage collector may call a client that is being opened

@@ -43,6 +43,9 @@ class UnsentCall(Protocol):
     @property
     def function_name(self) -> str: ...
 
+    def wait_for_inputs(self) -> None:
+        """Wait until its inputs have ended. It is sent soon afterwards."""
+
     def end(self, outcome: Outcome) -> bool:
         """End its future. False: it was sent or has ended before."""
 

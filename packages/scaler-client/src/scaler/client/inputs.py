@@ -5,7 +5,9 @@ named by their tasks. A call that names a task that cannot be named yet waits he
 
 from __future__ import annotations
 
+import concurrent.futures
 import io
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -37,6 +39,7 @@ Part = bytes | ObjectKey | Future
 
 _INPUTS_LIMIT = 2048
 _FUNCTIONS_LIMIT = 1024
+_SENDING_SECONDS = 0.0002
 
 
 class InputCalls:
@@ -48,8 +51,15 @@ class InputCalls:
         self._client_io = client_io
         self._wrapped: dict[Function, Function] = {}
 
-    def send(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: Future) -> None:
-        """Submit a call as soon as its inputs allow it."""
+    def send(
+        self,
+        fn: Callable[..., Any],
+        shape: Shape,
+        values: Sequence[Any],
+        future: Future,
+        predecessor: Future | None = None,
+    ) -> None:
+        """Submit a call as soon as its inputs allow it, and not before its predecessor."""
         self._client_io.check_usable()
         uploads: list[Upload] = []
         held: list[Upload] = []
@@ -68,7 +78,7 @@ class InputCalls:
         except BaseException:
             self._arguments.let_go(held)
             raise
-        _run([HeldCall(self._arguments, self._client_io, shape, parts, uploads, held, future)])
+        _run([HeldCall(self._arguments, self._client_io, shape, parts, uploads, held, future, predecessor)])
 
     def _parts(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any]) -> tuple[Shape, list[Any]]:
         """The shape of the task, and a payload or a future for each of its slots."""
@@ -152,6 +162,7 @@ class HeldCall:
         "_waits_for",
         "_followers",
         "_must_turn",
+        "_predecessor",
     )
 
     def __init__(
@@ -163,6 +174,7 @@ class HeldCall:
         uploads: list[Upload],
         held: list[Upload],
         future: Future,
+        predecessor: Future | None = None,
     ) -> None:
         self._arguments = arguments
         self._client_io = client_io
@@ -173,6 +185,7 @@ class HeldCall:
         self._future: Future | None = future
         self._waits_for = 0
         self._followers: list[HeldCall] = []
+        self._predecessor = predecessor
         future.held_call = self
 
     @property
@@ -183,7 +196,7 @@ class HeldCall:
         """With the lock held: the call is over, and must not hold its inputs, whose callbacks hold it. Returns its
         future, unless the call was over before."""
         future, self._future = self._future, None
-        self._parts = []
+        self._parts, self._predecessor = [], None
         if future is not None:
             future.held_call = None
         return future
@@ -259,7 +272,8 @@ class HeldCall:
         if self._future is None:
             return []
         submissions = session.submissions
-        graph = submissions.current_graph
+        is_call = self._shape.options.actor != 0  # not a node: it waits here for inputs that are not made yet
+        graph = None if is_call else submissions.current_graph
         nodes: list[Future] = []
         elsewhere: list[Future] = []
         waited: list[Future] = []
@@ -285,6 +299,8 @@ class HeldCall:
                 waited.append(future)
         if elsewhere:
             waited += [future for future in nodes if future.is_unsettled]
+        if self._predecessor is not None and self._predecessor.held_call is not None:
+            followed.append(cast(HeldCall, self._predecessor.held_call))
         self._waits_for = len(waited) + len(followed)
         if self._waits_for:
             for call in followed:
@@ -333,6 +349,11 @@ class HeldCall:
 
     def _on_input_ended(self, future: object) -> None:
         _run(self.advance())
+
+    def wait_for_inputs(self) -> None:
+        """Wait until its inputs have ended. Another thread may be about to send it then."""
+        concurrent.futures.wait(self._inputs())
+        time.sleep(_SENDING_SECONDS)
 
     def advance(self) -> list[HeldCall]:
         """One of the futures that this call waits for has ended or was sent. Returns the calls to attempt."""

@@ -12,6 +12,7 @@ from typing import Any
 from scaler.core.outcome import DISCONNECTED, Outcome
 from scaler.shell.interruptions import is_interruption
 from scaler.utility.exceptions import (
+    ActorDiedError,
     DeserializeObjectError,
     DisconnectedError,
     MissingObjects,
@@ -69,6 +70,20 @@ def failure_of(outcome: Outcome) -> BaseException:
         return _processor_died(payload)
     error_class = _ERRORS_WITH_TEXT.get(status, ScalerError)
     return error_class(payload.decode(errors="replace") or f"The task ended with status {status}.")
+
+
+def actor_died(name: str, outcome: Outcome, anchor: concurrent.futures.Future[Any] | None) -> ActorDiedError:
+    """The exception of a call whose actor has ended. ``anchor``: the future of the task that made it, if that is known
+    to have ended."""
+    if anchor is not None and anchor.cancelled():
+        return ActorDiedError(f"The actor of {name} was killed.")
+    cause = anchor.exception() if anchor is not None else failure_of(outcome)
+    certificates = cause.certificates if isinstance(cause, ProcessorDiedError) else ()
+    if isinstance(cause, (ProcessorDiedError, WorkerDiedError)):
+        return ActorDiedError(f"The actor of {name} has died: {cause}", certificates)
+    failure = ActorDiedError(f"The actor of {name} could not be made: {type(cause).__name__}: {cause}")
+    failure.__cause__ = cause
+    return failure
 
 
 def _raised_by_task(status: int, payload: bytes) -> BaseException:

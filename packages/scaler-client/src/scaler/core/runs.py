@@ -79,7 +79,8 @@ class Shape:
         self.new_builder: Callable[[], TaskRunBuilder] | None = None
         self.new_node_builder: Callable[[], TaskRunBuilder] | None = None
         self.graph_of_nodes: object = None
-        self._is_node = is_node
+        is_of_actor = options.hosts_actor or options.actor != 0  # these keep their own order, outside of graphs
+        self._is_node = False if is_of_actor else is_node
         self._variants: dict[bool, Shape] = {}
 
     @property

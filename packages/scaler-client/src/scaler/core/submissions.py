@@ -129,6 +129,9 @@ class Submissions:
 
     def _open_range(self, shape: Shape) -> FutureRange:
         entry: FutureRange
+        actor = shape.options.actor
+        if actor and any(each.shape.options.actor == actor for each in self.open_runs):
+            self.close_batch()  # the calls of an actor keep their order, and within a batch each run has its own
         if shape.is_node:
             entry = self._node_range(shape)
         else:

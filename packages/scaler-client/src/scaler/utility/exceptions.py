@@ -22,6 +22,18 @@ class ProcessorDiedError(ScalerError):
         return str(self.args[0])
 
 
+class ActorDiedError(ScalerError):
+    """The actor has ended: its constructor raised an exception, which is the cause; its process died, which
+    ``certificates`` describe as in ProcessorDiedError; its host was lost; or it was killed."""
+
+    def __init__(self, message: str = "", certificates: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message, tuple(certificates))
+        self.certificates = tuple(certificates)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class WorkerDiedError(ScalerError):
     """The worker that ran the task is gone and the task must not run again."""
 

@@ -114,6 +114,8 @@ cdef class AgentLoad:
         return min([self.resources.get(name, 0) // max(1, amount) for name, amount in demand])
 
     cdef take(self, RunRecord record, int number, int64_t load_us, int64_t moving_us=0):
+        number *= record.slots
+        load_us *= record.slots
         self.outstanding += number
         self.load_us += load_us
         self.moving_us += moving_us
@@ -152,6 +154,8 @@ cdef class AgentLoad:
             self.by_depth[depth] = by_depth[depth]
 
     cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us):
+        number *= record.slots
+        load_us *= record.slots
         self.outstanding -= number
         self.load_us -= load_us
         self.moving_us -= moving_us

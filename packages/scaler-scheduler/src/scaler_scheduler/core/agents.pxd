@@ -50,6 +50,7 @@ cdef class Agent:
     cdef public list outbox
     cdef public list releases
     cdef public dict cancels
+    cdef readonly dict actors
     cdef dict agents_with_cancels
 
     cdef inline bint available(self) noexcept:

@@ -102,6 +102,9 @@ class Agent:
     outbox: list[TaskRun]
     releases: list[int]
     cancels: dict[bytes, tuple[list[int], list[int]]]
+    actors: dict[tuple[bytes, int], int]
+    """The attempts of the actors that it has said to have, by session and task."""
+
     def __init__(self, hello: Hello, index: int, now: float, agents_with_cancels: dict[int, Agent]) -> None:
         """``agents_with_cancels`` collects the agents that have cancels to be sent."""
 

@@ -22,6 +22,7 @@ cdef class Agent:
         self.load = new_load(self, 0, 0, now)
         self.known, self.outbox, self.releases, self.cancels = set(), [], [], {}
         self.agents_with_cancels = agents_with_cancels
+        self.actors = {}
 
     @property
     def is_available(self):

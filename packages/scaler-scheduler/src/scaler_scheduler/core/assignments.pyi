@@ -25,6 +25,9 @@ def assign_queued(
     says whether the agent may be assigned more. A client that has waited for ``aging_seconds`` ranks a step of priority
     higher; 0: never."""
 
+def assign_calls(source: QueueClass, agent: AgentLoad, locations: DataLocations) -> list[TaskRun]:
+    """Assign all calls of an actor to the agent that has it, those of each client in order."""
+
 def assign_reserved(agent: AgentLoad, locations: DataLocations) -> list[TaskRun]:
     """Assign to an agent the tasks that are reserved for it and for which it has room."""
 

@@ -414,6 +414,20 @@ cpdef tuple assign_queued(
     return assignment.pieces(), not assignment.agent_full
 
 
+cpdef list assign_calls(QueueClass source, AgentLoad agent, DataLocations locations):
+    """Assign all calls of an actor to the agent that has it, those of each client in order. They take no slot, so
+    the load of the agent does not matter. Returns task runs ready to be sent."""
+    cdef Assignment assignment = Assignment(agent, source, locations, NO_BOUND)
+    cdef ClientQueue queue
+    for queue in source.take_queues():
+        queue.sort()
+        while queue.advance():
+            assignment.full = False
+            assignment.room = assignment.free = assignment.turn = assignment.turn_us = NO_BOUND
+            assignment.take_run(queue)
+    return assignment.pieces()
+
+
 cpdef list assign_reserved(AgentLoad agent, DataLocations locations):
     """Assign the tasks that are reserved for ``agent``, as far as it has room: deeper ones first. Returns task runs
     ready to be sent."""

@@ -32,6 +32,8 @@ def on_tick(state: SchedulerState, now: float) -> None:
     tasks = sum(client.table.unfinished for client in state.clients.values())
     state.audit_at = now + AUDIT_SECONDS + tasks / 1e6 * SECONDS_PER_MILLION_TASKS
     correct(state)
+    if state.actors:
+        state.actors.keep({queue for client in state.clients.values() for queue in client.table.queues()})
 
 
 def correct(state: SchedulerState) -> None:
@@ -52,7 +54,7 @@ def find_wrong(state: SchedulerState, corrects: bool) -> list[str]:
         name = client.session.hex()[:8]
         wrong += [f"client {name}: {text}" for text in client.table.recount(census, corrects)]
         wrong += client.amend(corrects)
-    for queue in state.placement.classes.values():
+    for queue in (*state.placement.classes.values(), *state.actors):
         wrong += census.amend_queue(queue, corrects)
     for agent in state.agents.values():
         wrong += census.amend_agent(agent.load, agent.capacity, corrects)
@@ -85,6 +87,7 @@ def after_fault(state: SchedulerState, now: float) -> None:
     for client in list(state.clients.values()):
         _decide(state, client, now)
     correct(state)
+    state.actors.empty()
     state.placement.rebuild([(client, client.table) for client in state.clients.values()])
 
 

@@ -20,10 +20,10 @@ cdef class AgentTally:
             self.by_depth[depth] = 0
 
     cdef add(self, RunRecord record, int64_t load_us, int64_t moving_us):
-        self.number += 1
-        self.load_us += load_us
+        self.number += record.slots
+        self.load_us += load_us * record.slots
         self.moving_us += moving_us
-        self.by_depth[min(record.depth, DEPTHS - 1)] += 1
+        self.by_depth[min(record.depth, DEPTHS - 1)] += record.slots
         for name, amount in record.demand:
             self.taken[name] = self.taken.get(name, 0) + amount
 

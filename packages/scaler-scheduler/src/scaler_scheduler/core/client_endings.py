@@ -135,6 +135,7 @@ def orphan(state: SchedulerState, client: ClientPeer, now: float) -> None:
     client.drop_deliveries()
     locks.on_session_ended(state, client.session, now)
     named_values.on_session_ended(state, client.session)
+    cancel(state, client, client.table.actors(), now)
     is_alone = client.parent is None or client.parent.session not in state.clients
     if is_alone or client.table.unfinished == 0:
         end_client(state, client, now)

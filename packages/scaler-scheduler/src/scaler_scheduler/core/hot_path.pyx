@@ -17,6 +17,7 @@ from scaler_protocol.effects import Send
 from scaler_protocol.link import LinkGap
 from scaler_protocol.messages import Envelope, Hello, Relay, Results, Tasks, WhoAreYou
 from scaler_scheduler.core import (
+    actor_calls,
     client_endings,
     faults,
     graph_progress,
@@ -184,15 +185,14 @@ cdef bint enter(
         options = run.options
     if options is not state.last_options:  # successive runs usually have the same options
         state.last_options, state.last_queue = options, task_entry.queue_for(state, options)
-        state.last_is_graph = options.graph > 0
+        state.last_is_special = options.graph > 0 or options.actor > 0
     function = run.function
     load = state.function_loads.get(function)
     if load is None:
         load = state.function_loads[function] = FunctionLoad(function, run.function_name)
+    if state.last_is_special:
+        return task_entry.enter_special(state, client, run, load, state.last_queue, memory, is_resubmitted, now)
     record = RunRecord(run, load, state.last_queue, memory)
-    if state.last_is_graph:
-        task_entry.enter_graph(state, client, record, is_resubmitted, now)
-        return True
     entry = HELD if is_resubmitted else queue_bound.entry_state(state, client, record) if state.is_bounded else QUEUED
     client.table.append(record, entry)
     if entry == QUEUED:
@@ -267,16 +267,23 @@ def take_effects(SchedulerState state, double now):
 
 cdef dispatch(SchedulerState state, double now):
     cdef Agent agent
-    for agent in allocate(state, now):
-        try:
-            send_tasks(state, agent, now)
-        except Exception as error:
-            faults.on_receiver(state, agent, error, now)
+    if state.actors_waiting:
+        send_all_tasks(state, actor_calls.route(state, now), now)
+    send_all_tasks(state, allocate(state, now), now)
     if len(state.placement.agents) > 1 or state.balancer.next_at is not None:
         for agent, withdraw in state.balancer.balance(
             state.placement.agents, state.placement.free, state.placement.scarce_waiting(), now
         ):
             send_over(state, agent.connection, withdraw, now)
+
+
+cdef send_all_tasks(SchedulerState state, list agents, double now):
+    cdef Agent agent
+    for agent in agents:
+        try:
+            send_tasks(state, agent, now)
+        except Exception as error:
+            faults.on_receiver(state, agent, error, now)
 
 
 cdef list allocate(SchedulerState state, double now):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol.messages import (
+    ActorsReady,
     AgentAttach,
     Blocked,
     Cancel,
@@ -39,6 +40,7 @@ from scaler_protocol.messages import (
     Withdrawn,
 )
 from scaler_scheduler.core import (
+    actor_calls,
     agent_messages,
     client_messages,
     control,
@@ -77,6 +79,7 @@ CLIENT_RULES: dict[type, Callable[[SchedulerState, ClientPeer, Any, float], None
 
 AGENT_RULES: dict[type, Callable[[SchedulerState, Agent, Any, float], None]] = {
     AgentAttach: agent_messages.on_attach,
+    ActorsReady: actor_calls.on_ready,
     CancelRefused: unstarted_cancels.on_refused,
     Withdrawn: withdrawals.on_withdrawn,
     Heartbeat: heartbeat.on_heartbeat,

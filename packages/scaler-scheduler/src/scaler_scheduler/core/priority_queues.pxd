@@ -23,6 +23,7 @@ cdef class ClientQueue:
     cdef end_turn(self, double now, double aging_seconds)
     cdef push(self, uint64_t first, uint64_t stop, bint front)
     cdef bint advance(self) except -1
+    cdef sort(self)
 
 cdef class PriorityQueue:
     cdef readonly int priority
@@ -52,6 +53,7 @@ cdef class QueueClass:
     cdef ClientQueue next_queue(self, double now, double aging_seconds)
     cdef PriorityQueue queue_of(self, int priority)
     cdef bint is_eligible(self) except -1
+    cdef list take_queues(self)
 
     cdef inline bint is_scarcer(self, QueueClass other) noexcept:
         """Whether at most half as many workers can run its tasks: others remain for those of the other class."""

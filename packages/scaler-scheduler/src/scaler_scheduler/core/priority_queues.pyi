@@ -39,6 +39,10 @@ class QueueClass:
     def move_share(self, table: Any) -> None:
         """The client of a table belongs to another share."""
 
+    def take_ranges(self) -> list[tuple[Any, int, int]]:
+        """Remove everything that is queued. Returns (client, first, stop) of ranges, in which some tasks may not be
+        queued any more."""
+
     def empty(self) -> None:
         """Forget what is queued."""
 

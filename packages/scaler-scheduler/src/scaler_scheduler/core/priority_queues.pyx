@@ -84,6 +84,12 @@ cdef class ClientQueue:
         self.first, self.stop = self.ranges.popleft()
         return True
 
+    cdef sort(self):
+        """By number: in the order of submission, whatever was queued again."""
+        cdef list ranges = sorted([(self.first, self.stop), *self.ranges])
+        self.ranges = deque(ranges)
+        self.first = self.stop = 0
+
 
 @final
 cdef class PriorityQueue:
@@ -255,6 +261,31 @@ cdef class QueueClass:
         of_priority = PriorityQueue(priority)
         self.by_priority.insert(index, of_priority)
         return of_priority
+
+    cdef list take_queues(self):
+        """Remove the clients that may be served, with all that they have queued here."""
+        cdef PriorityQueue of_priority
+        cdef ClientQueue queue
+        cdef list taken = []
+        for of_priority in self.by_priority:
+            for queue in list(of_priority.queues):
+                if not queue.client.is_paused and not queue.client.held:
+                    of_priority.drop(queue)
+                    taken.append(queue)
+        self.by_priority = [of_priority for of_priority in self.by_priority if of_priority.queues]
+        return taken
+
+    def take_ranges(self):
+        """Remove everything that is queued. Returns (client, first, stop) of ranges, in which some tasks may not be
+        queued any more."""
+        cdef PriorityQueue of_priority
+        cdef ClientQueue queue
+        cdef list taken = []
+        for of_priority in self.by_priority:
+            for queue in of_priority.queues:
+                taken.extend([(queue.client, *each) for each in ((queue.first, queue.stop), *queue.ranges)])
+        self.empty()
+        return taken
 
     def empty(self):
         """Forget what is queued."""

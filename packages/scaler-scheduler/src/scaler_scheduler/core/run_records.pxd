@@ -17,6 +17,9 @@ cdef class RunRecord:
     cdef readonly int priority
     cdef readonly int retries
     cdef readonly bint rerun
+    cdef readonly bint hosts_actor
+    cdef readonly bint is_call
+    cdef readonly int slots
     cdef readonly tuple demand
     cdef readonly QueueClass queue
     cdef readonly Graph graph

@@ -31,6 +31,11 @@ class RunRecord:
     priority: int
     retries: int
     rerun: bool
+    hosts_actor: bool
+    is_call: bool
+    """Of an actor."""
+    slots: int
+    """How many slots each task takes: 0 for a call, which runs in the slot of its actor."""
     demand: tuple[tuple[str, int], ...]
     queue: QueueClass
     graph: Graph | None

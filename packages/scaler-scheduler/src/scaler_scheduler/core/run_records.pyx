@@ -34,7 +34,10 @@ cdef class RunRecord:
         self.depth = min(max(options.depth, 0), DEPTH_LIMIT)
         self.priority = max(-NUMBER_LIMIT, min(options.priority, NUMBER_LIMIT))
         self.retries = min(options.retries, NUMBER_LIMIT)
-        self.rerun = options.rerun
+        self.hosts_actor = options.hosts_actor
+        self.is_call = options.actor != 0
+        self.slots = 0 if self.is_call else 1
+        self.rerun = options.rerun and not self.is_call and not self.hosts_actor
         self.demand = queue.demand
         self.queue = queue
         self.memory = memory

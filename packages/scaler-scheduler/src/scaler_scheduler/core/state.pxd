@@ -36,7 +36,10 @@ cdef class SchedulerState:
     cdef readonly dict deepened_options
     cdef object last_options
     cdef QueueClass last_queue
-    cdef bint last_is_graph
+    cdef bint last_is_special
+    # actors
+    cdef readonly object actors
+    cdef dict actors_waiting
     # objects, and what clients share by name
     cdef readonly object objects
     cdef readonly object relays

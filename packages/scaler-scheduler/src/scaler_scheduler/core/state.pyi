@@ -5,6 +5,7 @@ structure is compiled because ``hot_path`` reads it with every message; it has n
 """
 
 from scaler_protocol.messages import FunctionDefinition, TaskOptions
+from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Effect
@@ -47,6 +48,9 @@ class SchedulerState:
     """Agents of one host share an object store."""
 
     next_agent_index: int
+    actors: ActorQueues
+    """The calls of actors that no agent has yet."""
+
     lineage: Lineage
     """Which nested clients live in which tasks."""
 

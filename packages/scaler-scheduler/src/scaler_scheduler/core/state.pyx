@@ -4,6 +4,7 @@
 from scaler_scheduler.core.placement cimport Placement
 from scaler_scheduler.core.shares cimport Shares
 
+from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.work_stealing import Balancer
 from scaler_scheduler.core.ended_clients import EndedClients
 from scaler_scheduler.core.function_totals import FunctionTotals
@@ -36,6 +37,8 @@ cdef class SchedulerState:
         self.named = NamedTable()
         self.named_requests_by_task = self.named.by_task
         self.nested_clients = self.lineage.children
+        self.actors = ActorQueues()
+        self.actors_waiting = self.actors.waiting
         self.placement = Placement(DataLocations(self.objects.objects, BYTES_PER_SECOND / 1e6), settings.aging_seconds)
         self.shares = Shares(named_numbers(settings.group_weights), named_counts(settings.group_limits))
         self.balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)

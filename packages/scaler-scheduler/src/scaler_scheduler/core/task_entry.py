@@ -10,8 +10,9 @@ from scaler_scheduler.core import claims, client_endings, definitions, queue_bou
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
+from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.priority_queues import QueueClass
-from scaler_scheduler.core.run_records import RunRecord
+from scaler_scheduler.core.run_records import MessageMemory, RunRecord
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
@@ -71,6 +72,41 @@ def set_aside(state: SchedulerState, client: ClientPeer, record: RunRecord, entr
         client.hold_until = now + HOLD_SECONDS
     else:
         queue_bound.hold_back(state, client, record)
+
+
+def enter_special(
+    state: SchedulerState,
+    client: ClientPeer,
+    run: TaskRun,
+    load: FunctionLoad,
+    queue: QueueClass,
+    memory: MessageMemory,
+    resubmitted: bool,
+    now: float,
+) -> bool:
+    """Enter nodes of a graph, or calls of an actor. False: the client has been expelled."""
+    options = run.options
+    if options.graph and not (options.actor or options.hosts_actor):
+        enter_graph(state, client, RunRecord(run, load, queue, memory), resubmitted, now)
+    elif options.graph or options.hosts_actor:
+        client_endings.expel(state, client, "An actor, or a call of it, is neither a node of a graph nor both.", now)
+        return False
+    else:
+        queue = state.actors.queue_of(options.actor_session or client.session, options.actor)
+        enter_calls(state, client, RunRecord(run, load, queue, memory), resubmitted, now)
+    return True
+
+
+def enter_calls(state: SchedulerState, client: ClientPeer, record: RunRecord, resubmitted: bool, now: float) -> None:
+    """Enter calls of an actor. They pass the bound of the queue, because the actor has its slot."""
+    if resubmitted:
+        client.table.append(record, TaskState.HELD)
+        set_aside(state, client, record, TaskState.HELD, now)
+        state.actors.kept[record.queue] = None
+        return
+    client.table.append(record, TaskState.QUEUED)
+    record.queue.push(client, client.table, record.priority, record.first, record.stop)
+    state.actors.waiting[record.queue] = None
 
 
 def enter_graph(state: SchedulerState, client: ClientPeer, record: RunRecord, resubmitted: bool, now: float) -> None:

@@ -28,6 +28,9 @@ class TaskTable(NodeTable):
     def withdrawn(
         self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad, was_asked: bool = False
     ) -> tuple[Ranges, list[int]]: ...
+    def actors(self) -> list[int]:
+        """The unfinished tasks that host actors."""
+
     def short_tasks(self, agent: int, limit_us: float) -> tuple[list[int], list[int]]: ...
     def unfinished_tasks(self, function: str | None = None) -> list[int]: ...
     def lose(

@@ -77,7 +77,8 @@ cdef class LostTasks:
         self.graphs = {}
 
     cdef int event(self, Page* page, int offset, RunRecord record) noexcept:
-        cdef bint may_run_again = record.rerun or (self.blameless and page.state[offset] == ASSIGNED)
+        cdef bint is_blameless = self.blameless and page.state[offset] == ASSIGNED and not record.hosts_actor
+        cdef bint may_run_again = record.rerun or is_blameless
         if may_run_again and page.losses[offset] < self.losses_limit:
             return ON_AGENT_LOST
         return ON_AGENT_LOST_FINALLY
@@ -417,6 +418,16 @@ cdef class TaskTable(NodeTable):
                     continue
                 if function is None or self.record_at(box.page, offset).function.name == function:
                     tasks.append((box.number << PAGE_BITS) + offset)
+        return tasks
+
+    def actors(self):
+        """The unfinished tasks that host actors."""
+        cdef list tasks = []
+        cdef RunRecord record
+        cdef uint64_t task
+        for record in self.records:
+            if record is not None and record.hosts_actor:
+                tasks.extend([task for task in range(record.first, record.stop) if self.state(task) != ENDED])
         return tasks
 
     cdef int64_t take_moving(self, uint64_t task) except -1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from scaler_scheduler.core import (
+    actor_calls,
     audit,
     claims,
     faults,
@@ -65,6 +66,7 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     faults.for_each(state, _agents_due(state, now), heartbeat.look_at_agent, now)
     faults.for_each(state, list(state.clients.values()), timeouts.look_at_client, now)
     claims.expire(state, now)
+    actor_calls.on_tick(state, now)
     locks.on_tick(state, now)
     named_requests.on_tick(state, now)
     if state.objects.unstated:

@@ -19,6 +19,7 @@ from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
     UPLOAD_NUMBER,
+    ActorsReady,
     AgentAttach,
     Blocked,
     Cancel,
@@ -56,6 +57,7 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 from scaler_worker.core import held_tasks
+from scaler_worker.core.actors import ENDED_TEXT
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.effects import (
     DropStored,
@@ -285,6 +287,9 @@ class AgentCore:
         self._state.unsent.extend(ObjectRequest(key) for key in self._state.objects.restart())
         if self._state.lent[0]:
             self._state.unsent.append(Blocked(*self._state.lent))
+        ready = self._state.actors.live_columns()
+        if ready:
+            self._state.unsent.append(ActorsReady(tuple(ready)))
         if self._state.stop_at is not None:
             self._state.unsent.append(Withdrawn((), leaving=True))
         if self.stands_aside:
@@ -303,7 +308,9 @@ class AgentCore:
 
     def accept(self, run: TaskRun) -> None:
         """Tasks that need more than their function, or a function that is an object."""
-        if run.options.graph:
+        if run.options.hosts_actor and not self._backend.hosts_actors:
+            self._fail(run, Status.NO_WORKER, "Cannot make an actor: it was placed in Symphony, where none can be.")
+        elif run.options.graph:
             self._accept_nodes(run)
         elif run.has_references and run.count > 1:
             for index in range(run.count):
@@ -327,7 +334,9 @@ class AgentCore:
         if run.has_references:
             keys.extend(run.references())
         if not keys or self._state.objects.all_here(keys):
-            self._state.queue.push(run)
+            held_tasks.queue_run(self._state, run)
+        elif run.options.actor and not self._state.actors.expect_call(run):
+            self._fail(run, Status.WORKER_DIED, ENDED_TEXT.decode())
         else:
             self._find(self._state.objects.require(run, keys))
 
@@ -631,7 +640,10 @@ class AgentCore:
 
     def _withdraw_waiting(self) -> list[TaskColumn]:
         for run in self._state.objects.take_waiting():
-            self._state.queue.push(run)
+            if run.options.actor:
+                self._fail(run, Status.WORKER_DIED, "The host of the actor leaves.")
+            else:
+                held_tasks.queue_run(self._state, run)
         return self._withdraw_everything()
 
     def _on_stop_message(self, stop: Stop, now: float) -> None:

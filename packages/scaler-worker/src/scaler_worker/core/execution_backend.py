@@ -11,6 +11,9 @@ from scaler_protocol.messages import ObjectKey, TaskColumn
 class ExecutionBackend(Protocol):
     """Takes tasks from ``AgentState.queue`` and adds results to ``AgentState.finished``."""
 
+    hosts_actors: bool
+    """Whether a process can be dedicated to an actor."""
+
     def turn(self, now: float, may_start: bool) -> None:
         """At the end of each turn: if ``may_start``, start what can be started."""
 

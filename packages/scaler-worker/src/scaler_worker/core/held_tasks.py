@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import ObjectKey, Status, TaskColumn
+from scaler_worker.core.actors import ENDED_TEXT
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.state import AgentState
 
@@ -66,7 +67,15 @@ def without_nodes(state: AgentState, runs: Iterable[TaskRun]) -> list[Named]:
 
 def _queue(state: AgentState, runs: Iterable[TaskRun]) -> None:
     for run in runs:
+        queue_run(state, run)
+
+
+def queue_run(state: AgentState, run: TaskRun) -> None:
+    """All that the run needs is here: it waits for a worker process, or for that of its actor."""
+    if not run.options.actor:
         state.queue.push(run)
+    elif not state.actors.add_call(run):
+        fail_run(state, run, Status.WORKER_DIED, ENDED_TEXT)
 
 
 # ---- endings ---------------------------------------------------------------------------------------------------
@@ -75,6 +84,8 @@ def _queue(state: AgentState, runs: Iterable[TaskRun]) -> None:
 def fail_run(state: AgentState, run: TaskRun, status: Status, payload: bytes) -> None:
     """All tasks of the run, which is in no queue any more, end with this result."""
     state.rows.add_run(run, status, payload)
+    if run.options.actor:
+        state.actors.drop_call(run)
     state.given_back.extend(without_nodes(state, [run]))
 
 
@@ -87,6 +98,7 @@ def cancel(state: AgentState, column: TaskColumn) -> dict[tuple[int, int], None]
         return wanted
     removed = state.queue.remove(column.session, wanted)
     removed += state.objects.remove_waiting(column.session, wanted)
+    removed += state.actors.remove(column.session, wanted)
     for task, attempt in removed:
         state.rows.add(column.session, task, attempt, Status.CANCELLED)
         wanted.pop((task, attempt), None)

@@ -37,6 +37,7 @@ cdef class SlotsHotPath:
     cdef object _timeouts
     cdef object _rules
     cdef bint _suspends
+    cdef dict _actors_due
 
     def __init__(
         self, AgentState state, Roster roster, Durations durations, Prefetcher prefetcher, starts, timeouts, rules, bint suspends
@@ -49,12 +50,15 @@ cdef class SlotsHotPath:
         self._timeouts = timeouts
         self._rules = rules
         self._suspends = suspends
+        self._actors_due = state.actors.due
 
     def turn(self, double now, bint may_start):
         cdef double lease = self._state.lease.until
         if lease > self.lease_told + _lease_step_seconds or lease < self.lease_told:
             self.lease_told = lease
             self._rules.set_lease(lease)
+        if self._actors_due:
+            self._rules.serve_actors(may_start)
         if self._state.accepting:
             self.fill(now, may_start)
         if self._suspends:
@@ -104,6 +108,8 @@ cdef class SlotsHotPath:
             self._rules.end_broken(process)
         for entry, count, seconds in harvest.totals:
             self._durations.add(entry.run.function, count, seconds)
+        if process.is_dedicated:
+            self._rules.take_constructed(process, harvest)
         self._state.finished.extend(harvest.runs)
         if harvest.large or harvest.interrupted or harvest.kept:
             self._rules.take_others(process, harvest)
@@ -251,4 +257,5 @@ cdef class AgentHotPath:
 
 cdef bint is_special(object run) except -1:
     """It needs more than its function."""
-    return run.has_references or bool(run.serializer) or run.options.graph != 0
+    options = run.options
+    return run.has_references or bool(run.serializer) or options.graph != 0 or options.actor != 0 or options.hosts_actor

@@ -37,6 +37,12 @@ class SlotsRules(Protocol):
     def take_others(self, process: WorkerProcess, harvest: Harvest) -> None:
         """There are large results, interrupted tasks or nodes of graphs."""
 
+    def serve_actors(self, may_start: bool) -> None:
+        """Actors have calls that their processes were not given."""
+
+    def take_constructed(self, process: WorkerProcess, harvest: Harvest) -> None:
+        """A process that is dedicated to an actor has results, perhaps that of the constructor."""
+
     def forget_ended(self, process: WorkerProcess, harvested: int) -> None:
         """Tasks that were to end, or were blocked, may have ended: those with sequences below ``harvested``."""
 

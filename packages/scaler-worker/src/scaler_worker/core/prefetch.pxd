@@ -17,6 +17,7 @@ cdef class Prefetcher:
     cdef object _estimate
     cdef public bint has_timed
     cdef readonly list broken
+    cdef public object dedicate
 
     cpdef object fill(self)
     cpdef object fill_idle(self)
@@ -24,6 +25,7 @@ cdef class Prefetcher:
     cdef bint may_start(self) except -1
     cdef object fill_busy(self)
     cdef bint is_short(self, WorkerProcess process) except -1
+    cdef object make_actor(self, WorkerProcess process)
     cdef object dispatch(self, WorkerProcess process, int64_t depth, int64_t sharers)
     cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1
-    cdef object give(self, WorkerProcess process, list runs)
+    cpdef object give(self, WorkerProcess process, list runs)

@@ -1,5 +1,8 @@
 """Prefetch: each worker process gets its tasks a little ahead of need (contract; the code is in prefetch.pyx)."""
 
+from collections.abc import Callable
+
+from scaler_protocol.codec import TaskRun
 from scaler_worker.core.dispatch_contents import DispatchContents
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.nodes import Nodes
@@ -33,6 +36,9 @@ class Prefetcher:
     def broken(self) -> list[WorkerProcess]:
         """Worker processes whose boards turned out to be broken. The hot path ends them and clears the list."""
 
+    dedicate: Callable[[WorkerProcess, TaskRun], None]
+    """Called before an idle process is given a task that makes an actor."""
+
     def fill(self) -> None:
         """Give every worker process what it needs, as long as tasks wait."""
 
@@ -41,3 +47,6 @@ class Prefetcher:
 
     def work_of(self, process: WorkerProcess) -> float:
         """Estimated seconds of all it holds, as of the last harvest."""
+
+    def give(self, process: WorkerProcess, runs: list[TaskRun]) -> None:
+        """Dispatch these runs."""

@@ -45,7 +45,10 @@ cdef class Prefetcher:
         idle = sorted(self._roster.idle)  # lowest first: the others leave room for other users of the host
         count = len(idle)
         for position in range(count):
-            self.dispatch(self._roster.idle[idle[position]], self._roster.depth_needed(1), count - position)
+            if self._queue.first(-1).options.hosts_actor:
+                self.make_actor(self._roster.idle[idle[position]])
+            else:
+                self.dispatch(self._roster.idle[idle[position]], self._roster.depth_needed(1), count - position)
             if not self.may_start():
                 return
 
@@ -94,7 +97,7 @@ cdef class Prefetcher:
         cdef int64_t share = (queue.count + sharers - 1) // sharers
         while seconds < _dispatch_seconds and count > 0 and queue.count:
             head = queue.first(depth)
-            if head is None:
+            if head is None or head.options.hosts_actor:  # an actor needs an idle process
                 break
             estimate = self._durations.known(head.function)
             run = queue.take(min(count, self.batch(head, estimate, share, _dispatch_seconds - seconds)))
@@ -112,6 +115,11 @@ cdef class Prefetcher:
         elif count == 0 and process.board.broken is not None:
             self.broken.append(process)
 
+    cdef object make_actor(self, WorkerProcess process):
+        run = self._queue.take(1)
+        self.dedicate(process, run)
+        self.give(process, [run])
+
     cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1:
         """How many tasks of this function; -1 stands for an unknown duration."""
         if estimate < 0:
@@ -121,7 +129,7 @@ cdef class Prefetcher:
         share = max(share, <int64_t> (_least_seconds / estimate))
         return max(1, min(<int64_t> (budget / estimate), share, DISPATCH_LIMIT))
 
-    cdef object give(self, WorkerProcess process, list runs):
+    cpdef object give(self, WorkerProcess process, list runs):
         cdef int64_t count
         if not process.handed:
             process.polled_position = -1

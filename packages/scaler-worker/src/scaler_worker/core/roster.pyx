@@ -39,8 +39,8 @@ cdef class Roster:
     cpdef object sort(self, WorkerProcess process):
         number = process.number
         cdef uint64_t held = process.unfinished()
-        cdef bint is_available = process.is_available(), is_blocked = process.blocked_sequence is not None
-        put(self.busy, number, process, held > 0)
+        cdef bint is_available = process.is_available() and not process.is_dedicated, is_blocked = process.blocked_sequence is not None
+        put(self.busy, number, process, held > 0 or process.is_dedicated)
         put(self.idle, number, process, held == 0 and is_available)
         put(self.full, number, process, held > 1)
         put(self.short_of_work, number, process, held > 0 and is_available)  # until a look shows that it has enough
@@ -96,12 +96,14 @@ cdef class Roster:
     cdef object check_groups(self, WorkerProcess process):
         number = process.number
         cdef uint64_t held = process.unfinished()
-        assert (number in self.busy) == process.busy == (held > 0)
+        assert process.busy == (held > 0)
+        assert (number in self.busy) == (process.busy or process.is_dedicated)
         assert (number in self.full) == (held > 1)
         assert (number in self.blocked) == process.blocked and (process.busy or not process.blocked)
         assert (number in self.awaiting_locks) == (process.blocked and process.waits_for_lock)
-        assert (number in self.idle) == (process.available and not process.busy)
-        assert number not in self.short_of_work or (process.available and process.busy)
+        cdef bint is_shared = process.available and not process.is_dedicated
+        assert (number in self.idle) == (is_shared and not process.busy)
+        assert number not in self.short_of_work or (is_shared and process.busy)
 
 
 cdef int put(dict group, number, WorkerProcess process, bint belongs) except -1:

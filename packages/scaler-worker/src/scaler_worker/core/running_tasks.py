@@ -55,10 +55,10 @@ class RunningTasks:
         sequence = board.running if board is not None else None
         entry = process.entry_of(sequence) if sequence is not None else None
         if board is None or sequence is None or entry is None:
-            return None
+            return _actor_row(process, now, *figures)
         started_at = board.started
         if not now - REPORTED_SECONDS >= started_at > 0:
-            return None
+            return _actor_row(process, now, *figures)
         activity = before if before is not None and before.sequence == sequence else _Activity(sequence, started_at)
         if figures[0] >= ACTIVE_PERCENT:
             activity = _Activity(sequence, now)
@@ -81,3 +81,13 @@ def _row(
         rss_bytes=rss,
         blocked=process.blocked_sequence == sequence,
     )
+
+
+def _actor_row(process: WorkerProcess, now: float, cpu: float, rss: int) -> RunningTask | None:
+    """An actor is a running task, also while it waits for calls."""
+    actor = process.actor
+    if actor is None or not actor.is_live or now - REPORTED_SECONDS < actor.started_at:
+        return None
+    session, task, attempt = actor.name
+    worker = NO_WORKER if process.slot is None else min(process.slot, NO_WORKER)
+    return RunningTask(session, task, attempt, worker, process.pid, actor.started_at, now, cpu, rss, False)

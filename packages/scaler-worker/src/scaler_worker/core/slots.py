@@ -21,6 +21,7 @@ from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import Blocked, ObjectKey, Status, TaskColumn
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed, Harvest
 from scaler_worker.core import held_tasks, work_stealing
+from scaler_worker.core.actor_processes import ActorProcesses
 from scaler_worker.core.columns import columns_of, joined
 from scaler_worker.core.dispatch_contents import DispatchContents
 from scaler_worker.core.durations import Durations
@@ -41,6 +42,8 @@ POLL_SECONDS = 0.002
 
 class Slots:
     """An ``ExecutionBackend``, and the ``SlotsRules`` of its hot path."""
+
+    hosts_actors = True
 
     def __init__(
         self,
@@ -68,6 +71,9 @@ class Slots:
         )  # fmt: skip
         self.turn, self.next_deadline = self._hot_path.turn, self._hot_path.next_deadline
         self.harvest, self.harvest_number = self._hot_path.harvest, self._hot_path.harvest_number
+        self._actor_processes = ActorProcesses(state, self._roster, self._prefetcher, self.end_worker_process)
+        self._prefetcher.dedicate = self._actor_processes.dedicate
+        self.serve_actors, self.take_constructed = self._actor_processes.serve, self._actor_processes.take_constructed
         self._arriving: set[tuple[int, int]] = set()  # process, sequence: large results that were harvested last
 
     # ---- worker processes come and go ------------------------------------------------------------------------------
@@ -113,6 +119,7 @@ class Slots:
             if process.board.broken is not None:
                 certificate = {**certificate, "reason": _broken_text(process.board.broken)}
             self._bury(process, certificate, now)
+        self._actor_processes.on_died(process, certificate)
         self._roster.forget(process)
         if is_failure and not process.dying:
             self._starts.failed(certificate, now)
@@ -121,7 +128,7 @@ class Slots:
     def _bury(self, process: WorkerProcess, certificate: dict[str, Any], now: float) -> None:
         waiting: list[tuple[Handed, int]] = []
         for entry, sequence, cell in process.open_sequences():
-            if cell == HANDED:
+            if cell == HANDED and not entry.run.options.actor:
                 waiting.append((entry, sequence))
             else:
                 self._fail_dead(process, entry, sequence, certificate, now)
@@ -223,7 +230,7 @@ class Slots:
     def _reclaim(self, process: WorkerProcess, limit: int) -> list[tuple[Handed, int]]:
         assert process.board is not None
         taken: list[tuple[Handed, int]] = []
-        for entry in reversed(process.handed):
+        for entry in () if process.is_dedicated else reversed(process.handed):
             if len(taken) >= limit:
                 break
             start = max(entry.first_sequence, process.board.harvested)
@@ -263,6 +270,8 @@ class Slots:
         for process in list(self._roster.busy.values()) if wanted else ():
             if process.busy:
                 self._cancel_handed(process, column.session, wanted, now)
+        for task, attempt in wanted if self._state.actors else ():
+            self._actor_processes.cancel(column.session, task, attempt)
 
     def cancel_unstarted(self, column: TaskColumn) -> TaskColumn:
         """Returns the tasks that have started or are not here."""
@@ -440,7 +449,7 @@ class Slots:
         return (
             self._state.queue.count
             + self._state.nodes.waiting
-            + sum(each.unfinished() - 1 for each in self._roster.busy.values())
+            + sum(each.unfinished() - 1 for each in self._roster.busy.values() if not each.is_dedicated)
         )
 
     @property
@@ -454,7 +463,8 @@ class Slots:
             for entry, sequence, _ in process.open_sequences() if process.board is not None else ():
                 task = entry.first_task + sequence - entry.first_sequence
                 named.append((entry.session, task, entry.attempt))
-        return columns_of([*self._state.queue.runs(), *self._state.objects.waiting_runs()], named)
+        waiting = [*self._state.queue.runs(), *self._state.objects.waiting_runs(), *self._state.actors.runs()]
+        return columns_of(waiting, [*named, *self._state.actors.live()])
 
     def has_task(self, number: int, sequence: int) -> bool:
         """Whether the process holds a task of this sequence that has not ended, or whose large result is awaited: the

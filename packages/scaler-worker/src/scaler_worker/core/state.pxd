@@ -8,6 +8,7 @@ cdef class AgentState:
     # the tasks
     cdef readonly TaskQueue queue
     cdef readonly object nodes
+    cdef readonly object actors
     cdef readonly dict functions
     cdef readonly dict serializers
     cdef public bint accepting

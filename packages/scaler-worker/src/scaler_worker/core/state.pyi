@@ -3,6 +3,7 @@
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.link import Link
 from scaler_protocol.messages import Body, FunctionDefinition, ObjectKey, StoreAttached
+from scaler_worker.core.actors import HostedActors
 from scaler_worker.core.lease import Lease
 from scaler_worker.core.nested import NestedClients
 from scaler_worker.core.nodes import Named, Nodes
@@ -22,6 +23,8 @@ class AgentState:
     def nodes(self) -> Nodes:
         """Nodes of graphs that wait for values, and the values that are here."""
 
+    @property
+    def actors(self) -> HostedActors: ...
     @property
     def functions(self) -> dict[bytes, FunctionDefinition]: ...
     @property

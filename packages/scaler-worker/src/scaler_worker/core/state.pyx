@@ -6,6 +6,7 @@ from scaler_worker.core.outbox cimport Outbox
 from scaler_worker.core.queue cimport TaskQueue
 
 from scaler_protocol.link import Link
+from scaler_worker.core.actors import HostedActors
 from scaler_worker.core.nested import NestedClients
 from scaler_worker.core.nodes import Nodes
 from scaler_worker.core.objects import ObjectExchange
@@ -16,7 +17,7 @@ cdef class AgentState:
     def __init__(self, store, double now):
         self.outbox = Outbox()
         self.queue, self.nodes, self.functions, self.serializers = TaskQueue(), Nodes(), {}, {}
-        self.accepting = True
+        self.accepting, self.actors = True, HostedActors()
         self.finished, self.rows, self.given_back, self.retained = [], OwnRows(), [], {}
         self.objects, self.freed = ObjectExchange(store), []
         self.link, self.lease, self.unsent, self.sent_at = Link(), Lease(now), [], now

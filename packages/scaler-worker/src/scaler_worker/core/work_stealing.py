@@ -8,10 +8,14 @@ from scaler_worker.core.worker_process import WorkerProcess
 
 
 def victim(roster: Roster, prefetcher: Prefetcher, now: float) -> WorkerProcess | None:
-    """The worker process that holds the most work, if taking half of it pays. Some hold more than they run."""
+    """The worker process that holds the most work, if taking half of it pays. Some hold more than they run.
+    The calls of an actor stay where they are."""
     if roster.is_crowded:
         return None
-    fullest = max(roster.full.values(), key=lambda each: (prefetcher.work_of(each), each.unfinished()))
+    shared = (each for each in roster.full.values() if not each.is_dedicated)
+    fullest = max(shared, key=lambda each: (prefetcher.work_of(each), each.unfinished()), default=None)
+    if fullest is None:
+        return None
     return fullest if _pays(fullest, prefetcher.work_of(fullest), now) else None
 
 

@@ -25,6 +25,8 @@ cdef class WorkerProcess:
     cdef public bint suspended
     cdef public double idle_since
     cdef public object polled_position
+    cdef public object actor
+    cdef public bint is_dedicated
 
     cdef bint is_available(self) noexcept
     cpdef uint64_t unfinished(self) except? 0

@@ -16,6 +16,7 @@ In every state the process may die, or turn out not to exist: then the worker pr
 
 from scaler_protocol.messages import ObjectKey
 from scaler_worker.board import Board, Handed
+from scaler_worker.core.actors import HostedActor
 from scaler_worker.core.timeouts import Ending
 
 class WorkerProcess:
@@ -31,6 +32,10 @@ class WorkerProcess:
     waits_for_lock: bool
     suspended: bool
     idle_since: float
+    actor: HostedActor | None
+    is_dedicated: bool
+    """It hosts an actor, or is to make one: it is given nothing else."""
+
     polled_position: int
     def __init__(self, number: int, slot: int | None, name: str) -> None: ...
     @property

@@ -4,6 +4,7 @@
 import os
 import pickle
 import types
+from functools import partial
 from pickle import loads
 from sys import getallocatedblocks
 
@@ -20,6 +21,7 @@ from scaler_worker.worker_process.stderr_mark cimport mark_stderr
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, PRIVATE_UPLOAD_NUMBER, ObjectKey
 from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import load, load_read_only
+from scaler_worker.worker_process.actor_instance import make_actor, method_of
 from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelled, exception_payload, unsendable_result
 from scaler_worker.worker_process.kept import KeptValues
 from scaler_worker.worker_process.loaded import LoadedObjects, is_immutable
@@ -205,6 +207,7 @@ cdef class Runner:
     cdef bint environment_changed
     cdef bint has_warned
     cdef object environ
+    cdef public object actor  # the instance to which this process is dedicated
     cdef bytes _modules  # the serializer of the last run, which names the modules that are importable
 
     def __init__(self, Board board, host, uint64_t loaded_limit_bytes=0):
@@ -398,6 +401,10 @@ cdef class Runner:
             self.wall_since_cpu_ns = 0
             current.started = monotonic_ns()
         current.function, current.serializer = known
+        if current.run.options.actor:
+            current.function = method_of(self.actor, known[0])
+        elif current.run.options.hosts_actor:
+            current.function = partial(make_actor, self, known[0])
 
     cdef _account(self, RunUnderWay current):
         """How long the task took, and of what."""

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import scaler.compat.ray.exceptions as exceptions
 import scaler.compat.ray.util as util
+from scaler.compat.ray.actor_classes import kill, method
 from scaler.compat.ray.connecting import RayContext, init, is_initialized, scaler_init, shutdown
 from scaler.compat.ray.object_refs import ObjectRef
 from scaler.compat.ray.remote_functions import RemoteFunction, remote
@@ -20,6 +21,8 @@ __all__ = [
     "get",
     "init",
     "is_initialized",
+    "kill",
+    "method",
     "put",
     "remote",
     "scaler_init",
@@ -36,7 +39,7 @@ _LIBRARIES = frozenset(
 def __getattr__(name: str) -> NoReturn:
     """Refuse the rest of Ray. The error of a library is an ImportError, which ``from ... import`` does not replace."""
     if name in _LIBRARIES:
-        raise ImportError(f"Cannot use ray.{name}: scaler.compat.ray has tasks and objects only. Use Ray for it.")
+        raise ImportError(f"Cannot use ray.{name}: scaler.compat.ray has tasks, objects and actors. Use Ray for it.")
     raise AttributeError(
         f"module {__name__!r} has no attribute {name!r}. It has only these names of Ray: {', '.join(__all__)}."
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from scaler.utility import exceptions
 from scaler.utility.exceptions import (
     MissingObjects,
     NoWorkerError,
@@ -66,6 +67,13 @@ class WorkerCrashedError(RayError):
     """The process of the task died, or its host was lost."""
 
 
+class RayActorError(RayError):
+    """The actor has ended: its constructor raised an exception, its process died, or it was killed."""
+
+
+ActorDiedError = RayActorError
+
+
 class OutOfMemoryError(RayError):
     """The task used more memory than it may."""
 
@@ -88,6 +96,7 @@ class RaySystemError(RayError):
 
 _COUNTERPARTS: tuple[tuple[type[BaseException], type[RayError]], ...] = (
     (concurrent.futures.CancelledError, TaskCancelledError),
+    (exceptions.ActorDiedError, RayActorError),
     (ProcessorDiedError, WorkerCrashedError),
     (WorkerDiedError, WorkerCrashedError),
     (TaskMemoryError, OutOfMemoryError),

@@ -55,7 +55,7 @@ def remote_options(options: dict[str, Any]) -> RemoteOptions:
     retries = _max_retries(options.get("max_retries"))
     retried = options.get("retry_exceptions") or False
     submit_options: dict[str, Any] = {}
-    if capabilities := _capabilities(options):
+    if capabilities := capabilities_in(options):
         submit_options["capabilities"] = capabilities
     if retries == 0:
         submit_options["rerun"] = False
@@ -86,7 +86,8 @@ def _num_returns(options: dict[str, Any]) -> int:
     return value
 
 
-def _capabilities(options: dict[str, Any]) -> dict[str, float]:
+def capabilities_in(options: dict[str, Any]) -> dict[str, float]:
+    """What the options ``num_gpus`` and ``resources`` require of a worker."""
     wanted = dict(options.get("resources") or {})
     if any(name in wanted for name in ("CPU", "GPU")):
         raise ValueError("Cannot use CPU or GPU in resources: pass num_cpus or num_gpus.")

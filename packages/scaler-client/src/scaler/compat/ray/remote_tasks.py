@@ -23,7 +23,7 @@ _LOADED_LIMIT = 256
 def task_function(function: Callable[..., Any], options: RemoteOptions) -> Callable[..., Any]:
     """The function that is submitted. It contains the user's function as it is now, in bytes, because it then need not
     be compared before each call."""
-    payload = _pickled((function, options.num_returns, options.retried, options.repetitions))
+    payload = pickled((function, options.num_returns, options.retried, options.repetitions))
 
     def task(*args: Any, **kwargs: Any) -> Any:
         return run_task(payload, args, kwargs)
@@ -41,7 +41,8 @@ class _CapturePickler(cloudpickle.Pickler):
     dispatch_table = ChainMap({ObjectRef: reduced_with_value}, cloudpickle.Pickler.dispatch_table)
 
 
-def _pickled(value: Any) -> bytes:
+def pickled(value: Any) -> bytes:
+    """The bytes of a function or a class, with the values of the references that it captures."""
     file = io.BytesIO()
     _CapturePickler(file, PICKLE_PROTOCOL).dump(value)
     return file.getvalue()
@@ -57,7 +58,7 @@ def run_task(payload: bytes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     function, num_returns, retried, repetitions = _load(payload)
     try:
         value = _repeat(function, args, kwargs, retried, repetitions)
-        return _with_values(_returned(function, value, num_returns))
+        return with_values(_returned(function, value, num_returns))
     finally:
         leave_task()
 
@@ -96,13 +97,13 @@ def _returned(function: Callable[..., Any], value: Any, num_returns: int) -> Any
     return values
 
 
-def _with_values(value: Any) -> Any:
+def with_values(value: Any) -> Any:
     """References in lists, tuples and dicts get their values, since the client of this task ends with it."""
     kind = type(value)
     if kind is ObjectRef:
         return arrived(value)
     if kind in (list, tuple):
-        return kind([_with_values(each) for each in value])
+        return kind([with_values(each) for each in value])
     if kind is dict:
-        return {key: _with_values(each) for key, each in value.items()}
+        return {key: with_values(each) for key, each in value.items()}
     return value

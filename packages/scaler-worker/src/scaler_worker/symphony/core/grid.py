@@ -41,6 +41,8 @@ DOUBT_SECONDS = 0.5
 class Grid:
     """An ``ExecutionBackend`` whose slots are in Symphony: this host has no worker processes."""
 
+    hosts_actors = False
+
     def __init__(self, worker_names: tuple[str, ...], state: AgentState, store: MemoryStore, now: float) -> None:
         self.names = worker_names
         self._state = state

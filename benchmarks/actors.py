@@ -1,0 +1,80 @@
+"""``python -m benchmarks.actors``: calls of an actor compared with tasks, interleaved, medians of rounds."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+
+from scaler import Client, ScalerFuture, SchedulerClusterCombo
+
+ROUNDS = 9
+ROUND_TRIPS = 300
+PIPELINED = 30_000
+
+
+class Adder:
+    """As little work as possible."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, number: int) -> int:
+        self.value += number
+        return self.value
+
+    def get(self) -> int:
+        return self.value
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def round_trip_us(submit: Callable[[], ScalerFuture[int]]) -> float:
+    """The median."""
+    times = []
+    for _ in range(ROUND_TRIPS):
+        start = time.perf_counter()
+        submit().result()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e6
+
+
+def rate(submit: Callable[[], ScalerFuture[int]]) -> float:
+    """Submitted at once, per second."""
+    start = time.perf_counter()
+    for future in [submit() for _ in range(PIPELINED)]:
+        future.result()
+    return PIPELINED / (time.perf_counter() - start)
+
+
+def measure_tasks(client: Client, figures: dict[str, list[float]]) -> None:
+    figures["task us"].append(round_trip_us(lambda: client.submit(double, 1)))
+    figures["tasks/s"].append(rate(lambda: client.submit(double, 1)))
+
+
+def measure_calls(client: Client, figures: dict[str, list[float]]) -> None:
+    """``mixed/s``: of two methods in turn."""
+    adder = client.actor(Adder)
+    adder.get().result()
+    figures["call us"].append(round_trip_us(lambda: adder.add(1)))
+    figures["calls/s"].append(rate(lambda: adder.add(1)))
+    methods = itertools.cycle([lambda: adder.add(1), adder.get])
+    figures["mixed/s"].append(rate(lambda: next(methods)()))
+    adder.kill()
+
+
+def main() -> None:
+    figures: dict[str, list[float]] = {name: [] for name in ("task us", "call us", "tasks/s", "calls/s", "mixed/s")}
+    with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
+        for _ in range(ROUNDS):
+            measure_tasks(client, figures)
+            measure_calls(client, figures)
+    for name, values in figures.items():
+        print(f"{name:8} {statistics.median(values):10,.0f}   ({min(values):,.0f} to {max(values):,.0f})")
+
+
+if __name__ == "__main__":
+    main()

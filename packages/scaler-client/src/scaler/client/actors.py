@@ -1,0 +1,263 @@
+"""Actors: instances of classes that live in worker processes of their own.
+
+The task that makes an actor, its *anchor*, runs until the actor ends. Each call of a method is a task that names the
+anchor. The anchor is cancelled when no handle of the actor and no unfinished call is left.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+from scaler.client.calls import Encoder, FunctionBook, shape_of
+from scaler.client.future import ScalerFuture
+from scaler.client.options import shared
+from scaler.client.outcomes import actor_died
+from scaler.client.signatures import check_call, function_name
+from scaler.core.outcome import Outcome
+from scaler.core.runs import Function, Shape
+from scaler.shell.client_io import ClientIO
+from scaler_protocol.messages import Status, TaskOptions
+
+if TYPE_CHECKING:
+    from scaler.core.session import Session
+
+T = TypeVar("T")
+_DEATHS = (Status.PROCESSOR_DIED, Status.WORKER_DIED)
+
+SendCall = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFuture[Any]], None]
+SendCallBehind = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFuture[Any], ScalerFuture[Any]], None]
+"""Sends a call when another one, the last argument, has been sent."""
+
+
+class ActorParts(NamedTuple):
+    """The parts of a client that its actors use."""
+
+    encoder: Encoder
+    functions: FunctionBook
+    client_io: ClientIO
+    send: SendCall
+    send_behind: SendCallBehind
+
+
+class MethodName(str):
+    """The name of class and method, in the place of a function: workers find the method in their instance."""
+
+    def __init__(self, name: str) -> None:
+        self.__qualname__ = name
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
+
+
+class ActorCall(ScalerFuture[T]):
+    """The future of a call. Until it ends, it keeps the actor alive."""
+
+    _actor: Actor | None = None
+
+    def __init__(self, client_io: ClientIO, actor: Actor) -> None:
+        self._client_io = client_io
+        self._actor = actor
+        self._anchor = actor.anchor
+        self._class_name = function_name(actor.cls)
+
+    def settle(self, outcome: Outcome) -> bool:
+        if not super().settle(outcome):
+            return False
+        self._actor = None
+        return True
+
+    def finish(self, outcome: Outcome) -> None:
+        super().finish(outcome)
+        self._actor = None
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        super().set_exception(exception)
+        self._actor = None
+
+    def _failure(self, outcome: Outcome) -> BaseException:
+        if outcome.status not in _DEATHS:
+            return super()._failure(outcome)
+        anchor = None if self._anchor is None or self._anchor.is_unsettled else self._anchor
+        return self._with_note(actor_died(self._class_name, outcome, anchor))
+
+
+class Actor:
+    """One actor, as its client sees it: the handle and the unfinished calls share it, and the actor ends with it.
+    ``name``: the session and the number of its anchor. ``anchor``: None if it is an actor of another client."""
+
+    def __init__(
+        self,
+        cls: type,
+        name: tuple[bytes, int],
+        anchor: ScalerFuture[Any] | None,
+        options: TaskOptions,
+        parts: ActorParts,
+    ) -> None:
+        self.cls = cls
+        self.name = name
+        self.anchor = anchor
+        self._client_io = parts.client_io
+        self._options = options
+        self._parts = parts
+        self._last_held: ScalerFuture[Any] | None = None
+        self._shapes: dict[tuple[object, ...], tuple[Any, Shape]] = {}
+        self._functions: dict[str, Function] = {}
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ScalerFuture[Any]:
+        """Submit a call of a method."""
+        method, shape = self._shapes.get((name, len(args), *kwargs)) or self._new_shape(name, args, kwargs)
+        future: ActorCall[Any] = ActorCall(self._client_io, self)
+        values = (*args, *kwargs.values()) if kwargs else args
+        if self._last_held is not None and self._last_held.held_call is None:
+            self._last_held = None
+        try:
+            if self._last_held is None:
+                self._parts.send(method, shape, values, future)
+            else:
+                self._parts.send_behind(method, shape, values, future, self._last_held)
+        except BaseException:
+            future._actor = None
+            raise
+        if future.held_call is not None:
+            self._last_held = future
+        return future
+
+    def _new_shape(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Shape]:
+        defined = inspect.getattr_static(self.cls, name, None)
+        if type(defined) is types.FunctionType:
+            check_call(defined, (None, *args), kwargs)
+        method = MethodName(f"{function_name(self.cls)}.{name}")
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = Function(str(method), self._parts.encoder.encode(method))
+        shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), self._options)
+        self._shapes[name, len(args), *kwargs] = method, shape
+        return method, shape
+
+    def end(self) -> None:
+        """End the actor: its process is killed, and unfinished calls fail."""
+        if self.anchor is None:
+            raise RuntimeError("Cannot end the actor here: only the client that has made it can do that.")
+        self.anchor.cancel()
+
+    def __del__(self) -> None:
+        anchor = self.anchor
+        if anchor is not None and anchor.is_unsettled and not self._client_io.unusable:
+            anchor.cancel()
+
+
+class ActorClient(Protocol):
+    """What a received handle needs of a client."""
+
+    def _actor_parts(self) -> ActorParts: ...
+
+
+class BorrowedActor:
+    """An actor whose handle was received. It does not end with the handles here. Its first call chooses a client: that
+    which has made the actor, if it is in this process, and otherwise one of the running task."""
+
+    client_for: ClassVar[Callable[[bytes], ActorClient]]
+    """The client for an actor that this session has made."""
+
+    def __init__(self, cls: type, name: tuple[bytes, int]) -> None:
+        self.cls = cls
+        self.name = name
+        self._opening = threading.Lock()
+        self._client: ActorClient | None = None
+        self._actor: Actor | None = None
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ScalerFuture[Any]:
+        """Submit a call of a method."""
+        return self._connected().call(name, args, kwargs)
+
+    def end(self) -> None:
+        self._connected().end()
+
+    def _connected(self) -> Actor:
+        with self._opening:
+            if self._actor is None:
+                self._client = BorrowedActor.client_for(self.name[0])
+                options = TaskOptions(actor=self.name[1], actor_session=self.name[0], rerun=False)
+                self._actor = Actor(self.cls, self.name, None, options, self._client._actor_parts())
+            return self._actor
+
+
+class ActorMethod(Generic[T]):
+    """A method of an actor. A call returns a future."""
+
+    __slots__ = ("_actor", "_name")
+
+    def __init__(self, actor: Actor | BorrowedActor, name: str) -> None:
+        self._actor = actor
+        self._name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> ScalerFuture[T]:
+        return self._actor.call(self._name, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<method {self._name} of an actor of {function_name(self._actor.cls)}>"
+
+
+class ActorHandle(Generic[T]):
+    """An actor of class ``T``. Its methods return futures of the results. The calls of one client run in the order in
+    which they were submitted, one at a time. The actor ends when its last handle is gone and its calls have ended, when
+    its client leaves, or by ``kill``; then its process ends, without a further call of the instance."""
+
+    __slots__ = ("_actor", "__weakref__")
+
+    def __init__(self, actor: Actor | BorrowedActor) -> None:
+        self._actor = actor
+
+    def __getattr__(self, name: str) -> ActorMethod[Any]:
+        cls = self._actor.cls
+        if name.startswith("__") or not (hasattr(cls, name) or hasattr(cls, "__getattr__")):
+            raise AttributeError(f"{function_name(cls)!r} object has no method {name!r}", name=name, obj=self)
+        return ActorMethod(self._actor, name)
+
+    def kill(self) -> None:
+        """End the actor now. Unfinished calls, and later ones, raise ActorDiedError."""
+        self._actor.end()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return received_handle, (self._actor.cls, self._actor.name)
+
+    def __repr__(self) -> str:
+        return f"<actor of {function_name(self._actor.cls)}, task {self._actor.name[1]}>"
+
+
+def received_handle(cls: type[T], name: tuple[bytes, int]) -> ActorHandle[T]:
+    """A handle that was an argument, a result, or a part of one."""
+    return ActorHandle(BorrowedActor(cls, name))
+
+
+def make_actor(
+    parts: ActorParts, cls: type[T], args: tuple[Any, ...], kwargs: Mapping[str, Any], options: TaskOptions
+) -> ActorHandle[T]:
+    """Make an actor. Waits for futures among the arguments. ``options``: those of the task that makes the actor."""
+    if not inspect.isclass(cls):
+        raise TypeError(f"Cannot make an actor of {cls!r}: it is not a class.")
+    check_call(cls, args, kwargs)
+    anchoring = shared(replace(options, hosts_actor=True, rerun=False))
+    shape = shape_of(parts.functions.find(cls), len(args) + len(kwargs), tuple(kwargs), anchoring)
+    anchor: ScalerFuture[Any] = ScalerFuture(parts.client_io)
+    parts.send(cls, shape, (*args, *kwargs.values()), anchor)
+
+    while anchor.held_call is not None:
+        anchor.held_call.wait_for_inputs()
+
+    def number(session: Session) -> int:
+        session.submissions.close_batch()
+        return anchor.task_id
+
+    task = parts.client_io.take_turn(number)
+    if not task:
+        if anchor.done():
+            anchor.result()  # raises what an argument has raised
+        raise RuntimeError("Cannot make an actor here: the garbage collector has interrupted the client.")
+    calling = TaskOptions(profiling=options.profiling, stream_output=options.stream_output, actor=task, rerun=False)
+    return ActorHandle(Actor(cls, (parts.client_io.session.session, task), anchor, calling, parts))

@@ -1,0 +1,60 @@
+"""The options of remote classes, in the terms of Scaler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from scaler.compat.ray.remote_options import capabilities_in
+from scaler.compat.ray.warning import warn_of_ignored
+
+_SETTING = "this interface has no such setting"
+_IGNORED = {
+    "accelerator_type": "name the accelerator in resources",
+    "concurrency_groups": _SETTING,
+    "enable_task_events": _SETTING,
+    "label_selector": "name the property of the worker in resources",
+    "max_pending_calls": "any number of calls may wait",
+    "memory": "memory is not reserved",
+    "num_cpus": "an actor occupies one worker",
+    "object_store_memory": "it is an option of scaler_cluster",
+    "runtime_env": "the environment of the workers is that of scaler_cluster",
+    "scheduling_strategy": "actors are placed like tasks",
+}
+_MISSING: dict[str, tuple[tuple[Any, ...], str]] = {
+    "name": ((None,), "actors have no names: pass the result of a call instead of the handle"),
+    "namespace": ((None,), "actors have no names"),
+    "get_if_exists": ((None, False), "actors have no names"),
+    "lifetime": ((None, "non_detached"), "an actor ends with the program that has made it"),
+    "max_restarts": ((None, 0), "an actor whose process dies does not restart"),
+    "max_task_retries": ((None, 0), "an actor whose process dies does not restart"),
+    "max_concurrency": ((None, 1), "an actor runs one call at a time"),
+}
+"""The values that are accepted, and what there is instead of the others."""
+
+_MEANINGFUL = ("num_gpus", "resources")
+
+
+@dataclass(frozen=True, slots=True)
+class ActorOptions:
+    """``capabilities``: those that the worker must have."""
+
+    capabilities: dict[str, float] = field(default_factory=dict)
+
+
+def actor_options(options: dict[str, Any]) -> ActorOptions:
+    """Raises ValueError for an option that Ray does not have, and NotImplementedError for one that is not here. Warns
+    of those without a meaning."""
+    for name, value in options.items():
+        if name in _MISSING:
+            accepted, reason = _MISSING[name]
+            if value not in accepted:
+                raise NotImplementedError(f"Cannot use {name}={value!r} for an actor: {reason}.")
+        elif name not in _IGNORED and name not in _MEANINGFUL:
+            known = ", ".join(_MEANINGFUL)
+            raise ValueError(f"Cannot use the option {name!r}: remote classes do not have it. Options are: {known}.")
+    warned = {name: _IGNORED[name] for name, value in options.items() if name in _IGNORED and value is not None}
+    if options.get("num_cpus") in (0, 1):
+        del warned["num_cpus"]
+    warn_of_ignored("remote classes", warned)
+    return ActorOptions(capabilities_in(options))

@@ -1,0 +1,108 @@
+"""Calls of actors: each goes to the agent that has the actor, or fails if the actor has ended.
+
+The task that made the actor, its anchor, is placed like any other, and continues until the actor ends. Its agent says
+when the actor takes calls. Until then, calls wait here; so an anchor that has not started can be moved like any task.
+After a restart of the scheduler, calls wait until it is known which calls agents have, because these come first.
+"""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import ActorsReady, Status
+from scaler_scheduler.core.actor_queues import ActorKey
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.assignments import assign_calls
+from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.priority_queues import QueueClass
+from scaler_scheduler.core.settings import HOLD_SECONDS
+from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.states import TaskState
+
+_READY_LIMIT = 65_536
+"""The most actors that one agent may name."""
+
+_RETURN_SECONDS = 5.0
+"""After a start of the scheduler, the clients that make actors may need so long to come back."""
+
+ENDED_TEXT = b"The actor has ended."
+
+
+def on_ready(state: SchedulerState, agent: Agent, body: ActorsReady, now: float) -> None:
+    """An agent has made these actors, or has had them since before a restart of the scheduler."""
+    for column in body.columns:
+        for task, attempt in zip(column.tasks, column.attempts, strict=False):
+            if len(agent.actors) < _READY_LIMIT:
+                agent.actors[column.session, task] = attempt
+                state.actors.look_at((column.session, task))
+
+
+def route(state: SchedulerState, now: float) -> list[Agent]:
+    """Look at the queues of calls to which something has happened. Returns the agents that were given calls."""
+    given: dict[int, Agent] = {}
+    queues = list(state.actors.waiting)
+    state.actors.waiting.clear()
+    for queue in queues:
+        key = state.actors.key_of(queue)
+        agent = _agent_of(state, key)
+        if agent is not None:
+            # not those of clients that wait for reports of agents: their earlier calls come first
+            agent.outbox.extend(assign_calls(queue, agent.load, state.placement.locations))
+            given[agent.index] = agent
+            state.actors.kept[queue] = None
+        elif _has_ended(state, key, now):
+            _fail_all(state, queue)
+            state.actors.drop(queue)
+    return [agent for agent in given.values() if agent.outbox]
+
+
+def on_tick(state: SchedulerState, now: float) -> None:
+    """Look at all calls that wait: their actors may have ended. Forget what agents have said of ended actors."""
+    state.actors.look_at_all()
+    for agent in state.agents.values():
+        if agent.actors:
+            _forget_ended(state, agent, now)
+
+
+def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:
+    """The agent that takes calls of an actor now."""
+    client = state.clients.get(key[0])
+    known = client.table.describe(key[1]) if client is not None else None
+    if client is None or known is None or known[0] != TaskState.ASSIGNED:
+        return None
+    agent = state.agent_by_index[known[2]]
+    return agent if agent.actors.get(key) == known[1] else None
+
+
+def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
+    """Whether there is no such actor, or never was. After a restart, its client may come later than another caller."""
+    client = state.clients.get(key[0])
+    if client is None and now < state.started_at + _RETURN_SECONDS:
+        return False
+    known = client.table.describe(key[1]) if client is not None else None
+    return known is None or not known[5].hosts_actor
+
+
+def _fail_all(state: SchedulerState, queue: QueueClass) -> None:
+    for client, first, stop in queue.take_ranges():
+        for task in range(first, stop):
+            if client.table.state(task) == TaskState.QUEUED and client.table.record(task).queue is queue:
+                _fail(state, client, task)
+
+
+def _fail(state: SchedulerState, client: ClientPeer, task: int) -> None:
+    client.forget(task)
+    client.table.finish(task, Status.WORKER_DIED)
+    client.row(task, Status.WORKER_DIED, ENDED_TEXT)
+    if state.events.is_on:
+        state.events.failed(client.table.number, task, Status.WORKER_DIED, ENDED_TEXT)
+    state.clients_with_results[client.session] = client
+
+
+def _forget_ended(state: SchedulerState, agent: Agent, now: float) -> None:
+    """After a restart, the clients of actors may come later than their agents."""
+    is_fresh = now < agent.attached_at + HOLD_SECONDS
+    for key, attempt in list(agent.actors.items()):
+        client = state.clients.get(key[0])
+        known = client.table.describe(key[1]) if client is not None else None
+        is_here = known is not None and known[2] == agent.index and known[1] == attempt
+        if not is_here and not (is_fresh and (client is None or known is None or known[0] == TaskState.HELD)):
+            del agent.actors[key]

@@ -1,0 +1,66 @@
+"""The calls of actors that no agent has yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+from scaler_scheduler.core.priority_queues import QueueClass
+
+ActorKey = tuple[bytes, int]
+"""An actor: the session and the number of the task that has made it."""
+
+
+class ActorQueues:
+    """A queue for each actor. No agent serves these queues: ``actor_calls`` sends the calls to the agent of the actor.
+    ``waiting``: the queues that it must look at. ``kept``: those of calls that are elsewhere and may come back."""
+
+    def __init__(self) -> None:
+        self._queues: dict[ActorKey, QueueClass] = {}
+        self._keys: dict[QueueClass, ActorKey] = {}
+        self.waiting: dict[QueueClass, None] = {}
+        self.kept: dict[QueueClass, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
+    def __iter__(self) -> Iterator[QueueClass]:
+        return iter(self._keys)
+
+    def queue_of(self, session: bytes, task: int) -> QueueClass:
+        """The queue of an actor, made when first needed."""
+        key = session, task
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = QueueClass((), 0)
+            self._keys[queue] = key
+        return queue
+
+    def key_of(self, queue: QueueClass) -> ActorKey:
+        return self._keys[queue]
+
+    def look_at(self, key: ActorKey) -> None:
+        """Something has happened to the actor."""
+        queue = self._queues.get(key)
+        if queue is not None and queue.count:
+            self.waiting[queue] = None
+
+    def look_at_all(self) -> None:
+        self.waiting.update({queue: None for queue in self._keys if queue.count})
+
+    def empty(self) -> None:
+        """Forget what is queued."""
+        for queue in self._keys:
+            queue.empty()
+
+    def drop(self, queue: QueueClass) -> None:
+        """All calls of a queue have failed. Clients choose the numbers of actors, so there may be very many."""
+        if queue not in self.kept:
+            del self._queues[self._keys.pop(queue)]
+
+    def keep(self, needed: Set[QueueClass]) -> None:
+        """Forget the queues that are empty and not needed by any task."""
+        for queue, key in list(self._keys.items()):
+            if not queue.count and queue not in needed:
+                del self._queues[key], self._keys[queue]
+                self.waiting.pop(queue, None)
+                self.kept.pop(queue, None)

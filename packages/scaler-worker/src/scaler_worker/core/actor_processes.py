@@ -1,0 +1,126 @@
+"""Worker processes that are dedicated to actors: each makes one, runs its calls, and is killed when it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from scaler_protocol.codec import TaskRun
+from scaler_protocol.messages import ActorsReady, Status
+from scaler_worker.board import Harvest
+from scaler_worker.core.actors import HostedActor, WaitingCalls
+from scaler_worker.core.columns import columns_of
+from scaler_worker.core.prefetch import Prefetcher
+from scaler_worker.core.roster import Roster
+from scaler_worker.core.state import AgentState
+from scaler_worker.core.worker_process import WorkerProcess
+
+_DISPATCH_BYTES = 512 * 1024
+"""Calls beyond this size are sent to the process in a message of their own."""
+
+
+class ActorProcesses:
+    """``end_worker_process`` kills a worker process."""
+
+    def __init__(
+        self,
+        state: AgentState,
+        roster: Roster,
+        prefetcher: Prefetcher,
+        end_worker_process: Callable[[int], None],
+    ) -> None:
+        self._state = state
+        self._actors = state.actors
+        self._roster = roster
+        self._prefetcher = prefetcher
+        self._end_worker_process = end_worker_process
+
+    # ---- starting --------------------------------------------------------------------------------------------------
+
+    def dedicate(self, process: WorkerProcess, run: TaskRun) -> None:
+        """The process, which is idle, makes the actor of this task."""
+        actor = HostedActor(run, process.number)
+        self._actors.add(actor)
+        process.actor, process.is_dedicated = actor, True
+
+    def serve(self, may_start: bool) -> None:
+        """Give processes the calls for which they have room."""
+        for actor in list(self._actors.due) if may_start else ():
+            self._give_calls(actor)
+
+    def _give_calls(self, actor: HostedActor) -> None:
+        process = self._roster.processes[actor.process]
+        assert process.board is not None
+        room = process.board.room()
+        if process.board.broken is not None:
+            self._end_worker_process(process.number)
+        while room > 0 and actor.has_ready_calls:
+            runs, count = self._take_calls(actor, room)
+            room -= count
+            self._prefetcher.give(process, runs)
+        if not actor.has_ready_calls:
+            self._actors.due.pop(actor, None)
+
+    def _take_calls(self, actor: HostedActor, room: int) -> tuple[list[TaskRun], int]:
+        """The next calls, in one message, and how many there are."""
+        runs: list[TaskRun] = []
+        count = size = 0
+        while count < room and size < _DISPATCH_BYTES and actor.has_ready_calls:
+            run = actor.calls.popleft().run
+            if run.count > room - count:
+                actor.calls.appendleft(WaitingCalls(run.slice(room - count, run.count), True))
+                run = run.slice(0, room - count)
+            runs.append(run)
+            count += run.count
+            size += run.payload_bytes
+        return runs, count
+
+    def take_constructed(self, process: WorkerProcess, harvest: Harvest) -> None:
+        """If these are the results of the constructor: its success is not a result of the anchor, which continues."""
+        actor = process.actor
+        if actor is None or actor.is_live or not (harvest.runs or harvest.interrupted):
+            return
+        if not harvest.runs or harvest.runs[0].status(0) != Status.SUCCESS:
+            self._actors.forget(actor)
+            process.actor, process.is_dedicated = None, False
+            return
+        harvest.runs.clear()
+        assert process.board is not None
+        actor.is_live, actor.started_at = True, process.board.started
+        if process.ending:
+            self._end(actor, Status.CANCELLED, b"")
+            self._end_worker_process(process.number)
+        else:
+            self._state.unsent.append(ActorsReady(tuple(columns_of((), [actor.name]))))
+
+    # ---- ending ----------------------------------------------------------------------------------------------------
+
+    def cancel(self, session: bytes, task: int, attempt: int) -> None:
+        """End the actor that this task has made. A constructor that still runs is interrupted, like any task."""
+        actor = self._actors.get(session, task)
+        if actor is not None and actor.is_live and attempt in (0, actor.run.attempt):
+            self._end(actor, Status.CANCELLED, b"")
+            self._end_worker_process(actor.process)
+
+    def on_died(self, process: WorkerProcess, certificate: dict[str, Any]) -> None:
+        """The process has ended. The tasks that it had have been ended or put back."""
+        actor: HostedActor | None = process.actor
+        if actor is None or actor.has_ended:
+            return
+        if not actor.is_live:
+            self._actors.forget(actor)
+            return
+        payload = json.dumps({**certificate, "task": actor.run.function_name}).encode()
+        self._end(actor, Status.PROCESSOR_DIED, payload)
+
+    def _end(self, actor: HostedActor, status: Status, payload: bytes) -> None:
+        """The anchor ends like this, and the calls that have not reached the process fail."""
+        actor.has_ended = True
+        self._actors.forget(actor)
+        self._state.rows.add(*actor.name, status, payload)
+        calls, actor.calls = actor.calls, type(actor.calls)()
+        for each in calls:
+            if not each.is_ready:
+                self._state.objects.remove_waiting(each.run.session, {(each.run.first_task, each.run.attempt): None})
+            self._state.rows.add_run(each.run, Status.PROCESSOR_DIED, payload)

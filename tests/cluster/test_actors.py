@@ -1,0 +1,467 @@
+"""Actors: instances in worker processes of their own."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import psutil
+import pytest
+
+from scaler import Client, SchedulerClusterCombo
+from scaler.utility.exceptions import ActorDiedError
+from tests.cluster.conftest import Gate
+from tests.support import functions
+from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.waiting import wait_until
+
+
+class Counter:
+    """Counts, and says where it lives."""
+
+    made = 0
+
+    def __init__(self, value: int = 0) -> None:
+        type(self).made += 1
+        self.value = value
+        self.seen: list[object] = []
+
+    def add(self, number: int = 1) -> int:
+        self.value += number
+        return self.value
+
+    def get(self) -> int:
+        return self.value
+
+    def note(self, value: object) -> list[object]:
+        self.seen.append(value)
+        return self.seen
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def fail(self) -> NoReturn:
+        raise ValueError("this call failed")
+
+    def exit(self, code: int) -> NoReturn:
+        os._exit(code)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def wait(self, started: str, gate: str) -> int:
+        functions.wait_at_gate(started, gate, self.value)
+        return self.add()
+
+    def size_of(self, data: bytes) -> int:
+        return len(data)
+
+    def bytes_of(self, size: int) -> bytes:
+        return bytes(size)
+
+    def nested(self, address: str, number: int) -> int:
+        with Client(address) as client:
+            return client.submit(functions.square, number).result(timeout=30)
+
+    @staticmethod
+    def double(number: int) -> int:
+        return 2 * number
+
+
+class Broken:
+    def __init__(self) -> None:
+        raise KeyError("the constructor failed")
+
+    def get(self) -> int:
+        return 1
+
+
+def make_counter_in_task(address: str) -> list[int]:
+    with Client(address) as client:
+        counter = client.actor(Counter, 10)
+        return [counter.add().result(timeout=30) for _ in range(3)]
+
+
+def is_idle(client: Client) -> bool:
+    """Nothing runs, not even an actor."""
+    return client.cluster_info().tasks.running == 0
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+
+
+def test_calls_change_the_state_and_return_futures(client: Client) -> None:
+    counter = client.actor(Counter, 5)
+    assert counter.add().result(timeout=20) == 6
+    assert counter.add(number=4).result(timeout=20) == 10
+    assert counter.get().result(timeout=20) == 10
+    assert counter.double(21).result(timeout=20) == 42
+
+
+def test_calls_run_in_the_order_of_their_submission_whatever_the_method(client: Client) -> None:
+    counter = client.actor(Counter)
+    futures = []
+    for _ in range(500):
+        futures += [counter.add(), counter.get(), counter.add(number=1), counter.add(1)]
+    values = [future.result(timeout=60) for future in futures]
+    assert values == [3 * turn + step for turn in range(500) for step in (1, 1, 2, 3)]
+
+
+def test_an_actor_stays_in_its_process_and_others_have_others(client: Client) -> None:
+    one, two = client.actor(Counter), client.actor(Counter)
+    pids = [counter.pid().result(timeout=20) for counter in (one, two, one, two)]
+    assert pids[:2] == pids[2:] and pids[0] != pids[1]
+    assert one.add().result(timeout=20) == 1
+
+
+def test_several_threads_share_an_actor(client: Client) -> None:
+    counter = client.actor(Counter)
+    threads = [threading.Thread(target=lambda: [counter.add() for _ in range(300)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counter.get().result(timeout=30) == 1200
+
+
+def test_large_arguments_and_results_keep_the_order(client: Client) -> None:
+    counter = client.actor(Counter)
+    sizes = [counter.size_of(bytes(size)) for size in (10, 3_000_000, 20, 500_000, 30)]
+    assert [future.result(timeout=30) for future in sizes] == [10, 3_000_000, 20, 500_000, 30]
+    assert len(counter.bytes_of(5_000_000).result(timeout=30)) == 5_000_000
+    reference = client.send_object(bytes(100_000))
+    futures = [counter.note(reference), counter.note(2), counter.note(bytes(70_000)), counter.note(4)]
+    seen = futures[-1].result(timeout=30)
+    assert [each if isinstance(each, int) else len(each) for each in seen] == [100_000, 2, 70_000, 4]
+
+
+def test_futures_as_arguments(client: Client) -> None:
+    counter = client.actor(Counter, client.submit(functions.square, 3))
+    squares = [client.submit(functions.square, number) for number in range(1, 5)]
+    assert [counter.add(square).result(timeout=20) for square in squares] == [10, 14, 23, 39]
+    assert client.submit(functions.square, counter.get()).result(timeout=20) == 39 * 39
+    assert counter.note([client.submit(functions.square, 5), 1]).result(timeout=20) == [[25, 1]]
+
+
+def test_a_call_that_waits_for_a_future_holds_back_those_behind_it(client: Client, gate: Gate) -> None:
+    counter = client.actor(Counter)
+    assert counter.note(0).result(timeout=20) == [0]
+    late = client.submit(functions.wait_at_gate, *gate.paths, "late")
+    futures = [counter.note(late), counter.note("behind"), counter.note([late]), counter.note("last")]
+    wait_until(lambda: gate.waiting_pids)
+    assert not futures[1].done()
+    gate.open()
+    assert futures[-1].result(timeout=20) == [0, "late", "behind", ["late"], "last"]
+
+
+def test_a_call_whose_argument_failed_fails_and_the_next_ones_run(client: Client) -> None:
+    counter = client.actor(Counter)
+    bad = client.submit(functions.fail_with, "an input") if hasattr(functions, "fail_with") else counter.fail()
+    futures = [counter.note(1), counter.note(bad), counter.note(2)]
+    with pytest.raises(Exception):  # noqa: B017  that of the input
+        futures[1].result(timeout=20)
+    assert futures[2].result(timeout=20) == [1, 2]
+
+
+def test_an_exception_of_a_method_is_that_of_its_call_alone(client: Client) -> None:
+    counter = client.actor(Counter)
+    with pytest.raises(ValueError, match="this call failed"):
+        counter.fail().result(timeout=20)
+    assert counter.add().result(timeout=20) == 1
+
+
+def test_a_method_may_submit_tasks(combo: SchedulerClusterCombo, client: Client) -> None:
+    counter = client.actor(Counter)
+    assert counter.nested(combo.get_address(), 7).result(timeout=40) == 49
+
+
+def test_a_task_may_make_an_actor_which_ends_with_it(combo: SchedulerClusterCombo, client: Client) -> None:
+    assert client.submit(make_counter_in_task, combo.get_address()).result(timeout=40) == [11, 12, 13]
+    wait_until(lambda: is_idle(client), 10)
+
+
+def test_many_calls_at_once(client: Client) -> None:
+    counter = client.actor(Counter)
+    futures = [counter.add() for _ in range(50_000)]
+    assert futures[-1].result(timeout=60) == 50_000
+
+
+# ---- handles elsewhere -----------------------------------------------------------------------------------------------
+
+
+def add_often(counter: Any, times: int) -> list[int]:
+    futures = [counter.add() for _ in range(times)]
+    return [future.result(timeout=30) for future in futures]
+
+
+def end_it(counter: Any) -> str:
+    try:
+        counter.kill()
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+def test_tasks_call_an_actor_of_their_client(client: Client) -> None:
+    counter = client.actor(Counter)
+    futures = [client.submit(add_often, counter, 20) for _ in range(5)]
+    values = [future.result(timeout=60) for future in futures]
+    assert all(sorted(each) == each for each in values)
+    assert sorted(sum(values, [])) == list(range(1, 101))
+    assert "only the client that has made it" in client.submit(end_it, counter).result(timeout=20)
+    assert counter.get().result(timeout=20) == 100
+
+
+def test_a_handle_that_comes_back_is_that_of_the_same_actor(client: Client) -> None:
+    counter = client.actor(Counter)
+    again = client.submit(functions.identity, counter).result(timeout=20)
+    assert again.add().result(timeout=20) == 1
+    assert pickle.loads(pickle.dumps(counter)).add().result(timeout=20) == 2
+    del again
+    gc.collect()
+    assert counter.add().result(timeout=20) == 3
+
+
+def test_a_task_that_calls_an_ended_actor(client: Client) -> None:
+    counter = client.actor(Counter)
+    assert counter.add().result(timeout=20) == 1
+    counter.kill()
+    with pytest.raises(ActorDiedError):
+        client.submit(add_often, counter, 1).result(timeout=20)
+
+
+# ---- mistakes --------------------------------------------------------------------------------------------------------
+
+
+def test_mistakes_are_told_at_once(client: Client) -> None:
+    with pytest.raises(TypeError, match="it is not a class"):
+        client.actor(functions.square, 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Cannot call Counter"):
+        client.actor(Counter, 1, 2, 3)  # type: ignore[call-arg]
+    counter = client.actor(Counter)
+    with pytest.raises(AttributeError, match="no method 'subtract'"):
+        counter.subtract(1)
+    with pytest.raises(TypeError, match="Cannot call Counter.add"):
+        counter.add(1, 2)
+    assert counter.add().result(timeout=20) == 1
+
+
+# ---- ends ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_actor_ends_with_its_last_handle_after_its_calls(client: Client) -> None:
+    counter = client.actor(Counter)
+    pid = counter.pid().result(timeout=20)
+    again, method = counter, counter.add
+    future = counter.sleep(0.3)
+    last = counter.add()
+    del counter, again
+    assert method().result(timeout=20) == 2
+    del method
+    gc.collect()
+    assert future.result(timeout=20) is None
+    assert last.result(timeout=20) == 1
+    wait_until(lambda: not psutil.pid_exists(pid), 10, "its process has ended")
+    wait_until(lambda: is_idle(client), 10)
+
+
+def test_many_actors_one_after_another_leave_nothing(client: Client) -> None:
+    for number in range(10):
+        assert client.actor(Counter, number).add().result(timeout=20) == number + 1
+    wait_until(lambda: is_idle(client), 10)
+
+
+def test_an_actor_whose_constructor_raises(client: Client) -> None:
+    broken = client.actor(Broken)
+    with pytest.raises(ActorDiedError, match="the constructor failed") as caught:
+        broken.get().result(timeout=20)
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(ActorDiedError, match="could not be made"):
+        broken.get().result(timeout=20)
+    assert client.actor(Counter).add().result(timeout=20) == 1
+
+
+def test_an_actor_whose_process_is_killed(client: Client, gate: Gate) -> None:
+    counter = client.actor(Counter)
+    pid = counter.pid().result(timeout=20)
+    futures = [counter.wait(*gate.paths), *(counter.add() for _ in range(100))]
+    wait_until(lambda: gate.waiting_pids)
+    os.kill(pid, signal.SIGKILL)
+    for future in futures:
+        with pytest.raises(ActorDiedError, match="has died") as caught:
+            future.result(timeout=20)
+        assert caught.value.certificates[0]["pid"] == pid
+    with pytest.raises(ActorDiedError, match="has died"):
+        counter.add().result(timeout=20)
+    assert client.actor(Counter).add().result(timeout=20) == 1
+
+
+def test_an_idle_actor_whose_process_is_killed(client: Client) -> None:
+    counter = client.actor(Counter)
+    os.kill(counter.pid().result(timeout=20), signal.SIGKILL)
+    with pytest.raises(ActorDiedError, match="has died"):
+        counter.sleep(60).result(timeout=20)
+
+
+def test_kill_ends_running_and_queued_calls(client: Client, gate: Gate) -> None:
+    counter = client.actor(Counter)
+    futures = [counter.wait(*gate.paths), counter.add()]
+    wait_until(lambda: gate.waiting_pids)
+    counter.kill()
+    for future in [*futures, counter.add()]:
+        with pytest.raises(ActorDiedError, match="was killed"):
+            future.result(timeout=20)
+    wait_until(lambda: not psutil.pid_exists(gate.waiting_pids[0]), 10)
+
+
+def test_calls_can_be_cancelled(client: Client, gate: Gate) -> None:
+    counter = client.actor(Counter)
+    running, queued, last = counter.wait(*gate.paths), counter.add(100), counter.add()
+    wait_until(lambda: gate.waiting_pids)
+    assert queued.cancel() and queued.cancelled()
+    assert running.cancel()
+    assert last.result(timeout=20) == 1
+
+
+def test_an_actor_that_waits_for_a_worker_can_be_cancelled(single_client: Client, gate: Gate) -> None:
+    running = single_client.submit(functions.wait_at_gate, *gate.paths, 1)
+    wait_until(lambda: gate.waiting_pids)
+    counter = single_client.actor(Counter)
+    future = counter.add()
+    counter.kill()
+    with pytest.raises(ActorDiedError):
+        future.result(timeout=20)
+    gate.open()
+    assert running.result(timeout=20) == 1
+
+
+def test_an_actor_ends_with_its_client(combo: SchedulerClusterCombo, client: Client) -> None:
+    with Client(combo.get_address()) as other:
+        counter = other.actor(Counter)
+        pid = counter.pid().result(timeout=20)
+    wait_until(lambda: not psutil.pid_exists(pid), 10)
+    assert client.submit(functions.square, 3).result(timeout=20) == 9
+
+
+def test_clear_ends_actors(client: Client) -> None:
+    counter = client.actor(Counter)
+    pid = counter.pid().result(timeout=20)
+    client.clear()
+    wait_until(lambda: not psutil.pid_exists(pid), 10)
+    with pytest.raises(ActorDiedError):
+        counter.add().result(timeout=20)
+
+
+# ---- slots -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_actor_occupies_a_worker(single_client: Client) -> None:
+    counter = single_client.actor(Counter)
+    assert counter.add().result(timeout=20) == 1
+    task = single_client.submit(functions.square, 3)
+    assert [counter.add().result(timeout=20) for _ in range(50)] == list(range(2, 52))
+    assert not task.done()
+    del counter
+    gc.collect()
+    assert task.result(timeout=20) == 9
+
+
+def test_more_actors_than_workers_wait_for_their_turn(single_client: Client) -> None:
+    counters = [single_client.actor(Counter, number) for number in range(4)]
+    futures = [counter.add() for counter in counters]
+    for number in range(4):
+        assert futures[number].result(timeout=20) == number + 1
+        counters[number].kill()
+
+
+def test_monitors_show_an_actor_as_a_running_task(client: Client) -> None:
+    counter = client.actor(Counter)
+    counter.add().result(timeout=20)
+    wait_until(lambda: client.cluster_info().tasks.running == 1, 20)
+
+
+def test_an_actor_does_not_overtake_a_task_whose_result_its_calls_need(single_client: Client) -> None:
+    value = single_client.submit(functions.spin_and_square, 3, 0.2)
+    counter = single_client.actor(Counter)
+    assert counter.add(value).result(timeout=20) == 9
+
+
+# ---- lost peers ------------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_host_ends_its_actors(tmp_path: Path) -> None:
+    address = free_address()
+    with start_scheduler(address), Client(address) as client:
+        with start_cluster(address, "-n", 1) as cluster:
+            counter = client.actor(Counter)
+            futures = [counter.add(), counter.sleep(60), counter.add()]
+            assert futures[0].result(timeout=20) == 1
+            cluster.kill()
+            for future in futures[1:]:
+                with pytest.raises(ActorDiedError, match="has died"):
+                    future.result(timeout=40)
+        with start_cluster(address, "-n", 1):
+            with pytest.raises(ActorDiedError):
+                counter.add().result(timeout=20)
+            assert client.actor(Counter).add().result(timeout=20) == 1
+
+
+def test_a_restart_of_the_scheduler_amid_a_thousand_calls() -> None:
+    address = free_address()
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 2), Client(address) as client:
+            counter = client.actor(Counter)
+            pid = counter.pid().result(timeout=20)
+            futures = []
+            for number in range(1000):
+                futures.append(counter.add() if number % 3 else counter.add(number=1))
+                if number == 500:
+                    wait_until(futures[100].done, 20)
+                    first.kill()
+            with start_scheduler(address):
+                futures += [counter.add() for _ in range(100)]
+                assert [future.result(timeout=60) for future in futures] == list(range(1, 1101))
+                assert counter.pid().result(timeout=20) == pid
+    finally:
+        first.__exit__()
+
+
+def test_an_idle_actor_survives_restarts_of_the_scheduler() -> None:
+    address = free_address()
+    scheduler = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 1), Client(address) as client:
+            counter = client.actor(Counter)
+            for number in range(1, 4):
+                assert counter.add().result(timeout=40) == number
+                scheduler.kill()
+                scheduler.__exit__()
+                scheduler = start_scheduler(address)
+            assert counter.get().result(timeout=40) == 3
+    finally:
+        scheduler.__exit__()
+
+
+def test_an_actor_that_dies_while_the_scheduler_is_away() -> None:
+    address = free_address()
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 1), Client(address) as client:
+            counter = client.actor(Counter)
+            pid = counter.pid().result(timeout=20)
+            first.kill()
+            os.kill(pid, signal.SIGKILL)
+            futures = [counter.add() for _ in range(10)]
+            with start_scheduler(address):
+                for future in futures:
+                    with pytest.raises(ActorDiedError):
+                        future.result(timeout=60)
+    finally:
+        first.__exit__()

@@ -1,0 +1,284 @@
+"""Actors: the task that makes one, and the calls, which follow it to its agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaler_protocol.messages import (
+    ActorsReady,
+    Cancel,
+    Goodbye,
+    Refused,
+    Status,
+    TaskColumn,
+    Tasks,
+    Withdrawn,
+)
+from scaler_scheduler.core.audit import AUDIT_SECONDS
+from scaler_scheduler.core.settings import HOLD_SECONDS
+
+from .playbook import Peer, Playbook, results, run, statuses, tasks
+
+ANCHOR = {"hosts_actor": True, "rerun": False}
+CALL = {"actor": 1, "rerun": False}
+
+
+def ready(client: Peer, task: int = 1, attempt: int = 1) -> ActorsReady:
+    return ActorsReady((TaskColumn(client.session, (task,), (attempt,)),))
+
+
+def numbers(said: list, peer: Peer) -> list[int]:
+    """The tasks that the peer was sent, in order."""
+    bodies = [body for name, body in said if name == peer.name and isinstance(body, Tasks)]
+    return [each.first_task + index for body in bodies for each in body.runs for index in range(each.count)]
+
+
+def with_actor(**settings) -> tuple[Playbook, Peer, Peer]:
+    """A client whose task 1 is an actor that takes calls."""
+    book = Playbook(**settings)
+    agent, client = book.agent(slots=2), book.client()
+    assert numbers(client.says(tasks(client, 1, 1, **ANCHOR)), agent) == [1]
+    agent.says(ready(client))
+    return book, agent, client
+
+
+def test_calls_wait_until_the_actor_is_ready_and_follow_it_in_order():
+    book = Playbook()
+    one, two, client = book.agent("one"), book.agent("two"), book.client()
+    said = client.says(tasks(client, 1, 1, **ANCHOR), tasks(client, 2, 3, **CALL))
+    [host] = [peer for peer in (one, two) if numbers(said, peer)]
+    assert numbers(said, host) == [1]
+    assert client.says(tasks(client, 5, 1, **CALL)) == []
+    assert numbers(host.says(ready(client)), host) == [2, 3, 4, 5]
+    assert numbers(client.says(tasks(client, 6, 1, **CALL)), host) == [6]
+    assert statuses(host.says(results(client, 2)), client) == {2: Status.SUCCESS}
+
+
+def test_calls_take_no_slot():
+    book, agent, client = with_actor()
+    client.says(tasks(client, 2, 10_000, **CALL))
+    assert numbers(client.says(tasks(client, 10_002, 1)), agent) == [10_002]
+    assert book.core.state.agents[agent.session].load.outstanding == 2
+
+
+def test_an_actor_keeps_its_slot_and_is_not_given_another_agent():
+    book = Playbook()
+    agent, client = book.agent(), book.client()
+    client.says(tasks(client, 1, 1, **ANCHOR))
+    agent.says(ready(client))
+    other = book.agent("other")
+    assert numbers(client.says(tasks(client, 2, 1)), other) == [2]
+
+
+def test_calls_fail_when_the_constructor_has_failed():
+    book = Playbook()
+    agent, client = book.agent(), book.client()
+    client.says(tasks(client, 1, 1, **ANCHOR), tasks(client, 2, 2, **CALL))
+    assert statuses(agent.says(results(client, (1, 1, Status.EXCEPTION))), client) == {1: Status.EXCEPTION}
+    assert statuses(book.wait(0.5, (agent,)), client) == {2: Status.WORKER_DIED, 3: Status.WORKER_DIED}
+    assert statuses(client.says(tasks(client, 4, 1, **CALL)), client) == {4: Status.WORKER_DIED}
+    assert book.core.state.clients[client.session].table.unfinished == 0
+
+
+def test_calls_of_what_is_no_actor_fail():
+    book = Playbook()
+    client = book.client()
+    book.agent()
+    client.says(tasks(client, 1, 1))
+    assert statuses(client.says(tasks(client, 2, 1, actor=1), tasks(client, 3, 1, actor=77)), client) == {
+        2: Status.WORKER_DIED,
+        3: Status.WORKER_DIED,
+    }
+    other = book.client("other")
+    assert statuses(other.says(tasks(other, 1, 1, actor=1)), other) == {1: Status.WORKER_DIED}
+
+
+def test_a_lost_agent_ends_the_actor_and_its_calls_once():
+    book, agent, client = with_actor()
+    client.says(tasks(client, 2, 2, **CALL))
+    spare = book.agent("spare")
+    said = book.lose(agent) + book.wait(20, (spare,))
+    assert statuses(said, client) == dict.fromkeys((1, 2, 3), Status.WORKER_DIED)
+    assert numbers(said, spare) == []
+    assert statuses(client.says(tasks(client, 4, 1, **CALL)), client) == {4: Status.WORKER_DIED}
+
+
+def test_an_agent_that_leaves_ends_the_actor_which_is_not_made_again():
+    book, agent, client = with_actor()
+    client.says(tasks(client, 2, 1, **CALL))
+    spare = book.agent("spare")
+    said = agent.says(Goodbye()) + book.wait(1, (spare,))
+    assert statuses(said, client)[1] == Status.WORKER_DIED
+    assert statuses(said, client)[2] == Status.WORKER_DIED
+    assert numbers(said, spare) == []
+
+
+def test_an_actor_that_was_not_made_yet_moves_and_its_calls_follow():
+    book = Playbook()
+    agent, client = book.agent(), book.client()
+    client.says(tasks(client, 1, 1, **ANCHOR), tasks(client, 2, 1, **CALL))
+    other = book.agent("other")
+    said = agent.says(Withdrawn((TaskColumn(client.session, (1,), (1,)),), leaving=True))
+    assert numbers(said, other) == [1]
+    assert numbers(agent.says(ready(client)), agent) == []
+    assert numbers(other.says(ready(client, attempt=2)), other) == [2]
+
+
+def test_a_cancelled_actor_ends_when_its_agent_says_so():
+    book, agent, client = with_actor()
+    said = client.says(Cancel((TaskColumn(client.session, (1,)),)), tasks(client, 2, 1, **CALL))
+    assert numbers(said, agent) == []
+    said = agent.says(results(client, (1, 1, Status.CANCELLED))) + book.wait(0.5, (agent,))
+    assert statuses(said, client) == {1: Status.CANCELLED, 2: Status.WORKER_DIED}
+
+
+def test_calls_that_wait_can_be_cancelled():
+    book = Playbook()
+    agent, client = book.agent(), book.client()
+    client.says(tasks(client, 1, 1, **ANCHOR), tasks(client, 2, 2, **CALL))
+    said = client.says(Cancel((TaskColumn(client.session, (2,)),)))
+    assert statuses(said, client) == {2: Status.CANCELLED}
+    assert numbers(agent.says(ready(client)), agent) == [3]
+
+
+# ---- calls of other clients ------------------------------------------------------------------------------------------
+
+
+def borrowed(client: Peer) -> dict[str, Any]:
+    return {**CALL, "actor_session": client.session}
+
+
+def test_other_clients_call_the_actor_and_get_the_results():
+    book, agent, client = with_actor()
+    other = book.client("other")
+    assert numbers(other.says(tasks(other, 5, 2, **borrowed(client))), agent) == [5, 6]
+    assert statuses(agent.says(results(other, 5, 6)), other) == {5: Status.SUCCESS, 6: Status.SUCCESS}
+
+
+def test_calls_of_other_clients_fail_with_the_actor():
+    book, agent, client = with_actor()
+    other = book.client("other")
+    other.says(tasks(other, 5, 1, **borrowed(client)))
+    said = client.says(Goodbye()) + agent.says(results(client, (1, 1, Status.CANCELLED)))
+    said += other.says(tasks(other, 6, 1, **borrowed(client))) + book.wait(6, (agent,))
+    assert statuses(said, other) == {6: Status.WORKER_DIED}
+    assert statuses(agent.says(results(other, (5, 1, Status.PROCESSOR_DIED))), other) == {5: Status.PROCESSOR_DIED}
+
+
+def test_after_a_restart_a_caller_may_come_before_the_client_of_the_actor():
+    book = Playbook(epoch=2)
+    name = b"client".ljust(16, b".")
+    agent = book.agent(holds=(TaskColumn(name, (1,), (1,)),))
+    agent.says(ActorsReady((TaskColumn(name, (1,), (1,)),)))
+    other = book.client("other")
+    assert other.says(tasks(other, 1, 1, **CALL, actor_session=name)) == []
+    client = book.client()
+    client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
+    assert numbers(book.wait(0.5, (agent,)), agent) == [1]
+
+
+# ---- restarts ------------------------------------------------------------------------------------------------------
+
+
+def restarted(agent_holds: tuple[int, ...], is_live: bool = True) -> tuple[Playbook, Peer, Peer]:
+    """A scheduler after a restart: the client has stated an actor and the calls 2 to 6; the agent has some of them."""
+    book = Playbook(epoch=2)
+    client = book.client()
+    body = tasks(client, 1, 1, **ANCHOR)
+    client.says(Tasks(body.runs, resubmitted=True))
+    client.says(Tasks([run(client, 2, 5, **CALL)], resubmitted=True))
+    attempts = (1,) * len(agent_holds)
+    agent = book.agent(holds=(TaskColumn(client.session, agent_holds, attempts),) if agent_holds else ())
+    if is_live:
+        agent.says(ready(client))
+    return book, agent, client
+
+
+def test_after_a_restart_calls_that_the_agent_lacks_follow_the_claimed_actor():
+    book, agent, client = restarted((1, 2, 3))
+    assert numbers(client.says(tasks(client, 7, 1, **CALL)), agent) == []  # not before the earlier ones
+    said = book.wait(HOLD_SECONDS + 0.5, (agent,))
+    assert numbers(said, agent) == [4, 5, 6, 7]
+    assert statuses(agent.says(results(client, *range(2, 8))), client) == dict.fromkeys(range(2, 8), Status.SUCCESS)
+
+
+def test_after_a_restart_calls_of_an_actor_that_has_ended_fail():
+    book = Playbook(epoch=2)
+    client, agent = book.client(), book.agent()
+    client.says(Tasks([run(client, 2, 5, **CALL)], resubmitted=True))  # the client knows that the actor has ended
+    assert statuses(book.wait(HOLD_SECONDS + 0.5, (agent,)), client) == dict.fromkeys(range(2, 7), Status.WORKER_DIED)
+
+
+def test_after_a_restart_an_agent_may_come_before_the_client():
+    book = Playbook(epoch=2)
+    name = b"client".ljust(16, b".")
+    agent = book.agent(holds=(TaskColumn(name, (1, 2), (1, 1)),))
+    agent.says(ActorsReady((TaskColumn(name, (1,), (1,)),)))
+    client = book.client()
+    client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
+    client.says(Tasks([run(client, 2, 2, **CALL)], resubmitted=True))
+    assert numbers(book.wait(HOLD_SECONDS + 0.5, (agent,)), agent) == [3]
+
+
+def test_after_a_restart_without_its_agent_nothing_waits_forever():
+    book, agent, client = restarted((), is_live=False)
+    said = book.wait(HOLD_SECONDS + 0.5, (agent,))
+    assert numbers(said, agent) == [1]  # made anew, as far as the scheduler can know
+    assert numbers(agent.says(ready(client)), agent) == [2, 3, 4, 5, 6]
+
+
+def test_after_a_restart_an_actor_that_died_meanwhile_fails_its_calls():
+    book, agent, client = restarted((1, 2))
+    said = agent.says(results(client, (1, 1, Status.PROCESSOR_DIED), (2, 1, Status.PROCESSOR_DIED)))
+    said += book.wait(HOLD_SECONDS + 0.5, (agent,))
+    assert statuses(said, client) == {
+        **dict.fromkeys((1, 2), Status.PROCESSOR_DIED),
+        **dict.fromkeys((3, 4, 5, 6), Status.WORKER_DIED),
+    }
+
+
+# ---- hostile peers ---------------------------------------------------------------------------------------------------
+
+
+def test_impossible_options_end_the_session():
+    for options in ({"actor": 1, "graph": 9}, {"hosts_actor": True, "graph": 9}, {"actor": 1, "hosts_actor": True}):
+        book = Playbook()
+        client = book.client()
+        book.agent()
+        [(_, refused)] = client.says(tasks(client, 1, 1, **options))
+        assert isinstance(refused, Refused)
+
+
+def test_a_call_of_itself_and_of_the_largest_number_fail():
+    book = Playbook()
+    client, _ = book.client(), book.agent()
+    assert statuses(client.says(tasks(client, 1, 1, actor=1)), client) == {1: Status.WORKER_DIED}
+    assert statuses(client.says(tasks(client, 2, 1, actor=2**64 - 1)), client) == {2: Status.WORKER_DIED}
+
+
+def test_agents_that_name_actors_of_others_change_nothing():
+    book, agent, client = with_actor()
+    liar = book.agent("liar")
+    liar.says(ready(client), ActorsReady((TaskColumn(b"x" * 16, tuple(range(1000)), (1,) * 1000),)))
+    assert numbers(client.says(tasks(client, 2, 1, **CALL)), agent) == [2]
+    book.wait(HOLD_SECONDS + 0.5, (agent, liar))
+    assert not book.core.state.agents[liar.session].actors
+
+
+def test_calls_of_ever_new_actors_leave_nothing_at_once():
+    book = Playbook()
+    client, _ = book.client(), book.agent()
+    for task in range(1, 100):
+        assert statuses(client.says(tasks(client, task, 1, actor=task + 1)), client) == {task: Status.WORKER_DIED}
+    assert not book.core.state.actors
+
+
+def test_nothing_is_left_of_ended_actors():
+    book, agent, client = with_actor()
+    client.says(tasks(client, 2, 1, **CALL))
+    agent.says(results(client, 2))
+    client.says(Cancel((TaskColumn(client.session, (1,)),)))
+    agent.says(results(client, (1, 1, Status.CANCELLED)))
+    book.wait(AUDIT_SECONDS + 0.5, (agent,))
+    assert not book.core.state.actors and not book.core.state.actors.waiting
+    assert not book.core.state.agents[agent.session].actors

@@ -1,0 +1,272 @@
+"""An agent with actors: dedicated worker processes, their calls, and their ends."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from scaler_protocol.ids import digest
+from scaler_protocol.messages import (
+    ActorsReady,
+    AgentAttach,
+    Cancel,
+    FunctionDefinition,
+    ObjectKey,
+    ObjectMissing,
+    Status,
+    TaskColumn,
+    TaskOptions,
+    Tasks,
+    Withdraw,
+    Withdrawn,
+)
+from tests.unit.worker.playbook import CLIENT, Stage, nothing, run_of
+
+ANCHOR = TaskOptions(hosts_actor=True, rerun=False)
+CALL = TaskOptions(actor=1, rerun=False)
+UPLOAD = ObjectKey(CLIENT, 1 << 63)
+
+
+class Adder:
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def add(self, number: Any) -> int:
+        self.value += number if isinstance(number, int) else 1000
+        return self.value
+
+
+class Unmade:
+    def __init__(self, value: int) -> None:
+        raise KeyError(value)
+
+
+def named(name: str) -> FunctionDefinition:
+    data = pickle.dumps(name)
+    return FunctionDefinition(digest(data), name, data, len(data))
+
+
+METHOD = named("Adder.add")
+
+
+def calls(count: int, first: int = 2, slots: list[Any] | None = None, actor: int = 1) -> Tasks:
+    """Each adds its number, or that of its slot."""
+    run = run_of(count, first=first, options=TaskOptions(actor=actor, rerun=False), slots=slots)
+    again = type(run)(CLIENT, METHOD.digest, METHOD.name, b"", first, 1, (), run.options, run_slots(run))
+    return Tasks([again], [METHOD])
+
+
+def run_slots(run: Any) -> list[list[Any]]:
+    return [run.slots(index) for index in range(run.count)]
+
+
+def make(stage: Stage) -> int:
+    [number] = [number for number, process in stage.processes.items() if process.pending]
+    stage.run(number)
+    return number
+
+
+def give_anchor(stage: Stage, first: int = 1, count: int = 1, cls: type = Adder) -> None:
+    stage.give(run_of(count, first=first, options=ANCHOR, function=cls), function=cls)
+
+
+@pytest.fixture
+def actor() -> tuple[Stage, int]:
+    stage = Stage(1)
+    give_anchor(stage)
+    number = make(stage)
+    assert stage.bodies(ActorsReady) == [ActorsReady((TaskColumn(CLIENT, (1,), (1,)),))]
+    assert stage.results() == {}
+    return stage, number
+
+
+def values(stage: Stage) -> dict[int, Any]:
+    return {task: pickle.loads(payload) for task, (status, payload) in stage.results().items() if status == 0}
+
+
+def test_calls_reach_the_process_in_order(actor):
+    stage, number = actor
+    stage.say(calls(3))
+    stage.say(calls(2, first=5))
+    stage.run(number)
+    assert values(stage) == {2: 3, 3: 6, 4: 10, 5: 15, 6: 21}
+
+
+def test_the_process_takes_no_other_tasks_and_keeps_its_slot(actor):
+    stage, number = actor
+    stage.give(run_of(3, first=50))
+    assert not stage.processes[number].pending
+    assert stage.core.slots.queued == 3
+    stage.say(Withdraw(10))
+    assert stage.bodies(Withdrawn)[-1].columns[0].tasks == (50, 51, 52)
+    assert not stage.core.slots.is_idle
+
+
+def test_each_actor_of_a_run_has_its_own_process_and_the_others_wait():
+    stage = Stage(2)
+    give_anchor(stage, count=3)
+    assert [len(process.pending) for process in stage.processes.values()] == [1, 1]
+    stage.run_all()
+    assert sorted(column.tasks for body in stage.bodies(ActorsReady) for column in body.columns) == [(1,), (2,)]
+    stage.say(Withdraw(10))
+    assert stage.bodies(Withdrawn)[-1].columns == (TaskColumn(CLIENT, (3,), (1,)),)
+
+
+def test_a_constructor_that_raises_ends_the_anchor_and_frees_the_process():
+    stage = Stage(1)
+    give_anchor(stage, cls=Unmade)
+    number = make(stage)
+    assert stage.results()[1][0] == Status.EXCEPTION
+    assert not stage.bodies(ActorsReady)
+    stage.give(run_of(1, first=9))
+    stage.run(number)
+    assert values(stage) == {9: None}
+
+
+def test_calls_of_an_actor_that_is_not_here_fail(actor):
+    stage, number = actor
+    stage.say(calls(2, first=5, actor=77))
+    assert {task: status for task, (status, _) in stage.results().items()} == dict.fromkeys((5, 6), Status.WORKER_DIED)
+
+
+def test_a_call_that_waits_for_an_object_holds_back_the_others(actor):
+    stage, number = actor
+    stage.say(calls(1))
+    stage.say(calls(1, first=3, slots=[UPLOAD]))
+    stage.say(calls(1, first=4))
+    stage.run(number)
+    assert values(stage) == {2: 3}
+    assert not stage.processes[number].pending
+    stage.say(ObjectMissing(UPLOAD, "gone"))
+    stage.run(number)
+    assert values(stage) == {2: 3, 4: 7}
+    assert stage.results()[3][0] == Status.OBJECT_MISSING
+
+
+def test_more_calls_than_a_board_has_room_for(actor):
+    stage, number = actor
+    stage.say(calls(20_000, slots=[1] * 20_000))
+    while stage.processes[number].pending:
+        stage.run(number)
+    assert values(stage)[20_001] == 20_001
+
+
+def test_a_death_fails_what_the_process_had_and_what_waited_for_it(actor):
+    stage, number = actor
+    stage.say(calls(2))
+    stage.say(calls(1, first=4, slots=[UPLOAD]))
+    stage.say(calls(1, first=5))
+    stage.die(number, signal="SIGKILL")
+    results = stage.results()
+    assert {task: status for task, (status, _) in results.items()} == dict.fromkeys(range(1, 6), Status.PROCESSOR_DIED)
+    assert all(b"SIGKILL" in payload for _, payload in results.values())
+    stage.say(calls(1, first=6))
+    assert stage.results()[6][0] == Status.WORKER_DIED
+    stage.give(run_of(1, first=9))
+    stage.run_all()
+    assert 9 in values(stage)
+
+
+def test_a_process_that_dies_before_the_constructor_has_started_is_replaced():
+    stage = Stage(1)
+    give_anchor(stage)
+    stage.die(0, signal="SIGKILL")
+    assert stage.results() == {}
+    make(stage)
+    assert stage.bodies(ActorsReady)
+
+
+def test_a_cancelled_actor_ends_with_its_process(actor):
+    stage, number = actor
+    stage.say(calls(2))
+    stage.say(Cancel((TaskColumn(CLIENT, (1,), (1,)),)))
+    assert stage.results() == {1: (Status.CANCELLED, b"")}
+    assert stage.kills == 1
+    stage.die(number, signal="SIGKILL")
+    assert {task: status for task, (status, _) in stage.results().items()} == {
+        1: Status.CANCELLED, 2: Status.PROCESSOR_DIED, 3: Status.PROCESSOR_DIED,
+    }  # fmt: skip
+
+
+def test_an_actor_that_waits_is_cancelled():
+    stage = Stage(1)
+    stage.give(run_of(1, first=9))
+    give_anchor(stage)
+    stage.say(Cancel((TaskColumn(CLIENT, (1,), (1,)),)))
+    assert stage.results() == {1: (Status.CANCELLED, b"")}
+    stage.run_all()
+    assert not stage.bodies(ActorsReady) and stage.core.slots.is_idle
+
+
+def test_a_cancel_while_the_constructor_returns_ends_the_actor():
+    stage = Stage(1)
+    give_anchor(stage)
+    process = stage.processes[0]
+    process.run()
+    stage.say(Cancel((TaskColumn(CLIENT, (1,), (1,)),)))
+    stage.core.on_worker_process_news(0, stage.now)
+    stage.turn()
+    assert stage.results() == {1: (Status.CANCELLED, b"")}
+    assert stage.kills == 1 and not stage.bodies(ActorsReady)
+
+
+def test_calls_that_wait_are_cancelled(actor):
+    stage, number = actor
+    stage.say(calls(1, first=2, slots=[UPLOAD]))
+    stage.say(calls(3, first=3))
+    stage.say(Cancel((TaskColumn(CLIENT, (2, 4), (1, 1)),)))
+    assert {task: status for task, (status, _) in stage.results().items()} == dict.fromkeys((2, 4), Status.CANCELLED)
+    stage.run(number)
+    assert values(stage) == {3: 4, 5: 9}
+
+
+def test_a_scheduler_that_has_restarted_is_told_of_actors_and_calls(actor):
+    stage, number = actor
+    stage.say(calls(2))
+    stage.connect(epoch=2)
+    attach, ready = stage.bodies(AgentAttach)[-1], stage.bodies(ActorsReady)[-1]
+    assert sorted(task for column in attach.holds for task in column.tasks) == [1, 2, 3]
+    assert ready == ActorsReady((TaskColumn(CLIENT, (1,), (1,)),))
+    stage.run(number)
+    assert values(stage) == {2: 3, 3: 6}
+
+
+def test_an_agent_that_leaves_keeps_actors_until_its_limit_and_gives_back_those_that_wait(actor):
+    stage, number = actor
+    give_anchor(stage, first=40)
+    stage.core.on_stop(stage.now)
+    stage.turn()
+    assert [column.tasks for body in stage.bodies(Withdrawn) for column in body.columns] == [(40,)]
+    stage.say(calls(1))
+    stage.run(number)
+    assert values(stage) == {2: 3}
+
+
+def test_monitors_see_an_actor_at_rest(actor):
+    stage, number = actor
+    stage.core.slots.processes[number].actor.started_at = stage.now
+    assert stage.core.slots.running_tasks.report({}, stage.now) == ()
+    [row] = stage.core.slots.running_tasks.report({}, stage.now + 5)
+    assert (row.task, row.attempt, row.worker, row.blocked) == (1, 1, 0, False)
+
+
+def test_nothing_is_left_of_an_ended_actor(actor):
+    stage, number = actor
+    stage.say(calls(1))
+    stage.die(number)
+    actors = stage.core.state.actors
+    assert not actors and not actors.due
+    stage.give(run_of(1, first=9, function=nothing))
+
+
+def test_an_actor_does_not_overtake_tasks_that_came_before_it():
+    stage = Stage(1)
+    stage.give(run_of(2, first=10))
+    give_anchor(stage)
+    stage.give(run_of(1, first=20))
+    stage.run_all()
+    assert set(values(stage)) == {10, 11}
+    assert stage.bodies(ActorsReady)
+    assert stage.core.slots.queued == 1
