@@ -14,6 +14,7 @@ from scaler_protocol.messages import (
     Tasks,
     Withdrawn,
 )
+from scaler_scheduler.core import explanation
 from scaler_scheduler.core.audit import AUDIT_SECONDS
 from scaler_scheduler.core.settings import HOLD_SECONDS
 
@@ -52,6 +53,13 @@ def test_calls_wait_until_the_actor_is_ready_and_follow_it_in_order():
     assert numbers(host.says(ready(client)), host) == [2, 3, 4, 5]
     assert numbers(client.says(tasks(client, 6, 1, **CALL)), host) == [6]
     assert statuses(host.says(results(client, 2)), client) == {2: Status.SUCCESS}
+
+
+def test_a_waiting_call_is_explained():
+    book = Playbook()
+    client = book.client()
+    client.says(tasks(client, 1, 1, **ANCHOR), tasks(client, 2, 1, **CALL))
+    assert "waits until its actor, task 1, is made" in explanation.explain(book.core.state, client.session, 2)
 
 
 def test_calls_take_no_slot():

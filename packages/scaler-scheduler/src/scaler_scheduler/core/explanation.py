@@ -63,6 +63,8 @@ def _place(
         return "has finished, and no task needs its value any more."
     if where == TaskState.DONE_LARGE:
         return f"has finished; its large result is at {state.agent_by_index[agent_index].title()}."
+    if record.is_call:
+        return f"is a call that waits until its actor, task {record.run.options.actor}, is made."
     if agent_index in state.agent_by_index:
         return "is queued: " + why_reserved(state.agent_by_index[agent_index])
     why = why_queued(state, client, record)
