@@ -624,9 +624,6 @@ LOCK_NAME_LIMIT_BYTES = 1024
 NAMED_VALUES_SINCE_MINOR = 4
 """The first minor version of the protocol that has ``NamedRequest``."""
 
-ACTORS_SINCE_MINOR = 4
-"""The first minor version of the protocol that has actors."""
-
 SEMAPHORE_LIMIT = 2**32 - 1
 """The most holders that a semaphore may have."""
 
