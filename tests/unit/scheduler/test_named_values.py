@@ -287,6 +287,18 @@ def test_a_held_request_can_be_withdrawn_and_ends_with_its_session():
 # ---- limits and lies -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("version", [2**62, 2**63 - 1, 2**63, 2**64 - 1])
+def test_a_stated_version_leaves_room_for_the_changes_of_others(version: int):
+    book, liar, one = restarted()
+    liar.says(restate(1, b"lie", version, name="other"))
+    book.wait(2.0)
+    changed = one.says(set_to(1, b"a"))[-1][1].version
+    book, one, _ = restarted()
+    assert replies(one.says(restate(9, b"a", changed))) == [("one", 9, DONE, b"")]
+    book.wait(2.0)
+    assert replies(one.says(peek(10))) == [("one", 10, DONE, b"a")]
+
+
 def test_a_long_name_and_a_large_value_are_refused():
     _, one, _ = pair()
     said = one.says(
@@ -324,7 +336,6 @@ def test_one_client_has_a_limited_number_of_requests_that_wait(monkeypatch: pyte
     [
         peek(1, task=(b"short", 1, 1)),
         peek(1, kind=CoordinationKind.LOCK),
-        restate(1, b"", 2**63),
         LockRequest(CoordinationKind.EVENT, LockAction.ACQUIRE, 1, "name"),
     ],
 )

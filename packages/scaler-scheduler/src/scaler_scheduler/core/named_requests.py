@@ -121,8 +121,6 @@ def _reason_to_end(body: NamedRequest) -> str:
         return f"The kind {body.kind.name.lower()} has no action {body.named_action.name.lower()}."
     if len(body.task_session) not in (0, ID_SIZE_BYTES):
         return f"The session of a task has {ID_SIZE_BYTES} bytes."
-    if body.version >= named_table.VERSION_LIMIT:
-        return f"A version is less than {named_table.VERSION_LIMIT}."
     return ""
 
 

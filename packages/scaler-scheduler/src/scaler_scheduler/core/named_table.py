@@ -25,8 +25,8 @@ TOTAL_LIMIT_BYTES = 256 << 20
 VALUE_OVERHEAD_BYTES = 256
 NAME_OVERHEAD_BYTES = 1024
 
-VERSION_LIMIT = 2**63
-"""A version that a session states is less than this."""
+STATED_VERSION_LIMIT = 2**62
+"""A version that a session states counts as at most this: a lie must leave versions for the changes of others."""
 
 PUBLISHED_LIMIT = 1000
 """Published values at a time. A message has all their names."""
@@ -260,6 +260,7 @@ def restate(table: NamedTable, request: PendingRequest, version: int) -> list[An
     """A session has set or cleared the value, when another scheduler was there. If it has been changed since then, the
     first answer is ENDED."""
     found = _use(table, request)
+    version = min(version, STATED_VERSION_LIMIT)
     table.version = max(table.version, version)
     if version <= found.version or not found.is_stated:
         return [Answer(request, NamedState.ENDED)]
