@@ -14,6 +14,7 @@ import stat
 import tempfile
 import zipfile
 
+from scaler_protocol.ids import digest
 from scaler_protocol.shipping.modules import ShippedModule
 
 _LOCK = ".lock"
@@ -36,7 +37,10 @@ def cache_directory() -> str:
 
 
 def acquire(module: ShippedModule) -> ModuleFolder:
-    """Raises OSError if the files cannot be written."""
+    """Raises OSError if the files cannot be written, and ValueError if the archive has another digest: its files would
+    be used for the module of another client."""
+    if digest(module.archive) != module.digest:
+        raise ValueError(f"Cannot use the module {module.name}: its files do not match their digest.")
     root = cache_directory()
     while True:
         _make_private(root)

@@ -47,7 +47,7 @@ class ModuleSets:
         return name in self._sets
 
     def add(self, name: bytes, shipped: ShippedModules) -> None:
-        """Raises OSError if the files cannot be written."""
+        """Raises OSError if the files cannot be written, and ValueError if they are not what their digest says."""
         if not self._sets:
             remove_unused()
         new = _ModuleSet(shipped)

@@ -1,0 +1,61 @@
+"""The files of modules that clients have sent."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from scaler_protocol.shipping.modules import ShippedModule
+from scaler_worker.module_cache import acquire, cache_directory
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def module(text: str) -> ShippedModule:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as writer:
+        writer.writestr("local.py", text)
+    return ShippedModule.of("local", archive.getvalue())
+
+
+def test_equal_modules_share_their_files_until_the_last_is_released() -> None:
+    first, second = acquire(module("a = 1")), acquire(module("a = 1"))
+    assert first.path == second.path
+    first.release()
+    assert Path(second.path, "local.py").read_text() == "a = 1"
+    second.release()
+    assert os.listdir(cache_directory()) == []
+
+
+def test_an_archive_under_the_digest_of_another_is_refused() -> None:
+    forged = dataclasses.replace(module("a = 2"), digest=module("a = 1").digest)
+    with pytest.raises(ValueError, match="its files do not match their digest"):
+        acquire(forged)
+    held = acquire(module("a = 1"))
+    assert Path(held.path, "local.py").read_text() == "a = 1"
+    held.release()
+
+
+def test_a_path_out_of_the_directory_stays_inside() -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as writer:
+        writer.writestr("../../outside.py", "a = 1")
+    held = acquire(ShippedModule.of("local", archive.getvalue()))
+    assert [path.name for path in Path(held.path).rglob("*.py")] == ["outside.py"]
+    held.release()
+
+
+def test_a_directory_that_others_can_write_to_is_refused() -> None:
+    os.mkdir(cache_directory(), 0o777)
+    os.chmod(cache_directory(), 0o777)
+    with pytest.raises(PermissionError, match="another user can write to it"):
+        acquire(module("a = 1"))
