@@ -13,7 +13,7 @@ SIBLINGS = {"scaler-client", "scaler-scheduler", "scaler-worker", "scaler-gui"}
 
 ALONE = {
     "scaler-protocol": ("scaler_protocol", ["scaler_keygen"]),
-    "scaler-client": ("scaler", []),
+    "scaler-client": ("scaler", ["scaler"]),
     "scaler-scheduler": ("scaler_scheduler", ["scaler_scheduler", "scaler_top", "scaler_ui"]),
     "scaler-gui": ("scaler_gui", ["scaler_gui"]),
     "scaler-worker": (

@@ -22,6 +22,7 @@ FAMILY_LEAVES_SECONDS = 2.0
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 MODULES = {
+    "scaler": "scaler.command.cli",
     "scaler_scheduler": "scaler_scheduler.cli",
     "scaler_cluster": "scaler_worker.cli",
     "scaler_worker": "scaler_worker.cli",

@@ -1,0 +1,78 @@
+"""``scaler``: reads the subcommand and runs it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from scaler import __version__
+from scaler.command import actions, doctor, status
+from scaler.command.settings import CancelSettings, ReportSettings, WorkersSettings
+from scaler.utility.exceptions import ScalerError
+from scaler_protocol.command import run_command
+
+
+class Subcommand(NamedTuple):
+    settings_class: type[Any]
+    body: Callable[[Any], int]
+    summary: str
+
+
+SUBCOMMANDS: Mapping[str, Subcommand] = {
+    "status": Subcommand(ReportSettings, status.run, "Show what runs, what waits and why, who uses the cluster."),
+    "doctor": Subcommand(ReportSettings, doctor.run, "Check connection, keys, versions and hosts; say what to fix."),
+    "pause": Subcommand(WorkersSettings, actions.pause, "Give some workers no more tasks."),
+    "resume": Subcommand(WorkersSettings, actions.resume, "Give paused workers tasks again."),
+    "drain": Subcommand(WorkersSettings, actions.drain, "Let workers leave when their running tasks have ended."),
+    "cancel": Subcommand(CancelSettings, actions.cancel, "Cancel the tasks of a client or of a function."),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    name = given[0] if given else ""
+    if name not in SUBCOMMANDS:
+        sys.exit(_explain(name))
+    chosen = SUBCOMMANDS[name]
+    run_command(
+        chosen.settings_class,
+        lambda settings: _run(name, chosen.body, settings),
+        program=f"scaler {name}",
+        section=name,
+        description=chosen.summary,
+        version=__version__,
+        distribution="scaler-client",
+        arguments=given[1:],
+    )
+
+
+def _run(name: str, body: Callable[[Any], int], settings: Any) -> int:
+    """What goes wrong is one sentence on stderr, and exit code 1."""
+    try:
+        return body(settings)
+    except (ScalerError, OSError) as error:
+        print(f"scaler {name}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+
+
+def _explain(name: str) -> int:
+    """What there is. Returns the exit code."""
+    width = max(map(len, SUBCOMMANDS))
+    lines = [f"  {each:{width}}  {SUBCOMMANDS[each].summary}" for each in SUBCOMMANDS]
+    if name == "--version":
+        print(f"scaler {__version__} (scaler-client)")
+        return 0
+    text = "\n".join(
+        ["usage: scaler SUBCOMMAND ADDRESS ...", "", *lines, "", "scaler SUBCOMMAND --help shows its options."]
+    )
+    if name in ("-h", "--help", "help"):
+        print(text)
+        return 0
+    problem = f"{name!r} is not a subcommand." if name else "A subcommand is missing."
+    print(f"scaler: {problem} Give one of {', '.join(SUBCOMMANDS)}.", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    main()

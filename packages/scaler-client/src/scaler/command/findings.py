@@ -1,0 +1,114 @@
+"""What ``scaler doctor`` concludes: functions of facts, which return findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Severity(Enum):
+    OK = "ok"
+    WARNING = "warn"
+    FAILURE = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line. ``remedy``: what to do, as a sentence; empty if nothing is wrong."""
+
+    severity: Severity
+    text: str
+    remedy: str = ""
+
+
+CLOCK_LIMIT_SECONDS = 1.0
+DESCRIPTORS_LIMIT = 4096
+PROCESSES_LIMIT = 1024
+SPILL_LIMIT_BYTES = 1 << 30
+
+
+def versions_of(name: str, theirs: str, ours: str) -> Finding:
+    """Of a distribution of Scaler at the scheduler and here."""
+    if theirs.split(".")[:1] == ours.split(".")[:1]:
+        return Finding(Severity.OK, f"The scheduler has version {theirs}; this host has {ours}.")
+    return Finding(
+        Severity.WARNING,
+        f"The scheduler has version {theirs}, but this host has {ours}.",
+        f"Install the same major version of {name} on both.",
+    )
+
+
+def of_host(theirs: Mapping[str, Any], ours: Mapping[str, Any], offset_seconds: float) -> Iterator[Finding]:
+    """``theirs`` and ``ours``: host facts. ``offset_seconds``: how much their clock is ahead, beyond what the
+    measurement may be wrong by."""
+    host = theirs["host"]
+    problems = [
+        *_python(host, theirs["python"], ours["python"]),
+        *_packages(host, theirs["packages"], ours["packages"]),
+        *_clock(host, offset_seconds),
+        *_limits(host, theirs),
+    ]
+    yield from problems
+    if not problems:
+        yield Finding(
+            Severity.OK, f"{host}: Python {theirs['python']}, {theirs['cpus']} CPUs, packages and limits fit."
+        )
+
+
+def _python(host: str, theirs: str, ours: str) -> Iterator[Finding]:
+    if theirs.split(".")[:2] != ours.split(".")[:2]:
+        yield Finding(
+            Severity.FAILURE,
+            f"{host}: its workers have Python {theirs}, but this host has {ours}.",
+            "Functions cannot be sent between these versions. Use the same minor version of Python on both.",
+        )
+
+
+def _packages(host: str, theirs: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[Finding]:
+    for name, version in sorted(ours.items()):
+        there = theirs.get(name)
+        if there is None:
+            yield Finding(
+                Severity.WARNING,
+                f"{host}: it has no {name}, but this host has {name} {version}.",
+                f"If your tasks use it, install it for the workers: python -m pip install {name}=={version}",
+            )
+        elif there.split(".")[:2] != version.split(".")[:2]:
+            yield Finding(
+                Severity.WARNING,
+                f"{host}: it has {name} {there}, but this host has {version}.",
+                f"Values of {name} may not travel between these versions. Install the same one on both.",
+            )
+
+
+def _clock(host: str, offset_seconds: float) -> Iterator[Finding]:
+    if abs(offset_seconds) > CLOCK_LIMIT_SECONDS:
+        direction = "ahead of" if offset_seconds > 0 else "behind"
+        yield Finding(
+            Severity.WARNING,
+            f"{host}: its clock is {abs(offset_seconds):.1f} s {direction} this host's.",
+            "Times in logs and monitors will disagree. Synchronize the clocks, for example with chrony.",
+        )
+
+
+def _limits(host: str, facts: Mapping[str, Any]) -> Iterator[Finding]:
+    if 0 <= facts["descriptors"] < DESCRIPTORS_LIMIT:
+        yield Finding(
+            Severity.WARNING,
+            f"{host}: its workers may open only {facts['descriptors']} files.",
+            f"Raise the limit before starting them: ulimit -n {DESCRIPTORS_LIMIT}",
+        )
+    if 0 <= facts["processes"] < PROCESSES_LIMIT:
+        yield Finding(
+            Severity.WARNING,
+            f"{host}: its user may have only {facts['processes']} processes and threads.",
+            f"Raise the limit before starting the workers: ulimit -u {PROCESSES_LIMIT}",
+        )
+    if facts["spill_bytes"] < SPILL_LIMIT_BYTES:
+        yield Finding(
+            Severity.WARNING,
+            f"{host}: /var/tmp has only {facts['spill_bytes'] >> 20} MiB left for objects that do not fit into memory.",
+            "Free some space, or give scaler_cluster another --spill-directory.",
+        )

@@ -1,0 +1,59 @@
+"""The settings of the subcommands of ``scaler``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaler_protocol.address import parse_address
+from scaler_protocol.command import argument, option
+from scaler_protocol.units import SECONDS
+
+
+def _address(text: str) -> str:
+    return str(parse_address(text))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddressSettings:
+    """What every subcommand needs."""
+
+    address: str = argument(
+        help="Connect to the scheduler at this address, such as tcp://127.0.0.1:2345.", parse=_address
+    )
+    timeout: float = option(
+        5.0, "-t", unit=SECONDS, minimum=0.1, help="Give up when the scheduler has not answered for this long."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSettings(AddressSettings):
+    """Of the subcommands that only look."""
+
+    json: bool = option(False, "-j", help="Print JSON.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetSettings:
+    """An argument that follows the address: the arguments of base classes come last."""
+
+    target: str = argument(help="The name of a host, of an agent, or of a worker.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkersSettings(AddressSettings, TargetSettings):
+    """Of ``pause``, ``resume`` and ``drain``."""
+
+    yes: bool = option(False, "-y", help="Do not ask for confirmation.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CancelSettings(AddressSettings):
+    """Of ``cancel``."""
+
+    client: str | None = option(
+        None, metavar="ID", default_text="none", help="Cancel the tasks of the client whose id begins like this."
+    )
+    function: str | None = option(
+        None, metavar="NAME", default_text="none", help="Cancel the tasks of all functions with this name."
+    )
+    yes: bool = option(False, "-y", help="Do not ask for confirmation.")

@@ -1,0 +1,120 @@
+"""The command ``scaler``: status, doctor, and actions on workers and tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from scaler import Client
+from tests.support.commands import child_environment, command_line, free_address, start_cluster, start_scheduler
+from tests.support.waiting import wait_until
+
+
+def scaler(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command_line("scaler", *arguments),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=child_environment(),
+        check=False,
+    )
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    found = free_address()
+    with start_scheduler(found), start_cluster(found, "-n", 2):
+        yield found
+
+
+def test_status_shows_the_cluster_on_one_screen(address: str) -> None:
+    with Client(address) as client:
+        future = client.submit(time.sleep, 60)
+        wait_until(lambda: client.cluster_info().unfinished.running)
+        shown = scaler("status", address)
+        future.cancel()
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith(f"Scheduler  {address}, version ")
+    assert lines[1].startswith("Workers    2 on 1 host, ")
+    assert f"(pid {os.getpid()})" in shown.stdout
+    assert len(lines) < 24
+
+
+def test_status_as_json(address: str) -> None:
+    shown = json.loads(scaler("status", address, "--json").stdout)
+    assert len(shown["agents"][0]["workers"]) == 2
+
+
+def test_doctor_finds_nothing_wrong(address: str) -> None:
+    shown = scaler("doctor", address)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "A scheduler answers" in shown.stdout and "[fail]" not in shown.stdout
+    rows = json.loads(scaler("doctor", address, "--json").stdout)
+    assert {row["severity"] for row in rows} <= {"ok", "warn"} and rows[0].keys() == {"severity", "text", "remedy"}
+
+
+def test_doctor_says_what_to_do_when_nothing_listens() -> None:
+    address = free_address()
+    shown = scaler("doctor", address)
+    assert shown.returncode == 1
+    assert shown.stdout.splitlines() == [
+        f"[fail] Nothing listens at {address}.",
+        f"       Start a scheduler there: scaler_scheduler {address}; or give the address of the running one.",
+    ]
+
+
+def test_doctor_without_workers_and_with_a_wrong_name() -> None:
+    address = free_address()
+    with start_scheduler(address):
+        shown = scaler("doctor", address)
+    assert shown.returncode == 0 and "[warn] No workers are connected." in shown.stdout
+    shown = scaler("doctor", "tcp://no-such-host.invalid:1")
+    assert shown.returncode == 1 and "No host is called 'no-such-host.invalid'." in shown.stdout
+
+
+def test_workers_are_paused_and_resumed(address: str) -> None:
+    with Client(address) as client:
+        agent = client.cluster_info().agents[0]
+        assert scaler("pause", address, agent.host, "--yes").stdout == f"Paused: {agent.name}\n"
+        assert f"Problems   {agent.name} is paused." in scaler("status", address).stdout
+        assert scaler("resume", address, agent.host, "-y").stdout == f"Resumed: {agent.name}\n"
+        assert client.submit(abs, -1).result() == 1
+
+
+def test_tasks_of_a_function_are_cancelled(address: str) -> None:
+    with Client(address) as client:
+        futures = [client.submit(time.sleep, 60) for _ in range(5)]
+        wait_until(lambda: client.cluster_info().unfinished.running)
+        shown = scaler("cancel", address, "--function", "sleep", "--yes")
+        assert (shown.returncode, shown.stdout) == (0, "Cancelled 5 tasks.\n")
+        wait_until(lambda: all(future.cancelled() for future in futures))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ((), 2, "scaler: A subcommand is missing. Give one of status, doctor,"),
+        (("nonsense",), 2, "scaler: 'nonsense' is not a subcommand."),
+        (("pause", "tcp://127.0.0.1:1", "host"), 2, "scaler pause: Cannot ask for confirmation: this is not a"),
+        (("cancel", "tcp://127.0.0.1:1"), 2, "scaler cancel: Cannot tell which tasks to cancel."),
+        (("status", "nonsense"), 2, "scaler status: Cannot use ADDRESS"),
+        (("status", "tcp://127.0.0.1:1", "-t", "0.3"), 1, "scaler status: The scheduler was out of reach"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(arguments: tuple[str, ...], code: int, text: str) -> None:
+    shown = scaler(*arguments)
+    assert (shown.returncode, shown.stdout, len(shown.stderr.splitlines())) == (code, "", 1)
+    assert shown.stderr.startswith(text)
+
+
+def test_help_and_version() -> None:
+    assert scaler("--help").stdout.startswith("usage: scaler SUBCOMMAND ADDRESS")
+    assert scaler("--version").stdout.startswith("scaler ")
+    assert scaler("status", "--help").stdout.startswith("usage: scaler status ")

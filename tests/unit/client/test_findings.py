@@ -1,0 +1,60 @@
+"""The conclusions of ``scaler doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scaler.command.findings import Finding, Severity, of_host, versions_of
+from scaler.command.host_facts import host_facts
+
+OURS = {
+    "host": "here", "time": 0.0, "python": "3.12.1", "packages": {"numpy": "2.1.0", "cloudpickle": "3.1.0"},
+    "descriptors": 65536, "processes": -1, "spill_bytes": 1 << 40, "shared_memory_bytes": 1 << 30, "cpus": 4,
+}  # fmt: skip
+
+
+def findings(offset_seconds: float = 0.0, **theirs: Any) -> list[Finding]:
+    return list(of_host({**OURS, "host": "there", **theirs}, OURS, offset_seconds))
+
+
+def test_a_host_like_this_one_has_one_line() -> None:
+    assert findings() == [Finding(Severity.OK, "there: Python 3.12.1, 4 CPUs, packages and limits fit.")]
+    same = {"numpy": "2.1.4", "cloudpickle": "3.1.1"}
+    assert [each.severity for each in findings(python="3.12.7", packages=same)] == [Severity.OK]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "severity", "text"),
+    [
+        ({"python": "3.11.9"}, Severity.FAILURE, "there: its workers have Python 3.11.9, but this host has 3.12.1."),
+        ({"packages": {"numpy": "2.1.0"}}, Severity.WARNING, "there: it has no cloudpickle, but this host has"),
+        (
+            {"packages": {"numpy": "1.26.0", "cloudpickle": "3.1.0"}},
+            Severity.WARNING,
+            "there: it has numpy 1.26.0, but this host has 2.1.0.",
+        ),
+        ({"offset_seconds": 3.5}, Severity.WARNING, "there: its clock is 3.5 s ahead of this host's."),
+        ({"offset_seconds": -3.5}, Severity.WARNING, "there: its clock is 3.5 s behind this host's."),
+        ({"descriptors": 256}, Severity.WARNING, "there: its workers may open only 256 files."),
+        ({"processes": 100}, Severity.WARNING, "there: its user may have only 100 processes and threads."),
+        ({"spill_bytes": 5 << 20}, Severity.WARNING, "there: /var/tmp has only 5 MiB left"),
+    ],
+)
+def test_each_problem_has_a_line_and_a_remedy(theirs: dict[str, Any], severity: Severity, text: str) -> None:
+    (finding,) = findings(**theirs)
+    assert finding.severity is severity and finding.text.startswith(text) and finding.remedy
+
+
+def test_versions_of_the_scheduler() -> None:
+    assert versions_of("scaler-client", "1.0.0", "1.4.2").severity is Severity.OK
+    assert versions_of("scaler-client", "2.0.0", "1.4.2").severity is Severity.WARNING
+
+
+def test_facts_are_those_of_this_host() -> None:
+    facts: Callable[[list[str]], dict[str, Any]] = host_facts
+    found = facts(["cloudpickle", "no-such-package"])
+    assert found.keys() == OURS.keys() and list(found["packages"]) == ["cloudpickle"]
+    assert facts.__module__ == "__main__"  # workers need not have scaler-client
