@@ -604,6 +604,33 @@ def test_trim_memory_threshold() -> None:
             wait_until(lambda: client.submit(resident).result(timeout=10) < full - 100_000_000, 10, "memory trimmed")
 
 
+def test_worker_processes_are_replaced_after_a_number_of_tasks() -> None:
+    address = free_address()
+    with (
+        start_scheduler(address),
+        Client(address) as client,
+        start_cluster(address, "-n", 1, "--max-tasks-per-worker", 3),
+    ):
+        pids = client.map(lambda _: os.getpid(), range(9))
+        assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [3, 3, 3]
+
+
+def test_a_worker_process_that_uses_too_much_memory_is_replaced() -> None:
+    address = free_address()
+    kept: list[bytes] = []
+
+    def grow() -> int:
+        kept.append(b"x" * 300_000_000)
+        return os.getpid()
+
+    flags = ("-n", 1, "-hi", 0.1, "--recycle-memory-threshold-bytes", 200_000_000)
+    with start_scheduler(address), Client(address) as client, start_cluster(address, *flags) as cluster:
+        pid = client.submit(grow).result()
+        cluster.wait_for_output("its process is replaced when its task has ended")
+        wait_until(lambda: not psutil.pid_exists(pid))
+        assert client.submit(os.getpid).result() != pid
+
+
 # ---- signals and what is left behind ---------------------------------------------------------------------------
 
 

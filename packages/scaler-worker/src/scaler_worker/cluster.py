@@ -58,6 +58,9 @@ class Cluster:
             loaded, for its next tasks. 0 = none. Default: 512MiB.
         manager: Belong to this worker manager, which scales these workers. scaler_worker_manager sets it. Default:
             none.
+        max_tasks_per_worker: Replace a worker process that has run this many tasks. 0 = never. Default: 0.
+        recycle_memory_threshold_bytes (bytes): Replace a worker process that uses more than this when its task has
+            ended. 0 = never. Default: 0.
     """
 
     def __init__(
@@ -86,6 +89,8 @@ class Cluster:
         *,
         per_worker_loaded_objects_size: int | str = 536870912,
         manager: str | None = None,
+        max_tasks_per_worker: int = 0,
+        recycle_memory_threshold_bytes: int | str = 0,
     ) -> None:
         values = {CLUSTER_PARAMETERS.get(name, name): value for name, value in locals().items() if name != "self"}
         arguments = settings_arguments(ClusterSettings, values)

@@ -96,6 +96,9 @@ class SchedulerClusterCombo:
             loaded, for its next tasks. 0 = none. Default: 512MiB.
         manager: Belong to this worker manager, which scales these workers. scaler_worker_manager sets it. Default:
             none.
+        max_tasks_per_worker: Replace a worker process that has run this many tasks. 0 = never. Default: 0.
+        recycle_memory_threshold_bytes (bytes): Replace a worker process that uses more than this when its task has
+            ended. 0 = never. Default: 0.
         per_worker_task_queue_size: Another name of per_worker_queue_size.
         object_storage_address: Without effect, as are the following ones: programs written for opengris-scaler pass
             them.
@@ -148,6 +151,8 @@ class SchedulerClusterCombo:
         spill_directory: str | None = None,
         per_worker_loaded_objects_size: int | str = 536870912,
         manager: str | None = None,
+        max_tasks_per_worker: int = 0,
+        recycle_memory_threshold_bytes: int | str = 0,
         per_worker_task_queue_size: int | None = None,
         object_storage_address: str | None = None,
         scaler_policy: object = None,

@@ -69,6 +69,8 @@ cdef class SlotsHotPath:
     cdef object fill(self, double now, bint may_start):
         """Start missing worker processes and give each one the tasks that it needs."""
         roster, prefetcher = self._roster, self._prefetcher
+        if roster.worn:
+            self._rules.end_worn()
         if roster.blocked or len(roster.processes) < roster.slots or self._starts.after:
             self._rules.start_missing(now)
         if not may_start:

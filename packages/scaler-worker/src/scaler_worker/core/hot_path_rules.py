@@ -19,6 +19,9 @@ class SlotsRules(Protocol):
     def start_missing(self, now: float) -> None:
         """There are fewer worker processes than slots, some are blocked, or a start was put off."""
 
+    def end_worn(self) -> None:
+        """Some worker processes are to be replaced, and hold nothing."""
+
     def end_broken(self, process: WorkerProcess) -> None:
         """Its board holds something impossible."""
 

@@ -95,6 +95,8 @@ cdef class Prefetcher:
         cdef double seconds = 0.0, estimate
         cdef int64_t count = process.board.room(), taken
         cdef int64_t share = (queue.count + sharers - 1) // sharers
+        if process.task_limit:
+            count = min(count, <int64_t> (process.task_limit - process.next_sequence))
         while seconds < _dispatch_seconds and count > 0 and queue.count:
             head = queue.first(depth)
             if head is None or head.options.hosts_actor:  # an actor needs an idle process
@@ -140,6 +142,8 @@ cdef class Prefetcher:
             process.next_sequence += count
             if run.options.timeout_seconds:
                 self.has_timed = True
+        if process.task_limit and process.next_sequence >= process.task_limit:
+            process.is_worn = True
         self._roster.sort(process)
         if len(runs) == 1 and not self._nodes and is_plain(run) and run.function in process.functions:
             self._outbox.add(DispatchTasks(process.number, Tasks(runs)))

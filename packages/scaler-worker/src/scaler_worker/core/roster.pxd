@@ -12,6 +12,7 @@ cdef class Roster:
     cdef readonly dict blocked
     cdef readonly dict awaiting_locks
     cdef readonly dict short_of_work
+    cdef readonly dict worn
     cdef readonly int64_t deepest_blocked
 
     cpdef object sort(self, WorkerProcess process)

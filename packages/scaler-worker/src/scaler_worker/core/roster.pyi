@@ -43,6 +43,10 @@ class Roster:
         """They hold tasks and may need more."""
 
     @property
+    def worn(self) -> dict[int, WorkerProcess]:
+        """They are given nothing more, and hold nothing: they can be replaced."""
+
+    @property
     def deepest_blocked(self) -> int: ...
     @property
     def is_crowded(self) -> bool:

@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
-from scaler_worker.core.worker_process cimport WorkerProcess
+from scaler_worker.core.worker_process cimport ENDING, WorkerProcess
 
 
 cdef enum:
@@ -21,6 +21,7 @@ cdef class Roster:
         self.blocked = {}
         self.awaiting_locks = {}
         self.short_of_work = {}
+        self.worn = {}
 
     def add(self, WorkerProcess process):
         self.processes[process.number] = process
@@ -32,7 +33,7 @@ cdef class Roster:
         return process
 
     def forget(self, WorkerProcess process):
-        for group in (self.busy, self.full, self.blocked, self.awaiting_locks, self.idle, self.short_of_work):
+        for group in (self.busy, self.full, self.blocked, self.awaiting_locks, self.idle, self.short_of_work, self.worn):
             group.pop(process.number, None)
         self.note_depth()
 
@@ -44,6 +45,8 @@ cdef class Roster:
         put(self.idle, number, process, held == 0 and is_available)
         put(self.full, number, process, held > 1)
         put(self.short_of_work, number, process, held > 0 and is_available)  # until a look shows that it has enough
+        if process.is_worn:
+            put(self.worn, number, process, held == 0 and not process.is_dedicated and process.state != ENDING)
         if is_blocked or self.blocked:
             put(self.blocked, number, process, is_blocked)
             put(self.awaiting_locks, number, process, is_blocked and process.waits_for_lock)
@@ -103,6 +106,8 @@ cdef class Roster:
         assert (number in self.awaiting_locks) == (process.blocked and process.waits_for_lock)
         cdef bint is_shared = process.available and not process.is_dedicated
         assert (number in self.idle) == (is_shared and not process.busy)
+        is_over = process.is_worn and not process.dying and not process.is_dedicated
+        assert (number in self.worn) == (is_over and not process.busy)
         assert number not in self.short_of_work or (is_shared and process.busy)
 
 

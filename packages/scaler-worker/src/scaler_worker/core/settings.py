@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scaler_protocol.messages import Capability
 from scaler_protocol.options import option
-from scaler_protocol.units import SECONDS
+from scaler_protocol.units import BYTES, SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,20 @@ class ExecutionOptions(ConnectionOptions):
         unit=SECONDS,
         minimum=0,
         help="Fail tasks that run longer than this and have no timeout_seconds of their own. 0 = no limit.",
+    )
+    max_tasks_per_worker: int = option(
+        0,
+        metavar="COUNT",
+        minimum=0,
+        see="running.md",
+        help="Replace a worker process that has run this many tasks. 0 = never.",
+    )
+    recycle_memory_threshold_bytes: int = option(
+        0,
+        unit=BYTES,
+        minimum=0,
+        see="running.md",
+        help="Replace a worker process that uses more than this when its task has ended. 0 = never.",
     )
     hard_processor_suspend: bool = option(
         False, "-hps", help="Suspend (SIGSTOP) the worker process of a task that waits for nested tasks."

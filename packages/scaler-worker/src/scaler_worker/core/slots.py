@@ -12,7 +12,7 @@ runs any more and some task waits for a lock, a lent slot takes whatever is next
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
@@ -54,8 +54,12 @@ class Slots:
         process_limit: int = 0,
         fixed_slots: bool = False,
         suspends: bool = False,
+        max_tasks_per_worker: int = 0,
+        recycle_memory_threshold_bytes: int = 0,
     ) -> None:
-        """``suspends``: worker processes with blocked tasks are stopped while others use all slots."""
+        """``suspends``: worker processes with blocked tasks are stopped while others use all slots. A worker process is
+        replaced when it was given ``max_tasks_per_worker`` tasks, or uses more than ``recycle_memory_threshold_bytes``;
+        0: never."""
         self.names = worker_names
         self._state = state
         self._roster, self.durations = Roster(len(worker_names)), Durations()
@@ -63,7 +67,10 @@ class Slots:
         self._prefetcher = Prefetcher(
             self._roster, state.queue, self.durations, state.nodes, DispatchContents(state), state.outbox
         )
-        self._starts = Starts(worker_names, self._roster, state.outbox, process_limit, fixed_slots)
+        self._starts = Starts(
+            worker_names, self._roster, state.outbox, process_limit, fixed_slots, max_tasks_per_worker
+        )
+        self._recycle_memory_threshold_bytes = recycle_memory_threshold_bytes
         self.running_tasks = RunningTasks(self._roster)
         self.timeouts = Timeouts(self._roster, state.outbox, task_timeout_seconds)
         self._hot_path = SlotsHotPath(
@@ -162,6 +169,23 @@ class Slots:
             text = _broken_text(process.board.broken or "")
             self._state.outbox.add(Log("ERROR", f"{process.name}: {text} Its process {process.pid} is killed."))
         self.end_worker_process(process.number)
+
+    def end_worn(self) -> None:
+        """End those that are to be replaced, which hold nothing any more."""
+        for number in list(self._roster.worn):
+            self.end_worker_process(number)
+
+    def on_memory_measured(self, resident_bytes: Mapping[int, int]) -> None:
+        """``resident_bytes``: of worker processes, by process id. Those that use too much are given nothing more."""
+        if not self._recycle_memory_threshold_bytes:
+            return
+        for process in self.processes.values():
+            size = resident_bytes.get(process.pid, 0)
+            if size > self._recycle_memory_threshold_bytes and process.ready and not process.is_worn:
+                text = f"{process.name} uses {size // 2**20} MiB: its process is replaced when its task has ended"
+                self._state.outbox.add(Log("INFO", text))
+                process.is_worn = True
+                self.take_back(process, process.unfinished())
 
     def start_missing(self, now: float) -> None:
         if not self._starts.start_missing(self._eligible_count(), now):

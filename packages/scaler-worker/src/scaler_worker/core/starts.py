@@ -25,9 +25,11 @@ class Starts:
         outbox: Outbox,
         process_limit: int = 0,
         fixed_slots: bool = False,
+        max_tasks_per_worker: int = 0,
     ) -> None:
         self.process_limit = process_limit or len(names) * 4 + 128
         self._fixed_slots = fixed_slots
+        self._max_tasks_per_worker = max_tasks_per_worker
         self._names = names
         self._roster = roster
         self._outbox = outbox
@@ -112,6 +114,7 @@ class Starts:
         slot = next((index for index in range(self._roster.slots) if index not in taken), None)
         name = self._names[slot] if slot is not None else f"spare-{self._numbers}"
         process = WorkerProcess(self._numbers, slot, name)
+        process.task_limit = self._max_tasks_per_worker
         self._roster.add(process)
         self._numbers += 1
         self._outbox.add(StartWorkerProcess(process.number, name))

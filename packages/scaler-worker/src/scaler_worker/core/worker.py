@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scaler_protocol.handshake import PeerHandshake
@@ -29,6 +30,8 @@ class WorkerCore:
             process_limit=settings.process_limit,
             fixed_slots=settings.fixed_slots,
             suspends=settings.hard_processor_suspend,
+            max_tasks_per_worker=settings.max_tasks_per_worker,
+            recycle_memory_threshold_bytes=settings.recycle_memory_threshold_bytes,
         )
         self.agent = agent = AgentCore(settings, hello, self.state, self.slots, now, handshake)
         self.on_connected, self.on_peer_lost, self.on_key_refused = (
@@ -75,6 +78,9 @@ class WorkerCore:
 
     def on_memory_exceeded(self, number: int, now: float) -> None:
         self.slots.end_by_number(number, MEMORY, now)
+
+    def on_memory_measured(self, resident_bytes: Mapping[int, int], now: float) -> None:
+        self.slots.on_memory_measured(resident_bytes)
 
     def on_failed_start(self, text: str, now: float) -> None:
         """A worker process cannot prepare itself, and no other could: the settings ask for something impossible."""

@@ -27,6 +27,8 @@ cdef class WorkerProcess:
     cdef public object polled_position
     cdef public object actor
     cdef public bint is_dedicated
+    cdef public uint64_t task_limit
+    cdef public bint is_worn
 
     cdef bint is_available(self) noexcept
     cpdef uint64_t unfinished(self) except? 0

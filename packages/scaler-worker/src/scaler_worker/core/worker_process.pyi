@@ -37,6 +37,12 @@ class WorkerProcess:
     """It hosts an actor, or is to make one: it is given nothing else."""
 
     polled_position: int
+    task_limit: int
+    """How many tasks it may be given; 0: any number."""
+
+    is_worn: bool
+    """It is given nothing more, and ends when it holds no task."""
+
     def __init__(self, number: int, slot: int | None, name: str) -> None: ...
     @property
     def number(self) -> int: ...

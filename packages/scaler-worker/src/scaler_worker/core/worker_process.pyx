@@ -60,7 +60,7 @@ cdef class WorkerProcess:
         return self.is_available()
 
     cdef bint is_available(self) noexcept:
-        return self.state == READY and self.blocked_sequence is None
+        return self.state == READY and self.blocked_sequence is None and not self.is_worn
 
     cpdef uint64_t unfinished(self) except? 0:
         cdef Handed entry

@@ -280,7 +280,9 @@ class AgentShell:
     def _send_report(self, read: Callable[[int], tuple[float, int]]) -> None:
         cpu_percent, rss_bytes = read(os.getpid())
         workers = tuple(self._worker_status(read))
-        running_tasks = self._core.slots.running_tasks.report(self._figures(read), time.monotonic())
+        figures = self._figures(read)
+        self._core.on_memory_measured({pid: size for pid, (_, size) in figures.items()}, time.monotonic())
+        running_tasks = self._core.slots.running_tasks.report(figures, time.monotonic())
         self._core.report(cpu_percent, rss_bytes, free_bytes(), workers, time.monotonic(), running_tasks)
         self._conversation.expect_turn()
 
