@@ -228,6 +228,18 @@ def test_a_handle_that_comes_back_is_that_of_the_same_actor(client: Client) -> N
     assert counter.add().result(timeout=20) == 3
 
 
+def test_a_published_actor_is_found_by_its_name(combo: SchedulerClusterCombo, client: Client) -> None:
+    counter = client.actor(Counter, 10)
+    client.publish(counter=counter)
+    with Client(combo.get_address()) as other:
+        found = other.published("counter")
+        assert found.add(1).result(10) == 11 and counter.add(1).result(10) == 12
+        counter.kill()
+        with pytest.raises(ActorDiedError):
+            found.add(1).result(10)
+        other.unpublish("counter")
+
+
 def test_a_task_that_calls_an_ended_actor(client: Client) -> None:
     counter = client.actor(Counter)
     assert counter.add().result(timeout=20) == 1
