@@ -631,6 +631,21 @@ def test_a_worker_process_that_uses_too_much_memory_is_replaced() -> None:
         assert client.submit(os.getpid).result() != pid
 
 
+def test_the_title_of_a_worker_process_names_its_function(gate: Gate) -> None:
+    def title(pid: int) -> str:
+        return Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0")
+
+    address = free_address()
+    with start_scheduler(address), Client(address) as client, start_cluster(address, "-n", 1, "-wn", "vm"):
+        waiting = client.submit(functions.wait_at_gate, *gate.paths)
+        wait_until(lambda: gate.waiting_pids)
+        (pid,) = gate.waiting_pids
+        assert title(pid) == "scaler worker vm: wait_at_gate"
+        gate.open()
+        waiting.result()
+        wait_until(lambda: title(pid) == "scaler worker vm")
+
+
 # ---- signals and what is left behind ---------------------------------------------------------------------------
 
 

@@ -111,6 +111,6 @@ def test_what_was_ended_on_purpose_is_not_started_again() -> None:
 def runs_scaler(process: psutil.Process) -> bool:
     """False for an orphan that ended and was not reaped yet."""
     try:
-        return "scaler_" in " ".join(process.cmdline())
+        return "scaler" in " ".join(process.cmdline())
     except psutil.Error:
         return False

@@ -39,11 +39,12 @@ def _kind_of(process: psutil.Process, commands: Collection[int]) -> str | None:
         return None
     if "publisher_process" in line:
         return "publisher"
-    if "worker_process.zygote" in line:
+    if "worker_process.zygote" in line or line.startswith("scaler worker"):
         return "worker" if _maps_a_board(process) else "zygote"
     return None
 
 
 def _maps_a_board(process: psutil.Process) -> bool:
-    """A worker process is forked from the zygote and has its command line, but shares a board with its agent."""
+    """A worker process is forked from the zygote and has its command line at first, but shares a board with its
+    agent."""
     return "scaler-board" in Path(f"/proc/{process.pid}/maps").read_text()

@@ -121,6 +121,9 @@ class StageWorkerProcess:
             self._values.append((len(self.pending), effect))
         self.take(effect.tasks)
 
+    def show_function(self, name: str) -> None:
+        pass
+
     def use_modules(self, run: object) -> None:
         pass
 

@@ -35,6 +35,7 @@ from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelle
 from scaler_worker.worker_process.module_sets import ModuleSets
 from scaler_worker.worker_process.output import OutputChannel, OutputStream, Shield
 from scaler_worker.worker_process.preparation import IDLE_SECONDS, is_prepared, prepare
+from scaler_worker.worker_process.process_title import ProcessTitle
 from scaler_worker.worker_process.runner import Runner, install_parent_variable, read_parent_variable
 from scaler_worker.worker_process.serialization import allow_keys
 from scaler_worker.worker_process.warned import TaskWarnings
@@ -52,6 +53,8 @@ class WorkerProcessMain:
         self._news_fd = news_fd
         self._options = options
         self._runner = Runner(board, self, options.loaded_objects_limit_bytes)
+        self._title = ProcessTitle(options.worker_name)
+        self.show_function = self._title.show
         self._definitions: dict[bytes, FunctionDefinition] = {}
         self._serializers: dict[bytes, Any] = {}
         self._module_sets = ModuleSets()
@@ -102,6 +105,7 @@ class WorkerProcessMain:
 
     def _wait_for_message(self) -> list[bytes]:
         connection, kept = self._connection, self._runner.kept
+        self._title.show("")
         while not connection.eof:
             is_busy = kept.sizes or not self._prepared
             connection.wait(IDLE_SECONDS if is_busy else self._options.collect_interval_seconds)

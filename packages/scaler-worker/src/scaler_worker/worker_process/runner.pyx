@@ -188,7 +188,7 @@ cdef class Runner:
     ``object(key)`` (memory of an object, for one task), ``shared_object(key)``, ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
     ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
     ``restore_environment()``, ``send_warnings(sequence)``, ``advise(error)`` (a note on a failure),
-    ``use_modules(run)`` (which its client has sent)."""
+    ``use_modules(run)`` (which its client has sent), ``show_function(name)`` (to people who look at processes)."""
 
     cdef readonly Board board
     cdef object host
@@ -264,6 +264,7 @@ cdef class Runner:
     cdef _run(self, run):
         cdef RunUnderWay current = RunUnderWay(run)
         cdef uint64_t index, count = run.count
+        self.host.show_function(run.function_name)
         self.cpu_ns = process_cpu_ns()
         self.wall_since_cpu_ns = 0
         if os.environ is not self.environ:
