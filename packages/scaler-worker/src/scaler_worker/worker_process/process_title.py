@@ -16,26 +16,36 @@ _SHORTEST = 16
 """Bytes: in less than this, a title says nothing."""
 
 
+_KEPT_TITLES = 64
+"""A worker process runs few functions in turns; each change of the title then costs one copy."""
+
+
 class ProcessTitle:
     """``name``: of the worker."""
 
     def __init__(self, name: str) -> None:
         self._idle = f"scaler worker {name}"
         self._function: str | None = None
+        self._titles: dict[str, bytes] = {}
         self._memory = _command_line_memory()
 
     def show(self, function: str) -> None:
         """``function``: what runs; empty if nothing does."""
         if function != self._function and self._memory is not None:
             self._function = function
-            self._write(f"{self._idle}: {function}" if function else self._idle)
+            self._memory.raw = self._titles.get(function) or self._keep(function, len(self._memory))
 
-    def _write(self, text: str) -> None:
-        assert self._memory is not None
-        size = len(self._memory)
-        shown = "".join(each if each.isprintable() else "?" for each in text[:size])
-        data = shown.encode(errors="replace")[: size - 2]
-        self._memory.raw = data.ljust(size - 1, b"\0") + b" "
+    def _keep(self, function: str, size: int) -> bytes:
+        if len(self._titles) == _KEPT_TITLES:
+            self._titles.clear()
+        self._titles[function] = title = _title(f"{self._idle}: {function}" if function else self._idle, size)
+        return title
+
+
+def _title(text: str, size: int) -> bytes:
+    """``text`` as a command line of ``size`` bytes."""
+    shown = "".join(each if each.isprintable() else "?" for each in text[:size])
+    return shown.encode(errors="replace")[: size - 2].ljust(size - 1, b"\0") + b" "
 
 
 def _command_line_memory() -> ctypes.Array[ctypes.c_char] | None:
