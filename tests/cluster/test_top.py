@@ -617,6 +617,32 @@ def test_a_real_scheduler_that_is_killed_and_started_again() -> None:
         assert terminal.wait_for_exit() == 0
 
 
+def test_actions_on_a_real_cluster() -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1) as cluster, Client(address) as client:
+        cluster.remember_family()
+        with Tmux(command_line("scaler_top", default_monitor_address(address)), 110, 30) as terminal:
+            (agent,) = client.cluster_info().agents
+            terminal.wait_for("Total 1 worker(s)")
+            terminal.press("p", *agent.name, "Enter")
+            terminal.wait_for(f"Pause all workers of {agent.name}? Running tasks continue. (y/n)")
+            terminal.press("y")
+            terminal.wait_for(f"Paused: {agent.name}.")
+            waiting = [client.submit(functions.sleep_and_return, 1000) for _ in range(3)]
+            terminal.press("2")
+            terminal.wait_for("sleep_and_return            3")
+            terminal.press("x")
+            terminal.wait_for("Cancel all tasks of function sleep_and_return?")
+            terminal.press("y")
+            terminal.wait_for("Cancelled 3 tasks.")
+            wait_until(lambda: all(future.cancelled() for future in waiting))
+            terminal.press("1", "u", *"nobody", "Enter", "y")
+            terminal.wait_for("Cannot resume 'nobody': no agent, worker or host has this name.")
+            terminal.press("u", *agent.name, "Enter", "y")
+            terminal.wait_for(f"Resumed: {agent.name}.")
+            assert client.submit(abs, -1).result() == 1
+
+
 def fail_with(text: str) -> None:
     raise LookupError(text)
 

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
+from scaler_protocol.messages import ControlAction
+from scaler_protocol.monitor.operation import Operation, OperationOutcome
 from scaler_protocol.monitor.workers import Order, SortKey
+from scaler_scheduler.top.question import Question
 from scaler_scheduler.top.view import SORT_KEYS, View
 
 
@@ -49,3 +54,41 @@ def test_scrolling_stays_within_the_rows() -> None:
 
 def test_unknown_keys_change_nothing() -> None:
     assert pressed(View(), "x", "", "Z", "\t") == View()
+
+
+def test_an_action_on_the_chosen_row_is_confirmed_first() -> None:
+    view = View(page="functions").pressed("x", 10, None, "price")
+    assert view.question == Question(Operation(ControlAction.CANCEL_FUNCTION, "price"))
+    assert view.question.text == "Cancel all tasks of function price? Running ones are interrupted. (y/n)"
+    confirmed = view.pressed("y", 10).question
+    assert confirmed is not None and confirmed.is_confirmed
+    for key in ("n", "enter", "escape", "q"):
+        assert view.pressed(key, 10) == View(page="functions")
+
+
+def test_the_target_of_an_action_on_workers_is_typed() -> None:
+    asked = pressed(View(), "D", *"vmq", "backspace", "-", "3")
+    assert asked.question is not None and asked.question.text == "drain (host, agent or worker): vm-3_"
+    asked = pressed(asked, "enter")
+    assert asked.question == Question(Operation(ControlAction.DRAIN, "vm-3"))
+    assert pressed(View(), "p", "enter") == View()
+    assert pressed(View(), "p", "a", "escape") == View()
+
+
+def test_a_host_under_the_cursor_is_not_typed() -> None:
+    view = View(page="objects").pressed("u", 10, None, "vm")
+    assert view.question == Question(Operation(ControlAction.RESUME, "vm"))
+
+
+@pytest.mark.parametrize(("page", "key"), [("functions", "p"), ("settings", "x"), ("workers", "x"), ("graphs", "D")])
+def test_other_pages_have_no_actions(page: str, key: str) -> None:
+    assert View(page=page).pressed(key, 10, None, "name").question is None
+
+
+def test_an_action_without_a_row_is_not_asked_for() -> None:
+    assert View(page="clients").pressed("x", 10).question is None
+
+
+def test_an_outcome_stays_until_the_next_key() -> None:
+    view = View(outcome=OperationOutcome(True, "Paused: vm."))
+    assert pressed(view, "2") == View(page="functions")

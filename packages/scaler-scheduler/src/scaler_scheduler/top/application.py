@@ -6,10 +6,13 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from types import FrameType
 
 import zmq
 
+from scaler_protocol.monitor.operation import OperationOutcome
+from scaler_scheduler.top.operations import Operations
 from scaler_scheduler.top.screen import Screen, draw
 from scaler_scheduler.top.source import ScreenSource
 from scaler_scheduler.top.terminal import Terminal
@@ -18,18 +21,24 @@ from scaler_scheduler.top.view import View
 FRAME_SECONDS = 0.2
 """Not drawn more often than this, but for keys: events come faster than anyone reads."""
 
+_RECORDING_TEXT = "Cannot act on a recording."
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Application:
     """Runs until its user quits or a signal stops it."""
 
-    def __init__(self, source: ScreenSource, terminal: Terminal, address: str) -> None:
+    def __init__(
+        self, source: ScreenSource, terminal: Terminal, address: str, operations: Operations | None = None
+    ) -> None:
+        """``operations``: None: there is no cluster to act on."""
         self._source = source
+        self._operations = operations
         self._terminal = terminal
         self._address = address
         self._view = View()
         self._screen = Screen([], 1, 0)
+        self._painted_page = ""
         self._painted_at = -FRAME_SECONDS
         self._stopped = False
         self._resized = True
@@ -40,6 +49,8 @@ class Application:
             for readable in (sys.stdin.fileno(), signal_fd):
                 poller.register(readable, zmq.POLLIN)
             self._source.register(poller)
+            if self._operations is not None:
+                poller.register(self._operations.fd, zmq.POLLIN)
             while not self._stopped and not self._view.quit:
                 wait_seconds = self._paint_when_due()
                 ready = dict(poller.poll(int(wait_seconds * 1000) + 1))
@@ -56,20 +67,39 @@ class Application:
         if terminal_event & (zmq.POLLERR | zmq.POLLIN) and _hung_up():
             self._stopped = True
         self._source.take()
+        self._take_outcome()
         for key in self._terminal.typed():
             self._press(key)
 
     def _press(self, key: str) -> None:
         self._resized = True  # drawn at once
-        if not self._view.editing_filter and self._source.pressed(key):
+        if not self._view.is_typing and self._source.pressed(key):
             return
-        pressed = self._view.pressed(key, self._screen.page_rows, self._screen.selected)
+        target = self._screen.target if self._view.page == self._painted_page else ""
+        pressed = self._view.pressed(key, self._screen.page_rows, self._screen.selected, target)
         same_rows = (pressed.page, pressed.details_of, pressed.help_shown) == (
             self._view.page,
             self._view.details_of,
             self._view.help_shown,
         )
         self._view = pressed.limited(self._screen.last_first_row, self._screen.rows) if same_rows else pressed
+        self._begin_operation()
+
+    def _begin_operation(self) -> None:
+        """Carry out the action that was just confirmed, if one was."""
+        question = self._view.question
+        if question is None or not question.is_confirmed:
+            return
+        self._view = replace(self._view, question=None)
+        if self._operations is None:
+            self._view = replace(self._view, outcome=OperationOutcome(False, _RECORDING_TEXT))
+        else:
+            self._operations.begin(question.operation, self._source.model.snapshot)
+
+    def _take_outcome(self) -> None:
+        outcome = self._operations.take() if self._operations is not None else None
+        if outcome is not None:
+            self._view, self._resized = replace(self._view, outcome=outcome), True
 
     def _paint_when_due(self) -> float:
         """Draw, unless that was a moment ago; how long to wait for anything to happen."""
@@ -85,6 +115,7 @@ class Application:
         self._painted_at, self._resized = time.monotonic(), False
         self._terminal.follow_size()
         (width, height), blocks = self._terminal.size, self._terminal.shows_blocks
+        self._painted_page = self._view.page
         source = self._source
         line = source.line(width, blocks)
         self._screen = draw(source.model, self._view, width, height, source.now, self._address, blocks, line)

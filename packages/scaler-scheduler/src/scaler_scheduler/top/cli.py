@@ -24,6 +24,7 @@ from scaler_scheduler import __version__
 from scaler_scheduler.top.trace import moment_of, write_trace
 
 if TYPE_CHECKING:
+    from scaler_scheduler.top.operations import Operations
     from scaler_scheduler.top.source import ScreenSource
 
 _LOOK_SECONDS = 0.1
@@ -144,9 +145,15 @@ def _subscribe(context: zmq.Context[zmq.Socket[bytes]], address: str, events: bo
 
 def _watch(subscription: Subscription, settings: TopSettings) -> int:
     # Here, because --json needs no curses.
+    from scaler_scheduler.top.operations import Operations
     from scaler_scheduler.top.source import Live
 
-    return _show(Live(subscription, settings.timeout), settings.address or "")
+    address = settings.address or ""
+    operations = Operations(address)
+    try:
+        return _show(Live(subscription, settings.timeout), address, operations)
+    finally:
+        operations.close()
 
 
 def _play(replay: Replay, settings: TopSettings) -> int:
@@ -156,13 +163,13 @@ def _play(replay: Replay, settings: TopSettings) -> int:
     return _show(Recording(Player(replay, settings.timeout)), settings.replay or "")
 
 
-def _show(source: ScreenSource, address: str) -> int:
+def _show(source: ScreenSource, address: str, operations: Operations | None = None) -> int:
     from scaler_scheduler.top.application import Application
     from scaler_scheduler.top.terminal import Terminal, TerminalError
 
     try:
         with Terminal() as terminal:
-            Application(source, terminal, address).run()
+            Application(source, terminal, address, operations).run()
     except TerminalError as error:
         raise BadInput(str(error)) from None
     return 0

@@ -14,6 +14,10 @@ KEYS = (
     ("arrows j k PgUp PgDn ...", "scroll; Home and End: first and last row"),
     ("? q", "this help, quit"),
 )
+ACTION_KEYS = (
+    ("x", "functions, running, clients: cancel the tasks of the chosen one"),
+    ("p u D", "workers, objects: pause, resume, drain a host or agent"),
+)
 WORKER_KEYS = (
     ("n C M c m f w d l", "sort by this column; again turns the order"),
     ("agt_cpu, agt_rss, queued", "its agent's: processor, memory, tasks waiting there"),
@@ -36,6 +40,8 @@ REPLAY_KEYS = (
 def help_lines(replaying: bool) -> list[Line]:
     lines: list[Line] = [line_of("scaler_top: help", Style.TITLE)]
     lines += _section("", KEYS)
+    if not replaying:
+        lines += _section("Actions, which are confirmed first", ACTION_KEYS)
     lines += _section("Workers", WORKER_KEYS)
     lines += _section("Other pages", TABLE_KEYS)
     if replaying:

@@ -12,7 +12,8 @@ from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import TABLES, Row
 from scaler_scheduler.top.grid import grid_of
 from scaler_scheduler.top.lines import Line, Span, Style, joined, line_of, width_of, wrapped
-from scaler_scheduler.top.view import CHOOSING, PAGES, View
+from scaler_scheduler.top.question import TARGET_COLUMNS
+from scaler_scheduler.top.view import CHOOSING, DETAILED, PAGES, View
 
 TITLES = {
     "workers": "workers",
@@ -81,6 +82,7 @@ class Body(NamedTuple):
     last_first_row: int
     rows: int
     selected: Hashable = None
+    target: str = ""
 
 
 def head_lines(model: Model, snapshot: Snapshot, view: View, width: int) -> list[Line]:
@@ -94,7 +96,7 @@ def table_body(model: Model, view: View, width: int, height: int) -> Body:
     sort_key = table.sort_key or spec.default_sort
     descending = spec.descending if table.descending is None else table.descending
     total = model.rows(view.page, view.filter_text, limit=0)[1]
-    details_height = _details_height(model, view, width, height, total) if view.page in CHOOSING else 0
+    details_height = _details_height(model, view, width, height, total) if view.page in DETAILED else 0
     room = max(1, height - 2 - details_height)
     last_first_row = max(0, total - room)
     first = min(table.first_row, last_first_row)
@@ -112,12 +114,18 @@ def table_body(model: Model, view: View, width: int, height: int) -> Body:
         lines += [()] * (height - details_height - len(lines))
         details = details_lines(model, view.page, selected, width)
         lines += [line_of("-" * width, Style.DIM), *details[: details_height - 1]]
-    return Body(lines, room, last_first_row, total, selected)
+    target = _target(view.page, rows[chosen]) if 0 <= chosen < len(rows) else ""
+    return Body(lines, room, last_first_row, total, selected, target)
 
 
 def _selected(page: str, row: Row) -> Hashable:
     """The key that identifies this row as long as it exists."""
     return row[-1] if page == "failures" else tuple(row[TABLES[page].index(part)] for part in TABLES[page].key)
+
+
+def _target(page: str, row: Row) -> str:
+    """The name of this row for actions."""
+    return str(row[TABLES[page].index(TARGET_COLUMNS[page])]) if page in TARGET_COLUMNS else ""
 
 
 def _details_height(model: Model, view: View, width: int, height: int, rows: int) -> int:

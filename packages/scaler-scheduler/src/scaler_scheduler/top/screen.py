@@ -43,6 +43,9 @@ class Screen:
     selected: Hashable = None
     """The key of the row under the cursor."""
 
+    target: str = ""
+    """Its name for actions."""
+
 
 def draw(
     model: Model, view: View, width: int, height: int, now: float, address: str, blocks: bool = True, replay: Line = ()
@@ -91,7 +94,7 @@ def _draw_page(
 
 def _of_body(body: Body, width: int, height: int) -> Screen:
     lines = [cut(line, width) for line in body.lines[: max(0, height)]]
-    return Screen(lines, body.page_rows, body.last_first_row, body.rows, body.selected)
+    return Screen(lines, body.page_rows, body.last_first_row, body.rows, body.selected, body.target)
 
 
 def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:

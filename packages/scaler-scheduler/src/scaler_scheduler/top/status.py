@@ -14,6 +14,10 @@ RESTART_SHOWN_SECONDS = 10.0
 
 def status_line(model: Model, view: View, now: float) -> Line:
     """Empty when all is well."""
+    if view.question is not None:
+        return line_of(view.question.text, Style.ALARM if not view.question.is_typing else Style.TITLE)
+    if view.outcome is not None:
+        return line_of(view.outcome.text, Style.GOOD if view.outcome.is_done else Style.ALARM)
     if view.editing_filter:
         return (Span("filter: ", Style.TITLE), Span(view.filter_text + "_"))
     if model.problem is not None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
+from scaler_protocol.monitor.operation import OperationOutcome
 from scaler_protocol.monitor.tables import TABLES
 from scaler_protocol.monitor.workers import Order, SortKey
+from scaler_scheduler.top.question import Question, question_for
 
 SORT_KEYS = {
     "n": SortKey.WORKER,
@@ -35,8 +37,11 @@ PAGES = {
 }
 """The pages by their keys. All but the first one and the stream show the table of that name."""
 
-CHOOSING = ("failures", "waits")
-"""Pages with a cursor: more is known of the chosen row than its line can hold."""
+DETAILED = ("failures", "waits")
+"""Pages on which more is known of the chosen row than its line can hold."""
+
+CHOOSING = (*DETAILED, "functions", "running", "clients", "objects")
+"""Pages with a cursor: there are details of the chosen row, or actions on it."""
 
 STREAM_SECONDS = 20.0
 _SHORTEST_STREAM, _LONGEST_STREAM = 0.01, 24 * 3600.0
@@ -75,6 +80,12 @@ class View:
     stream_back_seconds: float = 0.0
     """How long before now the task stream ends."""
 
+    question: Question | None = None
+    """The action on the cluster that is being asked for."""
+
+    outcome: OperationOutcome | None = None
+    """Of the last action, until the next key."""
+
     quit: bool = False
 
     @property
@@ -82,15 +93,27 @@ class View:
         """How the table of this page is looked at."""
         return self.tables.get(self.page, TableView())
 
-    def pressed(self, key: str, page_rows: int, selected: Hashable = None) -> View:
+    @property
+    def is_typing(self) -> bool:
+        """Keys are text, or an answer, and have no other meaning."""
+        return self.editing_filter or self.question is not None
+
+    def pressed(self, key: str, page_rows: int, selected: Hashable = None, target: str = "") -> View:
         """The view after a key: a character, or the name of one (``up``, ``page down``, ``enter``, ``escape``).
-        ``selected`` is what the cursor stands on."""
+        ``selected`` is what the cursor stands on, ``target`` its name for actions."""
+        if self.outcome is not None:
+            return replace(self, outcome=None).pressed(key, page_rows, selected, target)
+        if self.question is not None:
+            return replace(self, question=self.question.pressed(key))
         if self.editing_filter:
             return self._edited(key)
         if self.help_shown:
             return self._turned(key, page_rows, replace(self, help_shown=False, first_line=0))
         if self.details_of is not None and key not in PAGES:
             return self._turned(key, page_rows, replace(self, details_of=None, first_line=0))
+        question = question_for(self.page, key, target)
+        if question is not None:
+            return replace(self, question=question)
         return self._commanded(key, page_rows, selected)
 
     def limited(self, last_first_row: int, rows: int = _END) -> View:
@@ -129,7 +152,7 @@ class View:
             return self._scrolled(key, page_rows)
         if self.page == "stream":
             return self._zoomed(key, page_rows)
-        if key == "enter" and selected is not None:
+        if key == "enter" and selected is not None and self.page in DETAILED:
             return replace(self, details_of=selected, first_line=0)
         if key in ("s", "S", "r"):
             return self._sorted(key)

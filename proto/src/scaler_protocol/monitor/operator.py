@@ -1,0 +1,73 @@
+"""Carries out one action on the cluster for a monitor, in a connection of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import time
+
+from scaler_protocol.address import Address
+from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
+from scaler_protocol.ids import ID_SIZE_BYTES
+from scaler_protocol.messages import Role
+from scaler_protocol.monitor.operation import Operation, OperationOutcome
+from scaler_protocol.monitor.operator_session import OperatorSession
+from scaler_protocol.transport.context import new_context
+from scaler_protocol.transport.dealer_connection import DealerConnection
+
+TIMEOUT_SECONDS = 5.0
+_LINGER_MILLISECONDS = 200
+_LOOK_SECONDS = 0.1
+
+
+def operate(
+    address: Address, operation: Operation, distribution: str, timeout_seconds: float = TIMEOUT_SECONDS
+) -> OperationOutcome:
+    """Blocks until the scheduler at ``address`` has answered, at most ``timeout_seconds``. Never raises for what a
+    user can do wrong. ``distribution``: of the monitor."""
+    session = os.urandom(ID_SIZE_BYTES)
+    context = new_context(1)
+    try:
+        dealer = DealerConnection(context, address, session)
+    except (OSError, ValueError) as error:
+        context.term()
+        return OperationOutcome(False, str(error))
+    try:
+        handshake = PeerHandshake(dealer.place, secrets.token_bytes(NONCE_SIZE_BYTES))
+        hello = make_hello(Role.SUBMIT, session, distribution=distribution)
+        asked = OperatorSession(hello, handshake, operation, time.monotonic() + timeout_seconds)
+        return _run(dealer, asked)
+    finally:
+        dealer.close(_LINGER_MILLISECONDS)
+        context.term()
+
+
+def _run(dealer: DealerConnection, session: OperatorSession) -> OperationOutcome:
+    poll = select.poll()
+    for descriptor in (dealer.fd, dealer.monitor_fd):
+        poll.register(descriptor, select.POLLIN)
+    while True:
+        _read(dealer, session)
+        if time.monotonic() >= session.deadline:
+            session.on_deadline()
+        for effect in session.take_effects():
+            dealer.send(encode(effect.envelope))
+        if session.outcome is not None:
+            return session.outcome
+        poll.poll(_LOOK_SECONDS * 1000)
+
+
+def _read(dealer: DealerConnection, session: OperatorSession) -> None:
+    for event in dealer.connection_events():
+        if event == "connected":
+            session.on_connected(dealer.token)
+        else:
+            session.on_peer_lost()
+    session.on_obstacle(dealer.obstacle)
+    while (frames := dealer.receive()) is not None:
+        try:
+            session.on_message(decode(frames))
+        except MalformedMessage:
+            session.on_obstacle("The scheduler sent data that is not a message.")

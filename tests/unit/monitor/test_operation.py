@@ -1,0 +1,156 @@
+"""What a monitor asks of the scheduler, and how it understands the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler_protocol.address import parse_address
+from scaler_protocol.effects import Send
+from scaler_protocol.handshake import PeerHandshake, make_hello
+from scaler_protocol.messages import (
+    Body,
+    ControlAction,
+    ControlReply,
+    ControlRequest,
+    Envelope,
+    Goodbye,
+    RefusalReason,
+    Refused,
+    Role,
+    Welcome,
+)
+from scaler_protocol.monitor.operation import Operation, OperationOutcome, done_text, question_of, scheduler_address
+from scaler_protocol.monitor.operator_session import OperatorSession
+
+HELLO = make_hello(Role.SUBMIT, bytes(16))
+PAUSE = Operation(ControlAction.PAUSE, "vm-3")
+
+
+class Talk:
+    """A session, and the scheduler's end of it."""
+
+    def __init__(self) -> None:
+        self.session = OperatorSession(HELLO, PeerHandshake(), PAUSE, deadline=5.0)
+
+    def sent(self) -> list[Body]:
+        effects = self.session.take_effects()
+        assert all(isinstance(each, Send) for each in effects)
+        return [each.envelope.body for each in effects]
+
+    def hears(self, body: Body, sequence: int = 0) -> None:
+        self.session.on_message(Envelope(body, sequence))
+
+    def is_welcomed(self, minor: int = 4) -> None:
+        self.session.on_connected(b"")
+        (hello,) = self.sent()
+        assert getattr(hello, "role", None) == Role.SUBMIT
+        self.hears(Welcome(HELLO.session, 1, 0, number=1, minor=minor))
+
+
+def test_an_action_is_carried_out() -> None:
+    talk = Talk()
+    talk.is_welcomed()
+    assert talk.sent() == [ControlRequest(1, ControlAction.PAUSE, "vm-3")]
+    assert talk.session.outcome is None
+    talk.hears(ControlReply(1, True, names=("vm-3",)), 1)
+    assert talk.sent() == [Goodbye()]
+    assert talk.session.outcome == OperationOutcome(True, "Paused: vm-3.")
+
+
+def test_a_refused_action_says_why() -> None:
+    talk = Talk()
+    talk.is_welcomed()
+    talk.sent()
+    talk.hears(ControlReply(1, False, "Cannot pause 'vm-3': nothing has this name."), 1)
+    assert talk.session.outcome == OperationOutcome(False, "Cannot pause 'vm-3': nothing has this name.")
+
+
+def test_a_refused_key_says_why() -> None:
+    talk = Talk()
+    talk.session.on_connected(b"")
+    talk.hears(Refused(RefusalReason.ROLE, "This key may observe, not submit."))
+    assert talk.session.outcome == OperationOutcome(False, "This key may observe, not submit.")
+
+
+def test_an_old_scheduler_is_not_asked() -> None:
+    talk = Talk()
+    talk.is_welcomed(minor=3)
+    assert talk.sent() == [Goodbye()]
+    assert talk.session.outcome is not None and "too old" in talk.session.outcome.text
+
+
+def test_a_forged_welcome_is_not_believed() -> None:
+    session = OperatorSession(HELLO, PeerHandshake("tcp://127.0.0.1:1", bytes(32)), PAUSE, 5.0)
+    session.on_connected(b"token")
+    session.on_message(Envelope(Welcome(HELLO.session, 1, 0, number=1), 0))
+    assert session.outcome is not None and session.outcome.text.startswith("Cannot trust the process")
+    assert not any(isinstance(each.envelope.body, ControlRequest) for each in session.take_effects())
+
+
+def test_a_connection_that_is_lost_before_the_request_is_made_again() -> None:
+    talk = Talk()
+    talk.session.on_connected(b"")
+    talk.session.on_peer_lost()
+    talk.session.on_connected(b"")
+    assert talk.session.outcome is None
+    assert len(talk.sent()) == 2
+
+
+def test_a_connection_that_is_lost_after_the_request_leaves_the_outcome_open() -> None:
+    talk = Talk()
+    talk.is_welcomed()
+    talk.session.on_peer_lost()
+    assert talk.session.outcome is not None and "Look whether" in talk.session.outcome.text
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_silence_ends_at_the_deadline(asked: bool) -> None:
+    talk = Talk()
+    if asked:
+        talk.is_welcomed()
+    talk.session.on_obstacle("Nothing listens there.")
+    talk.session.on_deadline()
+    assert talk.session.outcome is not None
+    assert ("did not answer" if asked else "Nothing listens") in talk.session.outcome.text
+
+
+def test_messages_that_make_no_sense_change_nothing() -> None:
+    talk = Talk()
+    talk.hears(ControlReply(1, True), 1)
+    talk.hears(Welcome(HELLO.session, 1, 0, number=1))
+    assert talk.session.outcome is None and talk.sent() == []
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
+
+
+def test_names_of_others_are_cut_and_harmless() -> None:
+    question = question_of(Operation(ControlAction.CANCEL_FUNCTION, "\x1b[31m" + "f" * 10_000))
+    assert len(question) < 150 and "\x1b" not in question
+
+
+@pytest.mark.parametrize(
+    ("names", "count", "action", "text"),
+    [
+        (("a", "b"), 0, ControlAction.DRAIN, "Draining: a, b."),
+        (tuple("abcdefg"), 0, ControlAction.RESUME, "Resumed: a, b, c, d, e and 2 others."),
+        ((), 1, ControlAction.CANCEL_CLIENT, "Cancelled 1 task."),
+        ((), 1204, ControlAction.CANCEL_FUNCTION, "Cancelled 1,204 tasks."),
+    ],
+)
+def test_done(names: tuple[str, ...], count: int, action: ControlAction, text: str) -> None:
+    assert done_text(action, names, count) == text
+
+
+@pytest.mark.parametrize(
+    ("watched", "listening", "reached"),
+    [
+        ("ipc:///tmp/monitor", "tcp://127.0.0.1:2345", "tcp://127.0.0.1:2345"),
+        ("tcp://big:2346", "tcp://0.0.0.0:2345", "tcp://big:2345"),
+        ("tcp://big:2346", "tcp://10.0.0.1:2345", "tcp://10.0.0.1:2345"),
+        ("ipc:///tmp/monitor", "tcp://[::]:2345", "tcp://127.0.0.1:2345"),
+        ("tcp://127.0.0.1:2345", "ipc:///tmp/scheduler", "ipc:///tmp/scheduler"),
+    ],
+)
+def test_the_scheduler_of_a_monitor(watched: str, listening: str, reached: str) -> None:
+    assert scheduler_address(parse_address(watched), parse_address(listening)) == parse_address(reached)
