@@ -531,7 +531,15 @@ def test_a_page_that_says_nonsense_is_closed_and_the_others_go_on(made_up: Ui, b
         socket.onclose = event => resolve(event.code);
     })"""
     with Watched(browser, made_up.url) as watched:
-        for said in ("nonsense", "[1]", '{"watch": 5}', '{"watch": {"a": {"what": "nothing"}}}', '{"seen": "x"}'):
+        operate = ('{"operate": 1}', '{"operate": {"action": 99, "target": "vm"}}', '{"operate": {"action": 0}}')
+        for said in (
+            *operate,
+            "nonsense",
+            "[1]",
+            '{"watch": 5}',
+            '{"watch": {"a": {"what": "nothing"}}}',
+            '{"seen": "x"}',
+        ):
             assert watched.page.evaluate(script, said) == 1008, said
         watched.wait_for_text("Live", ".connection")
 
@@ -768,6 +776,53 @@ def test_a_real_cluster_and_exact_counts(browser: Browser) -> None:
                 assert len(rows(watched)) == 1
             assert "broken" not in watched.page.title()
             assert watched.errors == []
+
+
+def test_actions_on_a_real_cluster(browser: Browser) -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1) as cluster, Client(address) as client:
+        cluster.remember_family()
+        with Ui(default_monitor_address(address), "--port", 0) as ui, Watched(browser, ui.url) as watched:
+            (agent,) = client.cluster_info().agents
+            watched.open("workers")
+            act(watched, f"{agent.name}-0", "Pause", f"Paused: {agent.name}.")
+            waiting = [client.submit(functions.sleep_and_return, 1000) for _ in range(3)]
+            watched.open("functions")
+            act(watched, "sleep_and_return", None, "Cancelled 3 tasks.")
+            wait_until(lambda: all(future.cancelled() for future in waiting))
+            watched.open("workers")
+            act(watched, f"{agent.name}-0", "Resume", f"Resumed: {agent.name}.")
+            assert client.submit(abs, -1).result() == 1
+            assert watched.errors == []
+
+
+def act(watched: Watched, row: str, action: str | None, outcome: str) -> None:
+    """``action`` None: there is one only."""
+    watched.page.click(f"tr:has-text('{row}') button.more")
+    if action is not None:
+        watched.page.click(f"#operation button:has-text('{action}')")
+    watched.wait_for_text("?", "#operation .answer")
+    watched.page.click("#operation button.act")
+    watched.wait_for_text(outcome, "#operation")
+    watched.page.click("#operation button:has-text('Close')")
+
+
+@pytest.mark.parametrize("flag", ["--no-actions", "--no-require-token"])
+def test_pages_may_be_kept_from_acting(flag: str, browser: Browser) -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1) as cluster:
+        cluster.remember_family()
+        with Ui(default_monitor_address(address), "--port", 0, flag) as ui, Watched(browser, ui.url) as watched:
+            watched.open("workers")
+            wait_for_rows(watched)
+            assert watched.page.query_selector_all("button.more") == []
+            script = """() => new Promise(resolve => {
+                const socket = new WebSocket(location.origin.replace('http', 'ws') + '/socket');
+                const said = { action: 0, target: 'vm', is_confirmed: true };
+                socket.onopen = () => socket.send(JSON.stringify({ operate: said }));
+                socket.onmessage = ({ data }) => data.includes('operated') && resolve(JSON.parse(data).operated.text);
+            })"""
+            assert "scaler_ui runs without actions" in watched.page.evaluate(script)
 
 
 def test_a_recording_is_played_with_a_slider(tmp_path: Path, browser: Browser) -> None:

@@ -9,14 +9,31 @@ from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.format import format_count, printable
 from scaler_protocol.value import value
 
-ACTION_NAMES = {
-    "pause": ControlAction.PAUSE,
-    "resume": ControlAction.RESUME,
-    "drain": ControlAction.DRAIN,
-    "cancel_client": ControlAction.CANCEL_CLIENT,
-    "cancel_function": ControlAction.CANCEL_FUNCTION,
+ACTION_LABELS = {
+    ControlAction.PAUSE: "Pause",
+    ControlAction.RESUME: "Resume",
+    ControlAction.DRAIN: "Drain",
+    ControlAction.CANCEL_CLIENT: "Cancel tasks",
+    ControlAction.CANCEL_FUNCTION: "Cancel tasks",
 }
-"""The actions by the names that the web monitor uses for them."""
+_ON_WORKERS = (ControlAction.PAUSE, ControlAction.RESUME, ControlAction.DRAIN)
+ACTIONS_OF_TABLE = {
+    "workers": _ON_WORKERS,
+    "objects": _ON_WORKERS,
+    "functions": (ControlAction.CANCEL_FUNCTION,),
+    "running": (ControlAction.CANCEL_FUNCTION,),
+    "clients": (ControlAction.CANCEL_CLIENT,),
+}
+"""The actions on what a row of a table shows."""
+
+TARGET_COLUMNS = {
+    "workers": "name",
+    "objects": "host",
+    "functions": "name",
+    "running": "function",
+    "clients": "session",
+}
+"""The column with the target of an action, by table."""
 
 TARGET_LIMIT = 10_000
 """Characters."""
@@ -24,9 +41,9 @@ TARGET_LIMIT = 10_000
 _SHOWN_TARGET_LIMIT = 60
 _SHOWN_NAMES_LIMIT = 5
 _QUESTIONS = {
-    ControlAction.PAUSE: "Pause all workers of {}? Running tasks continue.",
-    ControlAction.RESUME: "Resume all workers of {}?",
-    ControlAction.DRAIN: "Drain {}? Its workers end when their running tasks have ended.",
+    ControlAction.PAUSE: "Pause {}, with all workers of the agent? Running tasks continue.",
+    ControlAction.RESUME: "Resume {}, with all workers of the agent?",
+    ControlAction.DRAIN: "Drain {}, with all workers of the agent? They end when their running tasks have ended.",
     ControlAction.CANCEL_CLIENT: "Cancel all tasks of client {}? Running ones are interrupted.",
     ControlAction.CANCEL_FUNCTION: "Cancel all tasks of function {}? Running ones are interrupted.",
 }

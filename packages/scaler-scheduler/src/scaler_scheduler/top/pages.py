@@ -8,11 +8,11 @@ from typing import NamedTuple, cast
 from scaler_protocol.monitor.format import format_bytes, format_count, format_duration, format_percent, format_rate
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.operation import TARGET_COLUMNS
 from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import TABLES, Row
 from scaler_scheduler.top.grid import grid_of
 from scaler_scheduler.top.lines import Line, Span, Style, joined, line_of, width_of, wrapped
-from scaler_scheduler.top.question import TARGET_COLUMNS
 from scaler_scheduler.top.view import CHOOSING, DETAILED, PAGES, View
 
 TITLES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from scaler_protocol.messages import ControlAction
-from scaler_protocol.monitor.operation import TARGET_LIMIT, Operation, question_of
+from scaler_protocol.monitor.operation import ACTIONS_OF_TABLE, TARGET_LIMIT, Operation, question_of
 
 KEYS = {
     "p": ControlAction.PAUSE,
@@ -59,20 +59,9 @@ class Question:
 def question_for(page: str, key: str, target: str) -> Question | None:
     """The question that ``key`` begins on a page. ``target``: the name in the row under the cursor, empty without a
     cursor. None: the key has another meaning there."""
-    if key == "x" and page in CANCELLED:
-        return Question(Operation(CANCELLED[page], target)) if target else None
-    if key in KEYS and page in ACTING_ON_WORKERS:
+    actions = ACTIONS_OF_TABLE.get(page, ())
+    if key == "x" and target and actions and actions[0] not in _PROMPTS:
+        return Question(Operation(actions[0], target))
+    if key in KEYS and KEYS[key] in actions:
         return Question(Operation(KEYS[key], target), is_typing=not target)
     return None
-
-
-CANCELLED = {
-    "functions": ControlAction.CANCEL_FUNCTION,
-    "running": ControlAction.CANCEL_FUNCTION,
-    "clients": ControlAction.CANCEL_CLIENT,
-}
-"""Pages with a cursor on something whose tasks can be cancelled."""
-
-ACTING_ON_WORKERS = ("workers", "objects")
-TARGET_COLUMNS = {"functions": "name", "running": "function", "clients": "session", "objects": "host"}
-"""The column that names the target of an action, by page."""

@@ -52,6 +52,10 @@ class UiSettings:
         "line, so set SCALER_UI_TOKEN or use a file instead.",
     )
     require_token: bool = option(True, help="Require the token. Without it, anyone who can reach the port can watch.")
+    actions: bool = option(
+        True,
+        help="Let pages pause, resume and drain workers and cancel tasks, with this user's rights. Needs the token.",
+    )
     replay: str | None = option(
         None, metavar="DIR", help="Replay the event logs that scaler_scheduler --event-log DIR has written."
     )
@@ -127,12 +131,14 @@ def _source(settings: UiSettings) -> PageSource:
 async def _serve(loop: asyncio.AbstractEventLoop, source: PageSource, settings: UiSettings, token: str | None) -> None:
     from scaler_scheduler.web.access import Access
     from scaler_scheduler.web.guard import Guard
+    from scaler_scheduler.web.operations import PageOperations
     from scaler_scheduler.web.server import UiServer
 
     stopped = asyncio.Event()
     install_stop_signals(loop, stopped.set)
     access = Access(token)
-    server = UiServer(source, Guard((settings.host, socket.gethostname(), *settings.allowed_hosts)), access)
+    guard = Guard((settings.host, socket.gethostname(), *settings.allowed_hosts))
+    server = UiServer(source, guard, access, PageOperations(source, settings.actions and access.has_token))
     try:
         port = await server.start(settings.host, settings.port)
     except (OSError, OverflowError) as error:

@@ -19,6 +19,7 @@ from scaler_scheduler.web.access import REFUSAL, Access
 from scaler_scheduler.web.answers import specification
 from scaler_scheduler.web.door import Door
 from scaler_scheduler.web.guard import Guard
+from scaler_scheduler.web.operations import PageOperations
 from scaler_scheduler.web.page import Page
 from scaler_scheduler.web.sources import PageSource
 
@@ -64,14 +65,16 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class UiServer:
     """Serves one source to any number of pages."""
 
-    def __init__(self, source: PageSource, guard: Guard, access: Access) -> None:
+    def __init__(self, source: PageSource, guard: Guard, access: Access, operations: PageOperations) -> None:
         self._source = source
+        self._operations = operations
         self._guard = guard
         self._access = access
         self._door: Door | None = None
         self._listener: asyncio.Server | None = None
         self._open: set[_OpenPage] = set()
-        self._hello = json.dumps({"hello": {"version": _fingerprint(), "tables": _tables()}})
+        hello = {"version": _fingerprint(), "tables": _tables(), "actions": operations.offer()}
+        self._hello = json.dumps({"hello": hello})
         self._runner = web.AppRunner(self._application(), access_log=None, logger=_logger(), shutdown_timeout=1.0)
 
     async def start(self, host: str, port: int) -> int:
@@ -158,7 +161,7 @@ class UiServer:
         )
         await socket.prepare(request)
         await socket.send_str(self._hello)
-        page = _OpenPage(socket, self._source)
+        page = _OpenPage(socket, self._source, self._operations)
         self._open.add(page)
         try:
             await page.serve()
@@ -170,9 +173,11 @@ class UiServer:
 class _OpenPage:
     """One websocket: what it says goes to its :class:`Page`, what that has for it goes out when it is ready for it."""
 
-    def __init__(self, socket: web.WebSocketResponse, source: PageSource) -> None:
+    def __init__(self, socket: web.WebSocketResponse, source: PageSource, operations: PageOperations) -> None:
         self._socket = socket
         self._source = source
+        self._operations = operations
+        self._operation: asyncio.Task[None] | None = None
         self._page = Page()
         self._wake = asyncio.Event()
         self._quick = True
@@ -182,8 +187,10 @@ class _OpenPage:
         try:
             await self._receive()
         finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+            ending = [sending] if self._operation is None else [sending, self._operation]
+            for each in ending:
+                each.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)
 
     def wake(self, quick: bool) -> None:
         self._quick &= quick
@@ -230,8 +237,25 @@ class _OpenPage:
             self._page.watch(dict(said["watch"]))
         if "replay" in said:
             self._source.control(dict(said["replay"]))
+        if "operate" in said:
+            self._begin_operation(dict(said["operate"]))
         if "seen" not in said:
             self._wake.set()
+
+    def _begin_operation(self, said: dict[str, Any]) -> None:
+        """A page asks for one action at a time."""
+        if self._operation is not None and not self._operation.done():
+            raise ValueError("an action before the answer to the last one")
+        self._operation = asyncio.create_task(self._operate(said))
+
+    async def _operate(self, said: dict[str, Any]) -> None:
+        try:
+            answer = await self._operations.answer(said)
+            await self._socket.send_str(json.dumps({"operated": answer}))
+        except (KeyError, ValueError, TypeError, OverflowError):
+            await self._refuse()
+        except ConnectionError:
+            pass
 
 
 def _refused(status: int, text: str) -> web.Response:

@@ -40,6 +40,10 @@ class PageSource(Protocol):
     def control(self, command: dict[str, Any]) -> None:
         """Apply a command of the time scrubber. ValueError or TypeError for an invalid one."""
 
+    @property
+    def watched(self) -> str:
+        """The address that was given for a scheduler; empty for a recording."""
+
     def close(self) -> None: ...
 
 
@@ -47,7 +51,7 @@ class LiveSource:
     """A scheduler. ValueError when the address is none."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        self.watched = address
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
             self._subscription = Subscription(self._context, address, events=True)
@@ -75,7 +79,7 @@ class LiveSource:
         return received is not None
 
     def status(self) -> dict[str, Any]:
-        return live_status(self.model, time.monotonic(), self._address)
+        return live_status(self.model, time.monotonic(), self.watched)
 
     def control(self, command: dict[str, Any]) -> None:
         """Nothing: what happens now cannot be stopped."""
@@ -87,6 +91,8 @@ class LiveSource:
 
 class RecordedSource:
     """A folder of event logs. ValueError when there is nothing to play."""
+
+    watched = ""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

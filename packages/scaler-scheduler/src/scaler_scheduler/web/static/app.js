@@ -1,5 +1,6 @@
 // The page: navigation, the state of the stream, and the view that is open.
 
+import { Actions } from "./actions.js";
 import { Samples } from "./charts.js";
 import { Connection } from "./connection.js";
 import { h, icon, setText } from "./dom.js";
@@ -25,9 +26,10 @@ class Page {
     this.changed = () => this.sendWatch();
     this.routes = new Map(VIEWS.flatMap(([, views]) => views.map((view) => [view[0], view])));
     this.makeNavigation();
+    this.actions = new Actions(byId("operation"), (message) => this.connection.send(message));
     this.replay = new Replay(byId("replay"), (message) => this.connection.send(message));
     this.connection = new Connection({
-      onHello: (hello) => this.hello(hello), onPush: (push) => this.push(push), onStream: (head, data) => this.view?.stream_?.(head, data), onState: (open) => this.setOpen(open), onRefused: (refused) => this.setRefused(refused),
+      onHello: (hello) => this.hello(hello), onPush: (push) => this.push(push), onStream: (head, data) => this.view?.stream_?.(head, data), onOperated: (answer) => this.actions.take(answer), onState: (open) => this.setOpen(open), onRefused: (refused) => this.setRefused(refused),
     });
     addEventListener("hashchange", () => this.open());
     addEventListener("keydown", (event) => this.key(event));
@@ -61,6 +63,7 @@ class Page {
     this.samples.clear();
     if (this.version !== undefined && this.version !== hello.version) return location.reload();
     this.version = hello.version;
+    this.actions.offered = hello.actions;
     if (this.tables) return this.sendWatch();
     this.tables = hello.tables;
     this.open();
@@ -76,6 +79,7 @@ class Page {
 
   setOpen(open) {
     this.isOpen = open;
+    if (!open) this.actions.lose();
     this.showConnection();
   }
 

@@ -9,8 +9,8 @@ const SILENT_SECONDS = 5;
 const GIVEN_UP_SECONDS = 15;
 
 export class Connection {
-  constructor({ onHello, onPush, onStream, onState, onRefused }) {
-    this.handlers = { onHello, onPush, onStream, onState, onRefused };
+  constructor({ onHello, onPush, onStream, onOperated, onState, onRefused }) {
+    this.handlers = { onHello, onPush, onStream, onOperated, onState, onRefused };
     this.watched = {};
     this.waitMs = FIRST_WAIT_MS;
     this.silentSeconds = 0;
@@ -79,6 +79,7 @@ export class Connection {
     const message = JSON.parse(data);
     if (message.hello) return this.handlers.onHello(message.hello);
     if (message.alive) return;
+    if (message.operated) return this.handlers.onOperated(message.operated);
     this.handlers.onPush(message);
     this.send({ seen: message.number });
   }

@@ -9,7 +9,7 @@ const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning"
 const NO_STATUS = new Set(["id", "text"]);
 
 export class DataTable {
-  // options: limit, sort, descending, hide [keys], compact (no tools), onRow(values, key), rowTitle, empty {icon, title, text}
+  // options: limit, sort, descending, hide [keys], compact (no tools), actions {column, open(target)}, onRow(values, key), rowTitle, empty {icon, title, text}
   constructor(spec, options, changed) {
     Object.assign(this, { spec, options, changed });
     this.filter = "";
@@ -25,7 +25,7 @@ export class DataTable {
   build() {
     this.body = h("tbody");
     this.heads = this.columns.map((column) => this.head(column));
-    this.table = h("table", { "aria-label": this.spec.title }, h("thead", {}, h("tr", {}, this.heads)), this.body);
+    this.table = h("table", { "aria-label": this.spec.title }, h("thead", {}, h("tr", {}, this.heads, this.options.actions ? h("th", { scope: "col", class: "row-actions", "aria-label": "Actions" }) : null)), this.body);
     this.scroller = h("div", { class: "scroller", tabindex: "-1" }, this.table);
     this.empty = h("div", { class: "empty", hidden: true });
     this.element = h("div", { class: "card table-card" }, this.options.compact ? null : this.tools(), this.scroller, this.empty);
@@ -96,10 +96,18 @@ export class DataTable {
       const cells = this.columns.map((column) => h("td", { "data-key": column.key, class: column.align === "right" ? "right" : null, style: { maxWidth: `${Math.max(20, column.width * 1.4)}ch` } }));
       const element = h("tr", {}, cells);
       this.rows[index] = { element, cells, shown: [], key: null };
+      if (this.options.actions) element.append(this.actionsCell(this.rows[index]));
       if (this.options.onRow) this.makeClickable(this.rows[index]);
       this.body.append(element);
     }
     return this.rows[index];
+  }
+
+  actionsCell(row) {
+    const column = this.spec.columns.findIndex((each) => each.key === this.options.actions.column);
+    const open = (event) => { event.stopPropagation(); this.options.actions.open([row.values[column]].flat()[0]); };
+    const button = h("button", { type: "button", class: "more", title: "Actions", "aria-label": "Actions", onclick: open, onkeydown: (event) => event.stopPropagation() }, "⋯");
+    return h("td", { class: "row-actions" }, button);
   }
 
   makeClickable(row) {

@@ -1,0 +1,74 @@
+"""Actions on the cluster that pages ask for: first the question, and after a yes the action itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from scaler_protocol.address import Address, parse_address
+from scaler_protocol.messages import ControlAction
+from scaler_protocol.monitor.operation import (
+    ACTION_LABELS,
+    ACTIONS_OF_TABLE,
+    TARGET_COLUMNS,
+    TARGET_LIMIT,
+    Operation,
+    OperationOutcome,
+    question_of,
+    scheduler_address,
+)
+from scaler_protocol.monitor.operator import operate
+from scaler_scheduler.web.sources import PageSource
+
+_AT_ONCE = 4
+_AWAY_TEXT = "Cannot do this: nothing is known of the scheduler yet."
+_OFF_TEXT = "Cannot do this: scaler_ui runs without actions. Start it with a token, and without --no-actions."
+
+Offer = dict[str, dict[str, Any]]
+"""By table: the key of the column with the target as ``column``, and as ``actions`` pairs of a number and a label."""
+
+
+class PageOperations:
+    """``is_permitted``: False: pages may only watch."""
+
+    def __init__(
+        self,
+        source: PageSource,
+        is_permitted: bool,
+        perform: Callable[[Address, Operation, str], OperationOutcome] = operate,
+    ) -> None:
+        self._source = source
+        self._is_permitted = is_permitted and bool(source.watched)
+        self._perform = perform
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    def offer(self) -> Offer:
+        """What pages may ask for; empty if nothing is permitted."""
+        if not self._is_permitted:
+            return {}
+        return {
+            table: {"column": TARGET_COLUMNS[table], "actions": [[int(each), ACTION_LABELS[each]] for each in actions]}
+            for table, actions in ACTIONS_OF_TABLE.items()
+        }
+
+    async def answer(self, said: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a page: a ``question``, or whether it ``is_done``, with a ``text``. ``said``: the ``action``
+        by its number, its ``target``, and whether it ``is_confirmed``. Raises ValueError for anything else."""
+        operation = Operation(ControlAction(int(said["action"])), str(said["target"]))
+        if not 0 < len(operation.target) <= TARGET_LIMIT:
+            raise ValueError("a target that no page has")
+        if not self._is_permitted:
+            return _told(OperationOutcome(False, _OFF_TEXT))
+        if said.get("is_confirmed") is not True:
+            return {"question": question_of(operation)}
+        snapshot = self._source.model.snapshot
+        if snapshot is None:
+            return _told(OperationOutcome(False, _AWAY_TEXT))
+        address = scheduler_address(parse_address(self._source.watched), parse_address(snapshot.scheduler.address))
+        async with self._turns:
+            return _told(await asyncio.to_thread(self._perform, address, operation, "scaler-scheduler"))
+
+
+def _told(outcome: OperationOutcome) -> dict[str, Any]:
+    return {"is_done": outcome.is_done, "text": outcome.text}
