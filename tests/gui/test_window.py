@@ -16,12 +16,15 @@ from pytestqt.qtbot import QtBot
 from scaler_gui.main_window import MainWindow
 from scaler_gui.models.recent import RecentAddress
 from scaler_gui.monitor import Monitor
+from scaler_gui.views.action_dialog import ActionDialog
 from scaler_gui.views.failures_pane import FailuresPane
 from scaler_gui.views.graphs_pane import GraphsPane
 from scaler_gui.views.overview import OverviewPane
 from scaler_gui.views.panes import CORNERS
 from scaler_gui.views.stream_pane import StreamPane
 from scaler_gui.views.table_pane import TablePane
+from scaler_protocol.messages import ControlAction
+from scaler_protocol.monitor.operation import Operation
 from scaler_protocol.monitor.tables import TABLES
 from tests.gui.conftest import feed, make_window
 from tests.support.monitor_stream import EPOCH, synthetic_messages
@@ -429,3 +432,39 @@ def test_a_scheduler_with_keys_is_said(window: MainWindow, qtbot: QtBot) -> None
         window.monitor.connect_to(RecentAddress(address))
         qtbot.waitUntil(lambda: "set SCALER_KEYS" in window.monitor.status.trouble, timeout=10_000)
         window.monitor.close()
+
+
+# ---- actions ---------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_workers_functions_and_clients_offer_actions(busy_window: MainWindow) -> None:
+    offered = {"workers": 3, "objects": 3, "functions": 1, "clients": 1, "tasks": 0}
+    for name, count in offered.items():
+        pane = table(busy_window, name)
+        pane.refresh()
+        assert pane.view.operations() == []
+        pane.view.selectRow(0)
+        assert len(pane.view.operations()) == count, name
+
+
+def test_an_action_is_confirmed_and_its_outcome_shown(busy_window: MainWindow, qtbot: QtBot) -> None:
+    pane = table(busy_window, "functions")
+    dialog = pane.ask(Operation(ControlAction.CANCEL_FUNCTION, "price"))
+    assert dialog.text() == "Cancel all tasks of function price? Running ones are interrupted."
+    dialog.accept_button.click()
+    qtbot.waitUntil(lambda: dialog.text().startswith("Cannot reach the scheduler"), timeout=20_000)
+    assert dialog.buttons() == [dialog.button(ActionDialog.StandardButton.Close)]
+    dialog.close()
+
+
+def test_an_action_that_is_not_confirmed_does_nothing(busy_window: MainWindow) -> None:
+    dialog = table(busy_window, "workers").ask(Operation(ControlAction.DRAIN, "vm"))
+    QTest.keyClick(dialog, Key.Key_Escape)
+    assert not dialog.isVisible()
+
+
+def test_there_are_no_actions_on_recordings(window: MainWindow, qtbot: QtBot) -> None:
+    dialog = table(window, "workers").ask(Operation(ControlAction.PAUSE, "vm"))
+    dialog.accept_button.click()
+    assert dialog.text() == "Cannot act on a recording."
+    dialog.close()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import secrets
-import select
+import selectors
 import time
+from functools import partial
+from pathlib import Path
 
 from scaler_protocol.address import Address
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
 from scaler_protocol.ids import ID_SIZE_BYTES
+from scaler_protocol.keys import peer_keys
 from scaler_protocol.messages import Role
 from scaler_protocol.monitor.operation import Operation, OperationOutcome
 from scaler_protocol.monitor.operator_session import OperatorSession
@@ -22,22 +25,21 @@ _LINGER_MILLISECONDS = 200
 _LOOK_SECONDS = 0.1
 
 
-def operate(
-    address: Address, operation: Operation, distribution: str, timeout_seconds: float = TIMEOUT_SECONDS
-) -> OperationOutcome:
-    """Blocks until the scheduler at ``address`` has answered, at most ``timeout_seconds``. Never raises for what a
-    user can do wrong. ``distribution``: of the monitor."""
+def operate(address: Address, operation: Operation, distribution: str, keys: Path | None = None) -> OperationOutcome:
+    """Blocks until the scheduler at ``address`` has answered, at most ``TIMEOUT_SECONDS``. Never raises for what a user
+    can do wrong. ``distribution``: of the monitor; ``keys``: the directory of keys, None for the one that $SCALER_KEYS
+    names."""
     session = os.urandom(ID_SIZE_BYTES)
     context = new_context(1)
     try:
-        dealer = DealerConnection(context, address, session)
+        dealer = DealerConnection(context, address, session, partial(peer_keys, role=Role.SUBMIT, directory=keys))
     except (OSError, ValueError) as error:
         context.term()
         return OperationOutcome(False, str(error))
     try:
         handshake = PeerHandshake(dealer.place, secrets.token_bytes(NONCE_SIZE_BYTES))
         hello = make_hello(Role.SUBMIT, session, distribution=distribution)
-        asked = OperatorSession(hello, handshake, operation, time.monotonic() + timeout_seconds)
+        asked = OperatorSession(hello, handshake, operation, time.monotonic() + TIMEOUT_SECONDS)
         return _run(dealer, asked)
     finally:
         dealer.close(_LINGER_MILLISECONDS)
@@ -45,18 +47,18 @@ def operate(
 
 
 def _run(dealer: DealerConnection, session: OperatorSession) -> OperationOutcome:
-    poll = select.poll()
-    for descriptor in (dealer.fd, dealer.monitor_fd):
-        poll.register(descriptor, select.POLLIN)
-    while True:
-        _read(dealer, session)
-        if time.monotonic() >= session.deadline:
-            session.on_deadline()
-        for effect in session.take_effects():
-            dealer.send(encode(effect.envelope))
-        if session.outcome is not None:
-            return session.outcome
-        poll.poll(_LOOK_SECONDS * 1000)
+    with selectors.DefaultSelector() as selector:
+        for descriptor in (dealer.fd, dealer.monitor_fd):
+            selector.register(descriptor, selectors.EVENT_READ)
+        while True:
+            _read(dealer, session)
+            if time.monotonic() >= session.deadline:
+                session.on_deadline()
+            for effect in session.take_effects():
+                dealer.send(encode(effect.envelope))
+            if session.outcome is not None:
+                return session.outcome
+            selector.select(_LOOK_SECONDS)
 
 
 def _read(dealer: DealerConnection, session: OperatorSession) -> None:

@@ -12,8 +12,10 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QSizePolicy
 from scaler_gui.models.table import TableModel
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
+from scaler_gui.views.action_dialog import ActionDialog
 from scaler_gui.views.pane import Pane
 from scaler_gui.views.table_view import TableWidget
+from scaler_protocol.monitor.operation import Operation
 from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import Row, TableSpec
 
@@ -27,7 +29,7 @@ class TablePane(Pane):
         ("/ or Ctrl+F", "filter rows; Esc drops the filter, Enter goes to the rows"),
         ("s", "sort by the column under the cursor; again turns the order"),
         ("Ctrl+C", "copy the selected rows"),
-        ("Menu", "columns and copies"),
+        ("Menu", "columns, copies, and actions on workers, functions and clients"),
     )
 
     def __init__(self, monitor: Monitor, spec: TableSpec, title: str = "", shows_events: bool = False) -> None:
@@ -36,6 +38,7 @@ class TablePane(Pane):
         self._theme = LIGHT
         self.table = TableModel(spec, monitor, self._style, self)
         self.view = TableWidget(self.table)
+        self.view.acted.connect(self.ask)
         self.filter = QLineEdit()
         self._count = QLabel()
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_PAUSE_MILLISECONDS)
@@ -65,6 +68,12 @@ class TablePane(Pane):
     def focus_filter(self) -> None:
         self.filter.setFocus()
         self.filter.selectAll()
+
+    def ask(self, operation: Operation) -> ActionDialog:
+        """Show the question whether to carry out an action on the cluster."""
+        dialog = ActionDialog(operation, self.monitor, self)
+        dialog.open()
+        return dialog
 
     def csv(self) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         return [column.key for column in self.table.spec.columns], self.table.all_rows()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
@@ -10,6 +11,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
 from scaler_gui.models.table import TableModel
 from scaler_protocol.monitor.format import format_value
+from scaler_protocol.monitor.operation import ACTION_LABELS, ACTIONS_OF_TABLE, TARGET_COLUMNS, Operation
 
 ROW_HEIGHT_PIXELS = 22
 _WIDEST_PIXELS = 340
@@ -21,6 +23,8 @@ class TableWidget(QTableView):
     """``row_selected`` gives the row under the cursor whenever it, or what it says, changes."""
 
     row_selected = Signal(object)
+    acted = Signal(object)
+    """Gives the Operation that was chosen in the menu of a row."""
 
     def __init__(self, model: TableModel) -> None:
         super().__init__()
@@ -148,7 +152,22 @@ class TableWidget(QTableView):
             title = self.table.spec.columns[column].title
             menu.addAction(f"&Sort by {title}", lambda: self.sort_by(column))
         menu.addMenu(self._columns_menu(menu))
+        self._add_actions(menu)
         menu.exec(self.viewport().mapToGlobal(position))
+
+    def operations(self) -> list[Operation]:
+        """The actions on the selected row."""
+        name, row = self.table.spec.name, self.selected_row
+        if row is None or name not in ACTIONS_OF_TABLE:
+            return []
+        target = str(row[self.table.spec.index(TARGET_COLUMNS[name])])
+        return [Operation(action, target) for action in ACTIONS_OF_TABLE[name]] if target else []
+
+    def _add_actions(self, menu: QMenu) -> None:
+        for number, operation in enumerate(self.operations()):
+            if number == 0:
+                menu.addSeparator()
+            menu.addAction(f"{ACTION_LABELS[operation.action]} ...", partial(self.acted.emit, operation))
 
     def _show_columns_menu(self, position: QPoint) -> None:
         self._columns_menu(self).exec(self.horizontalHeader().mapToGlobal(position))

@@ -1,0 +1,40 @@
+"""Carries out actions on the cluster, in threads of their own, so that the window goes on."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from scaler_gui.models.recent import RecentAddress
+from scaler_protocol.address import parse_address
+from scaler_protocol.monitor.messages import Snapshot
+from scaler_protocol.monitor.operation import Operation, OperationOutcome, scheduler_address
+from scaler_protocol.monitor.operator import operate
+
+_RECORDING_TEXT = "Cannot act on a recording."
+_AWAY_TEXT = "Cannot do this: nothing is known of the scheduler yet."
+
+
+class WindowOperations(QObject):
+    """``ended`` gives each OperationOutcome."""
+
+    ended = Signal(object)
+
+    def begin(self, operation: Operation, place: RecentAddress | None, snapshot: Snapshot | None) -> None:
+        """``place``: of the scheduler that is watched; None for a recording."""
+        if place is None:
+            self.ended.emit(OperationOutcome(False, _RECORDING_TEXT))
+        elif snapshot is None:
+            self.ended.emit(OperationOutcome(False, _AWAY_TEXT))
+        else:
+            threading.Thread(target=self._run, args=(operation, place, snapshot), daemon=True).start()
+
+    def _run(self, operation: Operation, place: RecentAddress, snapshot: Snapshot) -> None:
+        address = scheduler_address(parse_address(place.address), parse_address(snapshot.scheduler.address))
+        outcome = operate(address, operation, "scaler-gui", Path(place.keys) if place.keys else None)
+        try:
+            self.ended.emit(outcome)
+        except RuntimeError:  # the window was closed meanwhile
+            pass
