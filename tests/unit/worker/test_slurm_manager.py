@@ -29,9 +29,14 @@ from scaler_worker.manager.core.slurm_script import (
     sbatch_options,
     submit_arguments,
 )
-from scaler_worker.manager.shell import slurm
+from scaler_worker.manager.shell import slurm, slurm_commands, slurm_route
 from scaler_worker.manager.shell.slurm import LISTING_SECONDS, SlurmBackend
-from scaler_worker.manager.shell.slurm_commands import SlurmAnswer, command_environment, exported_variables
+from scaler_worker.manager.shell.slurm_commands import (
+    SlurmAnswer,
+    command_environment,
+    exported_variables,
+    run_slurm,
+)
 from scaler_worker.manager.slurm_config import SlurmSettings
 
 SCHEDULER = "tcp://10.0.0.1:2345"
@@ -104,10 +109,10 @@ def test_a_job_ends_with_the_exit_code_of_its_command() -> None:
     assert run_script(job_script(["true"], "echo loaded")).stdout == "loaded\n"
 
 
-@pytest.mark.parametrize(("ends_with", "code"), [(0, STOPPED_CODE), (3, 3)])
-def test_a_job_passes_the_signal_of_slurm_on_and_waits(ends_with: int, code: int) -> None:
+@pytest.mark.parametrize(("number", "ends_with", "code"), [("TERM", 0, STOPPED_CODE), ("TERM", 3, 3), ("USR1", 0, 0)])
+def test_a_job_passes_a_signal_on_and_waits(number: str, ends_with: int, code: int) -> None:
     """The command tells its shell's process id only when it is ready, so that no signal is too early."""
-    program = f"trap 'echo drained; exit {ends_with}' TERM; kill -TERM $PPID; while :; do sleep 0.05; done"
+    program = f"trap 'echo drained; exit {ends_with}' TERM; kill -{number} $PPID; while :; do sleep 0.05; done"
     done = run_script(job_script(["sh", "-c", program], None))
     assert (done.stdout, done.returncode) == ("drained\n", code)
 
@@ -379,9 +384,59 @@ def test_running_jobs_get_their_grace_time_and_waiting_ones_none(commands: Slurm
     commands.list_as(("7_0", "RUNNING", "None"), ("7_1", "PENDING", "Resources"))
     running.list()
     running.stop(["7_0", "7_1", "unknown"])
-    assert commands.cancelled() == [["--batch", "--signal=TERM", "7_0"], ["7_1"]]
+    assert commands.cancelled() == [["--batch", "--signal=USR1", "7_0"], ["7_1"]]
     commands.now += 60 + 30
     running.list()
     assert commands.cancelled()[2:] == [["7_0", "7_1"]]
     commands.list_as(("7_0", "COMPLETING", "None"), ("7_1", "CANCELLED", "None"))
     assert list(running.list()) == [] and running.why_not() == []
+
+
+# ---- the programs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of programs that are found before all others."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    return folder
+
+
+def write_program(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_a_command_gets_the_script_as_its_input(programs: Path) -> None:
+    write_program(programs, "sbatch", "cat; echo $1")
+    assert run_slurm("sbatch", ["--parsable"], "#!/bin/sh\n") == SlurmAnswer("#!/bin/sh\n--parsable\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [("echo no >&2; exit 1", "no\n"), ("exit 3", "exit code 3"), ("exec sleep 30", "squeue timed out after 0.2 s")],
+)
+def test_a_command_that_fails_says_why(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, script: str, complaint: str
+) -> None:
+    monkeypatch.setattr(slurm_commands, "ANSWER_SECONDS", 0.2 if "sleep" in script else 20.0)
+    write_program(programs, "squeue", script)
+    assert run_slurm("squeue", []).complaint == complaint
+
+
+def test_a_command_that_cannot_be_run_says_why(programs: Path) -> None:
+    (programs / "squeue").mkdir()
+    assert "squeue cannot be run" in str(run_slurm("squeue", []).complaint)
+
+
+def test_no_address_towards_a_controller_on_this_host_is_one_for_nodes(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("sbatch", "squeue", "scancel"):
+        write_program(programs, name, "exit 1")
+    write_program(programs, "scontrol", "echo 'SlurmctldHost[0]        = here(127.0.0.1)'")
+    monkeypatch.setattr(slurm_route, "_ELSEWHERE", "127.0.0.1")
+    with pytest.raises(BadInput, match="Start a scheduler at an address of its host in the network"):
+        slurm_route.address_for_nodes()

@@ -13,6 +13,9 @@ from scaler_worker.manager.core.slurm_listing import job_comment
 STOPPED_CODE = 75
 """The exit code of a job that had to end although its workers were needed: at its time limit, or for another job."""
 
+STOP_SIGNAL = "USR1"
+"""The signal with which the manager ends a job; Slurm's own is TERM."""
+
 SIGNAL_MARGIN_SECONDS = 30.0
 """Workers that drain have their grace time, and this long to end."""
 
@@ -86,17 +89,20 @@ def notice_seconds(grace_seconds: float) -> int:
 
 
 def job_script(command: Sequence[str], setup: str | None) -> str:
-    """The script of a job that runs the command. SIGTERM, which Slurm sends to the script, is passed on. ``setup``:
-    commands of the shell that run before."""
+    """The script of a job that runs the command. SIGTERM, which Slurm sends to the script, and the manager's signal end
+    the command in good order. ``setup``: commands of the shell that run before."""
     lines = [
         "#!/bin/sh",
         *([setup, ""] if setup else []),
         "stopped=",
+        "ended=",
         "child=",
-        'trap \'stopped=yes; test -z "$child" || kill -TERM "$child" 2>/dev/null\' TERM',
+        'end() { ended=yes; test -z "$child" || kill -TERM "$child" 2>/dev/null; }',
+        "trap 'stopped=yes; end' TERM",
+        f"trap end {STOP_SIGNAL}",
         f"{shlex.join(command)} &",
         "child=$!",
-        'test -z "$stopped" || kill -TERM "$child" 2>/dev/null',
+        'test -z "$ended" || kill -TERM "$child" 2>/dev/null',
         "while",
         '    wait "$child"',
         "    code=$?",

@@ -21,7 +21,7 @@ from scaler_worker.manager.core.slurm_listing import (
     parse_submitted,
 )
 from scaler_worker.manager.core.slurm_reasons import explain_exit, explain_rejection, explain_unlisted, explain_waits
-from scaler_worker.manager.core.slurm_script import SIGNAL_MARGIN_SECONDS, job_script, submit_arguments
+from scaler_worker.manager.core.slurm_script import SIGNAL_MARGIN_SECONDS, STOP_SIGNAL, job_script, submit_arguments
 from scaler_worker.manager.shell.name_lock import NameLock
 from scaler_worker.manager.shell.slurm_commands import check_programs, exported_variables, run_slurm
 from scaler_worker.manager.slurm_config import SlurmSettings
@@ -105,7 +105,7 @@ class SlurmBackend:
         self._stopping.update(dict.fromkeys(running, now + patience))
         self._stopping.update(dict.fromkeys(waiting, now))
         if running:
-            run_slurm("scancel", ["--batch", "--signal=TERM", *running])
+            run_slurm("scancel", ["--batch", f"--signal={STOP_SIGNAL}", *running])
         self._cancel_late(now)
 
     def _cancel_late(self, now: float) -> None:
