@@ -90,14 +90,15 @@ def notice_seconds(grace_seconds: float) -> int:
 
 def job_script(command: Sequence[str], setup: str | None) -> str:
     """The script of a job that runs the command. SIGTERM, which Slurm sends to the script, and the manager's signal end
-    the command in good order. ``setup``: commands of the shell that run before."""
+    the command in good order. Further signals are ignored: a second one would end the command at once. ``setup``:
+    commands of the shell that run before."""
     lines = [
         "#!/bin/sh",
         *([setup, ""] if setup else []),
         "stopped=",
         "ended=",
         "child=",
-        'end() { ended=yes; test -z "$child" || kill -TERM "$child" 2>/dev/null; }',
+        'end() { test -n "$ended" || test -z "$child" || kill -TERM "$child" 2>/dev/null; ended=yes; }',
         "trap 'stopped=yes; end' TERM",
         f"trap end {STOP_SIGNAL}",
         f"{shlex.join(command)} &",

@@ -33,7 +33,7 @@ LISTING_SECONDS = 2.0
 """Slurm is asked for the jobs at most this often: each question costs slurmctld work."""
 
 REPEAT_SECONDS = 5.0
-"""A job that must end is cancelled again after this long, should it still be there."""
+"""A job that shall end is told again after this long: Slurm drops the signals of a job whose script has not begun."""
 
 
 class SlurmBackend:
@@ -49,6 +49,7 @@ class SlurmBackend:
         self._lock = NameLock(settings.own_name) if settings.name is None else None
         self._jobs: dict[str, SlurmJob] = {}  # those that live
         self._stopping: dict[str, float] = {}  # when each is cancelled
+        self._told_at = 0.0  # when they were told to end
         self._accepted = False
         self._listed_at: float | None = None
 
@@ -97,16 +98,24 @@ class SlurmBackend:
     # ---- stop --------------------------------------------------------------------------------------------------------
 
     def stop(self, ids: Sequence[str]) -> None:
-        """Jobs that run are asked to end, and cancelled when they have not ended after their grace time."""
+        """Jobs that run are told to end, and cancelled when they have not ended after their grace time."""
         now = time.monotonic()
         running = [id for id in ids if id in self._jobs and not self._jobs[id].is_pending]
         waiting = [id for id in ids if id in self._jobs and self._jobs[id].is_pending]
         patience = self._settings.grace_seconds + SIGNAL_MARGIN_SECONDS
         self._stopping.update(dict.fromkeys(running, now + patience))
         self._stopping.update(dict.fromkeys(waiting, now))
+        self._tell(running, now)
+        self._cancel_late(now)
+
+    def _tell(self, running: Sequence[str], now: float) -> None:
+        self._told_at = now
         if running:
             run_slurm("scancel", ["--batch", f"--signal={STOP_SIGNAL}", *running])
-        self._cancel_late(now)
+
+    def _tell_again(self, now: float) -> None:
+        if now >= self._told_at + REPEAT_SECONDS:
+            self._tell([id for id, deadline in self._stopping.items() if deadline > now], now)
 
     def _cancel_late(self, now: float) -> None:
         """Those that must end now. Repeated: a command may fail."""
@@ -123,6 +132,7 @@ class SlurmBackend:
         if self._listed_at is None or now - self._listed_at >= LISTING_SECONDS:
             ended = self._renew(self._listed())
             self._listed_at = now
+        self._tell_again(now)
         self._cancel_late(now)
         return [*(Job(job.id, job.workers, job.meaning) for job in self._jobs.values()), *ended]
 
