@@ -89,6 +89,7 @@ def test_jobs_of_a_killed_manager_are_adopted(site: SlurmSite, address: str) -> 
             command.kill()
         jobs = site.jobs()
         with manager(address, "-n=1", "--name=night") as command:
+            command.wait_for_output("logging to")
             assert client.submit(os.getppid).result() == agent
             assert command.terminate() == 0
         assert len(jobs) == 1 and site.jobs("all")[next(iter(jobs))] == "COMPLETED"
@@ -128,7 +129,7 @@ def test_more_workers_than_cpus_wait_for_resources(site: SlurmSite, address: str
     ("flag", "sentence"),
     [
         ("--partition=none", r"Invalid partition name specified\. Give another --partition"),
-        ("--cpus-per-worker=99", r"Requested node configuration is not available\. Give a smaller --workers-per-job"),
+        ("--cpus-per-worker=99", r"More processors requested than permitted\. Give a smaller --workers-per-job"),
         ("--sbatch-options=--no-such-option", r"unrecognized option '--no-such-option'\. Correct --sbatch-options"),
     ],
 )
@@ -143,6 +144,8 @@ def test_a_requeued_job_starts_its_workers_again(site: SlurmSite, address: str) 
         agent = client.submit(os.getppid).result()
         (job,) = site.jobs()
         site.run("scontrol", "requeue", job)
+        wait_until(lambda: site.jobs()[job] == "PENDING")
+        site.run("scontrol", "update", f"jobid={job}", "starttime=now")  # otherwise, Slurm waits for two minutes
         wait_until(lambda: client.submit(os.getppid).result() != agent)
         assert list(site.jobs()) == [job]
         assert command.terminate() == 0

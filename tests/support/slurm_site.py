@@ -53,6 +53,7 @@ SlurmdParameters=config_overrides
 ReturnToService=2
 BatchStartTimeout=5
 KillWait=2
+EnforcePartLimits=ALL
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SchedulerParameters=batch_sched_delay=0,sched_interval=2

@@ -30,7 +30,7 @@ from scaler_worker.manager.core.slurm_script import (
     submit_arguments,
 )
 from scaler_worker.manager.shell import slurm, slurm_commands, slurm_route
-from scaler_worker.manager.shell.slurm import LISTING_SECONDS, SlurmBackend
+from scaler_worker.manager.shell.slurm import LISTING_SECONDS, REPEAT_SECONDS, SlurmBackend
 from scaler_worker.manager.shell.slurm_commands import (
     SlurmAnswer,
     command_environment,
@@ -384,10 +384,17 @@ def test_running_jobs_get_their_grace_time_and_waiting_ones_none(commands: Slurm
     commands.list_as(("7_0", "RUNNING", "None"), ("7_1", "PENDING", "Resources"))
     running.list()
     running.stop(["7_0", "7_1", "unknown"])
-    assert commands.cancelled() == [["--batch", "--signal=USR1", "7_0"], ["7_1"]]
+    told = [["--state=PENDING", "7_0", "7_1"], ["--batch", "--signal=USR1", "7_0", "7_1"]]
+    assert commands.cancelled() == told
+    commands.list_as(("7_0", "RUNNING", "None"), ("7_1", "CANCELLED", "None"))
+    running.list()
+    assert commands.cancelled() == told
+    commands.now += REPEAT_SECONDS
+    running.list()
+    assert commands.cancelled()[2:] == [["--state=PENDING", "7_0"], ["--batch", "--signal=USR1", "7_0"]]
     commands.now += 60 + 30
     running.list()
-    assert commands.cancelled()[2:] == [["7_0", "7_1"]]
+    assert commands.cancelled()[4:] == [["7_0"]]
     commands.list_as(("7_0", "COMPLETING", "None"), ("7_1", "CANCELLED", "None"))
     assert list(running.list()) == [] and running.why_not() == []
 
@@ -426,7 +433,8 @@ def test_a_command_that_fails_says_why(
     assert run_slurm("squeue", []).complaint == complaint
 
 
-def test_a_command_that_cannot_be_run_says_why(programs: Path) -> None:
+def test_a_command_that_cannot_be_run_says_why(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(programs))
     (programs / "squeue").mkdir()
     assert "squeue cannot be run" in str(run_slurm("squeue", []).complaint)
 

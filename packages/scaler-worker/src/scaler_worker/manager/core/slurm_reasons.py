@@ -97,7 +97,7 @@ def explain_exit(code: int, number: int, output: str) -> str:
 
 
 def last_words(errors: str) -> str:
-    """The last line that a command of Slurm wrote, without the names before it."""
-    lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    text = re.sub(r"^\w+: (?:error|fatal): (?:Batch job submission failed: )?", "", lines[-1]) if lines else ""
+    """The last line that a command of Slurm wrote, without the names before it and hints at its help."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip() and not line.startswith("Try ")]
+    text = re.sub(r"^\w+: (?:(?:error|fatal): )?(?:Batch job submission failed: )?", "", lines[-1]) if lines else ""
     return text.rstrip(".") or "it gives no reason"

@@ -98,20 +98,20 @@ class SlurmBackend:
     # ---- stop --------------------------------------------------------------------------------------------------------
 
     def stop(self, ids: Sequence[str]) -> None:
-        """Jobs that run are told to end, and cancelled when they have not ended after their grace time."""
+        """Jobs that wait are cancelled. Those that run are told to end, and cancelled when they have not ended after
+        their grace time."""
         now = time.monotonic()
-        running = [id for id in ids if id in self._jobs and not self._jobs[id].is_pending]
-        waiting = [id for id in ids if id in self._jobs and self._jobs[id].is_pending]
+        known = [id for id in ids if id in self._jobs]
         patience = self._settings.grace_seconds + SIGNAL_MARGIN_SECONDS
-        self._stopping.update(dict.fromkeys(running, now + patience))
-        self._stopping.update(dict.fromkeys(waiting, now))
-        self._tell(running, now)
-        self._cancel_late(now)
+        self._stopping.update(dict.fromkeys(known, now + patience))
+        self._tell(known, now)
 
-    def _tell(self, running: Sequence[str], now: float) -> None:
+    def _tell(self, ids: Sequence[str], now: float) -> None:
+        """A job that waited when it was listed may run by now: Slurm decides which command it gets."""
         self._told_at = now
-        if running:
-            run_slurm("scancel", ["--batch", f"--signal={STOP_SIGNAL}", *running])
+        if ids:
+            run_slurm("scancel", ["--state=PENDING", *ids])
+            run_slurm("scancel", ["--batch", f"--signal={STOP_SIGNAL}", *ids])
 
     def _tell_again(self, now: float) -> None:
         if now >= self._told_at + REPEAT_SECONDS:
