@@ -72,6 +72,18 @@ def test_tasks_run_in_jobs_and_keys_stay_in_their_files(site: SlurmSite, address
     assert not site.jobs("PENDING,RUNNING")
 
 
+def test_jobs_get_the_named_variables_and_no_others(
+    site: SlurmSite, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among the others are those of the login shell."""
+    monkeypatch.setenv("PRICE_PASSWORD", "secret")
+    with manager(address, "-n=1") as command, Client(address) as client:
+        names = client.submit(lambda: sorted(os.environ)).result()
+        assert {"HOME", "PATH", "SCALER_KEYS"} <= set(names)
+        assert not {"PRICE_PASSWORD", "MAIL"} & set(names)
+        assert command.terminate() == 0
+
+
 def test_running_tasks_finish_when_the_manager_is_stopped(site: SlurmSite, address: str, gate: Gate) -> None:
     with manager(address, "-n=1", "--grace-seconds=60") as command, Client(address) as client:
         task = client.submit(wait_at_gate, *gate.paths, "done")

@@ -34,7 +34,7 @@ from scaler_worker.manager.shell.slurm import LISTING_SECONDS, REPEAT_SECONDS, S
 from scaler_worker.manager.shell.slurm_commands import (
     SlurmAnswer,
     command_environment,
-    exported_variables,
+    job_environment,
     run_slurm,
 )
 from scaler_worker.manager.slurm_config import SlurmSettings
@@ -55,10 +55,10 @@ def test_every_option_becomes_an_argument_of_sbatch() -> None:
         "--time-limit-seconds=90min", "--cpus-per-worker=2", "--memory-per-worker=1500MiB", "--grace-seconds=60",
         "--sbatch-options=--constraint='a,b' --gres=gpu:1",
     )  # fmt: skip
-    assert submit_arguments(settings.terms(("HOME", "PATH")), 4, 2) == [
+    assert submit_arguments(settings.terms(), 4, 2) == [
         "--parsable", "--requeue", "--job-name=scaler:night",
         "--comment=scaler workers=4 scheduler=tcp://10.0.0.1:2345", "--nodes=1", "--ntasks=1", "--cpus-per-task=8",
-        "--mem=6000M", "--time=90", "--signal=B:TERM@90", "--export=HOME,PATH", "--partition=long",
+        "--mem=6000M", "--time=90", "--signal=B:TERM@90", "--export=ALL", "--partition=long",
         "--account=physics", "--qos=low", "--output=/log/%A", "--array=0-1", "--constraint=a,b", "--gres=gpu:1",
     ]  # fmt: skip
 
@@ -66,7 +66,7 @@ def test_every_option_becomes_an_argument_of_sbatch() -> None:
 def test_without_options_the_configuration_of_slurm_decides() -> None:
     assert submit_arguments(SlurmTerms("scaler:a", SCHEDULER, 10), 1, 1) == [
         "--parsable", "--requeue", "--job-name=scaler:a", "--comment=scaler workers=1 scheduler=tcp://10.0.0.1:2345",
-        "--nodes=1", "--ntasks=1", "--cpus-per-task=1", "--signal=B:TERM@40", "--export=NIL",
+        "--nodes=1", "--ntasks=1", "--cpus-per-task=1", "--signal=B:TERM@40", "--export=ALL",
     ]  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_options_of_sbatch_that_are_refused(text: str, problem: str) -> None:
 def test_settings_that_are_refused(words: Sequence[str], problem: str) -> None:
     with pytest.raises(BadInput, match=problem):
         settings = read(*words)
-        assert settings.worker_count and settings.terms(())
+        assert settings.worker_count and settings.terms()
 
 
 def run_script(script: str) -> subprocess.CompletedProcess[str]:
@@ -118,7 +118,8 @@ def test_a_job_passes_a_signal_on_and_waits(number: str, ends_with: int, code: i
 
 
 def test_jobs_get_no_other_variables() -> None:
-    assert exported_variables({"HOME": "/h", "SCALER_KEYS": "/h/keys", "AWS_SECRET": "x"}) == ("HOME", "SCALER_KEYS")
+    kept = {"HOME": "/h", "SCALER_KEYS": "/h/keys", "SLURM_CONF": "/c", "SBATCH_ACCOUNT": "physics"}
+    assert job_environment({**kept, "AWS_SECRET": "x", "SLURM_JOB_ID": "7", "SBATCH_EXPORT": "NONE"}) == kept
 
 
 def test_a_manager_that_runs_in_a_job_does_not_pass_its_terms_on() -> None:

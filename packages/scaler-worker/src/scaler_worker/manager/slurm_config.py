@@ -98,8 +98,8 @@ class SlurmSettings(ManagerSettings):
             raise BadInput("Cannot run workers in Slurm: give their number with --num-of-workers or --maximum-workers.")
         return self.num_of_workers
 
-    def terms(self, exported: tuple[str, ...]) -> SlurmTerms:
-        """How jobs are submitted. ``exported``: the variables that they get. Raises BadInput."""
+    def terms(self) -> SlurmTerms:
+        """How jobs are submitted. Raises BadInput."""
         if parse_address(self.address).is_local:
             raise BadInput(
                 f"Cannot run workers in Slurm: other hosts cannot reach the scheduler at {self.address}. Let the "
@@ -123,5 +123,4 @@ class SlurmSettings(ManagerSettings):
             self.qos,
             self.output,
             sbatch_options(self.sbatch_options or ""),
-            exported,
         )

@@ -46,7 +46,6 @@ class SlurmTerms:
     qos: str | None = None
     output: str | None = None
     options: tuple[str, ...] = ()
-    exported: tuple[str, ...] = ()
 
 
 def sbatch_options(text: str) -> tuple[str, ...]:
@@ -72,7 +71,7 @@ def submit_arguments(terms: SlurmTerms, workers: int, jobs: int) -> list[str]:
         "mem": _mebibytes(terms.memory_per_worker, workers),
         "time": _minutes(terms.time_limit_seconds),
         "signal": f"B:TERM@{notice_seconds(terms.grace_seconds)}",
-        "export": ",".join(terms.exported) or "NIL",
+        "export": "ALL",
         "partition": terms.partition,
         "account": terms.account,
         "qos": terms.qos,

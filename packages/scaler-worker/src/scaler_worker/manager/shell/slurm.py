@@ -23,7 +23,7 @@ from scaler_worker.manager.core.slurm_listing import (
 from scaler_worker.manager.core.slurm_reasons import explain_exit, explain_rejection, explain_unlisted, explain_waits
 from scaler_worker.manager.core.slurm_script import SIGNAL_MARGIN_SECONDS, STOP_SIGNAL, job_script, submit_arguments
 from scaler_worker.manager.shell.name_lock import NameLock
-from scaler_worker.manager.shell.slurm_commands import check_programs, exported_variables, run_slurm
+from scaler_worker.manager.shell.slurm_commands import check_programs, run_slurm
 from scaler_worker.manager.slurm_config import SlurmSettings
 
 LARGEST_ARRAY = 1000
@@ -45,7 +45,7 @@ class SlurmBackend:
     def __init__(self, settings: SlurmSettings) -> None:
         check_programs()
         self._settings = settings
-        self._terms = settings.terms(exported_variables(os.environ))
+        self._terms = settings.terms()
         self._lock = NameLock(settings.own_name) if settings.name is None else None
         self._jobs: dict[str, SlurmJob] = {}  # those that live
         self._stopping: dict[str, float] = {}  # when each is cancelled

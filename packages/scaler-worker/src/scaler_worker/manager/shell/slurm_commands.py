@@ -14,6 +14,9 @@ ANSWER_SECONDS = 20.0
 
 _PROGRAMS = ("sbatch", "squeue", "scancel")
 _KEPT = ("SLURM_CONF", "SLURM_CLUSTERS")
+_CHANGING = ("SBATCH_ARRAY_INX", "SBATCH_EXPORT", "SBATCH_GET_USER_ENV")
+"""A user's defaults for sbatch hold for jobs, except for these."""
+
 _FOREIGN = ("SLURM_", "SQUEUE_", "SCANCEL_")
 
 _EXPORTED = (
@@ -40,6 +43,8 @@ def check_programs() -> None:
 
 
 def run_slurm(program: str, arguments: Sequence[str], script: str = "") -> SlurmAnswer:
+    """``script``: the input of sbatch, whose job gets the environment of sbatch."""
+    environment = job_environment(os.environ) if program == "sbatch" else command_environment(os.environ)
     try:
         done = subprocess.run(
             [program, *arguments],
@@ -48,7 +53,7 @@ def run_slurm(program: str, arguments: Sequence[str], script: str = "") -> Slurm
             text=True,
             errors="backslashreplace",
             timeout=ANSWER_SECONDS,
-            env=command_environment(os.environ),
+            env=environment,
             process_group=0,
         )
     except subprocess.TimeoutExpired:
@@ -67,6 +72,12 @@ def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def exported_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables of this process that jobs get: where programs and keys are found, and no others."""
-    return tuple(name for name in _EXPORTED if name in environment)
+def job_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of this process that jobs get: where programs and keys are found, and no others. A list for
+    ``--export`` would make Slurm load the login environment of the user as well."""
+    names = {*_EXPORTED, *_KEPT}
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in names or (name.startswith("SBATCH_") and name not in _CHANGING)
+    }
