@@ -63,7 +63,9 @@ def client_only(installed_alone: Callable[[str], Environment]) -> Environment:
     return installed_alone("scaler-client")
 
 
-@pytest.mark.parametrize("name", ["SchedulerClusterCombo", "LocalCluster", "SSHCluster", "Scheduler", "Cluster"])
+@pytest.mark.parametrize(
+    "name", ["SchedulerClusterCombo", "LocalCluster", "SSHCluster", "SlurmCluster", "Scheduler", "Cluster"]
+)
 def test_a_client_alone_says_what_a_local_cluster_needs(client_only: Environment, name: str) -> None:
     last = client_only.fail_python(f"from scaler import {name}\n{name}").splitlines()[-1]
     assert last.startswith("ImportError:") and HINT in last

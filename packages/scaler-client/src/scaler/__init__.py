@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scaler.asynchronous.client import AsyncClient
     from scaler.cluster.combo import SchedulerClusterCombo
     from scaler.cluster.local import LocalCluster
+    from scaler.cluster.slurm import SlurmCluster
     from scaler.cluster.ssh import SSHCluster
     from scaler_scheduler import Scheduler
     from scaler_worker import Cluster
@@ -40,10 +41,11 @@ __all__ = [
     "Scheduler",
     "SchedulerClusterCombo",
     "Serializer",
+    "SlurmCluster",
     "ship",
 ]
 
-_LAZY = ("AsyncClient", "Cluster", "LocalCluster", "SSHCluster", "Scheduler", "SchedulerClusterCombo")
+_LAZY = ("AsyncClient", "Cluster", "LocalCluster", "SSHCluster", "Scheduler", "SchedulerClusterCombo", "SlurmCluster")
 
 
 def __getattr__(name: str) -> Any:
@@ -71,6 +73,12 @@ def __getattr__(name: str) -> Any:
 
         require_siblings(name)
         return SSHCluster
+    if name == "SlurmCluster":
+        from scaler.cluster.slurm import SlurmCluster
+        from scaler.utility.siblings import require_siblings
+
+        require_siblings(name)
+        return SlurmCluster
     if name in _LAZY:
         from scaler.utility.siblings import load_sibling
 

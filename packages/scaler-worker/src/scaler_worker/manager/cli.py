@@ -43,6 +43,7 @@ def _description(kind: str | None) -> str:
 
 def _run(settings: ManagerSettings) -> None:
     settings.check_kind()
+    hold_stop_signals()
     scales = settings.scales
     count = settings.minimum_workers if scales else settings.worker_count
     name = settings.name or default_name(settings.kind)
@@ -53,7 +54,6 @@ def _run(settings: ManagerSettings) -> None:
 
     lock = NameLock(settings.name) if settings.name is not None else None
     setup_logging(settings)
-    hold_stop_signals()
     kind = KINDS[settings.kind]
     backend = kind.load_backend(dataclasses.replace(settings, manager=name) if scales else settings)
     connection = ManagerConnection(settings.address) if scales else None

@@ -44,6 +44,11 @@ KINDS: Mapping[str, ManagerKind] = {
         backend="scaler_worker.manager.shell.ssh:SSHBackend",
         starts_at_once=True,
     ),
+    "slurm": ManagerKind(
+        summary="batch jobs of Slurm",
+        settings="scaler_worker.manager.slurm_config:SlurmSettings",
+        backend="scaler_worker.manager.shell.slurm:SlurmBackend",
+    ),
 }
 
 

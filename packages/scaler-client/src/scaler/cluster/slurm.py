@@ -1,0 +1,141 @@
+"""Workers in batch jobs of Slurm, with a scheduler of their own if needed."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from scaler.cluster.managed import ManagedWorkers
+from scaler.utility.siblings import load_sibling
+from scaler_protocol.keys import VARIABLE
+from scaler_protocol.security import home_directory
+
+
+class SlurmCluster:
+    """Runs ``scaler_worker_manager slurm`` as a child process, and a scheduler on this host if no address is given.
+    Leave with ``shutdown``, or use it in ``with``, which cancels the jobs. If the application is killed, they end
+    because they have no scheduler.
+
+    The jobs find the keys in the directory that SCALER_KEYS names, which the nodes share. If there is none yet, the
+    cluster makes keys of its own in ~/.scaler, and sets SCALER_KEYS in this process until ``shutdown``.
+
+    Args:
+        n_workers: Keep this many workers running in all jobs together.
+        address: Use the scheduler at this address. Default: start one that the nodes can reach.
+        minimum_workers: With ``maximum_workers``: always run this many.
+        maximum_workers: Follow the load: run as many workers as the tasks need, at most this many. Give this or
+            ``n_workers``.
+        workers_per_job: Start jobs with at most this many workers. Default: 1 with ``maximum_workers``, or else all.
+        partition: Submit the jobs to this partition. Default: Slurm's.
+        account: Charge this account for the jobs. Default: Slurm's.
+        qos: Submit the jobs with this quality of service. Default: Slurm's.
+        time_limit_seconds (seconds): Let each job run for this long. Its workers drain before, and a new job replaces
+            it. Default: that of the partition.
+        cpus_per_worker: Reserve this many CPUs for each worker.
+        memory_per_worker (bytes): Reserve this much memory for each worker. Default: that of the partition.
+        output: Write what the jobs print to this file of their node. Default: slurm-JOB.out in the working directory.
+        sbatch_options: Give sbatch these options, too, as in "--constraint=fast --gres=gpu:1".
+        job_setup: Run this command of the shell in each job before its workers start.
+        remote_python: Run this Python on the nodes, which has scaler-worker. Default: this one's path.
+        name: Reserve this name, and adopt the jobs of an earlier manager of this name. Default: one for this cluster.
+        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has.
+        logging_level: Log messages of this level and above to stderr. Default: WARNING.
+    """
+
+    def __init__(
+        self,
+        n_workers: int | None = None,
+        address: str | None = None,
+        *,
+        minimum_workers: int = 0,
+        maximum_workers: int | None = None,
+        workers_per_job: int | None = None,
+        partition: str | None = None,
+        account: str | None = None,
+        qos: str | None = None,
+        time_limit_seconds: float | str | None = None,
+        cpus_per_worker: int = 1,
+        memory_per_worker: int | str | None = None,
+        output: str | None = None,
+        sbatch_options: str | None = None,
+        job_setup: str | None = None,
+        remote_python: str | None = None,
+        name: str | None = None,
+        per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
+        logging_level: str = "WARNING",
+    ) -> None:
+        self._keys: Path | None = None
+        values = {
+            "num_of_workers": n_workers,
+            "minimum_workers": minimum_workers,
+            "maximum_workers": maximum_workers,
+            "workers_per_job": workers_per_job,
+            "partition": partition,
+            "account": account,
+            "qos": qos,
+            "time_limit_seconds": time_limit_seconds,
+            "cpus_per_worker": cpus_per_worker,
+            "memory_per_worker": memory_per_worker,
+            "output": output,
+            "sbatch_options": sbatch_options,
+            "job_setup": job_setup,
+            "remote_python": remote_python,
+            "name": name or _own_name(),
+            "per_worker_capabilities": per_worker_capabilities,
+        }
+        own_address = None
+        if address is None:
+            own_address = load_sibling("scaler_worker.manager.shell.slurm_route", "address_for_nodes")()
+            if VARIABLE not in os.environ:
+                self._make_keys()
+        try:
+            self._workers = ManagedWorkers("slurm", address, values, logging_level, own_address)
+        except BaseException:
+            self._forget_keys()
+            raise
+
+    def get_address(self) -> str:
+        """The scheduler's address."""
+        return self._workers.address
+
+    def shutdown(self) -> None:
+        """Cancel the jobs, and stop the scheduler if this cluster started it. Harmless when repeated."""
+        self._workers.shutdown()
+        self._forget_keys()
+
+    def _make_keys(self) -> None:
+        """On the disk that the nodes share: they have no other access to them."""
+        from scaler_protocol.key_files import generate
+        from scaler_protocol.transport.curve_authentication import new_key_pair
+
+        home_directory().mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._keys = Path(tempfile.mkdtemp(prefix="slurm-keys-", dir=home_directory()))
+        generate(self._keys, new_key_pair)
+        os.environ[VARIABLE] = str(self._keys)
+        atexit.register(self._forget_keys)
+
+    def _forget_keys(self) -> None:
+        if self._keys is None:
+            return
+        if os.environ.get(VARIABLE) == str(self._keys):
+            del os.environ[VARIABLE]
+        shutil.rmtree(self._keys, ignore_errors=True)
+        atexit.unregister(self._forget_keys)
+        self._keys = None
+
+    def __enter__(self) -> SlurmCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+
+def _own_name() -> str:
+    """A name that no other cluster has: a scheduler of its own has nothing to do with the jobs of earlier ones."""
+    host = socket.gethostname().partition(".")[0]
+    return f"slurm-{host[:32]}-{os.getpid()}-{os.urandom(4).hex()}"

@@ -1,0 +1,220 @@
+"""``scaler_worker_manager slurm``: workers in jobs of a real Slurm, with a controller and two nodes of two CPUs."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import Client, SlurmCluster
+from scaler_protocol.key_files import generate
+from scaler_protocol.transport.curve_authentication import new_key_pair
+from tests.cluster.conftest import Gate
+from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
+from tests.support.functions import wait_at_gate
+from tests.support.slurm_site import SlurmSite, slurm_site
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[SlurmSite]:
+    with slurm_site() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def in_site(site: SlurmSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Commands reach the site, and start where jobs may write their output. No test leaves a job."""
+    monkeypatch.setenv("SLURM_CONF", str(site.configuration))
+    monkeypatch.chdir(tmp_path)
+    yield
+    left = site.jobs()
+    site.run("scancel", f"--user={os.getuid()}")
+    wait_until(lambda: not site.jobs() and not site.processes())
+    assert not left
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "keys"
+    generate(folder, new_key_pair)
+    monkeypatch.setenv("SCALER_KEYS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def address(site: SlurmSite, keys: Path) -> Iterator[str]:
+    found = f"tcp://{site.address}:{free_port()}"
+    with start_scheduler(found, "--protected=False"):
+        yield found
+
+
+def manager(address: str, *flags: object) -> Command:
+    return Command(command_line("scaler_worker_manager", "slurm", address, *flags), child_environment())
+
+
+def test_tasks_run_in_jobs_and_keys_stay_in_their_files(site: SlurmSite, address: str, keys: Path) -> None:
+    with manager(address, "-n=3", "--workers-per-job=1", "--per-worker-capabilities=blue") as command:
+        with Client(address) as client:
+            assert client.submit_verbose(pow, (2, 5), {}, capabilities={"blue": 1}).result() == 32
+        wait_until(lambda: list(site.jobs().values()) == ["RUNNING"] * 3)
+        (first, *_) = site.jobs()
+        script = site.run("scontrol", "write", "batch_script", first, "-")
+        secret = (keys / "work.key").read_text().strip()
+        lines = [" ".join(each.cmdline()) for each in site.processes()]
+        assert lines and not any(secret in text for text in (script, *lines))
+        assert command.terminate() == 0
+    assert not site.jobs("PENDING,RUNNING")
+
+
+def test_jobs_get_the_named_variables_and_no_others(
+    site: SlurmSite, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among the others are those of the login shell."""
+    monkeypatch.setenv("PRICE_PASSWORD", "secret")
+    with manager(address, "-n=1") as command, Client(address) as client:
+        names = client.submit(lambda: sorted(os.environ)).result()
+        assert {"HOME", "PATH", "SCALER_KEYS"} <= set(names)
+        assert not {"PRICE_PASSWORD", "MAIL"} & set(names)
+        assert command.terminate() == 0
+
+
+def test_running_tasks_finish_when_the_manager_is_stopped(site: SlurmSite, address: str, gate: Gate) -> None:
+    with manager(address, "-n=1", "--grace-seconds=60") as command, Client(address) as client:
+        task = client.submit(wait_at_gate, *gate.paths, "done")
+        wait_until(lambda: gate.waiting_pids)
+        command.signal(signal.SIGTERM)
+        gate.open()
+        assert task.result() == "done"
+        assert command.wait() == 0
+
+
+def test_jobs_of_a_killed_manager_are_adopted(site: SlurmSite, address: str) -> None:
+    with Client(address) as client:
+        with manager(address, "-n=1", "--name=night") as command:
+            agent = client.submit(os.getppid).result()
+            command.kill()
+        jobs = site.jobs()
+        with manager(address, "-n=1", "--name=night") as command:
+            command.wait_for_output("logging to")
+            assert client.submit(os.getppid).result() == agent
+            assert command.terminate() == 0
+        assert len(jobs) == 1 and site.jobs("all")[next(iter(jobs))] == "COMPLETED"
+
+
+def test_jobs_that_a_killed_manager_has_just_submitted_are_adopted(site: SlurmSite, address: str) -> None:
+    site.run("scontrol", "update", "nodename=ALL", "state=drain", "reason=test")
+    try:
+        with manager(address, "-n=2", "--workers-per-job=1", "--name=night") as command:
+            wait_until(lambda: len(site.jobs()) == 2)
+            command.kill()
+        jobs = site.jobs()
+        with manager(address, "-n=2", "--workers-per-job=1", "--name=night") as command:
+            command.wait_for_output(r"2 workers wait in the queue of Slurm for the reason \w+")
+            assert site.jobs().keys() == jobs.keys()
+            assert command.terminate() == 0
+    finally:
+        site.run("scontrol", "update", "nodename=ALL", "state=resume")
+    wait_until(lambda: not site.jobs())
+
+
+def test_a_held_job_is_explained_and_runs_when_it_is_released(site: SlurmSite, address: str) -> None:
+    with manager(address, "-n=1", "--sbatch-options=--hold") as command, Client(address) as client:
+        found = command.wait_for_output(r"for the reason JobHeldUser: they are held. Run: (scontrol release \d+)")
+        site.run(*found[1].split())
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+
+
+def test_more_workers_than_cpus_wait_for_resources(site: SlurmSite, address: str) -> None:
+    with manager(address, "-n=5", "--workers-per-job=1") as command:
+        command.wait_for_output(r"1 worker waits in the queue of Slurm for the reason Resources")
+        assert command.terminate() == 0
+
+
+@pytest.mark.parametrize(
+    ("flag", "sentence"),
+    [
+        ("--partition=none", r"Invalid partition name specified\. Give another --partition"),
+        ("--cpus-per-worker=99", r"More processors requested than permitted\. Give a smaller --workers-per-job"),
+        ("--sbatch-options=--no-such-option", r"unrecognized option '--no-such-option'\. Correct --sbatch-options"),
+    ],
+)
+def test_a_rejected_job_ends_the_manager_with_a_sentence(address: str, flag: str, sentence: str) -> None:
+    done = run_command("scaler_worker_manager", "slurm", address, "-n=1", flag)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert re.search(sentence, done.stderr), done.stderr
+
+
+def test_a_requeued_job_starts_its_workers_again(site: SlurmSite, address: str) -> None:
+    with manager(address, "-n=1") as command, Client(address) as client:
+        agent = client.submit(os.getppid).result()
+        (job,) = site.jobs()
+        site.run("scontrol", "requeue", job)
+        wait_until(lambda: site.jobs()[job] == "PENDING")
+        site.run("scontrol", "update", f"jobid={job}", "starttime=now")  # otherwise, Slurm waits for two minutes
+        wait_until(lambda: client.submit(os.getppid).result() != agent)
+        assert list(site.jobs()) == [job]
+        assert command.terminate() == 0
+
+
+def test_a_cancelled_job_is_replaced(site: SlurmSite, address: str) -> None:
+    with manager(address, "-n=1") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        (job,) = site.jobs()
+        site.run("scancel", job)
+        command.wait_for_output(rf"Job {job} was cancelled")
+        assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
+
+
+def test_jobs_end_and_then_the_manager_when_the_scheduler_is_shut_down(site: SlurmSite, keys: Path) -> None:
+    address = f"tcp://{site.address}:{free_port()}"
+    with start_scheduler(address, "--protected=False"), manager(address, "-n=1") as command:
+        with Client(address) as client:
+            assert client.submit(abs, -1).result() == 1
+            client.shutdown()
+        assert command.wait() == 0
+
+
+def test_the_number_of_jobs_follows_the_load(site: SlurmSite, address: str) -> None:
+    scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
+    with manager(address, *scaling) as command, Client(address) as client:
+        futures = [client.submit(time.sleep, 0.5) for _ in range(24)]
+        wait_until(lambda: list(site.jobs().values()) == ["RUNNING"] * 3)
+        for future in futures:
+            future.result()
+        wait_until(lambda: not site.jobs())
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+
+
+def test_workers_drain_before_the_time_limit_and_are_replaced(site: SlurmSite, address: str) -> None:
+    """Slurm looks at time limits twice a minute."""
+    with manager(address, "-n=1", "--time-limit-seconds=60", "--grace-seconds=5") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        (job,) = site.jobs()
+        command.wait_for_output(rf"Job {job} was ended by Slurm, at its time limit", 150)
+        assert client.submit(abs, -2).result() == 2
+        assert "TIMEOUT" not in site.jobs("all").values()
+        assert command.terminate() == 0
+
+
+def test_one_call_starts_a_scheduler_and_jobs(site: SlurmSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    with SlurmCluster(2, workers_per_job=1) as cluster, Client(cluster.get_address()) as client:
+        assert client.map(abs, [-1, -2]) == [1, 2]
+        assert Path(os.environ["SCALER_KEYS"]).is_dir()
+        assert len(site.jobs()) == 2
+    assert "SCALER_KEYS" not in os.environ and not list(Path(os.environ["SCALER_HOME"]).glob("slurm-keys-*"))
+    assert not site.jobs("PENDING,RUNNING")
+
+
+def test_one_call_tells_why_jobs_are_rejected() -> None:
+    with pytest.raises(ValueError, match="Invalid partition name specified. Give another --partition"):
+        SlurmCluster(1, partition="none")
