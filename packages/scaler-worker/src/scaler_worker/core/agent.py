@@ -529,6 +529,7 @@ class AgentCore:
             if key.number == 0:
                 self._state.functions.pop(key.owner, None)
                 self._state.serializers.pop(key.owner, None)
+                self._state.queue.environments.pop(key.owner, None)
         self._backend.forget_objects(keys)
 
     # ---- the output of tasks --------------------------------------------------------------------------------
