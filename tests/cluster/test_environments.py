@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import importlib.metadata
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -123,6 +128,126 @@ def test_processes_end_with_the_last_client(address: str) -> None:
         wait_until(lambda: client.submit(len, "a").result() == 1 and not os.path.exists(f"/proc/{number}"), 20)
 
 
+# ---- packages --------------------------------------------------------------------------------------------------
+
+
+def write_wheel(
+    folder: Path, name: str, version: str, source: str, *requirements: str, tag: str = "py3-none-any"
+) -> None:
+    """A package of one module."""
+    information = f"{name}-{version}.dist-info"
+    needs = "".join(f"Requires-Dist: {each}\n" for each in requirements)
+    with zipfile.ZipFile(folder / f"{name}-{version}-{tag}.whl", "w") as archive:
+        archive.writestr(f"{name}.py", source)
+        archive.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
+        archive.writestr(f"{information}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n")
+        archive.writestr(f"{information}/RECORD", f"{name}.py,,\n{information}/RECORD,,\n")
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages that the host's pip is configured to find."""
+    folder = tmp_path_factory.mktemp("index")
+    write_wheel(folder, "scaler_painter", "1.0", "VERSION = 1\nimport scaler_brush\n", "scaler_brush")
+    write_wheel(folder, "scaler_painter", "2.0", "VERSION = 2\n")
+    write_wheel(folder, "scaler_brush", "1.0", "SIZE = 3\n")
+    write_wheel(folder, "scaler_foreign", "1.0", "", tag="cp27-cp27m-win32")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def package_address(index: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A cluster whose host has a configuration of pip, no uv, and a cache of its own."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "pip.conf").write_text(f"[global]\nno-index = true\nfind-links = {index}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("PIP_")]:
+            patch.delenv(name)
+        patch.setenv("PIP_CONFIG_FILE", str(home / "pip.conf"))
+        patch.setenv("TMPDIR", str(home))
+        patch.setenv("PATH", os.path.dirname(sys.executable))
+        with SchedulerClusterCombo(2) as running:
+            yield running.get_address()
+
+
+def painter_version() -> int:
+    return int(importlib.import_module("scaler_painter").VERSION)
+
+
+def version_in_subprocess() -> str:
+    command = [sys.executable, "-c", "import scaler_painter; print(scaler_painter.VERSION)"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_packages_are_installed(package_address: str) -> None:
+    old, new = Environment(["scaler_painter==1.0"]), Environment(["scaler-painter>1"])
+    with Client(package_address, environment=old) as first, Client(package_address, environment=new) as second:
+        assert first.map(painter_version, [()] * 6) == [1] * 6
+        assert second.map(painter_version, [()] * 6) == [2] * 6
+        assert first.submit(version_in_subprocess).result() == "1"
+        assert first.submit(lambda: importlib.metadata.version("scaler_brush")).result() == "1.0"
+    with Client(package_address) as plain, pytest.raises(ModuleNotFoundError):
+        plain.submit(painter_version).result()
+
+
+def test_installed_packages_are_found_again_quickly(package_address: str) -> None:
+    environment = Environment(["scaler_painter==1.0"])
+    with Client(package_address, environment=environment) as client:
+        place = client.submit(lambda: importlib.import_module("scaler_painter").__file__).result()
+        made = os.stat(place).st_ino
+    with Client(package_address, environment=environment) as client:
+        assert client.submit(painter_version).result() == 1
+        assert os.stat(place).st_ino == made
+
+
+def test_others_run_while_packages_are_installed(package_address: str, index: Path, tmp_path: Path) -> None:
+    """An installation that takes as long as the test wants: it reads from a pipe."""
+    pipe = tmp_path / "scaler_slow-1.0-py3-none-any.whl"
+    os.mkfifo(pipe)
+    with Client(package_address) as plain, Client(package_address, environment=Environment([str(pipe)])) as slow:
+        waiting = [slow.submit(pid) for _ in range(100)]
+        assert plain.map(len, ["abc"] * 50) == [3] * 50
+        assert not any(future.done() for future in waiting)
+        waiting[0].cancel()
+        assert waiting[0].cancelled() and plain.submit(len, "abc").result() == 3
+    assert all(future.done() for future in waiting)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "reason"),
+    [
+        ("scaler_painter==3.0", "No matching distribution found for scaler_painter==3.0"),
+        ("scaler_nothing", "No matching distribution found for scaler_nothing"),
+        ("scaler_foreign", "No matching distribution found for scaler_foreign"),
+        ("{index}/scaler_foreign-1.0-cp27-cp27m-win32.whl", "is not a supported wheel on this platform"),
+        ("not a requirement", "Invalid requirement"),
+        (
+            "scaler_painter @ http://127.0.0.1:1/scaler_painter-1.0-py3-none-any.whl",
+            "Max retries exceeded|Connection refused",
+        ),
+    ],
+)
+def test_packages_that_cannot_be_installed(package_address: str, index: Path, requirement: str, reason: str) -> None:
+    environment = Environment([requirement.replace("{index}", str(index))])
+    with Client(package_address, environment=environment) as client:
+        futures = [client.submit(painter_version) for _ in range(3)]
+        for future in futures:
+            with pytest.raises(NoWorkerError, match=reason) as caught:
+                future.result()
+            assert str(caught.value).startswith("Cannot install") and "\n" not in str(caught.value)
+
+
+def test_an_installation_is_tried_again_for_later_calls(package_address: str, index: Path) -> None:
+    with Client(package_address, environment=Environment(["scaler_late"])) as client:
+        with pytest.raises(NoWorkerError, match="No matching distribution"):
+            client.submit(pid).result()
+        write_wheel(index, "scaler_late", "1.0", "")
+        assert client.submit(pid).result()
+
+
+# ---- values ----------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
@@ -135,7 +260,7 @@ def test_processes_end_with_the_last_client(address: str) -> None:
         (lambda: Environment(variables={"SCALER_PARENT": "1"}), ValueError, "belongs to Scaler"),
         (lambda: Environment(working_directory="here"), ValueError, "not an absolute path"),
         (lambda: Environment(variables={"A": "1" * 20_000}).to_text(), ValueError, "more than 16384 bytes"),
-        (lambda: Environment.from_text("{"), ValueError, "Expecting"),
+        (lambda: Environment.from_text("{"), ValueError, "Cannot read"),
         (lambda: Environment.from_text("[]"), ValueError, "Cannot read"),
         (lambda: Environment.from_text('{"variables": {"A":"1"}}'), ValueError, "usual form"),
         (lambda: Client("tcp://127.0.0.1:1", environment="red"), TypeError, "must be a scaler.Environment"),

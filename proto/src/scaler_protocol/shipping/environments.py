@@ -65,7 +65,7 @@ class Environment:
         try:
             parts: Any = json.loads(text) if text else {}
             environment = cls(**parts)
-        except (TypeError, AttributeError, RecursionError) as error:
+        except (TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
             raise ValueError(f"Cannot read the environment of a client: {error}.") from None
         if environment.to_text() != text:
             raise ValueError("Cannot read the environment of a client: its text is not in the usual form.")

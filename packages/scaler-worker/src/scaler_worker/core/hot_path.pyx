@@ -63,7 +63,7 @@ cdef class SlotsHotPath:
             self.fill(now, may_start)
         if self._suspends:
             self._rules.suspend_blocked()
-        if self._roster.blocked or self._state.lent[0]:
+        if self._roster.blocked or self._state.lent[0] or self._state.queue.environments:
             self._rules.note_lent()
 
     cdef object fill(self, double now, bint may_start):

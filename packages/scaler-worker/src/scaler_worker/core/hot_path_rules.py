@@ -35,7 +35,7 @@ class SlotsRules(Protocol):
         """Stop the worker processes whose tasks are blocked, as far as slots are needed."""
 
     def note_lent(self) -> None:
-        """Slots are lent, or were when the scheduler was last told."""
+        """Slots are lent, or were when the scheduler was last told, or some tasks are in environments."""
 
     def worker_index(self, process: WorkerProcess) -> int:
         """The worker that results name."""

@@ -45,6 +45,7 @@ class Slots:
     """An ``ExecutionBackend``, and the ``SlotsRules`` of its hot path."""
 
     hosts_actors = True
+    has_environments = True
 
     def __init__(
         self,
@@ -214,8 +215,11 @@ class Slots:
         return self._state.queue.count if self._state.queue.head(depth) is not None else 0
 
     def note_lent(self) -> None:
-        """Tell the scheduler when slots were lent or are no longer lent."""
-        lent = len(self._roster.blocked), self._roster.deepest_blocked, self._roster.is_stuck
+        """Tell the scheduler when slots were lent or are no longer lent, or when tasks here can use none as they wait
+        for packages: then it may send others."""
+        waiting = self._state.packages.waiting
+        any_depth = self._roster.is_stuck or waiting > 0
+        lent = len(self._roster.blocked) + waiting, self._roster.deepest_blocked, any_depth
         if lent != self._state.lent:
             self._state.lent = lent
             self._state.unsent.append(Blocked(*lent))
