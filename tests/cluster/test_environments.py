@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import importlib.metadata
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,10 +14,12 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from scaler import AsyncClient, Client, Environment, SchedulerClusterCombo
 from scaler.utility.exceptions import NoWorkerError
+from tests.support.commands import free_address, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
 
 RED, BLUE = Environment(variables={"COLOR": "red"}), Environment(variables={"COLOR": "blue"})
@@ -211,6 +214,22 @@ def test_others_run_while_packages_are_installed(package_address: str, index: Pa
         waiting[0].cancel()
         assert waiting[0].cancelled() and plain.submit(len, "abc").result() == 3
     assert all(future.done() for future in waiting)
+
+
+def test_an_installer_ends_with_its_agent(tmp_path: Path) -> None:
+    pipe = tmp_path / "scaler_slow-1.0-py3-none-any.whl"
+    os.mkfifo(pipe)
+
+    def installers() -> list[psutil.Process]:
+        return [each for each in psutil.process_iter(["cmdline"]) if str(pipe) in (each.info["cmdline"] or ())]
+
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1, TMPDIR=str(tmp_path)) as agent:
+        with Client(address, environment=Environment([str(pipe)])) as client:
+            client.submit(pid)
+            wait_until(lambda: len(installers()) == 2)
+            os.kill(agent.pid, signal.SIGKILL)
+            wait_until(lambda: not installers())
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import time
 from typing import Any
 
 import pytest
@@ -22,6 +23,10 @@ def other(*arguments: Any) -> None:
     return None
 
 
+def slow(*arguments: Any) -> None:
+    time.sleep(0.003)
+
+
 def run_in(environment: str, count: int = 1, *, first: int = 1, options: TaskOptions | None = None) -> TaskRun:
     """Tasks of the client of this environment."""
     serializer = NAMES[environment]
@@ -32,7 +37,7 @@ def run_in(environment: str, count: int = 1, *, first: int = 1, options: TaskOpt
 
 def give(stage: Stage, *runs: TaskRun) -> None:
     serializers = [FunctionDefinition(name, "s", b"pickle", 6, text) for text, name in NAMES.items() if name]
-    stage.say(Tasks(list(runs), [definition(nothing), definition(other)], serializers))
+    stage.say(Tasks(list(runs), [definition(nothing), definition(other), definition(slow)], serializers))
 
 
 def environment_of(stage: Stage, run: TaskRun) -> str:
@@ -175,6 +180,23 @@ def test_idle_processes_end_after_a_while() -> None:
     assert dispatched(stage) == [(0, RED), (1, BLUE)]
 
 
+def test_with_devices_an_actor_does_not_keep_its_environment_from_others() -> None:
+    """Its process runs no other tasks of the environment, so an idle one is replaced."""
+    stage = Stage(2, fixed_slots=True)
+    give(stage, run_in(RED, options=TaskOptions(hosts_actor=True, rerun=False)))
+    stage.run_all()
+    for number in range(1, 15):
+        give(stage, run_of(30, first=30 * number, function=slow))
+        if number == 1:
+            give(stage, run_in(RED, first=2))
+        busy = [each for each, process in stage.processes.items() if process.pending]
+        for each in busy:
+            stage.run(each)
+        stage.pass_time(0.1)
+        bury(stage)
+    assert len({number for number, environment in dispatched(stage) if environment == RED}) == 2
+
+
 def test_an_actor_lives_in_the_environment_of_its_client() -> None:
     stage = Stage(1)
     give(stage, run_of(1, first=1))
@@ -200,6 +222,8 @@ def test_whatever_comes_ends_in_its_environment(seed: int) -> None:
         for number in list(stage.processes):
             if chance.random() < 0.5 and number in stage.processes and stage.processes[number].pending:
                 stage.run(number)
+        if chance.random() < 0.1:
+            stage.die(chance.choice(list(stage.processes)))
         assert len([each for each in stage.core.slots.processes.values() if each.busy]) <= len(stage.core.slots.names)
         stage.pass_time(chance.choice([0.1, 0.1, 1.5]))
         if chance.random() < 0.7:

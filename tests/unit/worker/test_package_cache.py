@@ -102,8 +102,9 @@ def test_a_directory_that_others_can_write_to_is_refused() -> None:
     ("text", "line"),
     [
         ("Looking\nERROR: No match for x\n[notice] A new release\n", "No match for x"),
-        ("  × No solution found:\n  ╰─▶ Because x was not found, they are unsatisfiable.\n\n",
-         "Because x was not found, they are unsatisfiable."),
+        ("Using Python\nerror: No solution\n  cause: x was not found.\n", "No solution: x was not found."),
+        ("error: It failed\n  cause: tcp error\n  cause: Connection refused\n", "It failed: Connection refused"),
+        ("  × No solution found:\n  ╰─▶ Because x was not found.\n\n", "Because x was not found."),
         ("Traceback\nOSError: [Errno 28] No space left on device\n", "OSError: [Errno 28] No space left on device"),
         ("ERROR: Exception:\nTraceback\nAssertionError: odd\n", "AssertionError: odd"),
         ("", ""),

@@ -23,8 +23,10 @@ from scaler_worker.system import die_with_parent
 INSTALLED = "installed"
 _TEMPORARY = ".temporary"
 _REQUIREMENTS_CHARACTERS = 200
-_REASON_CHARACTERS = 1000
+_LIMIT = 1000
+_ERROR = "ERROR:"
 _TRACEBACK_FOLLOWS = "ERROR: Exception:"
+_UV_ERROR, _UV_CAUSE = "error:", "cause:"
 _DECORATION = " \t×╰─▶│├→"
 
 
@@ -76,11 +78,16 @@ def _bundled_pip() -> list[str]:
 
 
 def last_line(text: str) -> str:
-    """The last line that an installer has printed, without decoration; of pip, the last line that names an error."""
+    """What an installer has printed last: of pip, the last line that names an error; of uv, the error and its last
+    cause; otherwise the last line."""
     lines = [line.strip(_DECORATION) for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("[notice]")]
-    errors = [line for line in lines if line.startswith("ERROR:") and line != _TRACEBACK_FOLLOWS]
-    return (errors or lines or [""])[-1].removeprefix("ERROR:").strip()[:_REASON_CHARACTERS]
+    found = [line for line in lines if line.startswith(_ERROR) and line != _TRACEBACK_FOLLOWS][-1:]
+    if not found:
+        found = [line for line in lines if line.startswith(_UV_ERROR)][-1:]
+        found += [line for line in lines if found and line.startswith(_UV_CAUSE)][-1:]
+    reasons = [line.partition(":")[2].strip() for line in found] or lines[-1:]
+    return ": ".join(reasons)[:_LIMIT]
 
 
 def failure_text(requirements: Sequence[str], reason: str) -> str:

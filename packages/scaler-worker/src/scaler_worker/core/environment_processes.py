@@ -146,7 +146,8 @@ class EnvironmentProcesses:
         waiting = self._queue.environments_waiting(roster.depth_needed(1))
         if not waiting or roster.is_crowded or not roster.idle or self._pending():
             return
-        if any(each.environment in (waiting[0], None) for each in roster.processes.values()):
+        suitable = (each for each in roster.processes.values() if each.environment in (waiting[0], None))
+        if any(not each.is_dedicated and not each.blocked for each in suitable):
             return
         if not self._starts.start_another():
             self._replace_idle(waiting[0], now)
