@@ -132,7 +132,12 @@ class Lies:
         parent = None
         if chance.random() < 0.15:
             parent = TaskName(self.name(), self.task(), self.attempt(), chance.choice([0, 1, 2**32 - 1]))
-        return Tasks(runs, functions, [], chance.random() < 0.15, parent)
+        serializers = []
+        if chance.random() < 0.3:
+            texts = ["", "{}", '{"variables":{"A":"1"}}', '{"requirements":["-e /"]}']
+            named = [run.serializer for run in runs if run.serializer]
+            serializers = [FunctionDefinition(each, "s", b"pickle", 6, chance.choice(texts)) for each in named]
+        return Tasks(runs, functions, serializers, chance.random() < 0.15, parent)
 
     def task_run(self) -> TaskRun:
         chance = self.chance

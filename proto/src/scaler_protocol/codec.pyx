@@ -117,7 +117,7 @@ cdef enum:
     OPTIONS_DATA_OF_TASKS = 5
     CAPABILITY_DATA = 2
     FUNCTION_DATA = 1
-    FUNCTION_POINTERS = 3
+    FUNCTION_POINTERS = 4
     RESULT_RUN_DATA = 3
     RESULT_RUN_POINTERS = 8
 
@@ -130,6 +130,7 @@ along, and for a relayed message inside another."""
 
 cdef double REAL_LIMIT = limits.REAL_LIMIT
 cdef uint64_t NAME_LIMIT = limits.NAME_LIMIT_BYTES
+cdef uint64_t ENVIRONMENT_LIMIT = limits.ENVIRONMENT_LIMIT_BYTES
 cdef uint64_t CAPABILITIES_LIMIT = limits.CAPABILITIES_LIMIT
 cdef uint64_t KEYWORDS_LIMIT = limits.KEYWORDS_LIMIT
 cdef uint64_t SHAPE_LIMIT = limits.SHAPE_LIMIT_BYTES
@@ -383,14 +384,15 @@ cdef int write_task_run(Writer* writer, uint64_t start, TaskRun run, RunText tex
 cdef list function_texts(list functions):
     cdef list texts = []
     for function in functions:
-        texts.append((function.digest, function.name.encode(), bytes(function.payload), function.size))
+        texts.append((function.digest, function.name.encode(), bytes(function.payload), function.size, function.environment.encode()))
     return texts
 
 
 cdef uint64_t functions_words(list texts):
     cdef uint64_t words = 1 if texts else 0
-    for digest, name, payload, _ in texts:
+    for digest, name, payload, _, environment in texts:
         words += FUNCTION_DATA + FUNCTION_POINTERS + bytes_words(digest) + text_words(name) + bytes_words(payload)
+        words += text_words(environment)
     return words
 
 
@@ -399,11 +401,12 @@ cdef int write_functions(Writer* writer, uint64_t pointer, list texts) except -1
     if not texts:
         return 0
     at = sure(put_structs(writer, pointer, len(texts), FUNCTION_DATA, FUNCTION_POINTERS))
-    for digest, name, payload, size in texts:
+    for digest, name, payload, size, environment in texts:
         store64(word(writer, at), size)
         write_bytes(writer, at + 1, digest)
         write_text(writer, at + 2, name)
         write_bytes(writer, at + 3, payload)
+        write_text(writer, at + 4, environment)
         at += FUNCTION_DATA + FUNCTION_POINTERS
     return 0
 
@@ -818,7 +821,9 @@ cdef list decode_functions(Reader* reader, StructView* tasks, uint32_t field):
         element(reader, &items, index, &item)
         digest = take_id(reader, &item, 0, "digest")
         name = take_text(reader, &item, 1, "name", NAME_LIMIT)
-        functions.append(FunctionDefinition(digest, name, take_bytes(reader, &item, 2, "payload"), field64(&item, 0)))
+        payload = take_bytes(reader, &item, 2, "payload")
+        environment = take_text(reader, &item, 3, "environment", ENVIRONMENT_LIMIT)
+        functions.append(FunctionDefinition(digest, name, payload, field64(&item, 0), environment))
     return functions
 
 

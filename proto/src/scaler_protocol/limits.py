@@ -14,6 +14,9 @@ NAME_LIMIT_BYTES = 1024
 TEXT_LIMIT_BYTES = 65_536
 """The UTF-8 of any other text."""
 
+ENVIRONMENT_LIMIT_BYTES = 16_384
+"""The UTF-8 of the environment of a serializer."""
+
 OBJECT_LIMIT_BYTES = 2**48
 """Of an object that travels in chunks."""
 

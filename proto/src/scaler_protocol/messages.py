@@ -151,6 +151,7 @@ class FunctionDefinition:
     name: str  # qualified name, for people
     payload: bytes
     size: int
+    environment: str = ""  # of a serializer: an Environment as text, in which the tasks run; empty: none
 
 
 # ---- frozen ----------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def test_nothing_is_allowed_in_vain() -> None:
 
 
 def test_the_test_follows_imports() -> None:
-    assert reached("scaler_worker.core.agent")["scaler_protocol.ids"] == "scaler_worker.core.objects"
+    assert reached("scaler_worker.core.agent")["scaler_protocol.ids"] == "scaler_worker.core.packages"
     assert path_to(reached("scaler_worker.core.hot_path"), "scaler_worker.board").endswith(
         " <- scaler_worker.core.hot_path"
     )

@@ -356,7 +356,7 @@ def test_parameters_have_names() -> None:
     parameters = inspect.signature(Client).parameters
     assert list(parameters) == [
         "address", "profiling", "timeout_seconds", "heartbeat_interval_seconds", "serializer", "stream_output",
-        "group", "weight", "modules", "object_storage_address", "security_config",
+        "group", "weight", "modules", "environment", "object_storage_address", "security_config",
     ]  # fmt: skip
     combo = inspect.signature(scaler.SchedulerClusterCombo).parameters
     assert list(combo)[:3] == ["n_workers", "address", "monitor_address"]

@@ -142,8 +142,8 @@ def timed_runs() -> list[ResultRun]:
     return [row, others]
 
 
-def function(name: str = "module.function") -> FunctionDefinition:
-    return FunctionDefinition(FUNCTION, name, b"the pickle", 10)
+def function(name: str = "module.function", environment: str = "") -> FunctionDefinition:
+    return FunctionDefinition(FUNCTION, name, b"the pickle", 10, environment)
 
 
 def all_bodies() -> list[Body]:

@@ -165,6 +165,12 @@ def test_options_and_capabilities() -> None:
         assert isinstance(received, Tasks) and received.runs[0].options == options
 
 
+def test_a_serializer_names_an_environment() -> None:
+    definitions = [samples.function("Serializer", '{"variables":{"A":"ö"}}'), samples.function("Other")]
+    received = round_trip(Tasks([samples.plain_run()], [], definitions))
+    assert isinstance(received, Tasks) and received.serializers == definitions
+
+
 def test_numbers_out_of_range_are_value_errors() -> None:
     for body in (Tasks([samples.plain_run().with_options(TaskOptions(priority=2**70))]), Withdraw(2**40), Withdraw(-1)):
         with pytest.raises(ValueError):

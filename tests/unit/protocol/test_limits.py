@@ -131,6 +131,11 @@ def test_a_task_has_few_capabilities_with_short_names() -> None:
         assert "are allowed" in refused(Tasks([run.with_options(TaskOptions(capabilities=capabilities))]))
 
 
+def test_an_environment_is_short() -> None:
+    environment = "n" * (limits.ENVIRONMENT_LIMIT_BYTES + 1)
+    assert "are allowed" in refused(Tasks([], [], [samples.function("Serializer", environment)]))
+
+
 @pytest.mark.parametrize(("size", "offset"), [(10, 1), (10, 2**64 - 1), (9, 0), (0, 0)])
 def test_a_chunk_is_inside_its_object(size: int, offset: int) -> None:
     assert "A chunk ends at" in refused(ObjectChunk(ObjectKey(b"o" * 16, 1), size, offset, bytes(10)))

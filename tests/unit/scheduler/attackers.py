@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from scaler_protocol.codec import MalformedMessage, ResultRun, TaskRun, decode, encode
@@ -351,8 +352,9 @@ class Attack:
         ]
         if chance.random() < 0.01:
             functions.append(FunctionDefinition(FUNCTIONS[0], "f", b"junk", 4))
+        serializers = [replace(each, environment=chance.choice(["", "{}"])) for each in functions[:1]]
         parent = TaskName(*self.some_task(), chance.choice([0, 3, 2**32 - 1])) if chance.random() < 0.1 else None
-        return Tasks(runs, functions, functions[:1], chance.random() < 0.15, parent)
+        return Tasks(runs, functions, serializers, chance.random() < 0.15, parent)
 
     def chunk(self, key: ObjectKey) -> ObjectChunk:
         chance = self.chance

@@ -16,6 +16,7 @@ from scaler.client.object_reference import ObjectReference  # noqa: E402
 from scaler.client.serializer import DefaultSerializer, Serializer  # noqa: E402
 from scaler.client.shipping import ship  # noqa: E402
 from scaler.utility.exceptions import ScalerError  # noqa: E402
+from scaler_protocol.shipping.environments import Environment  # noqa: E402
 
 if TYPE_CHECKING:
     from scaler.asynchronous.client import AsyncClient
@@ -32,6 +33,7 @@ __all__ = [
     "Client",
     "Cluster",
     "DefaultSerializer",
+    "Environment",
     "Executor",
     "LocalCluster",
     "ObjectReference",

@@ -75,6 +75,7 @@ cdef enum:
     STATUS_CANCELLED = 4
     STATUS_DESERIALIZE_FAILED = 8
     STATUS_OBJECT_MISSING = 10
+    STATUS_NO_WORKER = 11
 
 cdef enum:
     LARGE_BYTES = 8  # of the payload that stands for a large result: its size
@@ -502,7 +503,9 @@ cdef class Board:
 
 cdef bint is_result(uint8_t status) noexcept nogil:
     """Whether a worker process may say that a task ended so."""
-    return status <= STATUS_CANCELLED or status == STATUS_DESERIALIZE_FAILED or status == STATUS_OBJECT_MISSING
+    if status == STATUS_OBJECT_MISSING or status == STATUS_NO_WORKER:
+        return True
+    return status <= STATUS_CANCELLED or status == STATUS_DESERIALIZE_FAILED
 
 
 cdef uint32_t age_us(uint64_t then_ns, uint64_t now_ns) noexcept nogil:

@@ -54,6 +54,8 @@ class Cluster:
         logging_level: Log messages of this level and above. Default: INFO.
         logging_config_file: Configure logging with this file of Python's logging.config format instead.
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
+        environments_kept: Keep the packages of this many environments that no worker process uses, for later clients.
+            Default: 10.
         per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
             loaded, for its next tasks. 0 = none. Default: 512MiB.
         manager: Belong to this worker manager, which scales these workers. scaler_worker_manager sets it. Default:
@@ -87,6 +89,7 @@ class Cluster:
         logging_config_file: str | None = None,
         log_format: str = "text",
         *,
+        environments_kept: int = 10,
         per_worker_loaded_objects_size: int | str = 536870912,
         manager: str | None = None,
         max_tasks_per_worker: int = 0,

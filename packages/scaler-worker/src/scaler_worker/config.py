@@ -117,6 +117,13 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         see="objects.md",
         help="Move objects that do not fit into the object store's memory to this directory.",
     )
+    environments_kept: int = option(
+        10,
+        metavar="COUNT",
+        minimum=0,
+        see="running.md",
+        help="Keep the packages of this many environments that no worker process uses, for later clients.",
+    )
     per_worker_loaded_objects_size: int = option(
         512 * 1024 * 1024,
         unit=BYTES,

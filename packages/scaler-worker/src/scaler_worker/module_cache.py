@@ -10,14 +10,12 @@ import fcntl
 import io
 import os
 import shutil
-import stat
 import tempfile
 import zipfile
 
 from scaler_protocol.ids import digest
 from scaler_protocol.shipping.modules import ShippedModule
-
-_LOCK = ".lock"
+from scaler_worker.host_cache import LOCK_SUFFIX, lock, locked_names, make_private, remove_if_unused
 
 
 class ModuleFolder:
@@ -29,7 +27,7 @@ class ModuleFolder:
 
     def release(self) -> None:
         """Remove the files, unless another process uses them."""
-        _remove_if_unused(self.path, self._lock_fd)
+        remove_if_unused(self.path, self._lock_fd)
 
 
 def cache_directory() -> str:
@@ -43,9 +41,9 @@ def acquire(module: ShippedModule) -> ModuleFolder:
         raise ValueError(f"Cannot use the module {module.name}: its files do not match their digest.")
     root = cache_directory()
     while True:
-        _make_private(root)
+        make_private(root)
         path = os.path.join(root, module.digest.hex())
-        lock_fd = _lock(path + _LOCK, fcntl.LOCK_SH)
+        lock_fd = lock(path + LOCK_SUFFIX, fcntl.LOCK_SH)
         if lock_fd is not None:
             break
     try:
@@ -60,54 +58,17 @@ def acquire(module: ShippedModule) -> ModuleFolder:
 def remove_unused() -> None:
     """Remove the files that no process uses, such as those of processes that were killed."""
     root = cache_directory()
-    try:
-        names = os.listdir(root)
-    except OSError:
-        return
-    for name in names:
-        if name.endswith(_LOCK):
-            path = os.path.join(root, name[: -len(_LOCK)])
-            try:
-                lock_fd = _lock(path + _LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB, 0)
-            except OSError:
-                continue
-            if lock_fd is not None:
-                _remove_if_unused(path, lock_fd)
+    for path in locked_names(root):
+        try:
+            lock_fd = lock(path + LOCK_SUFFIX, fcntl.LOCK_EX | fcntl.LOCK_NB, 0)
+        except OSError:
+            continue
+        if lock_fd is not None:
+            remove_if_unused(path, lock_fd)
     try:
         os.rmdir(root)
     except OSError:
         pass
-
-
-def _make_private(root: str) -> None:
-    """Code is imported from it, so no other user may write to it."""
-    try:
-        os.mkdir(root, 0o700)
-    except FileExistsError:
-        state = os.lstat(root)
-        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o022:
-            raise PermissionError(
-                f"Cannot use {root} for modules: another user can write to it. Remove it, or set TMPDIR."
-            ) from None
-
-
-def _lock(path: str, operation: int, create: int = os.O_CREAT) -> int | None:
-    """None: the file was removed meanwhile."""
-    try:
-        fd = os.open(path, os.O_RDWR | create | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(fd, operation)
-        if os.stat(path).st_ino == os.fstat(fd).st_ino:
-            return fd
-    except FileNotFoundError:
-        pass
-    except BaseException:
-        os.close(fd)
-        raise
-    os.close(fd)
-    return None
 
 
 def _extract(module: ShippedModule, path: str) -> None:
@@ -121,17 +82,3 @@ def _extract(module: ShippedModule, path: str) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
         if not os.path.isdir(path):
             raise
-
-
-def _remove_if_unused(path: str, lock_fd: int) -> None:
-    try:
-        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        root, name = os.path.split(path)
-        for each in os.listdir(root):
-            if each == name or (each.startswith(name + ".") and not each.endswith(_LOCK)):
-                shutil.rmtree(os.path.join(root, each), ignore_errors=True)
-        os.unlink(path + _LOCK)
-    except OSError:
-        pass  # another process uses it, or has removed it
-    finally:
-        os.close(lock_fd)

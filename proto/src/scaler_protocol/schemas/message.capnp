@@ -222,6 +222,7 @@ struct FunctionDefinition {
   name @1 :Text;
   payload @2 :Data;
   size @3 :UInt64;
+  environment @4 :Text;   # of a serializer: where the tasks run that name it, as JSON; empty: in that of the worker
 }
 
 enum Status {

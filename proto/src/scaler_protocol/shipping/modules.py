@@ -25,17 +25,18 @@ class ShippedModule:
 @dataclass(frozen=True, slots=True)
 class ShippedModules:
     """All modules of a client, in the place of its serializer. ``serializer``: the client's own one, pickled; empty for
-    the default serializer."""
+    the default serializer. ``environment``: that of the client, as text."""
 
     modules: tuple[ShippedModule, ...]
     serializer: bytes = b""
+    environment: str = ""
 
     @staticmethod
     def deserialize(payload: bytes) -> NoReturn:
         """Called on hosts of Symphony, where any program may run the tasks."""
         raise RuntimeError(
-            "Cannot use the modules of Client(modules=...) on hosts of Symphony: they have no cache for them. "
-            "Install the modules there."
+            "Cannot use Client(modules=..., environment=...) on hosts of Symphony: they have no cache for packages. "
+            "Install them there."
         )
 
     @staticmethod

@@ -31,6 +31,7 @@ from scaler.core.session import Session
 from scaler.shell.client_io import STOPPED
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
 from scaler_protocol.messages import Status
+from scaler_protocol.shipping.environments import Environment
 
 if TYPE_CHECKING:
     from scaler.client.cluster_info import ClusterInfo
@@ -66,6 +67,7 @@ class AsyncClient:
         weight: float = 1.0,
         *,
         modules: Iterable[ModuleType | str] = (),
+        environment: Environment | None = None,
     ) -> None:
         self._make = partial(
             InnerClient,
@@ -78,6 +80,7 @@ class AsyncClient:
             group=group,
             weight=weight,
             modules=modules,
+            environment=environment,
         )
         self._open_link: LoopLink | None = None
         self._was_opened = False

@@ -61,14 +61,14 @@ class Encoder:
             self.probe = probe_privately if is_private else probe
         self._serializer = serializer
 
-    def definition(self, modules: tuple[ShippedModule, ...] = ()) -> Function | None:
-        """The serializer itself, for the workers, with the modules that they need; None for the default serializer,
-        which they have."""
+    def definition(self, modules: tuple[ShippedModule, ...] = (), environment: str = "") -> Function | None:
+        """The serializer itself, for the workers, with the modules and the environment that they need; None for the
+        default serializer, which they have."""
         own = None if self.is_default else self._own_definition()
-        if not modules:
+        if not modules and not environment:
             return own
-        shipped = ShippedModules(modules, b"" if own is None else own.payload)
-        return Function("modules", pickle.dumps(shipped, PICKLE_PROTOCOL))
+        shipped = ShippedModules(modules, b"" if own is None else own.payload, environment)
+        return Function("modules", pickle.dumps(shipped, PICKLE_PROTOCOL), environment)
 
     def _own_definition(self) -> Function:
         serializer = self._serializer

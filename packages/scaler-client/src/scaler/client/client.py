@@ -53,7 +53,7 @@ from scaler.client.queue import Queue
 from scaler.client.representations import cluster_rows, table
 from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
-from scaler.client.shipping import modules_of
+from scaler.client.shipping import environment_text, modules_of
 from scaler.client.signatures import check_call, function_name, takes_keyword
 from scaler.client.variable import Variable
 from scaler.core.outcome import Outcome, Sink
@@ -79,6 +79,7 @@ from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hell
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ControlAction, Role, Status, TaskName, TaskOptions
 from scaler_protocol.objects.proxies import is_private
+from scaler_protocol.shipping.environments import Environment
 
 if TYPE_CHECKING:
     from scaler.client.cluster_info import ClusterInfo
@@ -115,6 +116,8 @@ class Client:
     line says how many bytes.
     ``modules``: local modules and packages whose source is sent to the workers, as it is now. Clients inside tasks have
     the modules of the client outside.
+    ``environment``: packages, variables and a directory for the tasks, which run in worker processes of their own.
+    Clients inside tasks have the environment of their task by default.
     ``object_storage_address`` and ``security_config`` have no effect: programs written for opengris-scaler pass
     them."""
 
@@ -136,6 +139,7 @@ class Client:
         weight: float = 1.0,
         *,
         modules: Iterable[ModuleType | str] = (),
+        environment: Environment | None = None,
         object_storage_address: str | None = None,
         security_config: object = None,
     ) -> None:
@@ -148,6 +152,7 @@ class Client:
         settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
         self._settings = (*settings, group, weight_of(weight))
         self._modules = modules_of(modules)
+        self._environment = environment_text(environment)
         self._options = shared(TaskOptions(profiling=profiling, stream_output=stream_output))
         self._has_left = False
         _clients.add(self)
@@ -1086,7 +1091,7 @@ class Client:
             hello,
             timeout_seconds=timeout_seconds,
             heartbeat_interval_seconds=heartbeat_interval_seconds,
-            serializer=encoder.definition(self._modules),
+            serializer=encoder.definition(self._modules, self._environment),
             now=time.monotonic(),
             handshake=PeerHandshake(connection.place, os.urandom(NONCE_SIZE_BYTES)),
             address=self._address,
@@ -1113,7 +1118,8 @@ class Client:
         definition = Encoder(serializer).definition()
         digest = definition.digest if definition is not None else b""
         modules = tuple(each.digest for each in self._modules)
-        return self._address, profiling, timeout_seconds, heartbeat_interval_seconds, digest, stream_output, modules
+        shipped = modules, self._environment
+        return self._address, profiling, timeout_seconds, heartbeat_interval_seconds, digest, stream_output, shipped
 
     def _await_answer(self) -> None:
         """Raise an exception if the scheduler refuses this client. A scheduler that does not answer may start later;

@@ -1,4 +1,4 @@
-"""The source of local modules, read for the workers."""
+"""What tasks need from their client: the source of local modules, read for the workers, and their environment."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
+from scaler_protocol.shipping.environments import Environment, current_environment
 from scaler_protocol.shipping.modules import ShippedModule, current_modules
 
 LIMIT_BYTES = 64 * 1024 * 1024
@@ -40,6 +41,15 @@ def modules_of(modules: Iterable[ModuleType | str]) -> tuple[ShippedModule, ...]
     inherited = {each.name: each for each in current_modules()}
     found = {**inherited, **{name: _read(name) for name in names}}
     return tuple(found[name] for name in sorted(found))
+
+
+def environment_text(environment: Environment | None) -> str:
+    """The environment of a new client, as text. None: that of the task in which the client is made, if any."""
+    if environment is None:
+        return current_environment()
+    if not isinstance(environment, Environment):
+        raise TypeError(f"environment must be a scaler.Environment, not {environment!r}.")
+    return environment.to_text()
 
 
 def _top_level(module: ModuleType | str) -> str:

@@ -92,6 +92,8 @@ class SchedulerClusterCombo:
             its control group. Default: 0.
         spill_directory: Move objects that do not fit into the object store's memory to this directory. Default:
             /var/tmp.
+        environments_kept: Keep the packages of this many environments that no worker process uses, for later clients.
+            Default: 10.
         per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
             loaded, for its next tasks. 0 = none. Default: 512MiB.
         manager: Belong to this worker manager, which scales these workers. scaler_worker_manager sets it. Default:
@@ -149,6 +151,7 @@ class SchedulerClusterCombo:
         worker_names: Sequence[str] | None = None,
         object_store_memory: int | str = 0,
         spill_directory: str | None = None,
+        environments_kept: int = 10,
         per_worker_loaded_objects_size: int | str = 536870912,
         manager: str | None = None,
         max_tasks_per_worker: int = 0,

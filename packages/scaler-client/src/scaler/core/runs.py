@@ -22,19 +22,19 @@ _GAPS_LIMIT = 64
 
 
 class Function:
-    """A serialized function (or serializer). ``payload`` is kept as long as a task may have to be stated again.
-    ``usual_shapes`` has the shapes with the client's own options, by number of arguments, or by that number and the
-    keyword names. ``is_input``: results of this function have been arguments of other tasks, so that its next tasks
-    become nodes of the open graph."""
+    """A serialized function, or a serializer, which names the ``environment`` of its tasks. ``payload`` is kept as long
+    as a task may have to be stated again. ``usual_shapes`` has the shapes with the client's own options, by number of
+    arguments, or by that number and the keyword names. ``is_input``: results of this function have been arguments of
+    other tasks, so that its next tasks become nodes of the open graph."""
 
     __slots__ = ("digest", "name", "payload", "definition", "shapes", "usual_shapes", "is_input")
 
-    def __init__(self, name: str, payload: bytes) -> None:
+    def __init__(self, name: str, payload: bytes, environment: str = "") -> None:
         self.digest = digest(payload)
         self.name = name
         self.payload = payload
         inline = payload if len(payload) <= INLINE_LIMIT_BYTES else b""
-        self.definition = FunctionDefinition(self.digest, name, inline, len(payload))
+        self.definition = FunctionDefinition(self.digest, name, inline, len(payload), environment)
         self.shapes: dict[object, Shape] = {}
         self.usual_shapes: dict[object, Shape] = {}
         self.is_input = False

@@ -94,4 +94,4 @@ def is_named_by_content(definition: FunctionDefinition) -> bool:
 
 
 def _size_of(definition: FunctionDefinition) -> int:
-    return FUNCTION_BYTES + len(definition.payload)
+    return FUNCTION_BYTES + len(definition.payload) + len(definition.environment)

@@ -64,6 +64,7 @@ from scaler_worker.core.effects import (
     Exit,
     FetchStored,
     FindStored,
+    InstallPackages,
     JoinStore,
     ReadStored,
     Reconnect,
@@ -74,6 +75,7 @@ from scaler_worker.core.execution_backend import ExecutionBackend
 from scaler_worker.core.heartbeat import Heartbeats
 from scaler_worker.core.hot_path import PING_SECONDS, SCHEDULER, AgentHotPath
 from scaler_worker.core.objects import WrongBytes
+from scaler_worker.core.packages import key_of
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.state import AgentState
 
@@ -284,7 +286,7 @@ class AgentCore:
         store = self._state.host_store.store if self._state.host_store is not None else NO_STORE
         for key, size, is_stored in self._state.objects.held_uploads():
             self._state.unsent.append(ObjectStored(key, size, store if is_stored else NO_STORE))
-        self._state.unsent.extend(ObjectRequest(key) for key in self._state.objects.restart())
+        self._state.unsent.extend(ObjectRequest(key) for key in self._state.packages.ask(self._state.objects.restart()))
         if self._state.lent[0]:
             self._state.unsent.append(Blocked(*self._state.lent))
         ready = self._state.actors.live_columns()
@@ -308,7 +310,9 @@ class AgentCore:
 
     def accept(self, run: TaskRun) -> None:
         """Tasks that need more than their function, or a function that is an object."""
-        if run.options.hosts_actor and not self._backend.hosts_actors:
+        if not self._backend.has_environments and self._state.queue.environment_of(run):
+            self._fail(run, Status.NO_WORKER, "Cannot use an environment: the task was placed in Symphony.")
+        elif run.options.hosts_actor and not self._backend.hosts_actors:
             self._fail(run, Status.NO_WORKER, "Cannot make an actor: it was placed in Symphony, where none can be.")
         elif run.options.graph:
             self._accept_nodes(run)
@@ -369,7 +373,8 @@ class AgentCore:
         keys = [] if function.payload else [ObjectKey(function.digest, 0)]
         if serializer is not None and not serializer.payload:
             keys.append(ObjectKey(serializer.digest, 0))
-        return keys
+        packages = self._state.packages.key_of(run) if serializer is not None else None
+        return keys if packages is None else [*keys, packages]
 
     def _on_cancel(self, cancel: Cancel, now: float) -> None:
         if cancel.unstarted_only:
@@ -399,6 +404,7 @@ class AgentCore:
     def _find(self, keys: list[ObjectKey]) -> None:
         """Find objects that tasks here need: in the host's store, or else through the scheduler. Functions
         always come through the scheduler."""
+        keys = self._state.packages.ask(keys)
         stored = [key for key in keys if key.number] if self._cluster else []
         if stored:
             self._state.outbox.add(FindStored(stored))
@@ -529,7 +535,21 @@ class AgentCore:
             if key.number == 0:
                 self._state.functions.pop(key.owner, None)
                 self._state.serializers.pop(key.owner, None)
+                environment = self._state.queue.environments.pop(key.owner, None)
+                if environment is not None:
+                    self._state.packages.forget(environment)
         self._backend.forget_objects(keys)
+
+    # ---- packages of environments ----------------------------------------------------------------------------
+
+    def on_packages_installed(self, requirements: tuple[str, ...], now: float) -> None:
+        """Tasks may use these packages."""
+        self._take_ready(self._state.objects.on_here(key_of(requirements)))
+
+    def on_packages_failed(self, requirements: tuple[str, ...], text: str, now: float) -> None:
+        """The tasks that wait for these packages fail. For later tasks it is tried again."""
+        for run in self._state.objects.on_missing(key_of(requirements)):
+            self._fail(run, Status.NO_WORKER, text)
 
     # ---- the output of tasks --------------------------------------------------------------------------------
 
@@ -593,6 +613,8 @@ class AgentCore:
         """Continue without the effect: nothing may wait for it."""
         if isinstance(effect, Send):
             self.on_not_taken_in(now)
+        elif isinstance(effect, InstallPackages):
+            self.on_packages_failed(effect.requirements, "The agent failed to install the packages of the task.", now)
 
     # ---- standing aside --------------------------------------------------------------------------------------
 

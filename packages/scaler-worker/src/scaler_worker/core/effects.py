@@ -8,9 +8,9 @@ from scaler_protocol.messages import ObjectKey
 from scaler_worker.core.dispatch import DispatchTasks
 
 __all__ = [
-    "AttachStore", "DropObjects", "DropStored", "Exit", "FetchStored", "FindStored", "DispatchTasks", "Interrupt",
-    "JoinStore", "Kill", "ReadOutput", "ReadStored", "Reconnect", "RenewNested", "Resume", "SendNested",
-    "StartWorkerProcess", "Suspend",
+    "AttachStore", "DropObjects", "DropStored", "Exit", "FetchStored", "FindStored", "DispatchTasks", "InstallPackages",
+    "Interrupt", "JoinStore", "Kill", "ReadOutput", "ReadStored", "Reconnect", "ReleasePackages", "RenewNested",
+    "Resume", "SendNested", "StartWorkerProcess", "Suspend",
 ]  # fmt: skip
 
 
@@ -69,6 +69,20 @@ class FindStored:
     """Ask the host's store for each of these; ``on_stored`` or ``on_not_stored`` answers."""
 
     keys: list[ObjectKey]
+
+
+@dataclass(slots=True)
+class InstallPackages:
+    """Have these packages on this host; ``on_packages_installed`` or ``on_packages_failed`` answers."""
+
+    requirements: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class ReleasePackages:
+    """No task needs these packages any more, nor the answer if they are being installed."""
+
+    requirements: tuple[str, ...]
 
 
 @dataclass(slots=True)

@@ -14,6 +14,9 @@ class ExecutionBackend(Protocol):
     hosts_actors: bool
     """Whether a process can be dedicated to an actor."""
 
+    has_environments: bool
+    """Whether tasks can run in environments."""
+
     def turn(self, now: float, may_start: bool) -> None:
         """At the end of each turn: if ``may_start``, start what can be started."""
 

@@ -63,7 +63,7 @@ cdef class SlotsHotPath:
             self.fill(now, may_start)
         if self._suspends:
             self._rules.suspend_blocked()
-        if self._roster.blocked or self._state.lent[0]:
+        if self._roster.blocked or self._state.lent[0] or self._state.queue.environments:
             self._rules.note_lent()
 
     cdef object fill(self, double now, bint may_start):
@@ -75,7 +75,10 @@ cdef class SlotsHotPath:
             self._rules.start_missing(now)
         if not may_start:
             return
-        prefetcher.fill()
+        if roster.in_environments or self._state.queue.environments:
+            self._rules.fill_environments(now)
+        else:
+            prefetcher.fill()
         if prefetcher.broken:
             self.end_broken()
         if roster.full:
@@ -127,7 +130,8 @@ cdef class SlotsHotPath:
         first, limits_at = self.poll_at, self._timeouts.next_at
         if limits_at is not None and (first is None or limits_at < first):
             first = limits_at
-        if len(self._roster.processes) == self._roster.slots and not self._starts.after:
+        roster = self._roster
+        if len(roster.processes) == roster.slots and not self._starts.after and not roster.in_environments:
             return first
         return self._rules.deadline_with_starts(first)
 
@@ -194,6 +198,8 @@ cdef class AgentHotPath:
             functions[definition.digest] = definition
         for definition in tasks.serializers:
             self._state.serializers[definition.digest] = definition
+            if definition.environment:
+                self._state.queue.environments[definition.digest] = definition.environment
         for run in tasks.runs:
             try:
                 definition = functions.get(run.function)

@@ -19,6 +19,9 @@ class SlotsRules(Protocol):
     def start_missing(self, now: float) -> None:
         """There are fewer worker processes than slots, some are blocked, or a start was put off."""
 
+    def fill_environments(self, now: float) -> None:
+        """Give tasks to worker processes: some tasks, or some processes, are in environments."""
+
     def end_worn(self) -> None:
         """Some worker processes are to be replaced, and hold nothing."""
 
@@ -32,7 +35,7 @@ class SlotsRules(Protocol):
         """Stop the worker processes whose tasks are blocked, as far as slots are needed."""
 
     def note_lent(self) -> None:
-        """Slots are lent, or were when the scheduler was last told."""
+        """Slots are lent, or were when the scheduler was last told, or some tasks are in environments."""
 
     def worker_index(self, process: WorkerProcess) -> int:
         """The worker that results name."""

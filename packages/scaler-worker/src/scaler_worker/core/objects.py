@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,6 +18,9 @@ from scaler_protocol.messages import (
     ObjectKey,
 )
 from scaler_worker.core.queue import without_tasks
+
+PACKAGES_NUMBER = 1
+"""Of keys that stand for packages; their owners are digests. No task has such a key, as no session is a digest."""
 
 Row = tuple[int, int, int, bytes, int, int, int]
 """task, attempt, status, payload, duration, cpu time, memory peak"""
@@ -103,6 +106,17 @@ class ObjectExchange:
             self._incoming[key] = _Incoming(is_value=True)
         return wanted
 
+    def awaiting_packages(self, keys: Iterable[ObjectKey], limit: int) -> int:
+        """How many tasks wait for one of these packages; ``limit`` if there are more."""
+        count = 0
+        for key in keys:
+            incoming = self._incoming.get(key)
+            for waiting in incoming.waiting if incoming is not None else ():
+                count += sum(run.count for run in waiting.runs)
+                if count >= limit:
+                    return limit
+        return count
+
     @property
     def is_empty(self) -> bool:
         """Nothing is here, on its way or awaited."""
@@ -121,6 +135,10 @@ class ObjectExchange:
             self.store.drop(key)
         self.stored[key] = True
         return self._completed(key)
+
+    def on_here(self, key: ObjectKey) -> list[TaskRun]:
+        """What ``key`` stands for is on this host, but in no store. Returns the runs that need nothing more."""
+        return self._completed(key) if key in self._incoming else []
 
     def give_up(self, key: ObjectKey) -> None:
         """No task here waits for it any more."""

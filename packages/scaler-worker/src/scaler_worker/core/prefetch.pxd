@@ -24,8 +24,8 @@ cdef class Prefetcher:
     cpdef double work_of(self, WorkerProcess process) except? -1
     cdef bint may_start(self) except -1
     cdef object fill_busy(self)
-    cdef bint is_short(self, WorkerProcess process) except -1
-    cdef object make_actor(self, WorkerProcess process)
-    cdef object dispatch(self, WorkerProcess process, int64_t depth, int64_t sharers)
+    cpdef bint is_short(self, WorkerProcess process) except -1
+    cpdef object make_actor(self, WorkerProcess process, str environment=*)
+    cpdef object dispatch(self, WorkerProcess process, int64_t depth, int64_t sharers, str environment=*)
     cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1
     cpdef object give(self, WorkerProcess process, list runs)

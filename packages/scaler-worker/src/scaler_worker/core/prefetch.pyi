@@ -45,6 +45,16 @@ class Prefetcher:
     def fill_idle(self) -> None:
         """Give waiting tasks to worker processes that have none."""
 
+    def is_short(self, process: WorkerProcess) -> bool:
+        """It would soon have nothing to run after its current task."""
+
+    def dispatch(self, process: WorkerProcess, depth: int, sharers: int, environment: str | None = None) -> None:
+        """Give the process about two milliseconds of tasks deeper than ``depth`` (-1: of any depth), and no more than
+        one of ``sharers`` shares of what waits; only tasks of ``environment``, unless it is None."""
+
+    def make_actor(self, process: WorkerProcess, environment: str | None = None) -> None:
+        """Dedicate an idle process to the actor that the next task, or the next one of ``environment``, makes."""
+
     def work_of(self, process: WorkerProcess) -> float:
         """Estimated seconds of all it holds, as of the last harvest."""
 

@@ -77,7 +77,7 @@ cdef class Prefetcher:
         for position in range(len(short)):
             self.dispatch(short[position], depth, len(short) - position)
 
-    cdef bint is_short(self, WorkerProcess process) except -1:
+    cpdef bint is_short(self, WorkerProcess process) except -1:
         """It would soon have nothing to run after its current task."""
         return process.unfinished() < 2 or self.work_of(process) < _dispatch_seconds
 
@@ -88,7 +88,7 @@ cdef class Prefetcher:
             seconds += entry.unfinished * max(self._durations.known(entry.run.function), 0.0)
         return seconds
 
-    cdef object dispatch(self, WorkerProcess process, int64_t depth, int64_t sharers):
+    cpdef object dispatch(self, WorkerProcess process, int64_t depth, int64_t sharers, str environment=None):
         """About two milliseconds of tasks, no more than a fair share of what waits."""
         cdef TaskQueue queue = self._queue
         cdef list runs = []
@@ -98,11 +98,12 @@ cdef class Prefetcher:
         if process.task_limit:
             count = min(count, <int64_t> (process.task_limit - process.next_sequence))
         while seconds < _dispatch_seconds and count > 0 and queue.count:
-            head = queue.first(depth)
+            head = queue.first(depth) if environment is None else queue.first_in(environment, depth)
             if head is None or head.options.hosts_actor:  # an actor needs an idle process
                 break
             estimate = self._durations.known(head.function)
-            run = queue.take(min(count, self.batch(head, estimate, share, _dispatch_seconds - seconds)))
+            taken = min(count, self.batch(head, estimate, share, _dispatch_seconds - seconds))
+            run = queue.take(taken) if environment is None else queue.take_in(environment, taken)
             runs.append(run)
             taken = run.count
             count -= taken
@@ -117,8 +118,8 @@ cdef class Prefetcher:
         elif count == 0 and process.board.broken is not None:
             self.broken.append(process)
 
-    cdef object make_actor(self, WorkerProcess process):
-        run = self._queue.take(1)
+    cpdef object make_actor(self, WorkerProcess process, str environment=None):
+        run = self._queue.take(1) if environment is None else self._queue.take_in(environment, 1)
         self.dedicate(process, run)
         self.give(process, [run])
 
@@ -133,6 +134,8 @@ cdef class Prefetcher:
 
     cpdef object give(self, WorkerProcess process, list runs):
         cdef int64_t count
+        if process.environment is None:
+            process.environment = self._queue.environment_of(runs[0])
         if not process.handed:
             process.polled_position = -1
         for run in runs:

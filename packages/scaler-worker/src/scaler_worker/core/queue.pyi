@@ -16,6 +16,10 @@ class TaskQueue:
     def count(self) -> int:
         """How many tasks."""
 
+    @property
+    def environments(self) -> dict[bytes, str]:
+        """The environments, as text, of the tasks that name a serializer, by its digest; the agent fills it."""
+
     def push(self, run: TaskRun) -> None: ...
     def push_front(self, run: TaskRun) -> None:
         """A run that was taken out and did not start."""
@@ -25,6 +29,21 @@ class TaskQueue:
 
     def take(self, limit: int) -> TaskRun:
         """Up to ``limit`` tasks from the head."""
+
+    def environment_of(self, run: TaskRun) -> str:
+        """Empty: it can run in worker processes without an environment."""
+
+    def environments_waiting(self, deeper_than: int) -> list[str]:
+        """The environments of the tasks that wait, those of the next tasks first. ``deeper_than``: -1 for any depth."""
+
+    def count_in(self, environment: str, limit: int) -> int:
+        """How many tasks wait for this environment; ``limit`` if there are more."""
+
+    def first_in(self, environment: str, deeper_than: int) -> TaskRun | None:
+        """As ``head``, among the tasks of this environment. ``deeper_than``: -1 for any depth."""
+
+    def take_in(self, environment: str, limit: int) -> TaskRun:
+        """Up to ``limit`` tasks of the first run of this environment. Raises IndexError if there is none."""
 
     def withdraw(self, count: int) -> list[TaskRun]:
         """Take out up to ``count`` tasks, those that would run last."""

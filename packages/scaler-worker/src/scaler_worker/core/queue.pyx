@@ -33,12 +33,15 @@ cdef class Level:
             self.turns.appendleft(runs)
         runs.appendleft(run)
 
-    cdef object end_turn(self, object run):
-        """The run, or part of it, was taken from the front of the first client's."""
-        cdef object runs = self.turns[0]
+    cdef object end_turn(self, object run, Py_ssize_t index=0):
+        """The run, or part of it, was taken from the front of this client's."""
+        cdef object runs = self.turns[index]
         if not runs:
             del self.clients[run.session]
-            self.turns.popleft()
+            del self.turns[index]
+        elif index:
+            del self.turns[index]
+            self.turns.append(runs)
         elif len(self.turns) > 1:
             self.turns.rotate(-1)
 
@@ -72,6 +75,7 @@ cdef class Level:
 cdef class TaskQueue:
     def __init__(self):
         self._levels = []
+        self.environments = {}
 
     cpdef object push(self, object run):
         self.level(run).append(run)
@@ -92,8 +96,12 @@ cdef class TaskQueue:
         return level.turns[0][0] if level.depth > deeper_than else None
 
     cpdef object take(self, int64_t limit):
-        cdef Level level = <Level> self._levels[0]
-        cdef object runs = level.turns[0], run = runs[0]
+        return self.take_from(0, 0, limit)
+
+    cdef object take_from(self, Py_ssize_t position, Py_ssize_t index, int64_t limit):
+        """Of the first run of one client at one level."""
+        cdef Level level = <Level> self._levels[position]
+        cdef object runs = level.turns[index], run = runs[0]
         cdef int64_t count = run.count
         if count <= limit:
             runs.popleft()
@@ -101,11 +109,67 @@ cdef class TaskQueue:
             runs[0] = run.slice(limit, count)
             run = run.slice(0, limit)
             count = limit
-        level.end_turn(run)
+        level.end_turn(run, index)
         if not level.turns:
-            del self._levels[0]
+            del self._levels[position]
         self.count -= count
         return run
+
+    # ---- environments ----------------------------------------------------------------------------------------------
+
+    cpdef str environment_of(self, object run):
+        return self.environments.get(run.serializer, "") if run.serializer else ""
+
+    def environments_waiting(self, int64_t deeper_than):
+        cdef Level level
+        cdef dict found = {}
+        for level in self._levels:
+            if level.depth <= deeper_than:
+                break
+            for runs in level.turns:
+                found[self.environment_of(runs[0])] = None
+        return list(found)
+
+    def count_in(self, str environment, int64_t limit):
+        cdef Level level
+        cdef int64_t count = 0
+        for level in self._levels:
+            for runs in level.turns:
+                for run in runs if self.environment_of(runs[0]) == environment else ():
+                    count += run.count
+                    if count >= limit:
+                        return limit
+        return count
+
+    cpdef object first_in(self, str environment, int64_t deeper_than):
+        cdef Level level
+        cdef Py_ssize_t index
+        for level in self._levels:
+            if level.depth <= deeper_than:
+                break
+            index = self.place_in(level, environment)
+            if index >= 0:
+                return level.turns[index][0]
+        return None
+
+    cpdef object take_in(self, str environment, int64_t limit):
+        cdef Py_ssize_t position, index
+        for position in range(len(self._levels)):
+            index = self.place_in(<Level> self._levels[position], environment)
+            if index >= 0:
+                return self.take_from(position, index, limit)
+        raise IndexError(environment)
+
+    cdef Py_ssize_t place_in(self, Level level, str environment):
+        """Of the first client whose tasks are in this environment: those of one client are all in one."""
+        cdef Py_ssize_t index = 0
+        for runs in level.turns:
+            if self.environment_of(runs[0]) == environment:
+                return index
+            index += 1
+        return -1
+
+    # ---- taking out ------------------------------------------------------------------------------------------------
 
     def withdraw(self, int64_t count):
         cdef list taken = []

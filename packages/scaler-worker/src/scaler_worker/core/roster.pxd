@@ -13,6 +13,7 @@ cdef class Roster:
     cdef readonly dict awaiting_locks
     cdef readonly dict short_of_work
     cdef readonly dict worn
+    cdef readonly dict in_environments
     cdef readonly int64_t deepest_blocked
 
     cpdef object sort(self, WorkerProcess process)
@@ -21,4 +22,4 @@ cdef class Roster:
     cdef object check_groups(self, WorkerProcess process)
     cdef bint has_capacity(self) noexcept
     cdef bint stuck(self) noexcept
-    cdef int64_t depth_needed(self, int64_t more) noexcept
+    cpdef int64_t depth_needed(self, int64_t more) noexcept

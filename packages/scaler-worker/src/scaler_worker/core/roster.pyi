@@ -47,10 +47,17 @@ class Roster:
         """They are given nothing more, and hold nothing: they can be replaced."""
 
     @property
+    def in_environments(self) -> dict[int, WorkerProcess]:
+        """They run only tasks of one environment each."""
+
+    @property
     def deepest_blocked(self) -> int: ...
     @property
     def is_crowded(self) -> bool:
         """As many are busy as may be."""
+
+    def depth_needed(self, more: int) -> int:
+        """The depth that a task must exceed to be started when ``more`` idle processes become busy. -1: any will do."""
 
     def depth_to_start(self) -> int | None:
         """The depth that a task must exceed to be started on an idle worker process. None: any will do."""

@@ -22,6 +22,7 @@ cdef class Roster:
         self.awaiting_locks = {}
         self.short_of_work = {}
         self.worn = {}
+        self.in_environments = {}
 
     def add(self, WorkerProcess process):
         self.processes[process.number] = process
@@ -33,7 +34,10 @@ cdef class Roster:
         return process
 
     def forget(self, WorkerProcess process):
-        for group in (self.busy, self.full, self.blocked, self.awaiting_locks, self.idle, self.short_of_work, self.worn):
+        for group in (
+            self.busy, self.full, self.blocked, self.awaiting_locks, self.idle, self.short_of_work, self.worn,
+            self.in_environments,
+        ):
             group.pop(process.number, None)
         self.note_depth()
 
@@ -45,6 +49,8 @@ cdef class Roster:
         put(self.idle, number, process, held == 0 and is_available)
         put(self.full, number, process, held > 1)
         put(self.short_of_work, number, process, held > 0 and is_available)  # until a look shows that it has enough
+        if process.environment:
+            self.in_environments[number] = process
         if process.is_worn:
             put(self.worn, number, process, held == 0 and not process.is_dedicated and process.state != ENDING)
         if is_blocked or self.blocked:
@@ -64,7 +70,7 @@ cdef class Roster:
     def is_crowded(self):
         return not self.has_capacity()
 
-    cdef int64_t depth_needed(self, int64_t more) noexcept:
+    cpdef int64_t depth_needed(self, int64_t more) noexcept:
         """The depth that a task must exceed to be started when ``more`` processes become busy. -1: any will do."""
         return -1 if len(self.busy) + more <= self.slots or self.stuck() else self.deepest_blocked
 
@@ -108,6 +114,7 @@ cdef class Roster:
         assert (number in self.idle) == (is_shared and not process.busy)
         is_over = process.is_worn and not process.dying and not process.is_dedicated
         assert (number in self.worn) == (is_over and not process.busy)
+        assert (number in self.in_environments) == bool(process.environment)
         assert number not in self.short_of_work or (is_shared and process.busy)
 
 

@@ -26,6 +26,7 @@ from scaler_worker.core.columns import columns_of, joined
 from scaler_worker.core.dispatch_contents import DispatchContents
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import DropObjects, Kill, Resume, Suspend
+from scaler_worker.core.environment_processes import EnvironmentProcesses
 from scaler_worker.core.hot_path import SlotsHotPath
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import Row
@@ -44,6 +45,7 @@ class Slots:
     """An ``ExecutionBackend``, and the ``SlotsRules`` of its hot path."""
 
     hosts_actors = True
+    has_environments = True
 
     def __init__(
         self,
@@ -80,6 +82,10 @@ class Slots:
         self.harvest, self.harvest_number = self._hot_path.harvest, self._hot_path.harvest_number
         self._actor_processes = ActorProcesses(state, self._roster, self._prefetcher, self.end_worker_process)
         self._prefetcher.dedicate = self._actor_processes.dedicate
+        self._environment_processes = EnvironmentProcesses(
+            state, self._roster, self._prefetcher, self._starts, self.end_worker_process
+        )
+        self.fill_environments = self._environment_processes.fill
         self.serve_actors, self.take_constructed = self._actor_processes.serve, self._actor_processes.take_constructed
         self._arriving: set[tuple[int, int]] = set()  # process, sequence: large results that were harvested last
 
@@ -209,8 +215,11 @@ class Slots:
         return self._state.queue.count if self._state.queue.head(depth) is not None else 0
 
     def note_lent(self) -> None:
-        """Tell the scheduler when slots were lent or are no longer lent."""
-        lent = len(self._roster.blocked), self._roster.deepest_blocked, self._roster.is_stuck
+        """Tell the scheduler when slots were lent or are no longer lent, or when tasks here can use none as they wait
+        for packages: then it may send others."""
+        waiting = self._state.packages.waiting
+        any_depth = self._roster.is_stuck or waiting > 0
+        lent = len(self._roster.blocked) + waiting, self._roster.deepest_blocked, any_depth
         if lent != self._state.lent:
             self._state.lent = lent
             self._state.unsent.append(Blocked(*lent))
@@ -243,7 +252,10 @@ class Slots:
         victim = work_stealing.victim(self._roster, self._prefetcher, now)
         if victim is not None:
             self.take_back(victim, victim.unfinished() // 2)
-            self._prefetcher.fill_idle()
+            if self._roster.in_environments:
+                self.fill_environments(now)
+            else:
+                self._prefetcher.fill_idle()
 
     def take_back(self, process: WorkerProcess, limit: int) -> int:
         """Queue again up to ``limit`` tasks that the process has not started, newest first. How many it were."""
@@ -439,7 +451,7 @@ class Slots:
 
     def deadline_with_starts(self, first: float | None) -> float | None:
         """While worker processes are to be started or retired."""
-        times = self._starts.deadlines(self._state.accepting)
+        times = self._starts.deadlines(self._state.accepting) + self._environment_processes.deadlines()
         if first is not None:
             times.append(first)
         return min(times, default=None)
@@ -453,6 +465,7 @@ class Slots:
             for process in list(self._roster.busy.values()):
                 self.harvest(process, now)
         self._starts.retire(now)
+        self._environment_processes.retire(now)
 
     def _plan_poll(self, now: float) -> None:
         """A process tells of its results when it runs out of tasks, or when a task ends two milliseconds after the

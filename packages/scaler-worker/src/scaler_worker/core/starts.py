@@ -99,6 +99,25 @@ class Starts:
             self._start()  # ahead of the next task that blocks
         return True
 
+    def start_another(self) -> bool:
+        """Start one more than there are slots, for tasks of another environment than those of idle processes. False:
+        there are enough, or it would lack the devices of a slot."""
+        limit = min(self.process_limit, 2 * self._roster.slots + len(self._roster.blocked))
+        if self._fixed_slots or self.after or len(self._roster.processes) >= limit:
+            return False
+        self._start()
+        return True
+
+    def lend_slot(self, process: WorkerProcess) -> None:
+        """A spare process is to run a task: it becomes the worker of a slot whose own process is idle, which becomes
+        a spare one."""
+        if process.slot is not None or self._fixed_slots:
+            return
+        owner = next((each for each in self._roster.idle.values() if each.slot is not None), None)
+        if owner is not None:
+            process.slot, owner.slot = owner.slot, None
+            process.name, owner.name = owner.name, process.name
+
     def _missing_slots(self) -> int:
         """How many slots have neither a worker process of their own nor a spare one."""
         processes = self._roster.processes
@@ -136,5 +155,5 @@ class Starts:
 
     def _superfluous(self) -> list[WorkerProcess]:
         """Spare worker processes, but for the one that is ready for the next task while others block."""
-        spares = [each for each in self._roster.idle.values() if each.slot is None]
+        spares = [each for each in self._roster.idle.values() if each.slot is None and not each.environment]
         return spares[1:] if self._roster.blocked else spares

@@ -20,6 +20,7 @@ cdef class AgentState:
     cdef public bint is_watched
     # the objects
     cdef readonly object objects
+    cdef readonly object packages
     cdef readonly list freed
     cdef public object host_store
     # the connection

@@ -9,6 +9,7 @@ from scaler_worker.core.nested import NestedClients
 from scaler_worker.core.nodes import Named, Nodes
 from scaler_worker.core.objects import ObjectExchange, Store
 from scaler_worker.core.outbox import Outbox
+from scaler_worker.core.packages import NeededPackages
 from scaler_worker.core.queue import TaskQueue
 from scaler_worker.core.rows import OwnRows
 
@@ -59,6 +60,8 @@ class AgentState:
     @property
     def objects(self) -> ObjectExchange: ...
     @property
+    def packages(self) -> NeededPackages: ...
+    @property
     def freed(self) -> list[ObjectKey]:
         """Large values of nodes that are no longer needed."""
 
@@ -99,8 +102,8 @@ class AgentState:
     def nested(self) -> NestedClients: ...
 
     lent: tuple[int, int, bool]
-    """The last report to the scheduler about lent slots: their number, the depth that a task must exceed to use one,
-    and whether any depth will do."""
+    """The last report to the scheduler about lent slots, and about tasks that wait for packages and use none: their
+    number, the depth that a task must exceed to use one, and whether any depth will do."""
 
     # ---- leaving -----------------------------------------------------------------------------------------------
 

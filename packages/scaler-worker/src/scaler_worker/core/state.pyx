@@ -10,6 +10,7 @@ from scaler_worker.core.actors import HostedActors
 from scaler_worker.core.nested import NestedClients
 from scaler_worker.core.nodes import Nodes
 from scaler_worker.core.objects import ObjectExchange
+from scaler_worker.core.packages import NeededPackages
 from scaler_worker.core.rows import OwnRows
 
 
@@ -20,6 +21,7 @@ cdef class AgentState:
         self.accepting, self.actors = True, HostedActors()
         self.finished, self.rows, self.given_back, self.retained = [], OwnRows(), [], {}
         self.objects, self.freed = ObjectExchange(store), []
+        self.packages = NeededPackages(self.queue, self.objects, self.outbox)
         self.link, self.lease, self.unsent, self.sent_at = Link(), Lease(now), [], now
         self.output_sizes = {}
         self.nested, self.lent = NestedClients(), (0, 0, False)

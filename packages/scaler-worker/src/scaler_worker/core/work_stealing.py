@@ -9,10 +9,13 @@ from scaler_worker.core.worker_process import WorkerProcess
 
 def victim(roster: Roster, prefetcher: Prefetcher, now: float) -> WorkerProcess | None:
     """The worker process that holds the most work, if taking half of it pays. Some hold more than they run.
-    The calls of an actor stay where they are."""
+    The calls of an actor stay where they are, and tasks of an environment if no idle process may run them."""
     if roster.is_crowded:
         return None
-    shared = (each for each in roster.full.values() if not each.is_dedicated)
+    idle = {each.environment for each in roster.idle.values()}
+    shared = (
+        each for each in roster.full.values() if not each.is_dedicated and (None in idle or each.environment in idle)
+    )
     fullest = max(shared, key=lambda each: (prefetcher.work_of(each), each.unfinished()), default=None)
     if fullest is None:
         return None

@@ -29,6 +29,7 @@ cdef class WorkerProcess:
     cdef public bint is_dedicated
     cdef public uint64_t task_limit
     cdef public bint is_worn
+    cdef public str environment
 
     cdef bint is_available(self) noexcept
     cpdef uint64_t unfinished(self) except? 0

@@ -43,6 +43,9 @@ class WorkerProcess:
     is_worn: bool
     """It is given nothing more, and ends when it holds no task."""
 
+    environment: str | None
+    """That of its tasks, as text; empty: they need none. None: it was given no task yet, and may get any."""
+
     def __init__(self, number: int, slot: int | None, name: str) -> None: ...
     @property
     def number(self) -> int: ...

@@ -42,11 +42,13 @@ from scaler_worker.core.effects import (
     Exit,
     FetchStored,
     FindStored,
+    InstallPackages,
     Interrupt,
     JoinStore,
     Kill,
     ReadOutput,
     ReadStored,
+    ReleasePackages,
     RenewNested,
     Resume,
     SendNested,
@@ -60,6 +62,7 @@ from scaler_worker.module_cache import remove_unused
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
+from scaler_worker.shell.packages import HostPackages
 from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
 from scaler_worker.shell.worker_processes import WorkerProcesses
 from scaler_worker.shell.zygote import Zygote
@@ -89,6 +92,7 @@ class AgentShell:
             time.monotonic(),
             connection.handshake,
         )
+        self._packages = HostPackages(guarded, self, settings.environments_kept)
         self._host_store = AgentHostStore(guarded, self, _store_settings(settings))
         self._conversation = Conversation(self._core, connection, guarded, self._effects())
         self._meter = ProcessMeter()
@@ -116,6 +120,8 @@ class AgentShell:
             FindStored: lambda effect: self._host_store.find(effect.keys),
             ReadStored: lambda effect: self._host_store.read(effect.key),
             FetchStored: lambda effect: self._host_store.fetch(effect.key, effect.size, effect.sources),
+            InstallPackages: lambda effect: self._packages.install(effect.requirements),
+            ReleasePackages: lambda effect: self._packages.release(effect.requirements),
             DropStored: lambda effect: self._host_store.drop(effect.keys),
             Exit: self._exit,
         }
@@ -136,6 +142,7 @@ class AgentShell:
     def close(self) -> None:
         """End every process started here. May be called twice."""
         self._worker_processes.close()
+        self._packages.close()
         self._conversation.end()
 
     def disconnect(self) -> None:
@@ -251,6 +258,14 @@ class AgentShell:
 
     def stored_view(self, key: ObjectKey, view: memoryview | None) -> None:
         self._conversation.hear(self._core.on_stored_view, key, view)
+
+    # ---- packages of environments ------------------------------------------------------------------------------
+
+    def packages_installed(self, requirements: tuple[str, ...]) -> None:
+        self._conversation.hear(self._core.on_packages_installed, requirements)
+
+    def packages_failed(self, requirements: tuple[str, ...], text: str) -> None:
+        self._conversation.hear(self._core.on_packages_failed, requirements, text)
 
     # ---- what clients inside tasks report --------------------------------------------------------------------
 

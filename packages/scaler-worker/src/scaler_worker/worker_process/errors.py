@@ -25,6 +25,10 @@ class TaskCancelled(BaseException):
     """Raised in a task's main thread when the task was cancelled or has run for too long."""
 
 
+class EnvironmentUnusableError(Exception):
+    """This process cannot enter the environment of the task. The text goes to the user."""
+
+
 class ObjectMissingError(Exception):
     """An argument that travels by reference is nowhere to be found."""
 

@@ -35,6 +35,7 @@ from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelle
 from scaler_worker.worker_process.module_sets import ModuleSets
 from scaler_worker.worker_process.output import OutputChannel, OutputStream, Shield
 from scaler_worker.worker_process.preparation import IDLE_SECONDS, is_prepared, prepare
+from scaler_worker.worker_process.process_environment import ProcessEnvironment
 from scaler_worker.worker_process.process_title import ProcessTitle
 from scaler_worker.worker_process.runner import Runner, install_parent_variable, read_parent_variable
 from scaler_worker.worker_process.serialization import allow_keys
@@ -58,6 +59,7 @@ class WorkerProcessMain:
         self._definitions: dict[bytes, FunctionDefinition] = {}
         self._serializers: dict[bytes, Any] = {}
         self._module_sets = ModuleSets()
+        self._process_environment = ProcessEnvironment(options.worker_name)
         self._objects: dict[ObjectKey, memoryview] = {}
         self._cluster = b""
         self._store = HostStore(lambda: self._cluster, may_start=True)
@@ -169,7 +171,7 @@ class WorkerProcessMain:
         return self._serializers[run.serializer]
 
     def use_modules(self, run: Any) -> None:
-        """Make the modules importable that the run's client has sent."""
+        """Make the modules importable that the run's client has sent, in its environment."""
         with self.shield:
             self._module_sets.use(run.serializer)
         self.serializer(run)
@@ -177,6 +179,8 @@ class WorkerProcessMain:
     def _add_modules(self, name: bytes, shipped: ShippedModules) -> Any:
         """Returns the client's serializer, which may be defined in one of the modules."""
         with self.shield:
+            if shipped.environment:
+                self._process_environment.enter(shipped.environment)
             if name not in self._module_sets:
                 self._module_sets.add(name, shipped)
             self._module_sets.use(name)

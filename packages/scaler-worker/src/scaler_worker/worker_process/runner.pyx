@@ -22,7 +22,13 @@ from scaler_protocol.messages import INLINE_LIMIT_BYTES, PRIVATE_UPLOAD_NUMBER, 
 from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import load, load_read_only
 from scaler_worker.worker_process.actor_instance import make_actor, method_of
-from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelled, exception_payload, unsendable_result
+from scaler_worker.worker_process.errors import (
+    EnvironmentUnusableError,
+    ObjectMissingError,
+    TaskCancelled,
+    exception_payload,
+    unsendable_result,
+)
 from scaler_worker.worker_process.kept import KeptValues
 from scaler_worker.worker_process.loaded import LoadedObjects, is_immutable
 from scaler_worker.worker_process.serialization import NONE_BYTES, dumps
@@ -37,6 +43,7 @@ cdef enum:
     CANCELLED = 4
     DESERIALIZE_FAILED = 8
     OBJECT_MISSING = 10
+    NO_WORKER = 11
 
 cdef enum:
     LOADING = 0
@@ -340,6 +347,9 @@ cdef class Runner:
         except ObjectMissingError as error:
             current.status, payload = _failure(error, OBJECT_MISSING if current.stage == LOADING else EXCEPTION)
             return payload
+        except EnvironmentUnusableError as error:
+            current.status, payload = _failure(error, NO_WORKER)
+            return payload
         except BaseException as error:
             return self._fail(current, error)
 
@@ -627,7 +637,7 @@ cdef int _status_of(error, int stage):
 
 cdef _failure(error, int status):
     """Status and payload; a cancellation that arrives while the failure is written down is the agent's to repeat."""
-    if status == OBJECT_MISSING:
+    if status == OBJECT_MISSING or status == NO_WORKER:
         return status, str(error).encode(errors="replace")
     try:
         return exception_payload(error, status)

@@ -42,6 +42,7 @@ class Grid:
     """An ``ExecutionBackend`` whose slots are in Symphony: this host has no worker processes."""
 
     hosts_actors = False
+    has_environments = False
 
     def __init__(self, worker_names: tuple[str, ...], state: AgentState, store: MemoryStore, now: float) -> None:
         self.names = worker_names
