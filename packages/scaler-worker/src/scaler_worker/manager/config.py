@@ -19,8 +19,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 def _kind(text: str) -> str:
     if text not in KINDS:
-        raise ValueError(f"{text!r} is not a kind of manager. Give {' or '.join(KINDS)} first.")
+        raise ValueError(f"{text!r} is not a kind of manager. Give {_choices()} first.")
     return text
+
+
+def _choices() -> str:
+    *others, last = KINDS
+    return f"{', '.join(others)} or {last}"
 
 
 def _manager_name(text: str) -> str:
@@ -92,7 +97,7 @@ class ManagerSettings(ScalingOptions, ClusterSettings):
     """The options of every kind: those of ``scaler_cluster``, which its jobs get, and the manager's own. A kind with
     more options derives a class that adds them, so that they are read from the same section."""
 
-    kind: str = argument(help=f"Start workers in this way: {' or '.join(KINDS)}.", parse=_kind)
+    kind: str = argument(help=f"Start workers in this way: {_choices()}.", parse=_kind)
     name: str | None = option(
         None,
         metavar="NAME",
