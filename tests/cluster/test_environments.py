@@ -107,6 +107,15 @@ def test_actors_and_graphs(address: str) -> None:
         assert client.get({"a": (color,), "b": (str, "a")}, ["b"]) == {"b": "red"}
 
 
+def call_painter(painter: object) -> tuple[str | None, str | None]:
+    return painter.color().result(), color()  # type: ignore[attr-defined]
+
+
+def test_calls_run_in_the_environment_of_their_actor(address: str) -> None:
+    with Client(address, environment=RED) as red, Client(address, environment=BLUE) as blue:
+        assert blue.submit(call_painter, red.actor(Painter)).result() == ("red", "blue")
+
+
 def test_asynchronous_clients_have_one(address: str) -> None:
     async def main() -> str | None:
         async with AsyncClient(address, environment=RED) as client:

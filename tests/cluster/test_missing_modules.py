@@ -27,7 +27,9 @@ def test_a_function_of_a_missing_module(client: Client, local: ModuleType) -> No
             future.result()
         (note,) = caught.value.__notes__
         assert note.startswith("Cannot import only_here on worker ")
-        assert note.endswith("Pass modules=[only_here] to Client or install it there.")
+        assert note.endswith(
+            "Pass modules=[only_here] to Client, name its package in Client(environment=...), or install it there."
+        )
 
 
 def test_an_argument_of_a_missing_module(client: Client, local: ModuleType) -> None:

@@ -405,7 +405,8 @@ class Blocked:
 
     lent_slots: int
     deepest: int  # depth of the deepest blocked task; only deeper tasks may use lent slots
-    any_depth: bool = False  # unless this is set: nothing runs there, and a task waits for a lock
+    any_depth: bool = False  # unless this is set: nothing runs there, and a task waits for a lock; or tasks that wait
+    # for packages count as lent slots, as they use none
 
 
 @value(frozen=True, slots=True)

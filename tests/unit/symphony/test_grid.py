@@ -7,9 +7,11 @@ import random
 
 import pytest
 
+from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import (
     AgentAttach,
     Cancel,
+    FunctionDefinition,
     HeartbeatEcho,
     Hello,
     ObjectChunk,
@@ -29,7 +31,7 @@ from scaler_worker.core.effects import Exit
 from scaler_worker.symphony.core.effects import OpenSession
 from scaler_worker.symphony.core.grid import LOSSES_LIMIT
 from tests.unit.symphony.playbook import GridStage, nested
-from tests.unit.worker.playbook import CLIENT, run_of
+from tests.unit.worker.playbook import CLIENT, definition, nothing, run_of
 
 
 def cancel(*tasks: int) -> Cancel:
@@ -190,6 +192,15 @@ def test_a_function_that_never_came() -> None:
     stage = GridStage()
     stage.say(Tasks([run_of(1)]))
     assert stage.results()[0][0] == Status.OBJECT_MISSING
+
+
+def test_an_environment_is_refused() -> None:
+    stage = GridStage()
+    function, name = definition(nothing), b"E" * 16
+    run = TaskRun(CLIENT, function.digest, function.name, name, 0, 1, (), TaskOptions(), [[pickle.dumps(0)]])
+    environment = FunctionDefinition(name, "s", b"pickle", 6, '{"variables":{"A":"1"}}')
+    stage.say(Tasks([run], [function], [environment]))
+    assert stage.results()[0] == (Status.NO_WORKER, b"Cannot use an environment: the task was placed in Symphony.")
 
 
 def test_graph_nodes_get_the_values_they_need() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,27 @@ def test_packages_are_installed_once() -> None:
     assert os.stat(cache_directory()).st_mode & 0o777 == 0o700
     folder.release()
     assert acquire(["painter", "brush"]) is None
+
+
+def test_a_second_installation_waits_for_the_first() -> None:
+    begun, goes_on, calls = threading.Event(), threading.Event(), []
+
+    def install(folder: str) -> None:
+        calls.append(folder)
+        begun.set()
+        goes_on.wait(20)
+        write(folder)
+
+    threads = [threading.Thread(target=fill, args=(["painter"], install)) for _ in range(2)]
+    threads[0].start()
+    begun.wait(20)
+    threads[1].start()
+    assert acquire(["painter"]) is None
+    remove_unused(0)
+    goes_on.set()
+    for thread in threads:
+        thread.join(20)
+    assert len(calls) == 1 and len(present()) == 1
 
 
 def test_a_failed_installation_leaves_nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,6 +21,9 @@ from scaler_worker.core.queue import without_tasks
 
 PACKAGES_NUMBER = 1
 """Of keys that stand for packages; their owners are digests. No task has such a key, as no session is a digest."""
+
+AWAITING_LIMIT = 100_000
+"""More tasks than this that wait for packages keep those of other clients away."""
 
 Row = tuple[int, int, int, bytes, int, int, int]
 """task, attempt, status, payload, duration, cpu time, memory peak"""
@@ -84,11 +87,13 @@ class ObjectExchange:
         self._incoming: dict[ObjectKey, _Incoming] = {}
         self._arrived: list[ObjectKey] = []
         self._outgoing: dict[ObjectKey, _Outgoing] = {}
+        self._awaiting: int | None = 0  # tasks, for packages; None: to be counted
 
     # ---- coming in -------------------------------------------------------------------------------------------
 
     def require(self, run: TaskRun, keys: list[ObjectKey]) -> list[ObjectKey]:
         """Hold ``run`` until all ``keys`` are here; what must be asked for."""
+        self._awaiting = None
         missing = [key for key in dict.fromkeys(keys) if key not in self._complete]
         waiting = _WaitingRun([run], len(missing))
         wanted = []
@@ -106,16 +111,16 @@ class ObjectExchange:
             self._incoming[key] = _Incoming(is_value=True)
         return wanted
 
-    def awaiting_packages(self, keys: Iterable[ObjectKey], limit: int) -> int:
-        """How many tasks wait for one of these packages; ``limit`` if there are more."""
-        count = 0
-        for key in keys:
-            incoming = self._incoming.get(key)
-            for waiting in incoming.waiting if incoming is not None else ():
-                count += sum(run.count for run in waiting.runs)
-                if count >= limit:
-                    return limit
-        return count
+    @property
+    def awaiting_packages(self) -> int:
+        """How many tasks wait for packages; ``AWAITING_LIMIT`` if there are more. Cheap while nothing changes."""
+        if self._awaiting is None:
+            keys = [key for key in self._incoming if key.number == PACKAGES_NUMBER]
+            self._awaiting = min(AWAITING_LIMIT, sum(map(self._count_awaiting, keys)))
+        return self._awaiting
+
+    def _count_awaiting(self, key: ObjectKey) -> int:
+        return sum(run.count for waiting in self._incoming[key].waiting for run in waiting.runs)
 
     @property
     def is_empty(self) -> bool:
@@ -142,6 +147,7 @@ class ObjectExchange:
 
     def give_up(self, key: ObjectKey) -> None:
         """No task here waits for it any more."""
+        self._awaiting = None
         incoming = self._incoming.pop(key, None)
         if incoming is not None and incoming.size is not None:
             self.store.drop(key)
@@ -179,6 +185,7 @@ class ObjectExchange:
         return self._completed(chunk.key), None
 
     def _completed(self, key: ObjectKey) -> list[TaskRun]:
+        self._awaiting = None
         self._complete.add(key)
         ready = []
         incoming = self._incoming.pop(key)
@@ -205,6 +212,7 @@ class ObjectExchange:
 
     def remove_waiting(self, session: bytes, tasks: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
         """As ``TaskQueue.remove``, for those that wait here."""
+        self._awaiting = None
         removed: list[tuple[int, int]] = []
         for waiting in self._waiting():
             waiting.runs = [part for run in waiting.runs for part in without_tasks(run, session, tasks, removed)]
@@ -219,6 +227,7 @@ class ObjectExchange:
 
     def take_waiting(self) -> list[TaskRun]:
         """Give up all runs that wait."""
+        self._awaiting = None
         runs = self.waiting_runs()
         for incoming in self._incoming.values():
             incoming.waiting.clear()
@@ -244,6 +253,7 @@ class ObjectExchange:
         return list(self._incoming)
 
     def _forget(self, gone: _WaitingRun) -> None:
+        self._awaiting = None
         for incoming in self._incoming.values():
             incoming.waiting = [waiting for waiting in incoming.waiting if waiting is not gone]
 

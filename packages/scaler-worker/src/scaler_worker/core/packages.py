@@ -14,9 +14,6 @@ from scaler_worker.core.objects import PACKAGES_NUMBER, ObjectExchange
 from scaler_worker.core.outbox import Outbox
 from scaler_worker.core.queue import TaskQueue
 
-WAITING_LIMIT = 10_000
-"""More tasks than this that wait for packages keep those of other clients away."""
-
 
 class NeededPackages:
     def __init__(self, queue: TaskQueue, objects: ObjectExchange, outbox: Outbox) -> None:
@@ -54,7 +51,7 @@ class NeededPackages:
     @property
     def waiting(self) -> int:
         """How many tasks wait for packages. They use no slot."""
-        return self._objects.awaiting_packages(self._requirements, WAITING_LIMIT) if self._requirements else 0
+        return self._objects.awaiting_packages if self._requirements else 0
 
     def forget(self, text: str) -> None:
         """A client with this environment has left: packages that no other client needs are not in use here any more."""

@@ -153,6 +153,7 @@ class WorkerProcessMain:
 
     def function(self, run: Any) -> Callable[..., Any]:
         serializer = self.serializer(run)
+        self._process_environment.close()
         data = self._definition_bytes(run.function)
         if digest(data) != run.function:  # whichever client sent it
             raise ObjectMissingError("The received function does not match its digest.")
@@ -166,7 +167,7 @@ class WorkerProcessMain:
         if run.serializer not in self._serializers:
             serializer = pickle.loads(self._definition_bytes(run.serializer))
             if isinstance(serializer, ShippedModules):
-                serializer = self._add_modules(run.serializer, serializer)
+                serializer = self._add_modules(run, serializer)
             self._serializers[run.serializer] = serializer
         return self._serializers[run.serializer]
 
@@ -176,10 +177,11 @@ class WorkerProcessMain:
             self._module_sets.use(run.serializer)
         self.serializer(run)
 
-    def _add_modules(self, name: bytes, shipped: ShippedModules) -> Any:
+    def _add_modules(self, run: Any, shipped: ShippedModules) -> Any:
         """Returns the client's serializer, which may be defined in one of the modules."""
+        name = run.serializer
         with self.shield:
-            if shipped.environment:
+            if shipped.environment and not run.options.actor:  # a call runs in the environment of its actor
                 self._process_environment.enter(shipped.environment)
             if name not in self._module_sets:
                 self._module_sets.add(name, shipped)

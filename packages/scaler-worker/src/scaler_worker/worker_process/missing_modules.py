@@ -15,7 +15,8 @@ def advise(error: BaseException, worker_name: str) -> None:
         remedy = f"Install the same version of {top} on both."
         error.add_note(f"Cannot import {name} {where}: {top} is there, but has no such module. {remedy}")
     else:
-        error.add_note(f"Cannot import {top} {where}. Pass modules=[{top}] to Client or install it there.")
+        remedy = f"Pass modules=[{top}] to Client, name its package in Client(environment=...), or install it there."
+        error.add_note(f"Cannot import {top} {where}. {remedy}")
 
 
 def _is_installed(name: str) -> bool:

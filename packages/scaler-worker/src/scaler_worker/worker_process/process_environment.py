@@ -19,14 +19,17 @@ class ProcessEnvironment:
     def __init__(self, worker_name: str) -> None:
         self._where = f"on worker {worker_name}" if worker_name else "on the worker"
         self._text = ""
+        self._is_closed = False
         self._packages: PackageFolder | None = None
 
     def enter(self, text: str) -> None:
         """Raises EnvironmentUnusableError; then it may be tried again."""
         if text == self._text:
             return
-        if self._text:
-            raise EnvironmentUnusableError(f"Cannot enter the environment {self._where}: its process has another one.")
+        if self._is_closed:
+            raise EnvironmentUnusableError(
+                f"Cannot enter the environment {self._where}: its process has run other tasks."
+            )
         environment = Environment.from_text(text)
         if environment.working_directory:
             self._change_directory(environment.working_directory)
@@ -38,6 +41,10 @@ class ProcessEnvironment:
             time.tzset()
         self._text = text
         set_current_environment(text)
+
+    def close(self) -> None:
+        """A function is about to be loaded: from now on this process enters no other environment."""
+        self._is_closed = True
 
     def _change_directory(self, path: str) -> None:
         try:
