@@ -100,7 +100,7 @@ def test_tasks_of_a_function_are_cancelled(address: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        ((), 2, "scaler: A subcommand is missing. Give one of status, doctor,"),
+        ((), 2, "scaler: A subcommand is missing. Give one of init, up, down, status, doctor,"),
         (("nonsense",), 2, "scaler: 'nonsense' is not a subcommand."),
         (("pause", "tcp://127.0.0.1:1", "host"), 2, "scaler pause: Cannot ask for confirmation: this is not a"),
         (("cancel", "tcp://127.0.0.1:1"), 2, "scaler cancel: Cannot tell which tasks to cancel."),
@@ -115,6 +115,6 @@ def test_what_is_wrong_is_one_sentence(arguments: tuple[str, ...], code: int, te
 
 
 def test_help_and_version() -> None:
-    assert scaler("--help").stdout.startswith("usage: scaler SUBCOMMAND ADDRESS")
+    assert scaler("--help").stdout.startswith("usage: scaler SUBCOMMAND")
     assert scaler("--version").stdout.startswith("scaler ")
     assert scaler("status", "--help").stdout.startswith("usage: scaler status ")

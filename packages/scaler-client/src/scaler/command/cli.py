@@ -7,8 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from scaler import __version__
-from scaler.command import actions, doctor, status
-from scaler.command.settings import CancelSettings, ReportSettings, WorkersSettings
+from scaler.command import actions, doctor, stack, stack_template, status
+from scaler.command.settings import (
+    CancelSettings,
+    DownSettings,
+    InitSettings,
+    ReportSettings,
+    UpSettings,
+    WorkersSettings,
+)
 from scaler.utility.exceptions import ScalerError
 from scaler_protocol.command import run_command
 
@@ -20,6 +27,9 @@ class Subcommand(NamedTuple):
 
 
 SUBCOMMANDS: Mapping[str, Subcommand] = {
+    "init": Subcommand(InitSettings, stack_template.init, "Write a file that describes a scheduler, workers, monitor."),
+    "up": Subcommand(UpSettings, stack.up, "Start what a file describes."),
+    "down": Subcommand(DownSettings, stack.down, "Stop it."),
     "status": Subcommand(ReportSettings, status.run, "Show what runs, what waits and why, who uses the cluster."),
     "doctor": Subcommand(ReportSettings, doctor.run, "Check connection, keys, versions and hosts; say what to fix."),
     "pause": Subcommand(WorkersSettings, actions.pause, "Give some workers no more tasks."),
@@ -63,9 +73,7 @@ def _explain(name: str) -> int:
     if name == "--version":
         print(f"scaler {__version__} (scaler-client)")
         return 0
-    text = "\n".join(
-        ["usage: scaler SUBCOMMAND ADDRESS ...", "", *lines, "", "scaler SUBCOMMAND --help shows its options."]
-    )
+    text = "\n".join(["usage: scaler SUBCOMMAND ...", "", *lines, "", "scaler SUBCOMMAND --help shows its options."])
     if name in ("-h", "--help", "help"):
         print(text)
         return 0

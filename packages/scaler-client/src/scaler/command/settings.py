@@ -57,3 +57,27 @@ class CancelSettings(AddressSettings):
         None, metavar="NAME", default_text="none", help="Cancel the tasks of all functions with this name."
     )
     yes: bool = option(False, "-y", help="Do not ask for confirmation.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSettings:
+    """Of the subcommands about a stack."""
+
+    file: str = argument(default="cluster.toml", help="The file that describes the stack. Default: cluster.toml.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitSettings(FileSettings):
+    """Of ``init``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpSettings(FileSettings):
+    """Of ``up``."""
+
+    detach: bool = option(False, "-d", help="Return when everything runs; it continues in the background.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownSettings(FileSettings):
+    """Of ``down``."""

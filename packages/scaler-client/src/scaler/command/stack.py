@@ -1,0 +1,156 @@
+"""``scaler up`` and ``scaler down``: start and stop what a file describes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from scaler.command.settings import DownSettings, UpSettings
+from scaler.command.stack_file import StackPart, address_for_peers, read_stack
+from scaler.command.stack_lock import StackLock
+from scaler_protocol.command import BadInput, SupervisedCommand
+from scaler_protocol.command.interpreter import module_command
+
+_LOOK_SECONDS = 0.2
+_READY_TEXT = "The stack is up."
+_STOP_SIGNALS = [each for each in signal.Signals if each.name in ("SIGINT", "SIGTERM", "SIGHUP")]
+
+
+def up(settings: UpSettings) -> int:
+    path = Path(settings.file).absolute()
+    parts = read_stack(path)
+    lock = StackLock(path)
+    holder = lock.holder()
+    if holder is not None:
+        raise BadInput(f"Cannot start {path}: it runs in process {holder}. Stop it with: scaler down {settings.file}")
+    if settings.detach:
+        return _detach(path, lock)
+    if not lock.acquire():
+        raise BadInput(f"Cannot start {path}: another process has just started it.")
+    try:
+        return RunningStack(path, parts).run()
+    finally:
+        lock.release()
+
+
+def down(settings: DownSettings) -> int:
+    lock = StackLock(Path(settings.file).absolute())
+    try:
+        holder = lock.holder()
+        if holder is None:
+            print(f"Nothing runs from {settings.file}.")
+            return 0
+        os.kill(holder, signal.SIGTERM)
+        lock.wait()
+    finally:
+        lock.release()
+    print(f"Stopped what ran from {settings.file}.")
+    return 0
+
+
+class RunningStack:
+    """The commands of a file as children of this process. One that is killed or broken is started again; when one ends
+    for another reason, the stack ends."""
+
+    def __init__(self, path: Path, parts: Sequence[StackPart]) -> None:
+        self._path = path
+        self._parts = parts
+        self._scheduler = ""
+        self._running: list[tuple[StackPart, SupervisedCommand]] = []
+        self._stopped = threading.Event()
+
+    def run(self) -> int:
+        """Until a signal, or until a part ends by itself. Returns the exit code."""
+        before = {number: signal.signal(number, self._on_signal) for number in _STOP_SIGNALS}
+        try:
+            for part in self._parts:
+                if not self._stopped.is_set():
+                    self._start(part)
+            return self._wait()
+        finally:
+            self._stop()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _start(self, part: StackPart) -> None:
+        def renewed(facts: dict[str, Any]) -> list[str]:
+            return part.arguments(self._path, str(facts.get("address", self._scheduler)))
+
+        role = part.role
+        command = SupervisedCommand(role.module, part.arguments(self._path, self._scheduler), role.title, renewed)
+        command.start()
+        self._running.append((part, command))
+        try:
+            facts = command.wait_ready()
+        except (RuntimeError, TimeoutError) as error:
+            raise BadInput(f"Cannot start the {role.title}: {error}. See the lines above.") from None
+        except BadInput as error:
+            raise BadInput(f"Cannot start the {role.title} of {self._path}: {error}") from None
+        if role.section == "scheduler":
+            self._scheduler = address_for_peers(facts["address"])
+        _tell(f"{role.title}: {facts[role.fact]}" if role.fact in facts else f"{role.title}: ready")
+
+    def _wait(self) -> int:
+        if not self._stopped.is_set():
+            _tell(f"{_READY_TEXT} Ctrl-C or scaler down {self._path} stops it.")
+        while not self._stopped.wait(_LOOK_SECONDS):
+            for part, command in self._running:
+                code = command.exit_code
+                if code is not None:
+                    _tell(f"{part.role.title} ended with exit code {code}.", sys.stderr)
+                    return 1
+        return 0
+
+    def _stop(self) -> None:
+        """In the opposite order of their start: workers can return their tasks to the scheduler."""
+        for part, command in reversed(self._running):
+            command.terminate()
+            command.join()
+            _tell(f"{part.role.title}: stopped")
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        """A second signal ends everything at once."""
+        if self._stopped.is_set():
+            for _, command in self._running:
+                command.kill()
+            os._exit(128 + number)
+        self._stopped.set()
+
+
+def _detach(path: Path, lock: StackLock) -> int:
+    """Start this command in the background, and wait until it is ready."""
+    command, environment = module_command("scaler.command.cli", "up", str(path))
+    start = lock.log_path.stat().st_size if lock.log_path.exists() else 0
+    with lock.log_path.open("ab") as log:
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    while True:
+        text = _read_from(lock.log_path, start)
+        if _READY_TEXT in text:
+            for line in text.splitlines():
+                if line.startswith("scaler up: ") and _READY_TEXT not in line:
+                    print(line)
+            print(f"scaler up: it runs in the background; its log is {lock.log_path}")
+            return 0
+        if process.poll() is not None:
+            raise BadInput((text.strip().splitlines() or ["Cannot start it."])[-1].removeprefix("scaler up: "))
+        time.sleep(_LOOK_SECONDS)
+
+
+def _read_from(path: Path, start: int) -> str:
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read().decode(errors="replace")
+
+
+def _tell(text: str, stream: Any = None) -> None:
+    print(f"scaler up: {text}", file=stream or sys.stdout, flush=True)

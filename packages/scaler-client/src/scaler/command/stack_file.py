@@ -1,0 +1,84 @@
+"""The file of a stack: one section for each command that runs, whose keys are the options of the command."""
+
+from __future__ import annotations
+
+import importlib.util
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scaler_protocol.address import parse_address
+from scaler_protocol.command import BadInput
+from scaler_protocol.monitor.operation import scheduler_address
+
+_THIS_HOST = parse_address("tcp://127.0.0.1:1")
+
+
+@dataclass(frozen=True, slots=True)
+class StackRole:
+    """``module``: of the command; ``fact``: what it reports when it is ready, for people; ``kinds``: it needs the kind
+    as its first argument."""
+
+    section: str
+    title: str
+    module: str
+    distribution: str
+    fact: str = ""
+    has_kind: bool = False
+
+
+ROLES = (
+    StackRole("scheduler", "scheduler", "scaler_scheduler.cli", "scaler-scheduler", "address"),
+    StackRole("cluster", "workers", "scaler_worker.cli", "scaler-worker"),
+    StackRole("manager", "worker manager", "scaler_worker.manager.cli", "scaler-worker", has_kind=True),
+    StackRole("ui", "web monitor", "scaler_scheduler.web", "scaler-scheduler[ui]", "url"),
+)
+"""In the order in which they start. They stop in the opposite order."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackPart:
+    """A command of a stack. ``section``: its part of the file."""
+
+    role: StackRole
+    section: Mapping[str, Any]
+
+    def arguments(self, path: Path, scheduler: str) -> list[str]:
+        """The command line. ``scheduler``: the address of the stack's scheduler, which holds unless the section has
+        another one; empty: it is not known."""
+        kind = [str(self.section["kind"])] if self.role.has_kind and "kind" in self.section else []
+        address = [scheduler] if scheduler and "address" not in self.section else []
+        return [*kind, *address, "--config", str(path)]
+
+
+def read_stack(path: Path) -> list[StackPart]:
+    """The parts, in the order of their start. Raises BadInput if there is none, or if one is not installed."""
+    try:
+        document = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise BadInput(f"Cannot read {path}: {error.strerror}. Write one with: scaler init {path}") from None
+    except ValueError as error:
+        raise BadInput(f"Cannot read {path}: it is not a TOML file ({error}). Correct it there.") from None
+    parts = [StackPart(role, section) for role in ROLES if isinstance(section := document.get(role.section), dict)]
+    if not parts:
+        sections = ", ".join(f"[{role.section}]" for role in ROLES)
+        raise BadInput(f"Cannot start anything: {path} has none of the sections {sections}. Add one.")
+    for part in parts:
+        _check_installed(part.role)
+    return parts
+
+
+def address_for_peers(listening: str) -> str:
+    """The address at which commands of this host reach a scheduler that listens at ``listening``."""
+    return str(scheduler_address(_THIS_HOST, parse_address(listening)))
+
+
+def _check_installed(role: StackRole) -> None:
+    package = role.module.partition(".")[0]
+    if importlib.util.find_spec(package) is None:
+        raise BadInput(
+            f"Cannot start the {role.title}: {role.distribution} is not installed. "
+            f"Run pip install '{role.distribution}', or remove the section [{role.section}]."
+        )
