@@ -604,6 +604,27 @@ class ControlReply:
 
 
 @value(frozen=True, slots=True)
+class StackRequest:
+    """Client to scheduler, and scheduler to agent: where is the execution of this task now? Each is answered by a
+    StackReply with its number. ``session`` is zero from a client, which asks for its own task. ``worker``: the name of
+    a worker in place of a task; an operator may ask for it."""
+
+    number: int
+    session: bytes
+    task: int
+    worker: str = ""
+
+
+@value(frozen=True, slots=True)
+class StackReply:
+    """``text``: the threads and their frames as Python prints them, or why there are none."""
+
+    number: int
+    is_found: bool
+    text: str
+
+
+@value(frozen=True, slots=True)
 class Drain:
     """Scheduler to agent: return what has not started, and leave when the running tasks have ended."""
 
@@ -940,7 +961,8 @@ Body = Union[
     StorePlace, StoreGet, StoreExtent, StoreRelease, StoreFind, StoreFound, StoreDrop, StoreForget, StoreFetch,
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
-    NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady,
+    NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
+    StackReply,
 ]  # fmt: skip
 
 UNNUMBERED = (

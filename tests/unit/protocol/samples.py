@@ -64,6 +64,8 @@ from scaler_protocol.messages import (
     Role,
     ShutdownReply,
     ShutdownRequest,
+    StackReply,
+    StackRequest,
     Stop,
     StoreAbandon,
     StoreAttached,
@@ -219,6 +221,8 @@ def all_bodies() -> list[Body]:
         ManagerReport("cloud", (Capability("gpu", 1),), 1, 2**32 - 1, 0.25, 60.0, 120.0, 3, 4, ("Quota.",)),
         ManagerOrder(2**32 - 1),
         ActorsReady(COLUMNS),
+        StackRequest(7, SESSION, 12, "vm-3-0"),
+        StackReply(7, True, "Thread 0x1 (most recent call first):"),
     ]
 
 

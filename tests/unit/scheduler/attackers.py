@@ -50,6 +50,8 @@ from scaler_protocol.messages import (
     Results,
     Role,
     ShutdownRequest,
+    StackReply,
+    StackRequest,
     Status,
     StoreAttached,
     StoreStatus,
@@ -396,6 +398,9 @@ class Attack:
             lambda: Goodbye() if chance.random() < 0.2 else Ping(),
             ShutdownRequest,
             self.control,
+            lambda: StackRequest(
+                chance.choice(EDGES), self.key().owner, chance.choice(EDGES), chance.choice(["", "w"])
+            ),
         )
 
     def control(self) -> ControlRequest:
@@ -443,6 +448,7 @@ class Attack:
             lambda: Blocked(chance.choice([0, 1, 2**32 - 1]), chance.choice([0, 1, 2**32 - 1])),
             lambda: Heartbeat(1.0, 0.0, 0.0, 0, 0, 0, (worker,)),
             lambda: ActorsReady((self.column(),)),
+            lambda: StackReply(chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "File"),
             lambda: RelayClosed(chance.choice(self.everybody).session),
             lambda: Relay(chance.choice(self.everybody).session, tuple(encode(Envelope(self.any_body(agent), 1)))),
             lambda: self.chunk(self.key()),

@@ -26,6 +26,7 @@ from scaler_protocol.messages import (
     Ping,
     RelayClosed,
     Role,
+    StackReply,
     Status,
     TaskColumn,
     TaskName,
@@ -161,6 +162,7 @@ class Crowd:
         return self.random.choice([
             Blocked(self.random.randint(0, 2), 0),
             ActorsReady((self.column(),)),
+            StackReply(1, True, "File"),
             RelayClosed(self.child.session),
             ObjectRequest(self.key()),
             ObjectCredit(self.key(), 50),

@@ -81,6 +81,8 @@ struct Message {
     managerReport @68 :ManagerReport;
     managerOrder @69 :ManagerOrder;
     actorsReady @70 :ActorsReady;
+    stackRequest @71 :StackRequest;
+    stackReply @72 :StackReply;
   }
 }
 
@@ -287,6 +289,20 @@ struct CancelRefused {
 struct ActorsReady {
   # Agent to scheduler: these actors have been made, and take calls.
   columns @0 :List(TaskColumn);
+}
+
+struct StackRequest {
+  # Client to scheduler, and scheduler to agent: where is the execution of this task, or of the task of this worker?
+  number @0 :UInt64;
+  session @1 :Data;   # zero from a client
+  task @2 :UInt64;
+  worker @3 :Text;
+}
+
+struct StackReply {
+  number @0 :UInt64;
+  isFound @1 :Bool;
+  text @2 :Text;
 }
 
 struct Withdraw {

@@ -934,6 +934,28 @@ class Client:
         outcome = answer.wait(self._settings[2])
         return bytes(outcome.payload).decode(errors="replace")
 
+    def stack(self, task: ScalerFuture[Any] | str) -> str:
+        """Where the execution of a task is now: its threads, with the innermost frame first, as Python's faulthandler
+        prints them. The task is not disturbed, and may hold the GIL. In place of a future, ``task`` may be the name of
+        a worker, as monitors show it; with keys, this requires ``admin.key``. Raises ``ControlError`` if the task does
+        not run."""
+        if isinstance(task, str):
+            return self._stack_of(0, task)
+        if task.done():
+            raise ControlError("Cannot show the stack: the task has ended.")
+        if not task.task_id:
+            raise ControlError("Cannot show the stack: the task has not left the client yet.")
+        return self._stack_of(task.task_id, "")
+
+    def _stack_of(self, task: int, worker: str) -> str:
+        outcome = self._ask(lambda questions, sink: questions.ask_stack(task, worker, sink))
+        text = bytes(outcome.payload).decode(errors="replace")
+        if outcome.status == Status.SUCCESS:
+            return text
+        if outcome.status == Status.EXCEPTION:
+            raise ControlError(text)
+        raise failure_of(outcome)
+
     def cluster_info(self) -> ClusterInfo:
         """Describe the cluster at this moment: ``workers``, ``tasks``, ``functions``, ``clients`` and more, as rows
         with named fields. It does not list single tasks; monitors do."""

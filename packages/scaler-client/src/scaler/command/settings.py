@@ -40,6 +40,18 @@ class TargetSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkerNameSettings:
+    """As TargetSettings."""
+
+    worker: str = argument(help="The name of the worker, as monitors show it.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackSettings(AddressSettings, WorkerNameSettings):
+    """Of ``stack``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkersSettings(AddressSettings, TargetSettings):
     """Of ``pause``, ``resume`` and ``drain``."""
 

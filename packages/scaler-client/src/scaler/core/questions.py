@@ -6,6 +6,7 @@ from collections import deque
 
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.outgoing import Outgoing
+from scaler_protocol.ids import ID_SIZE_BYTES
 from scaler_protocol.messages import (
     CONTROL_SINCE_MINOR,
     PROTOCOL_MAJOR,
@@ -18,6 +19,8 @@ from scaler_protocol.messages import (
     Explanation,
     ShutdownReply,
     ShutdownRequest,
+    StackReply,
+    StackRequest,
     Status,
 )
 
@@ -25,7 +28,8 @@ _OLD_SCHEDULER_TEXT = (
     "Cannot control the cluster: the scheduler is too old, it needs version "
     f"{PROTOCOL_MAJOR}.{CONTROL_SINCE_MINOR} of the protocol. Update scaler-scheduler."
 )
-QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest, ControlRequest)
+_OWN_SESSION = bytes(ID_SIZE_BYTES)
+QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest, ControlRequest, StackRequest)
 
 
 class Questions:
@@ -74,6 +78,22 @@ class Questions:
         self._controls[self._last_control] = sink
         self._outgoing.urgent.append(ControlRequest(self._last_control, action, target))
 
+    def ask_stack(self, task: int, worker: str, sink: Sink) -> None:
+        """``sink`` gets SUCCESS with the text, or another status with the reason. ``worker``: a name, in place of a
+        task of this client."""
+        if not self._has_control:
+            self._outgoing.tell(sink, Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
+            return
+        self._last_control += 1
+        self._controls[self._last_control] = sink
+        self._outgoing.urgent.append(StackRequest(self._last_control, _OWN_SESSION, task, worker))
+
+    def on_stack_reply(self, reply: StackReply, now: float) -> None:
+        sink = self._controls.pop(reply.number, None)
+        if sink is not None:
+            status = Status.SUCCESS if reply.is_found else Status.EXCEPTION
+            self._outgoing.tell_all([sink], Outcome(status, reply.text.encode()))
+
     def await_welcome(self, sink: Sink) -> None:
         """``sink`` gets the first Welcome or refusal."""
         self._welcome_sinks.append(sink)
@@ -113,7 +133,9 @@ class Questions:
         self._has_control = minor >= CONTROL_SINCE_MINOR
         if not self._has_control and self._controls:
             outgoing = self._outgoing
-            outgoing.urgent = deque(body for body in outgoing.urgent if not isinstance(body, ControlRequest))
+            outgoing.urgent = deque(
+                body for body in outgoing.urgent if not isinstance(body, (ControlRequest, StackRequest))
+            )
             outgoing.tell_all(list(self._controls.values()), Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
             self._controls.clear()
         self._outgoing.tell_all(self._welcome_sinks, Outcome(Status.SUCCESS, b""))

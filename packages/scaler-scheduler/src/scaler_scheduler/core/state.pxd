@@ -48,6 +48,8 @@ cdef class SchedulerState:
     cdef dict lock_requests_by_task
     cdef readonly object named
     cdef dict named_requests_by_task
+    # questions
+    cdef readonly object stacks
     # timers
     cdef public object next_tick_at
     cdef public object acknowledge_at

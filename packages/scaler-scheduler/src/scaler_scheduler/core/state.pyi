@@ -22,6 +22,7 @@ from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.core.shares import Shares
+from scaler_scheduler.core.stack_table import StackTable
 from scaler_scheduler.core.totals import Totals
 from scaler_scheduler.core.transfers import Transfers
 from scaler_scheduler.core.unclaimed import Unclaimed
@@ -107,6 +108,7 @@ class SchedulerState:
     transfers: Transfers
     locks: LockTable
     named: NamedTable
+    stacks: StackTable
 
     # ---- timers: when something is due, None when nothing is -------------------------------------------------------
 

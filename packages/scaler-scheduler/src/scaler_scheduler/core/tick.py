@@ -19,6 +19,7 @@ from scaler_scheduler.core import (
     outbox,
     pauses,
     shutdown,
+    stacks,
     timeouts,
     timers,
 )
@@ -69,6 +70,7 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     actor_calls.on_tick(state, now)
     locks.on_tick(state, now)
     named_requests.on_tick(state, now)
+    stacks.on_tick(state, now)
     if state.objects.unstated:
         outbox.send_all(state, state.objects.expire(now, partial(object_messages.stated_by, state)), now)
     if state.objects.awaited:

@@ -45,6 +45,8 @@ from scaler_protocol.messages import (
     Relay,
     ResultsReleased,
     RunningTask,
+    StackReply,
+    StackRequest,
     Status,
     Stop,
     StoreAttached,
@@ -66,6 +68,7 @@ from scaler_worker.core.effects import (
     FindStored,
     InstallPackages,
     JoinStore,
+    ReadStack,
     ReadStored,
     Reconnect,
     RenewNested,
@@ -77,6 +80,7 @@ from scaler_worker.core.hot_path import PING_SECONDS, SCHEDULER, AgentHotPath
 from scaler_worker.core.objects import WrongBytes
 from scaler_worker.core.packages import key_of
 from scaler_worker.core.settings import AgentSettings
+from scaler_worker.core.stack_text import shown_stack
 from scaler_worker.core.state import AgentState
 
 __all__ = ["SCHEDULER", "AgentCore"]
@@ -95,6 +99,10 @@ STDERR = 2
 LOST_PER_MESSAGE = 4096
 NO_STORE = bytes(16)
 """Of an object that the agent keeps itself."""
+
+_IDLE_TEXT = "Cannot show the stack: the worker has no task."
+_NO_STACK_TEXT = "Cannot show the stack: the task waits on its host, or has just ended."
+_SILENT_TEXT = "Cannot show the stack: the worker process did not answer. It is suspended, or has just ended."
 
 FAREWELL_SECONDS = 0.5
 """How long the last acknowledgements are waited for."""
@@ -169,6 +177,7 @@ class AgentCore:
             ObjectMissing: self._on_object_missing,
             ObjectLocations: self._on_object_locations,
             ObjectRelease: self._on_object_release,
+            StackRequest: self._on_stack_request,
             Stop: self._on_stop_message,
             Drain: self._on_drain,
         }
@@ -551,6 +560,24 @@ class AgentCore:
         for run in self._state.objects.on_missing(key_of(requirements)):
             self._fail(run, Status.NO_WORKER, text)
 
+    # ---- stacks of tasks --------------------------------------------------------------------------------------
+
+    def _on_stack_request(self, request: StackRequest, now: float) -> None:
+        number = self._backend.number_asked_for(request.session, request.task, request.worker)
+        if number is None:
+            self._state.unsent.append(
+                StackReply(request.number, False, _IDLE_TEXT if request.worker else _NO_STACK_TEXT)
+            )
+        else:
+            self._state.outbox.add(ReadStack(request.number, number))
+
+    def on_stack(self, request: int, text: str | None, now: float) -> None:
+        """The answer to ReadStack, as faulthandler writes it; None: the process did not answer."""
+        reply = (
+            StackReply(request, False, _SILENT_TEXT) if text is None else StackReply(request, True, shown_stack(text))
+        )
+        self._state.unsent.append(reply)
+
     # ---- the output of tasks --------------------------------------------------------------------------------
 
     def on_output(self, number: int, sequence: int, stream: int, data: bytes, now: float) -> None:
@@ -613,6 +640,8 @@ class AgentCore:
         """Continue without the effect: nothing may wait for it."""
         if isinstance(effect, Send):
             self.on_not_taken_in(now)
+        elif isinstance(effect, ReadStack):
+            self.on_stack(effect.request, None, now)
         elif isinstance(effect, InstallPackages):
             self.on_packages_failed(effect.requirements, "The agent failed to install the packages of the task.", now)
 

@@ -86,6 +86,14 @@ class ReleasePackages:
 
 
 @dataclass(slots=True)
+class ReadStack:
+    """Ask this worker process where it is; ``on_stack`` answers the request of this number."""
+
+    request: int
+    number: int
+
+
+@dataclass(slots=True)
 class ReadOutput:
     """Output is accepted again: listen to the worker processes that had to wait."""
 

@@ -38,6 +38,9 @@ class ExecutionBackend(Protocol):
     def task_of(self, number: int, sequence: int) -> tuple[bytes, int] | None:
         """The session and number of the task that a worker process, or an execution, has under this sequence."""
 
+    def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
+        """The process that runs this task, or, if ``worker`` is not empty, that of this worker. None: there is none."""
+
     @property
     def queued(self) -> int:
         """How many tasks wait."""

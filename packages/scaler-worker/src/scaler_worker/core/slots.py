@@ -524,6 +524,19 @@ class Slots:
                 return process.number
         return None
 
+    def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
+        """The busy process of this worker, or the one that runs this task."""
+        for process in self._roster.busy.values():
+            if process.name == worker if worker else self._runs(process, session, task):
+                return process.number
+        return None
+
+    def _runs(self, process: WorkerProcess, session: bytes, task: int) -> bool:
+        if process.actor is not None and process.actor.name[:2] == (session, task):
+            return True
+        sequence = process.board.running if process.board is not None else None
+        return sequence is not None and self.task_of(process.number, sequence) == (session, task)
+
     def memory_limits(self) -> list[tuple[int, int, int]]:
         """(worker process, process id, bytes) of running tasks whose memory is limited."""
         limits = []

@@ -47,6 +47,7 @@ from scaler_worker.core.effects import (
     JoinStore,
     Kill,
     ReadOutput,
+    ReadStack,
     ReadStored,
     ReleasePackages,
     RenewNested,
@@ -64,6 +65,7 @@ from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.packages import HostPackages
 from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
+from scaler_worker.shell.stacks import HostStacks
 from scaler_worker.shell.worker_processes import WorkerProcesses
 from scaler_worker.shell.zygote import Zygote
 from scaler_worker.system import adopt_orphans
@@ -93,6 +95,7 @@ class AgentShell:
             connection.handshake,
         )
         self._packages = HostPackages(guarded, self, settings.environments_kept)
+        self._stacks = HostStacks(guarded, self)
         self._host_store = AgentHostStore(guarded, self, _store_settings(settings))
         self._conversation = Conversation(self._core, connection, guarded, self._effects())
         self._meter = ProcessMeter()
@@ -115,6 +118,7 @@ class AgentShell:
             SendNested: lambda effect: self._nested.send(effect.session, effect.frames),
             RenewNested: lambda effect: self._nested.renew(effect.session),
             JoinStore: self._join_store,
+            ReadStack: lambda effect: self._stacks.read(effect.request, self._pid_of(effect.number)),
             ReadOutput: lambda effect: self._worker_processes.read_on(),
             AttachStore: lambda effect: self._host_store.attach(),
             FindStored: lambda effect: self._host_store.find(effect.keys),
@@ -258,6 +262,15 @@ class AgentShell:
 
     def stored_view(self, key: ObjectKey, view: memoryview | None) -> None:
         self._conversation.hear(self._core.on_stored_view, key, view)
+
+    # ---- stacks ------------------------------------------------------------------------------------------------
+
+    def _pid_of(self, number: int) -> int | None:
+        process = self._core.slots.processes.get(number)
+        return process.pid if process is not None else None
+
+    def stack(self, request: int, text: str | None) -> None:
+        self._conversation.hear(self._core.on_stack, request, text)
 
     # ---- packages of environments ------------------------------------------------------------------------------
 

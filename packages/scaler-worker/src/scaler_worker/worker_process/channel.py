@@ -42,6 +42,10 @@ before."""
 INTERRUPT_SIGNAL = signal.SIGRTMIN + 8
 """Not one of the signals that user code usually takes for itself."""
 
+STACK_SIGNAL = signal.SIGRTMIN + 9
+STACK_FILE = "scaler-stack"
+"""At this signal, a worker process writes the stacks of its threads to its memory file of this name."""
+
 RESULT_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 """Of the memory file with a large result: it stays as it is."""
 

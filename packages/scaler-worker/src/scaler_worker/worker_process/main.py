@@ -39,6 +39,7 @@ from scaler_worker.worker_process.process_environment import ProcessEnvironment
 from scaler_worker.worker_process.process_title import ProcessTitle
 from scaler_worker.worker_process.runner import Runner, install_parent_variable, read_parent_variable
 from scaler_worker.worker_process.serialization import allow_keys
+from scaler_worker.worker_process.stack_file import offer_stacks
 from scaler_worker.worker_process.warned import TaskWarnings
 
 _START_LOOK_SECONDS = 60.0
@@ -397,6 +398,7 @@ def _install_interrupt(board: Board, shield: Shield) -> None:
             raise TaskCancelled("the task was cancelled")
 
     signal.signal(channel.INTERRUPT_SIGNAL, on_interrupt)
+    offer_stacks()
 
 
 def _resident_bytes() -> int:

@@ -293,6 +293,10 @@ class Grid:
         sent = self.sent.by_number.get(number)
         return None if sent is None or sent.is_over else (sent.run.session, sent.run.first_task)
 
+    def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
+        """None: the process of a service instance is on another host."""
+        return None
+
     def check(self) -> None:
         self._state.queue.check()
         self._state.nodes.check()

@@ -1,0 +1,48 @@
+"""The requests for stacks that wait for the answer of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+WAITING_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingStackRequest:
+    """``number``: that the client gave it. ``agent``: the session of the agent that was asked."""
+
+    client: bytes
+    number: int
+    agent: bytes
+    deadline: float
+
+
+class StackTable:
+    """By the number that the scheduler gave each of them."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, WaitingStackRequest] = {}
+        self._last_number = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._waiting) >= WAITING_LIMIT
+
+    def add(self, request: WaitingStackRequest) -> int:
+        """Returns its number."""
+        self._last_number += 1
+        self._waiting[self._last_number] = request
+        return self._last_number
+
+    def take(self, number: int, agent: bytes) -> WaitingStackRequest | None:
+        """Remove the request that this agent answers; None: there is none."""
+        request = self._waiting.get(number)
+        if request is None or request.agent != agent:
+            return None
+        return self._waiting.pop(number)
+
+    def take_overdue(self, now: float) -> Iterator[WaitingStackRequest]:
+        """Remove those whose deadline has passed."""
+        overdue = [number for number, each in self._waiting.items() if each.deadline <= now]
+        return (self._waiting.pop(number) for number in overdue)

@@ -1,0 +1,85 @@
+"""Stacks of running tasks: a client asks, the agent that runs the task looks.
+
+| Event | Consequence |
+|---|---|
+| a client asks for a task of its own that an agent has | the agent is asked |
+| an operator asks for a worker | its agent is asked |
+| the task is elsewhere, or the worker is not known | the client is told where the task is |
+| the agent answers | the client gets the answer |
+| no answer comes in time: the agent is lost, or stands still | the client is told |
+"""
+
+from __future__ import annotations
+
+from scaler_protocol.messages import CONTROL_SINCE_MINOR, StackReply, StackRequest
+from scaler_scheduler.core import admission, explanation, notices, outbox
+from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.stack_table import WaitingStackRequest
+from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.states import TaskState
+
+ANSWER_SECONDS = 4.0
+
+_SILENT_TEXT = "Cannot show the stack: the agent did not answer. It may be overloaded or lost."
+_FULL_TEXT = "Cannot show the stack: too many requests for stacks are under way. Try again later."
+_OLD_TEXT = "Cannot show the stack: the agent {name} is too old. Update scaler-worker there."
+_NOT_ADMIN_TEXT = "Cannot show the stack of worker {name!r}: this client's key does not permit it. Use admin.key."
+_UNKNOWN_TEXT = "Cannot show the stack: no worker has the name {name!r}. The monitors show the names."
+
+
+def on_request(state: SchedulerState, client: ClientPeer, body: StackRequest, now: float) -> None:
+    """A client asks for the stack of a task, or of a worker."""
+    agent = _agent_of_worker(state, body.worker) if body.worker else _agent_of_task(state, client, body.task)
+    refusal = _refusal(state, client, body, agent)
+    if agent is None or refusal:
+        outbox.send(state, client, StackReply(body.number, False, refusal), now)
+        return
+    if body.worker:
+        notices.log(state, f"Client {client.session.hex()[:8]}: stack of worker {body.worker!r}")
+    waiting = WaitingStackRequest(client.session, body.number, agent.session, now + ANSWER_SECONDS)
+    number = state.stacks.add(waiting)
+    outbox.send(state, agent, StackRequest(number, client.session, body.task, body.worker), now)
+
+
+def on_reply(state: SchedulerState, agent: Agent, body: StackReply, now: float) -> None:
+    """An agent answers."""
+    request = state.stacks.take(body.number, agent.session)
+    if request is not None:
+        _answer(state, request, body.is_found, body.text, now)
+
+
+def on_tick(state: SchedulerState, now: float) -> None:
+    """Requests that are not answered any more."""
+    for request in state.stacks.take_overdue(now):
+        _answer(state, request, False, _SILENT_TEXT, now)
+
+
+def _answer(state: SchedulerState, request: WaitingStackRequest, is_found: bool, text: str, now: float) -> None:
+    client = state.clients.get(request.client)
+    if client is not None:
+        outbox.send(state, client, StackReply(request.number, is_found, text), now)
+
+
+def _refusal(state: SchedulerState, client: ClientPeer, body: StackRequest, agent: Agent | None) -> str:
+    """Why the request is not passed on; empty: it can be."""
+    if body.worker and not admission.is_operator(state, client):
+        return _NOT_ADMIN_TEXT.format(name=body.worker)
+    if agent is None and body.worker:
+        return _UNKNOWN_TEXT.format(name=body.worker)
+    if agent is None:
+        return f"Cannot show the stack: {explanation.explain(state, client.session, body.task)}"
+    if agent.hello.minor < CONTROL_SINCE_MINOR:
+        return _OLD_TEXT.format(name=agent.name)
+    return _FULL_TEXT if state.stacks.is_full else ""
+
+
+def _agent_of_task(state: SchedulerState, client: ClientPeer, task: int) -> Agent | None:
+    known = client.table.describe(task)
+    if known is None or known[0] not in (TaskState.ASSIGNED, TaskState.CANCELLING):
+        return None
+    return state.agent_by_index.get(known[2])
+
+
+def _agent_of_worker(state: SchedulerState, name: str) -> Agent | None:
+    return next((agent for agent in state.agents.values() if agent.attached and name in agent.worker_names), None)
