@@ -24,6 +24,7 @@ from scaler_protocol.command import (
     setup_logging,
 )
 from scaler_protocol.command.descriptors import allow_many_descriptors
+from scaler_protocol.command.service_manager import notify
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, ServerHandshake, places_of
 from scaler_protocol.ids import new_session
 from scaler_protocol.keys import scheduler_keys
@@ -67,6 +68,7 @@ def run(settings: SchedulerSettings) -> int:
     except (ValueError, OSError) as error:
         raise BadInput(str(error)) from None
     setup_logging(settings)
+    notify(STATUS="Starting")
     allow_many_descriptors()
     loop = new_event_loop(settings.event_loop)
     hold_stop_signals()
@@ -183,6 +185,7 @@ def _report_ready(address: str, monitor_address: str) -> None:
     parent = current_parent()
     if parent is not None:
         parent.report_ready(address=address, monitor_address=monitor_address)
+    notify(READY="1", STATUS=f"Serving at {address}")
 
 
 def _core_settings(settings: SchedulerSettings, address: str, token: bytes) -> Settings:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from scaler_protocol.command import run_command, setup_logging
 from scaler_protocol.command.descriptors import allow_many_descriptors
+from scaler_protocol.command.service_manager import notify
 from scaler_worker import __version__
 from scaler_worker.config import ClusterSettings
 from scaler_worker.system import processor_count
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(settings: ClusterSettings) -> int:
     count = settings.worker_count
     setup_logging(settings)
+    notify(STATUS="Starting workers")
     from scaler_worker.shell.zygote import Zygote
 
     zygote = Zygote(allow_many_descriptors(), _limit_threads(count))

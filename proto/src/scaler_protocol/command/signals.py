@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 
 from scaler_protocol.command.parent import current_parent
+from scaler_protocol.command.service_manager import notify
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -50,6 +51,7 @@ class _Stop:
         if self._asked:
             self.end_at_once(128 + number)
         self._asked = True
+        notify(STOPPING="1", STATUS="Stopping")
         self._on_stop()
 
     def end_at_once(self, exit_code: int = 1) -> None:

@@ -16,6 +16,7 @@ from scaler_protocol.address import parse_address
 from scaler_protocol.codec import encode, split, split_results
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
 from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.service_manager import notify
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
@@ -215,8 +216,15 @@ class AgentShell:
         if process is not None and process.slot is not None and process.slot not in self._announced:
             self._announced.add(process.slot)
             logging.info(f"Worker[{process.slot}] started")
+            self._notify_started()
         self._conversation.hear(self._core.on_worker_process_ready, number)
         self._send_report(self._meter.last)  # ahead of its first result
+
+    def _notify_started(self) -> None:
+        started, all_of_them = len(self._announced), len(self._core.slots.names)
+        notify(STATUS=f"{started} of {all_of_them} workers have started")
+        if started == all_of_them:
+            notify(READY="1")
 
     def news(self, number: int) -> None:
         self._conversation.hear(self._core.on_worker_process_news, number)
