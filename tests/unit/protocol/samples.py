@@ -54,7 +54,11 @@ from scaler_protocol.messages import (
     ObjectsLost,
     ObjectStored,
     Output,
+    OutputPiece,
+    OutputReply,
+    OutputRequest,
     Ping,
+    PrintedOutput,
     RefusalReason,
     Refused,
     Relay,
@@ -148,6 +152,9 @@ def function(name: str = "module.function", environment: str = "") -> FunctionDe
     return FunctionDefinition(FUNCTION, name, b"the pickle", 10, environment)
 
 
+OUTPUT_PIECE = OutputPiece(SESSION, 12, 2, 0xFFFF, 2, 2**40, "price", "vm-3-0", b"line\n\xff")
+
+
 def all_bodies() -> list[Body]:
     return [
         Tasks([plain_run(), rich_run()], [function()], [function("module.Serializer")], True),
@@ -223,6 +230,9 @@ def all_bodies() -> list[Body]:
         ActorsReady(COLUMNS),
         StackRequest(7, SESSION, 12, "vm-3-0"),
         StackReply(7, True, "Thread 0x1 (most recent call first):"),
+        OutputRequest(7, SESSION, 12, "vm-3-0"),
+        OutputReply(7, False, "Cannot show the output.", (OUTPUT_PIECE,)),
+        PrintedOutput((OUTPUT_PIECE, OUTPUT_PIECE)),
     ]
 
 

@@ -1,6 +1,6 @@
 """The memory that an agent shares with one of its processes (contract; the code and its rules are in board.pyx)."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from scaler_protocol.codec import ResultRun, TaskRun
 
@@ -36,6 +36,13 @@ class Harvest:
     kept: list[tuple[TaskRun, int, int, bytes]]  # nodes of graphs: task, status, payload
     has_more: bool  # something about these tasks was sent outside the board
 
+class EndedTasks(Protocol):
+    """Is told, while results are harvested, of each task that has printed."""
+
+    def on_task_ended(self, entry: Handed, sequence: int, stdout: tuple[int, int], stderr: tuple[int, int]) -> bytes:
+        """Where its text begins and ends in each stream. Returns the end of stderr, which follows the payload of a
+        failure."""
+
 class Board:
     def __init__(self, memory: Any) -> None:
         """``memory``: a writable buffer of BOARD_BYTES, zero when new."""
@@ -59,9 +66,13 @@ class Board:
     def position(self) -> int: ...
     @property
     def harvested(self) -> int: ...
-    def begin_stderr_read(self) -> None: ...
-    def end_stderr_read(self, count: int) -> None: ...
-    def stderr_bytes_of_task(self) -> int: ...
+    output: EndedTasks | None
+    def begin_read(self, stream: int) -> None:
+        """The agent is about to read from this stream (1 or 2) of the worker process."""
+
+    def end_read(self, stream: int, count: int) -> None: ...
+    def read_bytes(self, stream: int) -> int: ...
+    def output_mark(self, stream: int) -> int: ...
     def interrupt(self, sequence: int) -> None: ...
     def set_lease(self, until: float) -> None: ...
     def has_results(self) -> bool: ...

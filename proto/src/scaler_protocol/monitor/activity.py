@@ -24,6 +24,7 @@ from scaler_protocol.monitor.bounds import (
 from scaler_protocol.monitor.failures import Failure, Failures, read_payload
 from scaler_protocol.monitor.graphs import Graphs
 from scaler_protocol.monitor.messages import Events
+from scaler_protocol.monitor.output_log import OutputLog
 from scaler_protocol.monitor.records import NONE, BadRecord, Flag, Kind, Naming, Record
 from scaler_protocol.monitor.task_log import NO_WORKER, TaskLog, extent
 from scaler_protocol.monitor.task_times import ExecutionParts, TaskTimes
@@ -92,6 +93,7 @@ class Activity:
         self.failures = Failures()
         self.graphs = Graphs()
         self.times = TaskTimes()
+        self.output = OutputLog()
         self.notices: deque[Notice] = deque(maxlen=NOTICE_LIMIT)
         self.sessions: OrderedDict[int, SessionName] = OrderedDict()
         self.functions: OrderedDict[int, FunctionName] = OrderedDict()
@@ -230,6 +232,14 @@ class Activity:
             )
         )  # fmt: skip
 
+    def _on_output(self, record: Record) -> None:
+        printed = records.output_of(record)
+        session = self.session_of(record.session) if record.session != NONE else b""
+        self.output.add(
+            record.time / _MICROSECONDS, session, record.first, record.attempt, printed.function, printed.worker,
+            record.flags, printed.left_out, printed.data,
+        )  # fmt: skip
+
     def _on_graph(self, record: Record) -> None:
         graph, edges = records.edges_of(record)
         cut = bool(record.flags & records.Flag.CUT)
@@ -347,6 +357,7 @@ _TAKERS: dict[int, Callable[[Activity, Record], None]] = {
     Kind.STEPPED: Activity._on_stepped,
     Kind.FAILED: Activity._on_failed,
     Kind.GRAPH: Activity._on_graph,
+    Kind.OUTPUT: Activity._on_output,
     Kind.AGENT_JOINED: Activity._on_agent,
     Kind.AGENT_LOST: Activity._on_agent,
     Kind.CLIENT_JOINED: Activity._on_client,

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from scaler import __version__
-from scaler.command import actions, doctor, stack, stack_template, stacks, status
+from scaler.command import actions, doctor, outputs, stack, stack_template, stacks, status
 from scaler.command.settings import (
     CancelSettings,
     DownSettings,
     InitSettings,
+    OutputSettings,
     ReportSettings,
     StackSettings,
     UpSettings,
@@ -34,6 +35,7 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "status": Subcommand(ReportSettings, status.run, "Show what runs, what waits and why, who uses the cluster."),
     "doctor": Subcommand(ReportSettings, doctor.run, "Check connection, keys, versions and hosts; say what to fix."),
     "stack": Subcommand(StackSettings, stacks.run, "Show where the task of a worker is."),
+    "output": Subcommand(OutputSettings, outputs.run, "Show what the tasks of a worker have printed."),
     "pause": Subcommand(WorkersSettings, actions.pause, "Give some workers no more tasks."),
     "resume": Subcommand(WorkersSettings, actions.resume, "Give paused workers tasks again."),
     "drain": Subcommand(WorkersSettings, actions.drain, "Let workers leave when their running tasks have ended."),

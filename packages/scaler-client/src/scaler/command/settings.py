@@ -52,6 +52,11 @@ class StackSettings(AddressSettings, WorkerNameSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutputSettings(AddressSettings, WorkerNameSettings):
+    """Of ``output``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkersSettings(AddressSettings, TargetSettings):
     """Of ``pause``, ``resume`` and ``drain``."""
 

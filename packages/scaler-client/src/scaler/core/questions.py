@@ -17,6 +17,8 @@ from scaler_protocol.messages import (
     ControlRequest,
     ExplainRequest,
     Explanation,
+    OutputReply,
+    OutputRequest,
     ShutdownReply,
     ShutdownRequest,
     StackReply,
@@ -29,7 +31,7 @@ _OLD_SCHEDULER_TEXT = (
     f"{PROTOCOL_MAJOR}.{CONTROL_SINCE_MINOR} of the protocol. Update scaler-scheduler."
 )
 _OWN_SESSION = bytes(ID_SIZE_BYTES)
-QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest, ControlRequest, StackRequest)
+QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest, ControlRequest, StackRequest, OutputRequest)
 
 
 class Questions:
@@ -88,6 +90,23 @@ class Questions:
         self._controls[self._last_control] = sink
         self._outgoing.urgent.append(StackRequest(self._last_control, _OWN_SESSION, task, worker))
 
+    def ask_output(self, task: int, worker: str, sink: Sink) -> None:
+        """``sink`` gets SUCCESS with the tuple of OutputPiece, or another status with the reason. ``worker``: as for
+        ``ask_stack``."""
+        if not self._has_control:
+            self._outgoing.tell(sink, Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
+            return
+        self._last_control += 1
+        self._controls[self._last_control] = sink
+        self._outgoing.urgent.append(OutputRequest(self._last_control, _OWN_SESSION, task, worker))
+
+    def on_output_reply(self, reply: OutputReply, now: float) -> None:
+        sink = self._controls.pop(reply.number, None)
+        if sink is not None and reply.is_found:
+            self._outgoing.tell_all([sink], Outcome(Status.SUCCESS, reply.pieces))
+        elif sink is not None:
+            self._outgoing.tell_all([sink], Outcome(Status.EXCEPTION, reply.text.encode()))
+
     def on_stack_reply(self, reply: StackReply, now: float) -> None:
         sink = self._controls.pop(reply.number, None)
         if sink is not None:
@@ -134,7 +153,7 @@ class Questions:
         if not self._has_control and self._controls:
             outgoing = self._outgoing
             outgoing.urgent = deque(
-                body for body in outgoing.urgent if not isinstance(body, (ControlRequest, StackRequest))
+                body for body in outgoing.urgent if not isinstance(body, (ControlRequest, StackRequest, OutputRequest))
             )
             outgoing.tell_all(list(self._controls.values()), Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
             self._controls.clear()

@@ -13,6 +13,7 @@ from scaler_scheduler.core.lock_table import LockTable
 from scaler_scheduler.core.named_table import NamedTable
 from scaler_scheduler.core.stack_table import StackTable
 from scaler_scheduler.core.objects import ObjectStore
+from scaler_scheduler.core.output_table import OutputTable
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.data_locations import DataLocations
@@ -38,6 +39,7 @@ cdef class SchedulerState:
         self.named = NamedTable()
         self.named_requests_by_task = self.named.by_task
         self.stacks = StackTable()
+        self.outputs = OutputTable()
         self.nested_clients = self.lineage.children
         self.actors = ActorQueues()
         self.actors_waiting = self.actors.waiting

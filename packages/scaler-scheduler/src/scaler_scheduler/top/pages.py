@@ -27,6 +27,7 @@ TITLES = {
     "tasks": "tasks",
     "clients": "clients",
     "settings": "settings",
+    "output": "output",
 }
 _SHORT_TITLES = {
     "workers": "work",
@@ -40,6 +41,7 @@ _SHORT_TITLES = {
     "tasks": "task",
     "clients": "cli",
     "settings": "set",
+    "output": "out",
 }
 _COUNTED = {
     "running": "running task",

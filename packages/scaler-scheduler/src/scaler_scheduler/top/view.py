@@ -34,8 +34,12 @@ PAGES = {
     "8": "tasks",
     "9": "clients",
     "0": "settings",
+    "o": "output",
 }
-"""The pages by their keys. All but the first one and the stream show the table of that name."""
+"""The pages by their keys. All but the first one, the stream and the output show the table of that name."""
+
+OF_FUNCTIONS = ("functions", "running")
+"""Pages on which the key of the output shows that of the chosen function."""
 
 DETAILED = ("failures", "waits")
 """Pages on which more is known of the chosen row than its line can hold."""
@@ -114,7 +118,8 @@ class View:
         question = question_for(self.page, key, target)
         if question is not None:
             return replace(self, question=question)
-        return self._commanded(key, page_rows, selected)
+        of_function = target if PAGES.get(key) == "output" and self.page in OF_FUNCTIONS else ""
+        return self._commanded(key, page_rows, selected, of_function)
 
     def limited(self, last_first_row: int, rows: int = _END) -> View:
         """The same view, not scrolled beyond the end; ``rows`` is how many the table has."""
@@ -128,9 +133,10 @@ class View:
 
     # ---- keys ----------------------------------------------------------------------------------------------------
 
-    def _commanded(self, key: str, page_rows: int, selected: Hashable) -> View:
+    def _commanded(self, key: str, page_rows: int, selected: Hashable, filter_text: str) -> View:
         if key in PAGES:
-            return self._turned_to(PAGES[key])
+            turned = self._turned_to(PAGES[key])
+            return replace(turned, filter_text=filter_text) if filter_text else turned
         if key in ("tab", "backtab"):
             names = list(PAGES.values())
             return self._turned_to(names[(names.index(self.page) + (1 if key == "tab" else -1)) % len(names)])
@@ -154,9 +160,16 @@ class View:
             return self._zoomed(key, page_rows)
         if key == "enter" and selected is not None and self.page in DETAILED:
             return replace(self, details_of=selected, first_line=0)
+        if self.page == "output":
+            return self._turned_back(key, page_rows)
         if key in ("s", "S", "r"):
             return self._sorted(key)
         return self._moved(key, page_rows)
+
+    def _turned_back(self, key: str, page_rows: int) -> View:
+        """Lines of output are counted from the newest one."""
+        table = self.table
+        return self._with_table(replace(table, first_row=max(0, table.first_row - _step(key, page_rows))))
 
     def _turned_to(self, page: str) -> View:
         """Another page; a filter is for the page where it was typed."""

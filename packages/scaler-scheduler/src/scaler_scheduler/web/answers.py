@@ -31,6 +31,7 @@ from scaler_protocol.monitor.palette import function_colour
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.silence import silent_agents
 from scaler_protocol.monitor.tables import TABLES, Column, Row, TableSpec
+from scaler_scheduler.web.output import output_answer
 
 Query = Mapping[str, Any]
 Cell = str | list[Any]
@@ -391,4 +392,5 @@ _ANSWERS: dict[str, Callable[[Model, Query], Any]] = {
     "graphs": _graphs,
     "failure": _failure,
     "task": _task,
+    "output": output_answer,
 }

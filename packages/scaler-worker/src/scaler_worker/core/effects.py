@@ -8,9 +8,9 @@ from scaler_protocol.messages import ObjectKey
 from scaler_worker.core.dispatch import DispatchTasks
 
 __all__ = [
-    "AttachStore", "DropObjects", "DropStored", "Exit", "FetchStored", "FindStored", "DispatchTasks", "InstallPackages",
-    "Interrupt", "JoinStore", "Kill", "ReadOutput", "ReadStored", "Reconnect", "ReleasePackages", "RenewNested",
-    "Resume", "SendNested", "StartWorkerProcess", "Suspend",
+    "AttachStore", "DropObjects", "DropStored", "Echo", "Exit", "FetchStored", "FindStored", "DispatchTasks",
+    "InstallPackages", "Interrupt", "JoinStore", "Kill", "ReadOutput", "ReadStored", "Reconnect", "ReleasePackages",
+    "RenewNested", "Resume", "SendNested", "StartWorkerProcess", "Suspend",
 ]  # fmt: skip
 
 
@@ -96,6 +96,14 @@ class ReadStack:
 @dataclass(slots=True)
 class ReadOutput:
     """Output is accepted again: listen to the worker processes that had to wait."""
+
+
+@dataclass(slots=True)
+class Echo:
+    """Write this to stdout (1) or stderr (2) of the agent. Nothing may wait for whoever reads it."""
+
+    stream: int
+    data: bytes
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from scaler_protocol.messages import ObjectKey, TaskColumn
+from scaler_protocol.messages import ObjectKey, OutputPiece, TaskColumn
+from scaler_worker.core.client_output import ClientOutput
 
 
 class ExecutionBackend(Protocol):
@@ -16,6 +17,10 @@ class ExecutionBackend(Protocol):
 
     has_environments: bool
     """Whether tasks can run in environments."""
+
+    @property
+    def client_output(self) -> ClientOutput:
+        """The output of tasks for their clients."""
 
     def turn(self, now: float, may_start: bool) -> None:
         """At the end of each turn: if ``may_start``, start what can be started."""
@@ -40,6 +45,9 @@ class ExecutionBackend(Protocol):
 
     def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
         """The process that runs this task, or, if ``worker`` is not empty, that of this worker. None: there is none."""
+
+    def output_of(self, session: bytes, task: int, worker: str) -> list[OutputPiece]:
+        """What is kept of the output of this task, or, if ``worker`` is not empty, of the tasks of this worker."""
 
     @property
     def queued(self) -> int:

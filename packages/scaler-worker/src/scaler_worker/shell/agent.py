@@ -40,6 +40,7 @@ from scaler_worker.core.effects import (
     DispatchTasks,
     DropObjects,
     DropStored,
+    Echo,
     Exit,
     FetchStored,
     FindStored,
@@ -62,6 +63,7 @@ from scaler_worker.core.worker import WorkerCore
 from scaler_worker.devices import assign_devices
 from scaler_worker.module_cache import remove_unused
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
+from scaler_worker.shell.echo import HostEcho
 from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.packages import HostPackages
@@ -94,11 +96,13 @@ class AgentShell:
             self._worker_processes.store,
             time.monotonic(),
             connection.handshake,
+            self._worker_processes.read_written,
         )
         self._packages = HostPackages(guarded, self, settings.environments_kept)
         self._stacks = HostStacks(guarded, self)
         self._host_store = AgentHostStore(guarded, self, _store_settings(settings))
         self._conversation = Conversation(self._core, connection, guarded, self._effects())
+        self._echo = HostEcho()
         self._meter = ProcessMeter()
         self._announced: set[int] = set()
         self._checks_memory = False
@@ -121,6 +125,7 @@ class AgentShell:
             JoinStore: self._join_store,
             ReadStack: lambda effect: self._stacks.read(effect.request, self._pid_of(effect.number)),
             ReadOutput: lambda effect: self._worker_processes.read_on(),
+            Echo: lambda effect: self._echo.write(effect.stream, effect.data),
             AttachStore: lambda effect: self._host_store.attach(),
             FindStored: lambda effect: self._host_store.find(effect.keys),
             ReadStored: lambda effect: self._host_store.read(effect.key),
@@ -148,6 +153,7 @@ class AgentShell:
         """End every process started here. May be called twice."""
         self._worker_processes.close()
         self._packages.close()
+        self._echo.close()
         self._conversation.end()
 
     def disconnect(self) -> None:
@@ -235,10 +241,12 @@ class AgentShell:
             logging.warning(f"worker process {certificate['pid']} died: {_cause(certificate)}")
         self._conversation.hear(self._core.on_worker_process_died, number, certificate)
 
-    def output(self, number: int, sequence: int, stream: int, data: bytes) -> bool:
-        self._core.on_output(number, sequence, stream, data, time.monotonic())
-        self._conversation.expect_turn()
-        return not self._core.is_full_of_output
+    def written(self, number: int, stream: int, data: bytes) -> None:
+        self._core.on_written(number, stream, data)
+
+    def printed(self, number: int) -> bool:
+        self._conversation.hear(self._core.on_printed, number)
+        return not self._core.must_wait_to_print(number)
 
     def warned(self, number: int, sequence: int, data: bytes) -> None:
         self._core.on_warnings(number, sequence, data)
@@ -358,7 +366,7 @@ class AgentShell:
             loaded_objects_limit_bytes=settings.per_worker_loaded_objects_size,
             is_spare=number >= len(self._core.slots.names),
             variables=self._device_variables(number),
-            echoes_streamed_output=settings.echo_streamed_output,
+            echoes_warnings=settings.echo_streamed_output,
         )
 
     def _device_variables(self, number: int) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import { h, icon, setText, sparkline } from "./dom.js";
 import { Chart } from "./charts.js";
+import { OutputLines } from "./output.js";
 import { DataTable } from "./table.js";
 import { TaskStream } from "./stream.js";
 
@@ -430,6 +431,18 @@ export class Failures extends TableView {
 }
 
 // Name, title, icon, what makes the view, and its key. Views without a key of their own have the digits.
+class Output extends View {
+  constructor(page) {
+    super(page);
+    this.output = new OutputLines(page.changed);
+    this.element = h("div", {}, heading("Output", "what tasks print"), this.output.element);
+  }
+
+  watch() { return { output: this.output.watch() }; }
+  update(key, result) { if (key === "output") this.output.update(result); }
+  focusFilter() { this.output.focusFilter(); }
+}
+
 export const VIEWS = [
   ["Now", [
     ["overview", "Overview", "overview", (page) => new Overview(page)],
@@ -444,6 +457,7 @@ export const VIEWS = [
     ["waiting", "Waiting", "waiting", (page) => new TableView(page, "waits")],
     ["failures", "Failures", "failures", (page) => new Failures(page)],
     ["graphs", "Graphs", "graphs", (page) => new Graphs(page)],
+    ["output", "Output", "output", (page) => new Output(page), "o"],
   ]],
   ["Cluster", [
     ["memory", "Memory", "memory", (page) => new Memory(page)],
