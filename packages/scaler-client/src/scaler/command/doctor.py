@@ -16,12 +16,10 @@ from scaler.command.host_facts import host_facts
 from scaler.command.settings import ReportSettings
 from scaler.utility.exceptions import ScalerError
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.host_software import PACKAGES
 
 HOSTS_SECONDS = 10.0
 """How long hosts have to answer."""
-
-PACKAGES = ("cloudpickle", "numpy", "pandas", "pyarrow", "polars", "torch", "scikit-learn", "dask")
-"""Their values often travel as arguments and results."""
 
 _TASKS_PER_WORKER = 2
 _ROUND_SECONDS = 0.2
