@@ -208,6 +208,7 @@ struct StoreColumns {
   spilledBytes @4 :Data;
   sentBytes @5 :Data;
   receivedBytes @6 :Data;
-  diskFreeBytes @7 :Data; # of the file system to which it spills; 0: not known
-  diskCapacityBytes @8 :Data;
+  endpoint @7 :List(Text); # where stores of other hosts connect; empty: they cannot
+  diskFreeBytes @8 :Data; # of the file system to which it spills; 0: not known
+  diskCapacityBytes @9 :Data;
 }
