@@ -71,7 +71,7 @@ def test_little_memory_is_measured_by_what_the_host_may_use(free: float, limit: 
 def test_the_host_with_the_least_memory_is_named() -> None:
     ((rule, text),) = found(shot(host("a", 0.9), host("b", 0.25, number=1), host("c", 8, number=2)))
     assert rule == "memory"
-    assert text == "Memory is about to run out: b has 256.0m of 16.0g, and 1 other host."
+    assert text == "Memory is about to run out: b has 256.0 MiB of 16.0 GiB, and 1 other host."
 
 
 def test_memory_that_is_used_up_within_a_minute_is_foreseen() -> None:
@@ -84,7 +84,7 @@ def test_memory_that_is_used_up_within_a_minute_is_foreseen() -> None:
 
 def test_the_disk_of_a_store() -> None:
     ((rule, text),) = found(shot(stores=(store("a"), store("b", disk_free=2))))
-    assert (rule, text) == ("disk", "The disk for objects is nearly full: b has 2.0g of 100.0g.")
+    assert (rule, text) == ("disk", "The disk for objects is nearly full: b has 2.0 GiB of 100.0 GiB.")
 
 
 def test_a_store_that_is_full_for_a_minute() -> None:
@@ -151,7 +151,7 @@ def test_long_and_hostile_names_are_cut() -> None:
 def test_every_monitor_shows_them() -> None:
     model = Model(0.0)
     model.apply(replace(shot(host("a", 0.2), stores=(store("a", disk_free=1),)), time=T0), 0.0)
-    first = "Memory is about to run out: a has 204.8m of 16.0g."
+    first = "Memory is about to run out: a has 204.8 MiB of 16.0 GiB."
     assert alerts_text(model.alerts) == f"{first} (1 other alert)"
     assert live_status(model, 0.0, "tcp://h:1")["alerts"][0] == ("critical", first, "0 s", "agents")
     assert live_status(model, 0.0, "tcp://h:1")["badges"]["alerts"] == ("2", True)
