@@ -383,6 +383,7 @@ class Heartbeat:
     queued: int
     workers: tuple[WorkerStatus, ...]
     running_tasks: tuple[RunningTask, ...] = ()
+    memory_limit_bytes: int = 0  # what the host, or the control group of the agent, may use; 0: not known
 
 
 @value(frozen=True, slots=True)
@@ -622,6 +623,22 @@ class StackReply:
     number: int
     is_found: bool
     text: str
+
+
+SOFTWARE_SINCE_MINOR = 4
+"""The first minor version of the protocol that has ``HostSoftware``."""
+
+
+@value(frozen=True, slots=True)
+class HostSoftware:
+    """Agent to scheduler: what its worker processes run with. Scheduler to client: the same of a host whose software no
+    earlier message has named. ``python_version``: 3.12.1. ``machine``: x86_64-v3, or as the system calls it.
+    ``packages``: those whose values often travel, as ``numpy 2.1.0``."""
+
+    host: str
+    python_version: str
+    machine: str
+    packages: tuple[str, ...] = ()
 
 
 @value(frozen=True, slots=True)
@@ -977,7 +994,7 @@ class StoreStatusRequest:
 @value(frozen=True, slots=True)
 class StoreStatus:
     """``used_bytes`` are of objects in memory, ``reserved_bytes`` of all memory the store holds; ``endpoint`` is where
-    it serves other stores, empty: nowhere."""
+    it serves other stores, empty: nowhere. ``disk_`` are of the file system of the spill directory, 0: not known."""
 
     store: bytes  # 16 bytes
     pid: int
@@ -990,6 +1007,8 @@ class StoreStatus:
     spilled_bytes: int
     sent_bytes: int
     received_bytes: int
+    disk_free_bytes: int = 0
+    disk_capacity_bytes: int = 0
 
 
 @value(frozen=True, slots=True)
@@ -1009,7 +1028,7 @@ Body = Union[
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
-    StackReply, OutputRequest, OutputReply, PrintedOutput,
+    StackReply, HostSoftware, OutputRequest, OutputReply, PrintedOutput,
 ]  # fmt: skip
 
 UNNUMBERED = (
@@ -1024,5 +1043,6 @@ UNNUMBERED = (
     Ping,
     ManagerReport,
     ManagerOrder,
+    HostSoftware,
 )
 """Bodies that travel with sequence 0: losing one loses nothing, receiving one twice does no harm."""

@@ -83,9 +83,10 @@ struct Message {
     actorsReady @70 :ActorsReady;
     stackRequest @71 :StackRequest;
     stackReply @72 :StackReply;
-    outputRequest @73 :OutputRequest;
-    outputReply @74 :OutputReply;
-    printedOutput @75 :PrintedOutput;
+    hostSoftware @73 :HostSoftware;
+    outputRequest @74 :OutputRequest;
+    outputReply @75 :OutputReply;
+    printedOutput @76 :PrintedOutput;
   }
 }
 
@@ -363,6 +364,14 @@ struct AgentAttach {
   manager @6 :Text;  # since 1.4: the worker manager that started it; empty: none
 }
 
+struct HostSoftware {
+  # Agent to scheduler: what its worker processes run with. Scheduler to client: the same of some host.
+  host @0 :Text;
+  pythonVersion @1 :Text;     # 3.12.1
+  machine @2 :Text;           # x86_64-v3
+  packages @3 :List(Text);    # numpy 2.1.0
+}
+
 struct ManagerReport {
   name @0 :Text;
   capabilities @1 :List(Capability);  # of each worker
@@ -399,6 +408,7 @@ struct Heartbeat {
   queued @5 :UInt64;
   workers @6 :List(WorkerStatus);
   runningTasks @7 :List(RunningTask);  # those that have run for a second or longer
+  memoryLimitBytes @8 :UInt64;  # what the host, or the control group of the agent, may use; 0: not known
 }
 
 struct RunningTask {
@@ -643,6 +653,8 @@ struct StoreStatus {
   spilledBytes @8 :UInt64;
   sentBytes @9 :UInt64;
   receivedBytes @10 :UInt64;
+  diskFreeBytes @11 :UInt64;      # of the file system of the spill directory; 0: not known
+  diskCapacityBytes @12 :UInt64;
 }
 
 struct StoreSegmentClosed {

@@ -34,6 +34,7 @@ PAGES = {
     "8": "tasks",
     "9": "clients",
     "0": "settings",
+    "a": "alerts",
     "o": "output",
 }
 """The pages by their keys. All but the first one, the stream and the output show the table of that name."""
@@ -41,7 +42,7 @@ PAGES = {
 OF_FUNCTIONS = ("functions", "running")
 """Pages on which the key of the output shows that of the chosen function."""
 
-DETAILED = ("failures", "waits")
+DETAILED = ("failures", "waits", "alerts")
 """Pages on which more is known of the chosen row than its line can hold."""
 
 CHOOSING = (*DETAILED, "functions", "running", "clients", "objects")

@@ -22,6 +22,7 @@ from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import (
     Envelope,
+    HostSoftware,
     ObjectKey,
     Results,
     Role,
@@ -67,7 +68,8 @@ from scaler_worker.shell.echo import HostEcho
 from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.packages import HostPackages
-from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
+from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes, resident_bytes
+from scaler_worker.shell.software import READ_AFTER_SECONDS, read_software
 from scaler_worker.shell.stacks import HostStacks
 from scaler_worker.shell.worker_processes import WorkerProcesses
 from scaler_worker.shell.zygote import Zygote
@@ -140,6 +142,7 @@ class AgentShell:
 
     async def run(self) -> int:
         self._loop.call_later(self._settings.heartbeat_interval, self._report)
+        self._loop.call_later(READ_AFTER_SECONDS, read_software, self._loop, self.software_read)
         self._conversation.begin()
         try:
             return int(await self._ended)
@@ -288,6 +291,9 @@ class AgentShell:
     def stack(self, request: int, text: str | None) -> None:
         self._conversation.hear(self._core.on_stack, request, text)
 
+    def software_read(self, software: HostSoftware) -> None:
+        self._conversation.hear(self._core.on_software_read, software)
+
     # ---- packages of environments ------------------------------------------------------------------------------
 
     def packages_installed(self, requirements: tuple[str, ...]) -> None:
@@ -327,7 +333,8 @@ class AgentShell:
         figures = self._figures(read)
         self._core.on_memory_measured({pid: size for pid, (_, size) in figures.items()}, time.monotonic())
         running_tasks = self._core.slots.running_tasks.report(figures, time.monotonic())
-        self._core.report(cpu_percent, rss_bytes, free_bytes(), workers, time.monotonic(), running_tasks)
+        free, limit = host_memory_bytes()
+        self._core.report(cpu_percent, rss_bytes, free, workers, time.monotonic(), running_tasks, limit)
         self._conversation.expect_turn()
 
     def _worker_status(self, read: Callable[[int], tuple[float, int]]) -> list[WorkerStatus]:
