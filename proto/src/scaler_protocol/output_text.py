@@ -24,7 +24,7 @@ def shown_lines(data: bytes) -> list[str]:
     """The lines of ``data`` without escape sequences. As in a terminal, what follows a carriage return takes the place
     of the line so far. Bytes that are not UTF-8 are replaced, and so are other control characters."""
     text = data.decode("utf-8", "replace").removesuffix("\n")
-    return [_shown(line) for line in text.split("\n")] if text else []
+    return [_shown(line) for line in text.split("\n")] if data else []
 
 
 def _shown(line: str) -> str:

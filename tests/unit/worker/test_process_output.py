@@ -27,7 +27,7 @@ class FakeBoard:
 class FakeProcess:
     """A process with two tasks, of the sequences 0 and 1 and the numbers 10 and 11."""
 
-    name, slot, actor, number = "vm-0", 0, None, 0
+    name, place, actor, number = "vm-0", 0, None, 0
 
     def __init__(self) -> None:
         self.board = FakeBoard()

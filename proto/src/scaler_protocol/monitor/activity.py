@@ -351,8 +351,11 @@ def _identity(value: Any) -> bytes:
 def _worker_name(agent: AgentName, number: int | None) -> WorkerName:
     if number is None:
         return WorkerName(agent.host, agent.name, "?", None)
-    known = number < len(agent.workers)
-    return WorkerName(agent.host, agent.name, agent.workers[number] if known else f"{agent.name}#{number}", number)
+    count = len(agent.workers)
+    if number < count:
+        return WorkerName(agent.host, agent.name, agent.workers[number], number)
+    name = f"{agent.name} nested {number - count + 1}" if count else f"{agent.name}#{number}"
+    return WorkerName(agent.host, agent.name, name, number)
 
 
 _TAKERS: dict[int, Callable[[Activity, Record], None]] = {

@@ -293,9 +293,10 @@ def output_of(record: Record) -> PrintedText:
     rest = bytes(record.body[_OUTPUT.size :])
     if sum(lengths) + size > len(rest) or size > OUTPUT_LIMIT_BYTES:
         raise BadRecord(CUT_OFF)
-    function, worker = rest[: lengths[0]], rest[lengths[0] : sum(lengths)]
-    names = (name.decode("utf-8", "replace") for name in (function, worker))
-    return PrintedText(*names, left_out, rest[sum(lengths) : sum(lengths) + size])
+    function, worker = (
+        name.decode("utf-8", "replace") for name in (rest[: lengths[0]], rest[lengths[0] : sum(lengths)])
+    )
+    return PrintedText(function, worker, left_out, rest[sum(lengths) : sum(lengths) + size])
 
 
 def edges_of(record: Record) -> tuple[int, memoryview]:

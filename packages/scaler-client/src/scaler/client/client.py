@@ -968,17 +968,16 @@ class Client:
         Raises ``ControlError`` if there is no answer."""
         if stream not in (None, "stdout", "stderr"):
             raise ValueError(f"Cannot show the stream {stream!r}. Give 'stdout', 'stderr' or None.")
-        is_worker = isinstance(task, str)
-        if not is_worker and not task.task_id:
-            return ""
         number, worker = (0, task) if isinstance(task, str) else (task.task_id, "")
+        if not number and not worker:
+            return ""
         outcome = self._ask(lambda questions, sink: questions.ask_output(number, worker, sink))
         if outcome.status == Status.EXCEPTION:
             raise ControlError(bytes(outcome.payload).decode(errors="replace"))
         if outcome.status != Status.SUCCESS:
             raise failure_of(outcome)
         pieces = [each for each in outcome.payload if stream is None or STREAM_NAMES.get(each.stream) == stream]
-        return text_of(pieces, names_tasks=is_worker)
+        return text_of(pieces, names_tasks=bool(worker))
 
     def cluster_info(self) -> ClusterInfo:
         """Describe the cluster at this moment: ``workers``, ``tasks``, ``functions``, ``clients`` and more, as rows

@@ -176,8 +176,7 @@ class ProcessOutput:
 
     @property
     def _place(self) -> int:
-        slot = self._process.slot
-        return NO_WORKER if slot is None else min(slot, NO_WORKER)
+        return min(self._process.place, NO_WORKER)
 
 
 def _task(entry: Handed, sequence: int) -> int:

@@ -35,6 +35,7 @@ from scaler_worker.core.objects import Row
 from scaler_worker.core.prefetch import Prefetcher
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.running_tasks import RunningTasks
+from scaler_worker.core.stand_ins import stand_ins
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
 from scaler_worker.core.timeouts import CANCELLED, Timeouts
@@ -369,8 +370,8 @@ class Slots:
             held_tasks.keep_values(self._state, harvest.kept)
 
     def worker_index(self, process: WorkerProcess) -> int:
-        """The worker that results name."""
-        return NO_WORKER if process.slot is None else min(process.slot, NO_WORKER)
+        """The worker that results name; beyond the workers, a process that runs nested tasks."""
+        return min(process.place, NO_WORKER)
 
     def _place_of(self, process: WorkerProcess) -> int | None:
         return self.worker_index(process) if self._state.is_watched else None
@@ -512,6 +513,10 @@ class Slots:
                 self._hot_path.poll_at = now + POLL_SECONDS
 
     # ---- reports ---------------------------------------------------------------------------------------------
+
+    def stand_ins(self) -> dict[int, list[int]]:
+        """Process ids of spare worker processes, by the slot of the worker to which they belong."""
+        return stand_ins(self._roster)
 
     @property
     def queued(self) -> int:

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from scaler_protocol.address import parse_address
@@ -329,29 +329,32 @@ class AgentShell:
 
     def _send_report(self, read: Callable[[int], tuple[float, int]]) -> None:
         cpu_percent, rss_bytes = read(os.getpid())
-        workers = tuple(self._worker_status(read))
         figures = self._figures(read)
+        workers = tuple(self._worker_status(figures))
         self._core.on_memory_measured({pid: size for pid, (_, size) in figures.items()}, time.monotonic())
         running_tasks = self._core.slots.running_tasks.report(figures, time.monotonic())
         free, limit = host_memory_bytes()
         self._core.report(cpu_percent, rss_bytes, free, workers, time.monotonic(), running_tasks, limit)
         self._conversation.expect_turn()
 
-    def _worker_status(self, read: Callable[[int], tuple[float, int]]) -> list[WorkerStatus]:
+    def _worker_status(self, figures: Mapping[int, tuple[float, int]]) -> list[WorkerStatus]:
+        """A row for each worker. Processes that run nested tasks in its place count as its own."""
         processes = [each for each in self._core.slots.processes.values() if each.slot is not None]
         processes.sort(key=lambda each: each.slot or 0)
-        self._meter.keep_only({os.getpid(), *(each.pid for each in self._core.slots.processes.values())})
+        stand_ins = self._core.slots.stand_ins()
         statuses = []
         for each in processes:
-            cpu_percent, rss_bytes = read(each.pid) if each.pid else (0.0, 0)
+            pids = [each.pid, *stand_ins.get(each.slot or 0, ())]
+            cpu_percents, sizes = zip(*(figures.get(pid, (0.0, 0)) for pid in pids), strict=True)
             flags = each.ready, each.busy, each.blocked
-            statuses.append(WorkerStatus(each.name, each.pid, cpu_percent, rss_bytes, *flags))
+            statuses.append(WorkerStatus(each.name, each.pid, sum(cpu_percents), sum(sizes), *flags))
         return statuses
 
     def _figures(self, read: Callable[[int], tuple[float, int]]) -> dict[int, tuple[float, int]]:
-        """Processor time and memory of all worker processes; those of the workers have just been read."""
-        processes = [each for each in self._core.slots.processes.values() if each.pid]
-        return {each.pid: read(each.pid) if each.slot is None else self._meter.last(each.pid) for each in processes}
+        """Processor time and memory of all worker processes."""
+        pids = [each.pid for each in self._core.slots.processes.values() if each.pid]
+        self._meter.keep_only({os.getpid(), *pids})
+        return {pid: read(pid) for pid in pids}
 
     def _check_memory(self) -> None:
         self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)

@@ -13,20 +13,24 @@ cdef extern from *:
     #include <stdio.h>
     #include <sys/epoll.h>
     #include <sys/ioctl.h>
+    #include <time.h>
     static inline int scaler_unread(int fd) { int count; return ioctl(fd, FIONREAD, &count) ? -1 : count; }
     static inline int scaler_has_unread(int fd) { struct epoll_event event; return epoll_wait(fd, &event, 1, 0) != 0; }
+    static inline void scaler_pause(void) { struct timespec time = {0, 50000}; nanosleep(&time, NULL); }
     static inline void scaler_flush_stdout(void) { fflush(stdout); }
     static inline void scaler_buffer_lines(void) { setvbuf(stdout, NULL, _IOLBF, BUFSIZ); }
     """
     int scaler_unread(int fd) noexcept nogil
     bint scaler_has_unread(int fd) noexcept nogil
+    void scaler_pause() noexcept nogil
     void scaler_flush_stdout() noexcept nogil
     void scaler_buffer_lines() noexcept nogil
 
 cdef enum:
     STDOUT = 1
     STDERR = 2
-    TRIES = 100  # to look whether the agent is reading, which takes it a microsecond
+    QUICK_TRIES = 100  # to look whether the agent is reading, which takes it a microsecond
+    TRIES = 1000  # then with pauses of 50 us: the agent may have lost its processor meanwhile
 
 
 cdef struct OutputDescriptors:  # -1: unknown
@@ -63,17 +67,19 @@ cdef inline bint may_have_printed(Board board, OutputDescriptors* descriptors) n
 
 
 cdef inline uint64_t written(Board board, int stream, int descriptor) noexcept:
-    """How much has been written to this stream; if that is not known, because a task has closed descriptors: what was
-    known before."""
+    """How much has been written to this stream; if that is not known, because a task has closed descriptors or the agent
+    is stopped: what was known before."""
     cdef uint64_t seen = 0
     cdef int unread = 0, attempt
     for attempt in range(TRIES):  # until no read of the agent falls between the two numbers
+        if attempt >= QUICK_TRIES:
+            scaler_pause()
         seen = board.reading(stream)
-        if seen & 1 and attempt < TRIES - 1:
+        if seen & 1:
             continue
         unread = scaler_unread(descriptor)
         if unread < 0:
-            return board.mark(stream)
-        if seen == board.reading(stream):
             break
-    return max(seen // 2 + unread, board.mark(stream))
+        if seen == board.reading(stream):
+            return max(seen // 2 + unread, board.mark(stream))
+    return board.mark(stream)
