@@ -1,8 +1,9 @@
 """The memory that an agent shares with one of its processes (contract; the code and its rules are in board.pyx)."""
 
-from typing import Any, Protocol
+from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_worker.core.process_output import ProcessOutput
 
 HANDED: int
 STARTED_CELL: int
@@ -36,13 +37,6 @@ class Harvest:
     kept: list[tuple[TaskRun, int, int, bytes]]  # nodes of graphs: task, status, payload
     has_more: bool  # something about these tasks was sent outside the board
 
-class EndedTasks(Protocol):
-    """Is told, while results are harvested, of each task that has printed."""
-
-    def on_task_ended(self, entry: Handed, sequence: int, stdout: tuple[int, int], stderr: tuple[int, int]) -> bytes:
-        """Where its text begins and ends in each stream. Returns the end of stderr, which follows the payload of a
-        failure."""
-
 class Board:
     def __init__(self, memory: Any) -> None:
         """``memory``: a writable buffer of BOARD_BYTES, zero when new."""
@@ -66,7 +60,9 @@ class Board:
     def position(self) -> int: ...
     @property
     def harvested(self) -> int: ...
-    output: EndedTasks | None
+    output: ProcessOutput | None
+    """Is told of each task that has printed, while its result is harvested."""
+
     def begin_read(self, stream: int) -> None:
         """The agent is about to read from this stream (1 or 2) of the worker process."""
 

@@ -38,7 +38,7 @@ class PrintedLine(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """Who has written the line."""
+        """The worker, the function and the task that have written the line."""
         return f"{self.worker} {prefix_of(self.function, self.task)}"
 
 

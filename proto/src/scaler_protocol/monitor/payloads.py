@@ -23,7 +23,7 @@ PICKLED = (Status.EXCEPTION, Status.EXCEPTION_NOT_SERIALIZABLE, Status.DESERIALI
 it the end of what the task wrote to stderr."""
 
 STDERR_LIMIT_BYTES = 4 * 1024
-"""What is kept of the stderr of a task whose payload is too long."""
+"""Kept of the stderr of a task whose payload is too long."""
 
 _OPCODE_LIMIT = 64
 """Opcodes searched for the texts of that tuple, which takes about 15."""

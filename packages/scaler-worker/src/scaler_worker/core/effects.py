@@ -100,7 +100,7 @@ class ReadOutput:
 
 @dataclass(slots=True)
 class Echo:
-    """Write this to stdout (1) or stderr (2) of the agent. Nothing may wait for whoever reads it."""
+    """Write this to stdout (1) or stderr (2) of the agent. Nothing waits until it is read."""
 
     stream: int
     data: bytes

@@ -47,7 +47,7 @@ class ExecutionBackend(Protocol):
         """The process that runs this task, or, if ``worker`` is not empty, that of this worker. None: there is none."""
 
     def output_of(self, session: bytes, task: int, worker: str) -> list[OutputPiece]:
-        """What is kept of the output of this task, or, if ``worker`` is not empty, of the tasks of this worker."""
+        """The kept output of this task, or, if ``worker`` is not empty, of the tasks of this worker."""
 
     @property
     def queued(self) -> int:

@@ -94,7 +94,7 @@ class ProcessOutput:
         self._streams[stream].undecided += data
 
     def on_task_ended(self, entry: Handed, sequence: int, stdout: tuple[int, int], stderr: tuple[int, int]) -> bytes:
-        """A task has written what is between these positions. Returns the end of what it wrote to stderr."""
+        """A task has written the text between these positions. Returns the end of its stderr, for its failure."""
         places = {STDOUT: stdout, STDERR: stderr}
         if any(end > self._streams[stream].end for stream, (_, end) in places.items()):
             self._read()

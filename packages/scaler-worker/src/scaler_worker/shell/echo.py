@@ -1,4 +1,4 @@
-"""Writes what tasks print to stdout and stderr of the agent. If nobody reads these, nothing waits for it."""
+"""Writes what tasks print to stdout and stderr of the agent. Nothing waits until these are read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class HostEcho:
             self._changed.notify()
 
     def close(self) -> None:
-        """Write what waits, if somebody reads it. May be called twice."""
+        """Write the rest, if it is read within a moment. May be called twice."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -67,5 +67,5 @@ def _write(descriptor: int, data: bytes) -> None:
     try:
         while view:
             view = view[os.write(descriptor, view) :]
-    except OSError:  # it is closed: nobody wants the text
+    except OSError:  # it is closed
         pass

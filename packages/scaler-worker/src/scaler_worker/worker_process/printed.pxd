@@ -40,7 +40,7 @@ cdef struct OutputDescriptors:  # -1: unknown
 
 
 cdef inline bint take_printed(Board board, OutputDescriptors* descriptors, Printed* printed) noexcept:
-    """What was written since the last mark. False: nothing."""
+    """Find the text since the last mark. False: there is none."""
     if not may_have_printed(board, descriptors):
         return False
     printed.stdout_start, printed.stderr_start = board.mark(STDOUT), board.mark(STDERR)
