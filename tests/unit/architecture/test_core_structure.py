@@ -16,9 +16,6 @@ CORE = "scaler_scheduler/core/"
 ALL = [source for source in sources(".py", ".pyx", ".pxd", ".pyi") if source.name.startswith(CORE)]
 RULES = [source for source in ALL if source.path.suffix == ".py" and "state: SchedulerState" in source.text]
 
-ONE_TABLE = {"NodeTable", "TaskTable"}
-"""The table of a client's tasks is one class in three files, which build on each other."""
-
 SETTINGS = {"Settings"}
 """It is composed of the options of the command."""
 
@@ -32,7 +29,7 @@ def test_there_is_a_core() -> None:
 def test_no_class_inherits_from_a_class_of_its_core() -> None:
     classes = {name: bases for source in ALL for name, bases in _classes(source)}
     found = {name for name, bases in classes.items() if bases & classes.keys()}
-    assert found <= ONE_TABLE | SETTINGS
+    assert found <= SETTINGS
 
 
 @pytest.mark.parametrize("source", RULES, ids=lambda source: source.name)

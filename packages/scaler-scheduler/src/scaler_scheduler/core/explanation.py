@@ -20,7 +20,7 @@ def answer(task: int, text: str) -> Explanation:
 def explain(state: SchedulerState, session: bytes, task: int) -> str:
     """One sentence or two on where the task is, and why it is not further."""
     client = state.clients.get(session)
-    known = client.table.describe(task) if client is not None else None
+    known = client.table.columns.describe(task) if client is not None else None
     if client is None or known is None:
         return f"Task {task} is not known here: it has ended, or was never submitted."
     where, attempt, agent_index, deaths, losses, record = known
@@ -34,9 +34,9 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
 
 def _missing(client: ClientPeer, task: int) -> tuple[list[int], int]:
     """The tasks whose results it needs and which have not ended, and how many results it needs in all."""
-    graph = client.table.record(task).graph
+    graph = client.table.columns.record(task).graph
     inputs = graph.inputs(task) if graph is not None else []
-    return [each for each in inputs if client.table.value_holder(each) is None], len(inputs)
+    return [each for each in inputs if client.table.nodes.value_holder(each) is None], len(inputs)
 
 
 def _pending(client: ClientPeer, task: int) -> str:

@@ -31,7 +31,7 @@ def _occupies_worker(state: SchedulerState, name: TaskName) -> bool:
     """Whether a task may be running. A task of an unknown session may be, because the scheduler may have been
     restarted."""
     owner = state.clients.get(name.session)
-    return owner is None or owner.table.state(name.task) in _WITH_AN_AGENT
+    return owner is None or owner.table.columns.state(name.task) in _WITH_AN_AGENT
 
 
 def hold_back(state: SchedulerState, client: ClientPeer, record: RunRecord) -> None:

@@ -94,7 +94,7 @@ class SchedulerCore:
         assert not wrong, wrong
         state.objects.check()
         state.lineage.check(state.clients)
-        state.shares.check(client.table.share for client in state.clients.values())
+        state.shares.check(client.table.columns.share for client in state.clients.values())
         for client in state.clients.values():
             client.link.check()
         for agent in state.agents.values():

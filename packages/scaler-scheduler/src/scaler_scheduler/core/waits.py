@@ -91,6 +91,6 @@ def _reason(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str
 
 def _add_others(client: ClientPeer, waits: _Waits) -> None:
     for state, reason in _STATES:
-        count = client.table.count(state)
+        count = client.table.columns.count(state)
         if count:
             waits.add(b"", OTHERS, reason, count, waits.now, client.shown_id, 0)
