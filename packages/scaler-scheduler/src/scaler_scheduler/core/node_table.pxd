@@ -3,7 +3,6 @@ from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.graph_news cimport GraphNews
 from scaler_scheduler.core.pages cimport PAGE_BITS, PAGE_SIZE, Page
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.states cimport ENDED
 from scaler_scheduler.core.task_columns cimport TaskColumns
 
 cdef enum:
@@ -62,21 +61,3 @@ cdef class NodeTable:
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1
     cdef amend_graph(self, Graph graph)
     cdef check_graph(self, Graph graph)
-
-    cdef inline close(self, Page* page, uint64_t task, int status, RunRecord record):
-        """A task has ended, and monitors know or will be told."""
-        cdef int offset = task & (PAGE_SIZE - 1)
-        self.columns.counts[page.state[offset]] -= 1
-        page.state[offset] = ENDED
-        page.live -= 1
-        self.columns.finished += 1
-        self.columns.totals.outcomes[status & 15] += 1
-        record.function.unfinished -= 1
-        record.function.outcomes[status & 15] += 1
-        record.remaining -= 1
-        if record.remaining == 0:
-            self.columns.forget(record)
-        if page.live == 0 and (task >> PAGE_BITS) != self.columns.newest:
-            self.columns.drop_page(task >> PAGE_BITS)
-        if record.graph is not None:
-            self.node_ended(record, task)

@@ -16,10 +16,10 @@ class NodeTable:
     prefers_holders: bool
     def __init__(self, columns: TaskColumns) -> None: ...
     def count_nodes(self, graph: Graph) -> tuple[int, int, int, int, int, int]:
-        """Of a graph: how many nodes, and how many wait for inputs, are ready, run, are done, failed."""
+        """Return the number of nodes of a graph, and how many wait for inputs, are ready, run, are done, failed."""
 
     def append_graph(self, record: RunRecord, state: int) -> bool:
-        """As append, for nodes of a graph. False: they cannot be part of their graph, and are not entered."""
+        """Like append, for nodes of a graph. False: they cannot be part of their graph, and are not entered."""
 
     def take_news(self) -> GraphNews | None: ...
     def end_holds(self) -> None:

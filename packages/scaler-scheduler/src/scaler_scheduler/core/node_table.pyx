@@ -53,7 +53,9 @@ cdef class NodeTable:
             self.columns.events.ended(
                 self.columns.number, task, page.attempt[offset], status, record.function.named(self.columns.events)
             )
-        self.close(page, task, status, record)
+        self.columns.close(page, task, status, record)
+        if record.graph is not None:
+            self.node_ended(record, task)
 
     cdef void count_lost(self, RunRecord record) noexcept:
         """A large result is lost, and will be made again: monitors have been told of a success."""

@@ -27,10 +27,10 @@ class TaskColumns:
         """(state, attempt, agent, deaths, losses, record) of an unfinished task."""
 
     def record(self, task: int) -> RunRecord:
-        """Of an unfinished task. KeyError: it is none."""
+        """Return the run's record of an unfinished task. KeyError: there is no such task. KeyError: it is none."""
 
     def queued_between(self, first: int, stop: int) -> int:
-        """How many of the tasks first .. stop - 1 are queued."""
+        """Return how many of the tasks first .. stop - 1 are queued."""
 
     def queues(self) -> dict[QueueClass, None]:
         """The queue classes of its unfinished tasks."""

@@ -188,12 +188,13 @@ cdef class TaskTable:
 
     cpdef accept(self, run, AgentLoad agent):
         """Take in a run of results from ``agent``. None: all of them count and may be forwarded as they are."""
+        cdef TaskColumns columns = self.columns
         cdef const uint64_t[::1] tasks = run.task_column
         cdef const uint32_t[::1] attempts = run.attempt_column
         cdef const uint8_t[::1] statuses = run.status_column
         cdef const uint64_t[::1] durations = run.duration_column
         cdef const uint64_t[::1] cpu_times = run.cpu_time_column
-        cdef AcceptedResults results = AcceptedResults(run, agent, self.columns.share, self.columns.events)
+        cdef AcceptedResults results = AcceptedResults(run, agent, columns.share, columns.events)
         cdef RunRecord record
         cdef int64_t row, count = run.count
         cdef uint64_t task
@@ -202,12 +203,12 @@ cdef class TaskTable:
         for row in range(count):
             task, status = tasks[row], statuses[row]
             offset = task & (PAGE_SIZE - 1)
-            page = self.columns.find(task)
+            page = columns.find(task)
             action = action_of_result(page, offset, status, attempts[row], agent.index)
             if action == DO_NOTHING or action == DO_KEEP_UNKNOWN:
                 self.leave_out(results, row, page, task, status, attempts[row], action)
                 continue
-            record = self.columns.record_at(page, offset)
+            record = columns.record_at(page, offset)
             if record is not results.record:
                 results.begin(record, row)
             if page.state[offset] != HELD:
@@ -218,12 +219,12 @@ cdef class TaskTable:
             if record.graph is not None:
                 self.accept_node(results, row, page, task, status, attempts[row], record)
             elif status == SUCCESS:
-                self.nodes.close(page, task, status, record)
+                columns.close(page, task, status, record)
                 results.forward(row)
             else:
                 self.accept_unusual(results, row, page, task, status, attempts[row], record)
         self.nodes.accepting = NO_TASK
-        return results.outcome(self.columns.number)
+        return results.outcome(columns.number)
 
     cdef leave_out(
         self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt, int action
@@ -249,7 +250,7 @@ cdef class TaskTable:
         cdef int state = page.state[offset]
         cdef int action = TRANSITIONS[OF_TASKS][event][state].action
         if action == DO_FORWARD:
-            self.nodes.close(page, task, status, record)
+            self.columns.close(page, task, status, record)
             results.forward(row)
             return
         results.decide(row, task, action)
