@@ -75,7 +75,7 @@ _texts: dict[str, str] = dict(_STRUCT.findall(_TEXT))
 
 
 def layout(name: str) -> StructLayout:
-    """Of the struct of this name (not Message, which has a union)."""
+    """Return the layout of the struct of this name (not Message, which has a union)."""
     return StructLayout(_texts[name])
 
 

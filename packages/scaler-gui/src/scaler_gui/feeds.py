@@ -23,7 +23,7 @@ TURN_SECONDS = 0.02
 REPLAY_TICK_MILLISECONDS = 100
 
 LOOK_MILLISECONDS = 1000
-"""How soon it is noticed that the scheduler admits no monitor, which the descriptor does not show."""
+"""Period in which the descriptor's silence is checked: it does not show that the scheduler admits no monitor."""
 
 
 class LiveFeed(QObject):

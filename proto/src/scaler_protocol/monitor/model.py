@@ -32,7 +32,7 @@ SET_BACK_SECONDS = 10.0
 """A snapshot that is so much earlier than what came before it was made by a clock that had been set back."""
 
 DEFAULT_TASK_LIMIT = 1_000_000
-"""How many of the tasks that ended last are kept, each on its own; counts know of all."""
+"""Number of the latest ended tasks that are kept individually; the counts include all tasks."""
 
 HISTORIES = (
     "throughput",
@@ -84,13 +84,13 @@ class Model:
         """The tasks that have run for a second or longer."""
 
         self.store_rates: list[StoreRate] = []
-        """How fast each of the snapshot's stores works."""
+        """The speed at which each of the snapshot's stores works."""
 
         self.restarted_at: float | None = None
-        """When another epoch of the scheduler last followed the one before."""
+        """The last time at which another epoch of the scheduler followed the one before."""
 
         self.problem: str | None = None
-        """Why the last thing that arrived could not be shown: one sentence."""
+        """The reason why the last message could not be shown: one sentence."""
 
         self.activity = Activity(task_limit)
         self._unseen = 0
@@ -125,7 +125,7 @@ class Model:
         return FeedState.LOST if self.silent_seconds(now) > self.timeout_seconds else FeedState.LIVE
 
     def silent_seconds(self, now: float) -> float:
-        """Since the last message, or since the start when there was none."""
+        """Return the seconds since the last message, or since the start if there was none."""
         return max(0.0, now - self._heard_at)
 
     @property

@@ -304,7 +304,7 @@ def task_row(model: Model, serial: int) -> Row:
 
 
 def ending_name(status: int) -> str:
-    """How an execution ended; one that was not the last of its task says so."""
+    """Return how an execution ended; one that was not the last of its task says so."""
     return f"{status_name(status & ~AGAIN)}, again" if status & AGAIN else status_name(status)
 
 

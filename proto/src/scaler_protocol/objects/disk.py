@@ -59,7 +59,7 @@ class Disk:
         self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def use_directory(self, directory: str) -> None:
-        """As soon as nothing is in a file elsewhere."""
+        """Use another directory as soon as nothing is in a file elsewhere."""
         self._directory = directory
 
     def spill(self, number: int, extent: Extent, size: int) -> None:

@@ -193,7 +193,7 @@ class HeldCall:
         return self._shape.function.name
 
     def _detach(self) -> Future | None:
-        """With the lock held: the call is over, and must not hold its inputs, whose callbacks hold it. Returns its
+        """Release the inputs of a call that is over, with the lock held: their callbacks hold the call. Returns its
         future, unless the call was over before."""
         future, self._future = self._future, None
         self._parts, self._predecessor = [], None

@@ -18,7 +18,7 @@ from scaler.utility.exceptions import ScalerError
 from scaler_protocol.address import Address, parse_address
 
 HOSTS_SECONDS = 10.0
-"""How long hosts have to answer."""
+"""Seconds that hosts have to answer."""
 
 PACKAGES = ("cloudpickle", "numpy", "pandas", "pyarrow", "polars", "torch", "scikit-learn", "dask")
 """Their values often travel as arguments and results."""
@@ -57,7 +57,7 @@ def examine(address: str, timeout_seconds: float) -> Iterator[Finding]:
 
 
 def _reach(address: Address, timeout_seconds: float) -> Finding:
-    """Whether anything listens there."""
+    """Return whether anything listens there."""
     if address.scheme != "tcp":
         return Finding(Severity.OK, f"{address} is an address of this host.")
     try:

@@ -65,7 +65,7 @@ _DOZE_MILLISECONDS = 20
 long."""
 
 _REST_SECONDS = 10.0
-"""How long the session of a client inside a task that has ended is kept for the next client."""
+"""Seconds for which the session of a client inside a task that has ended is kept for the next client."""
 
 _SETTLING_SECONDS = 1.0
 _SETTLING_TICK_SECONDS = 0.01
@@ -142,7 +142,7 @@ class ClientIO:
             raise ClientQuitException(self.unusable)
 
     def turn(self, polled_at: float | None = None) -> None:
-        """With the lock held: send what waits, and receive what is there. Pass ``polled_at`` if the caller has just
+        """Send what waits and receive what is there, with the lock held. Pass ``polled_at`` if the caller has just
         polled: then receive before sending. After releasing the lock, call ``settle_notices`` if there are ``notices``
         or a thread is ``leading``."""
         session, receive = self.session, self._connection.receive
@@ -254,7 +254,7 @@ class ClientIO:
         return self._connection.fd
 
     def read_in_loop(self) -> None:
-        """For an event loop that has found the connection readable: receive, and meet a deadline that has passed. Does
+        """Receive, and meet a deadline that has passed, for an event loop that has found the connection readable. Does
         nothing if another thread is at work; that thread receives everything."""
         self._leads += 1
         if self.unusable or self.is_mine() or not self.lock.acquire(blocking=False):
@@ -278,7 +278,7 @@ class ClientIO:
             self._leader_waker.wake()
 
     def mend(self) -> None:
-        """With the lock held: repair the session after an interruption."""
+        """Repair the session after an interruption, with the lock held."""
         if self._interrupted:
             self.session.on_interrupted(time.monotonic())
             self._interrupted = False
@@ -349,7 +349,8 @@ class ClientIO:
             return condition, True
 
     def _condition_in_child(self, target: Target) -> threading.Condition:
-        """In a forked child there is no thread of the parent that could settle the target or release the lock."""
+        """Return a condition for a forked child, which has no thread of the parent that could settle the target or
+        release the lock."""
         if not target.is_settled():
             self.check_usable()
         if target._lazy_condition is None:
@@ -551,7 +552,8 @@ class ClientIO:
     # ---- without the lock ----------------------------------------------------------------------------------------
 
     def _settle_all(self) -> None:
-        """If one notice is interrupted, by Ctrl-C or by a callback that exits, all others are carried out first."""
+        """Carry out all notices. If one is interrupted, by Ctrl-C or by a callback that exits, all others are carried
+        out first."""
         interruption: BaseException | None = None
         notices, me = self.notices, threading.get_ident()
         is_outermost = me not in self._settling

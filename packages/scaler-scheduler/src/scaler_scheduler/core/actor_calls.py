@@ -73,7 +73,8 @@ def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:
 
 
 def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
-    """Whether there is no such actor, or never was. After a restart, its client may come later than another caller."""
+    """Return whether there is no such actor, or never was. After a restart, its client may come later than another
+    caller."""
     client = state.clients.get(key[0])
     if client is None and now < state.started_at + _RETURN_SECONDS:
         return False

@@ -20,7 +20,7 @@ AUDIT_SECONDS = 5.0
 """Between two censuses, at least."""
 
 SECONDS_PER_MILLION_TASKS = 10.0
-"""How much later the next census comes, for the number of tasks in this one."""
+"""Delay of the next census for the number of tasks in this one."""
 
 _SHOWN = 5
 
@@ -68,7 +68,7 @@ def find_wrong(state: SchedulerState, corrects: bool) -> list[str]:
 
 
 def _amend_users(state: SchedulerState, corrects: bool) -> Iterator[str]:
-    """How many clients have each function and each serializer."""
+    """Return how many clients have each function and each serializer."""
     for users, name in ((state.function_users, "functions"), (state.serializer_users, "serializers")):
         counted: dict[bytes, int] = {}
         for client in state.clients.values():

@@ -105,7 +105,7 @@ def _stop_one(state: SchedulerState, client: ClientPeer, now: float) -> None:
 
 
 def is_stopped(state: SchedulerState, parent: TaskName) -> bool:
-    """Whether this execution of a task is being cancelled, or a later one has replaced it."""
+    """Return whether this execution of a task is being cancelled, or a later one has replaced it."""
     client = state.clients.get(parent.session)
     known = client.table.columns.describe(parent.task) if client is not None else None
     return known is not None and (known[0] == TaskState.CANCELLING or known[1] > parent.attempt)

@@ -16,7 +16,7 @@ CLIENT_LIMIT = 100
 
 
 class EndedClients:
-    """Since the scheduler started."""
+    """The clients that have ended since the scheduler started."""
 
     def __init__(self) -> None:
         self._latest: deque[EndedClientStatus] = deque()

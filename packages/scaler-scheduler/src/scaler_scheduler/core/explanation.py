@@ -1,4 +1,4 @@
-"""Where a task is, in words."""
+"""The state of a task, in words."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def _place(
 
 
 def why_queued(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str:
-    """Why such tasks are not dispatched; the same for all of them."""
+    """Return why such tasks are not dispatched; the same for all of them."""
     if client.is_paused:
         return "its client has too many results under way, further tasks wait until it has taken them."
     return share_reports.why_limited(client) or _queued(state, record)
 
 
 def why_reserved(agent: Agent) -> str:
-    """Why a task waits for a certain agent although others may have room."""
+    """Return why a task waits for a certain agent although others may have room."""
     return f"{agent.title()} has the objects it needs and is busy; if that lasts, they move to another worker."
 
 
@@ -120,6 +120,6 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
 
 
 def _starting(state: SchedulerState) -> str:
-    """What worker managers do about it."""
+    """Return what worker managers do about it."""
     starting = sum(agent.manager.report.starting for agent in state.agents.values() if agent.manager is not None)
     return f" {starting} workers are starting." if starting else ""

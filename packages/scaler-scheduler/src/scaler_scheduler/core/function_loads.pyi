@@ -30,7 +30,7 @@ class FunctionLoad:
     def __init__(self, digest: bytes, name: str) -> None: ...
     def outcome(self, status: int) -> int: ...
     def figures(self) -> tuple[int, int, int, int, float]:
-        """How many tasks have not ended, have ended, succeeded and were cancelled, and ``total_us``."""
+        """Return how many tasks have not ended, have ended, succeeded and were cancelled, and ``total_us``."""
 
     def parts(self) -> tuple[float, float, float, float, float]:
         """Microseconds of all executions together: waiting for dependencies, waiting for a worker, fetching arguments,

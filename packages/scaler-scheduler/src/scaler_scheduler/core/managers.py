@@ -64,7 +64,7 @@ def on_report(state: SchedulerState, agent: Agent, body: ManagerReport, now: flo
 
 
 def _refusal(state: SchedulerState, agent: Agent, body: ManagerReport, now: float) -> Refused | None:
-    """Why a report is not accepted; None: it is."""
+    """Return why a report is not accepted; None: it is."""
     seconds = body.target_seconds, body.cool_down_seconds
     are_bounds = body.minimum <= body.maximum <= WORKERS_LIMIT
     if not body.name or not are_bounds or seconds[0] < SHORTEST_TARGET_SECONDS or seconds[1] < 0:
@@ -155,7 +155,7 @@ def _of_agent(agent: Agent) -> Supply:
 
 
 def _occupied(agent: Agent, target_seconds: float) -> int:
-    """How many of its workers need at least the target time for what they have."""
+    """Return how many of its workers need at least the target time for what they have."""
     tasks = min(agent.load.outstanding, agent.load.slots)
     return min(tasks, math.ceil(agent.load.load_us / 1e6 / target_seconds))
 

@@ -20,7 +20,7 @@ from scaler_protocol.messages import CoordinationKind, NamedAction, NamedRequest
 from scaler_scheduler.core.lock_table import Execution, shown_name
 
 TOTAL_LIMIT_BYTES = 256 << 20
-"""For all names and values together."""
+"""Maximum size of all names and values together."""
 
 VALUE_OVERHEAD_BYTES = 256
 NAME_OVERHEAD_BYTES = 1024
@@ -112,7 +112,7 @@ class NamedTable:
         self.waiting: dict[bytes, dict[int, PendingRequest]] = {}
         """Requests that wait or are held, by session and number."""
         self.by_task: dict[bytes, dict[Execution, list[PendingRequest]]] = {}
-        """Those made in tasks, by the session and the execution of the task. Stays the same object."""
+        """The requests made in tasks, by the session and the execution of the task. Stays the same object."""
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -286,12 +286,12 @@ def end_session(table: NamedTable, session: bytes) -> None:
 
 
 def requests_of(table: NamedTable, session: bytes, execution: Execution) -> list[PendingRequest]:
-    """Those of an execution of a task."""
+    """Return the requests of an execution of a task."""
     return list(table.by_task.get(session, {}).get(execution, ()))
 
 
 def explain(table: NamedTable, session: bytes, task: int, attempt: int) -> str:
-    """What a task waits for; empty when it waits for nothing."""
+    """Return a description of what a task waits for; empty if it waits for nothing."""
     for request in requests_of(table, session, (task, attempt)):
         return f" It waits for {shown(request.name)}."
     return ""
@@ -303,7 +303,7 @@ def shown(name: NameKey) -> str:
 
 
 def room_for(table: NamedTable, request: PendingRequest) -> bool:
-    """Whether name and value fit."""
+    """Return whether name and value fit."""
     new = 0 if request.name in table.names else _cost_of_name(request.name)
     return table.size_bytes + new + cost_of(request.value) <= TOTAL_LIMIT_BYTES
 

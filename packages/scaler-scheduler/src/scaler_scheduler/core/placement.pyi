@@ -41,10 +41,10 @@ class Placement:
 
     @property
     def free(self) -> int:
-        """Those of them that any agent may have; about."""
+        """The number of queued tasks that any agent may have; about."""
 
     def is_scarce(self, queue: QueueClass) -> bool:
-        """Whether at most half of all workers can run the tasks of a class."""
+        """Return whether at most half of all workers can run the tasks of a class."""
 
     def queue_class(self, demand: Demand, depth: int) -> QueueClass:
         """The class of such tasks, made when first needed."""

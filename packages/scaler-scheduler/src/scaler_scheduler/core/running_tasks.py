@@ -9,7 +9,8 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def running_tasks_of(state: SchedulerState, agent: Agent, now: float) -> tuple[RunningTaskStatus, ...]:
-    """Those of the last heartbeat that have not ended since. Heartbeats give times on the clock of the agent."""
+    """Return the running tasks of the last heartbeat that have not ended since. Heartbeats give times on the clock of
+    the agent."""
     beat = agent.heartbeat
     if beat is None or not beat.running_tasks:
         return ()

@@ -84,7 +84,7 @@ class SchedulerCore:
         return snapshot.snapshot_of(self.state, now)
 
     def explain(self, session: bytes, task: int) -> str:
-        """Where a task is, and why it is not further."""
+        """Return where a task is, and why it is not further."""
         return explanation.explain(self.state, session, task)
 
     def check(self) -> None:

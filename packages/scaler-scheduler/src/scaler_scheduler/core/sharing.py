@@ -10,11 +10,11 @@ from scaler_scheduler.core.limits import GROUPS_LIMIT
 from scaler_scheduler.core.state import SchedulerState
 
 DEFAULT_GROUP = "default"
-"""Of clients that name no group, on a scheduler without keys."""
+"""The group of clients that name none, on a scheduler without keys."""
 
 
 def refusal_for(state: SchedulerState, hello: Hello) -> Refused | None:
-    """Why a client cannot have the group and the weight that it asks for; None: it can."""
+    """Return why a client cannot have the group and the weight that it asks for; None: it can."""
     if hello.role == Role.WORK:
         return None
     try:

@@ -171,8 +171,8 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
 
 
 def _functions(totals: dict[str, FunctionTotal]) -> tuple[FunctionStatus, ...]:
-    """Those that stay, because a counter that has been shown must not disappear, and others with most to do: there may
-    be as many as tasks."""
+    """Return the functions that stay, because a counter that has been shown must not disappear, and others with most to
+    do: there may be as many as tasks."""
     shown = list(totals.items())
     if len(shown) > _FUNCTIONS_SHOWN:
         shown = sorted(shown, key=lambda entry: (not entry[1].stays, -entry[1].unfinished))[:_FUNCTIONS_SHOWN]

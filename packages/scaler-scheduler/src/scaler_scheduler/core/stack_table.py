@@ -19,7 +19,7 @@ class WaitingStackRequest:
 
 
 class StackTable:
-    """By the number that the scheduler gave each of them."""
+    """The requests for stacks by the number that the scheduler gave each of them."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, WaitingStackRequest] = {}

@@ -62,7 +62,7 @@ def _answer(state: SchedulerState, request: WaitingStackRequest, is_found: bool,
 
 
 def _refusal(state: SchedulerState, client: ClientPeer, body: StackRequest, agent: Agent | None) -> str:
-    """Why the request is not passed on; empty: it can be."""
+    """Return why the request is not passed on; empty: it can be."""
     if body.worker and not admission.is_operator(state, client):
         return _NOT_ADMIN_TEXT.format(name=body.worker)
     if agent is None and body.worker:

@@ -10,7 +10,7 @@ from scaler_scheduler.core.states import TaskState
 
 
 def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
-    """At each tick: what is due for one client."""
+    """Do what is due for one client at each tick."""
     if client.gone_at is not None and now - client.gone_at >= state.settings.client_timeout_seconds:
         notices.log(state, f"Client {client.session.hex()[:8]} is gone: its tasks are cancelled", "WARNING")
         client_endings.end_client(state, client, now)

@@ -3,7 +3,7 @@
 from scaler_scheduler.core.events import Recorder
 
 class Totals:
-    """How many tasks ended with each status, over all tables."""
+    """The number of tasks that ended with each status, over all tables."""
 
     events: Recorder
     def outcome(self, status: int) -> int: ...

@@ -45,7 +45,7 @@ class _Waits:
 
 
 def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
-    """Those with most tasks first."""
+    """Return the groups with the most tasks first."""
     waits = _Waits(now, {})
     _add_queued(state, waits)
     for client in state.clients.values():

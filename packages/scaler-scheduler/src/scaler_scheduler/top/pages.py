@@ -55,7 +55,7 @@ DETAILS_HEIGHT_LEAST = 8
 """Details of failures stand below their table where so many lines are left."""
 
 REASON_HEIGHT_LEAST = 3
-"""So does the whole reason of those that wait."""
+"""Least height at which the complete reason of waiting tasks is shown."""
 
 _TALL = 36
 

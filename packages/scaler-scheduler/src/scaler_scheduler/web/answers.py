@@ -133,7 +133,8 @@ def _note(model: Model, table: str) -> str:
 
 
 def function_colours(model: Model) -> dict[str, str]:
-    """By name: the table of tasks knows no more. Of two functions with one name the first gives the colour."""
+    """Return the colours by name: the table of tasks knows no more. Of two functions with one name the first gives the
+    colour."""
     colours: dict[str, str] = {}
     for index, named in model.activity.functions.items():
         colours.setdefault(named.name, function_colour(index))
@@ -351,7 +352,7 @@ def _open_bar(bar: OpenBar) -> dict[str, Any]:
 
 
 def _rows_needed(rows: Sequence[StreamRow], used: set[int]) -> int:
-    """How many rows there are without the last ones that stand for no certain worker and are empty."""
+    """Return how many rows there are without the last ones that stand for no certain worker and are empty."""
     count = len(rows)
     while count and count - 1 not in used and rows[count - 1].worker.number is None:
         count -= 1

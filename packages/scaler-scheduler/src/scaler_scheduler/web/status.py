@@ -10,7 +10,7 @@ from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.silence import silence_text, silent_agents
 
 PATIENCE_SECONDS = 2.0
-"""How long a first message may take before the page says that there is none."""
+"""Seconds that a first message may take before the page says that there is none."""
 
 RESTART_SHOWN_SECONDS = 60.0
 

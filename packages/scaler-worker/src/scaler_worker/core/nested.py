@@ -17,7 +17,7 @@ class NestedClient:
 
 
 class NestedClients:
-    """Which clients of which worker process wait. One may wait for longer than its task: in a thread."""
+    """The nested clients that wait, by worker process. One may wait for longer than its task: in a thread."""
 
     def __init__(self) -> None:
         self._clients: dict[bytes, NestedClient] = {}
@@ -50,7 +50,7 @@ class NestedClients:
         return client.number if client.number is not None and not self._waits(client.number) else None
 
     def waits_for_lock(self, number: int) -> bool:
-        """Whether some client of this worker process waits for a lock."""
+        """Return whether some client of this worker process waits for a lock."""
         return any(client.for_a_lock for client in self._clients.values() if client.number == number)
 
     def worker_process_gone(self, number: int) -> None:

@@ -38,13 +38,13 @@ def _manager_name(text: str) -> str:
 
 
 def default_name(kind: str) -> str:
-    """Of a manager of this kind on this host."""
+    """Return the name of a manager of this kind on this host."""
     return f"{kind}-{socket.gethostname()}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingOptions:
-    """How a manager follows the load."""
+    """The options of how a manager follows the load."""
 
     minimum_workers: int = option(
         0,

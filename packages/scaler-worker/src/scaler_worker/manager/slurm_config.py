@@ -99,7 +99,7 @@ class SlurmSettings(ManagerSettings):
         return self.num_of_workers
 
     def terms(self) -> SlurmTerms:
-        """How jobs are submitted. Raises BadInput."""
+        """Return how jobs are submitted. Raises BadInput."""
         if parse_address(self.address).is_local:
             raise BadInput(
                 f"Cannot run workers in Slurm: other hosts cannot reach the scheduler at {self.address}. Let the "

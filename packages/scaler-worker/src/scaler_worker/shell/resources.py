@@ -8,7 +8,8 @@ import psutil
 
 
 def out_of_memory_kills() -> int:
-    """How many processes the kernel has killed for memory, in this control group or on this host; 0 when unknown."""
+    """Return how many processes the kernel has killed for memory, in this control group or on this host; 0 when
+    unknown."""
     for path, key in ((Path("/sys/fs/cgroup/memory.events"), "oom_kill"), (Path("/proc/vmstat"), "oom_kill")):
         try:
             words = dict(line.split()[:2] for line in path.read_text().splitlines())

@@ -64,17 +64,17 @@ class SlurmJob:
 
     @property
     def end(self) -> str:
-        """How it ended, as the end of a sentence about it."""
+        """The end of a sentence about how the job ended."""
         return _ENDS.get(self.state, f"ended in the state {self.state}")
 
 
 def job_name(name: str) -> str:
-    """Of the jobs of the manager of this name."""
+    """Return the name of the jobs of the manager of this name."""
     return f"scaler:{name}"
 
 
 def job_comment(workers: int, address: str) -> str:
-    """Of a job with this many workers for the scheduler at this address."""
+    """Return the comment of a job with this many workers for the scheduler at this address."""
     return f"scaler workers={workers} scheduler={address}"
 
 

@@ -1,4 +1,4 @@
-"""Why Slurm does not run a job: one sentence with its own words, and what to do."""
+"""The reasons why Slurm does not run a job: one sentence with its own words, and what to do."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _REJECTIONS = (
     (r"[Ii]nvalid (?:job )?array", "Give a larger --workers-per-job."),
     (r"[Aa]ccess/permission denied", _ASK),
 )  # fmt: skip
-"""What sbatch says of jobs that it never accepts, and what to do."""
+"""The messages of sbatch about jobs that it never accepts, and what to do."""
 
 _DELAYS = (
     (r"QOS policy|[Ll]imit|submit", "Wait until other jobs have ended, or give another --account or --qos."),
@@ -87,7 +87,8 @@ def explain_unlisted(errors: str) -> str:
 
 
 def explain_exit(code: int, number: int, output: str) -> str:
-    """Of a job that failed: its exit code or the signal that ended it, and the file of its output if it is known."""
+    """Explain how a job failed: its exit code or the signal that ended it, and the file of its output if it is
+    known."""
     if code == STOPPED_CODE:
         return "was ended by Slurm, at its time limit or for another job"
     how = f"was ended by signal {number}" if number else f"exited with code {code}"

@@ -33,7 +33,7 @@ _OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:=.*)?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class SlurmTerms:
-    """How jobs are submitted. ``options``: further arguments of sbatch. None: as Slurm is configured."""
+    """The terms of jobs. ``options``: further arguments of sbatch. None: as Slurm is configured."""
 
     job_name: str
     address: str
@@ -83,7 +83,7 @@ def submit_arguments(terms: SlurmTerms, workers: int, jobs: int) -> list[str]:
 
 
 def notice_seconds(grace_seconds: float) -> int:
-    """How long before its time limit a job is told to drain."""
+    """Return how long before its time limit a job is told to drain."""
     return min(math.ceil(grace_seconds + SIGNAL_MARGIN_SECONDS), _LONGEST_NOTICE_SECONDS)
 
 

@@ -118,7 +118,7 @@ class SlurmBackend:
             self._tell([id for id, deadline in self._stopping.items() if deadline > now], now)
 
     def _cancel_late(self, now: float) -> None:
-        """Those that must end now. Repeated: a command may fail."""
+        """Cancel the jobs that must end now. Repeated: a command may fail."""
         late = [id for id, deadline in self._stopping.items() if deadline <= now]
         if late:
             self._stopping.update(dict.fromkeys(late, now + REPEAT_SECONDS))

@@ -64,7 +64,8 @@ def run_slurm(program: str, arguments: Sequence[str], script: str = "") -> Slurm
 
 
 def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without what a job of Slurm, in which the manager itself may run, and a user's defaults of screens set."""
+    """Return the environment without the variables that a job of Slurm, in which the manager itself may run, and a
+    user's defaults of screens set."""
     return {
         name: value
         for name, value in environment.items()
