@@ -85,7 +85,7 @@ _ENUMERATIONS = {
 _ID_FIELDS = {"session", "owner", "parent_session"}
 _NAMES = {
     "name", "host", "endpoint", "sources", "worker_names", "features", "distribution", "distribution_version",
-    "python_version", "manager",
+    "python_version", "manager", "machine", "packages",
 }
 _COUNTS = {
     "worker_names": limits.WORKERS_LIMIT,
@@ -95,6 +95,7 @@ _COUNTS = {
     "sources": limits.SOURCES_LIMIT,
     "features": limits.FEATURES_LIMIT,
     "reasons": limits.REASONS_LIMIT,
+    "packages": limits.PACKAGES_LIMIT,
 }
 """How many items a list may have. Other lists are bounded by the size of their message: their items take bytes."""
 

@@ -44,6 +44,9 @@ FEATURES_LIMIT = 64
 REASONS_LIMIT = 16
 """Sentences in the report of a worker manager."""
 
+PACKAGES_LIMIT = 64
+"""The packages that an agent names to its scheduler."""
+
 HELLO_VALUE_LIMIT = 256
 """Characters of each text in the first Hello of a connection, and bytes of its data."""
 

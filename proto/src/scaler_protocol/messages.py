@@ -624,6 +624,22 @@ class StackReply:
     text: str
 
 
+SOFTWARE_SINCE_MINOR = 4
+"""The first minor version of the protocol that has ``HostSoftware``."""
+
+
+@value(frozen=True, slots=True)
+class HostSoftware:
+    """Agent to scheduler: what its worker processes run with. Scheduler to client: the same of a host whose software no
+    earlier message has named. ``python_version``: 3.12.1. ``machine``: x86_64-v3, or as the system calls it.
+    ``packages``: those whose values often travel, as ``numpy 2.1.0``."""
+
+    host: str
+    python_version: str
+    machine: str
+    packages: tuple[str, ...] = ()
+
+
 @value(frozen=True, slots=True)
 class Drain:
     """Scheduler to agent: return what has not started, and leave when the running tasks have ended."""
@@ -962,7 +978,7 @@ Body = Union[
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
-    StackReply,
+    StackReply, HostSoftware,
 ]  # fmt: skip
 
 UNNUMBERED = (
@@ -977,5 +993,6 @@ UNNUMBERED = (
     Ping,
     ManagerReport,
     ManagerOrder,
+    HostSoftware,
 )
 """Bodies that travel with sequence 0: losing one loses nothing, receiving one twice does no harm."""

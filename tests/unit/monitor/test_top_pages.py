@@ -71,7 +71,7 @@ def test_the_page_names_stand_at_the_top(model: Model) -> None:
 def test_totals_stand_under_them(model: Model) -> None:
     text = lines(drawn(model, "2", width=120))[1]
     assert model.snapshot is not None
-    assert f"success {model.snapshot.tasks.success:,}" in text
+    assert f"succeeded {model.snapshot.tasks.success:,}" in text
     assert text.startswith("300/s")
     assert text.endswith("scheduler 12.5% 130.0m")
 
@@ -79,7 +79,7 @@ def test_totals_stand_under_them(model: Model) -> None:
 def test_functions(model: Model) -> None:
     text = lines(drawn(model, "2"))
     assert text[3] == "6 functions"
-    assert text[4].split()[:4] == ["function", "[unfinished]", "finished", "success"]
+    assert text[4].split()[:4] == ["function", "[unfinished]", "finished", "succeeded"]
     assert text[5].split()[:2] == ["simulate", "1,880"]
 
 
@@ -198,7 +198,7 @@ def test_details_scroll(model: Model) -> None:
 def test_objects_by_host(model: Model) -> None:
     text = lines(drawn(model, "5"))
     assert text[4].split()[:3] == ["host", "objects", "[used]"]
-    assert text[5].split()[:3] == ["node-2", "122", "300.0m"]
+    assert text[5].split()[:3] == ["node-2", "122", "300.0"]
 
 
 def test_sorting_a_table(model: Model) -> None:

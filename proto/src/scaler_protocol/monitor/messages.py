@@ -217,7 +217,7 @@ class GraphStatus:
 
 @dataclass(frozen=True, slots=True)
 class HostStoreStatus:
-    """The object store of one host."""
+    """The object store of one host. ``endpoint``: the address for the stores of other hosts; empty: it has none."""
 
     host: str
     objects: int = 0
@@ -226,6 +226,7 @@ class HostStoreStatus:
     spilled_bytes: int = 0
     sent_bytes: int = 0
     received_bytes: int = 0
+    endpoint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ struct Message {
     actorsReady @70 :ActorsReady;
     stackRequest @71 :StackRequest;
     stackReply @72 :StackReply;
+    hostSoftware @73 :HostSoftware;
   }
 }
 
@@ -326,6 +327,14 @@ struct AgentAttach {
   capabilities @4 :List(Capability);
   holds @5 :List(TaskColumn);
   manager @6 :Text;  # since 1.4: the worker manager that started it; empty: none
+}
+
+struct HostSoftware {
+  # Agent to scheduler: what its worker processes run with. Scheduler to client: the same of some host.
+  host @0 :Text;
+  pythonVersion @1 :Text;     # 3.12.1
+  machine @2 :Text;           # x86_64-v3
+  packages @3 :List(Text);    # numpy 2.1.0
 }
 
 struct ManagerReport {

@@ -207,4 +207,5 @@ struct StoreColumns {
   spilledBytes @4 :Data;
   sentBytes @5 :Data;
   receivedBytes @6 :Data;
+  endpoint @7 :List(Text); # where stores of other hosts connect; empty: they cannot
 }

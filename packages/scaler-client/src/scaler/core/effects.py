@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from scaler.core.outcome import Outcome, Sink
 from scaler_protocol.effects import Log, Send
-from scaler_protocol.messages import ObjectKey
+from scaler_protocol.messages import HostSoftware, ObjectKey
 
 __all__ = [
+    "CompareSoftware",
     "DropStoredObjects",
     "Effect",
     "Finish",
@@ -45,6 +46,15 @@ class IssueWarnings:
 
 
 @dataclass(slots=True)
+class CompareSoftware:
+    """Warn of differences between the software of these workers and that of this process. ``has_environment``: tasks
+    run with packages of their own, so those of the workers do not matter."""
+
+    workers: HostSoftware
+    has_environment: bool
+
+
+@dataclass(slots=True)
 class DropStoredObjects:
     """Let this host's store forget these objects."""
 
@@ -66,4 +76,14 @@ class ReplaceConnection:
     """Close the connection and open another one."""
 
 
-Effect = Send | Log | Finish | WriteOutput | IssueWarnings | DropStoredObjects | PushObject | ReplaceConnection
+Effect = (
+    Send
+    | Log
+    | Finish
+    | WriteOutput
+    | IssueWarnings
+    | CompareSoftware
+    | DropStoredObjects
+    | PushObject
+    | ReplaceConnection
+)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from scaler.core.completion import Completion
 from scaler.core.coordination import Claims
 from scaler.core.definitions import Definitions
-from scaler.core.effects import Effect, IssueWarnings, WriteOutput
+from scaler.core.effects import CompareSoftware, Effect, IssueWarnings, WriteOutput
 from scaler.core.endings import TaskEndings
 from scaler.core.kept_objects import KeptObjects
 from scaler.core.large_results import LargeResults
@@ -42,6 +42,7 @@ from scaler_protocol.messages import (
     Explanation,
     Goodbye,
     Hello,
+    HostSoftware,
     LockReply,
     NamedReply,
     ObjectChunk,
@@ -112,6 +113,7 @@ class Session:
         self._definitions = Definitions(serializer, outgoing, self.objects, self.ranges)
         self.submissions = Submissions(self.session, self._connection, outgoing, self.ranges, self._definitions)
         self._sender = Sender(self.session, self._connection, outgoing, self.objects, self._definitions)
+        self._has_environment = serializer is not None and bool(serializer.definition.environment)
         self._clear_when_welcomed = False
         self._taken: list[Effect] = []
         self._greetings = self._make_greetings()
@@ -140,6 +142,7 @@ class Session:
             ControlReply: self.questions.on_control_reply,
             StackReply: self.questions.on_stack_reply,
             Output: self._on_output,
+            HostSoftware: self._on_software,
             LockReply: self.claims.on_reply,
             NamedReply: self.named.on_reply,
             CancelRefused: self.unstarted_cancels.on_refused,
@@ -387,6 +390,9 @@ class Session:
             self._outgoing.effects.append(IssueWarnings(output.warnings))
         if output.data:
             self._outgoing.effects.append(WriteOutput(output.stream, output.data))
+
+    def _on_software(self, software: HostSoftware, now: float) -> None:
+        self._outgoing.effects.append(CompareSoftware(software, self._has_environment))
 
 
 def _cancelled_by(bodies: list[Any]) -> list[int]:

@@ -24,6 +24,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler.core.effects import (
+    CompareSoftware,
     DropStoredObjects,
     Effect,
     Finish,
@@ -39,6 +40,7 @@ from scaler.shell.connection import parent_task
 from scaler.shell.interruptions import shielded
 from scaler.shell.polling import Poller, Waker
 from scaler.shell.retrieval import DIRECT_BYTES, Retrieval
+from scaler.shell.software_check import compare_software
 from scaler.shell.task_warnings import WarningIssuer
 from scaler.shell.waiting import PendingAnswer, Waits
 from scaler.utility.exceptions import ClientQuitException
@@ -581,6 +583,8 @@ class ClientIO:
             _write_output(notice)
         elif isinstance(notice, IssueWarnings):
             self._warnings.issue(notice.data)
+        elif isinstance(notice, CompareSoftware):
+            compare_software(notice)
         elif isinstance(notice, DropStoredObjects):
             self.objects.drop(notice.keys)
         elif isinstance(notice, PushObject):

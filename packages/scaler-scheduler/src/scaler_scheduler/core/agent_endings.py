@@ -19,6 +19,7 @@ def lose_agent(state: SchedulerState, agent: Agent, now: float, blameless: bool 
     state.agents_with_cancels.pop(agent.index, None)
     agent.connection.is_open = False
     state.placement.remove(agent)
+    state.software.remove(agent.session)
     leave_store(state, agent)
     outbox.send_all(state, state.objects.forget_agent(agent.session), now)
     state.transfers.forget_agent(agent.session)

@@ -21,6 +21,7 @@ from scaler_scheduler.core import (
     recording,
     session_endings,
     sharing,
+    software,
     task_entry,
     timers,
 )
@@ -143,6 +144,7 @@ def _new_client(state: SchedulerState, hello: Hello, route: bytes | None, user: 
     _adopt_named(state, client, hello)
     recording.note_client_joined(state, client)
     outbox.answer(state, client.session, route, _welcome(state, hello, 0, False), now)
+    software.tell_client(state, client, now)
 
 
 def on_first_message(state: SchedulerState, peer: bytes, hello: Hello | None, user: bytes, now: float) -> None:

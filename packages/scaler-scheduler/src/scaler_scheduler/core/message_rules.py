@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     ExplainRequest,
     Goodbye,
     Heartbeat,
+    HostSoftware,
     LockRequest,
     ManagerReport,
     NamedRequest,
@@ -53,6 +54,7 @@ from scaler_scheduler.core import (
     nested_sessions,
     object_messages,
     shutdown,
+    software,
     stacks,
     unstarted_cancels,
     values,
@@ -100,6 +102,7 @@ AGENT_RULES: dict[type, Callable[[SchedulerState, Agent, Any, float], None]] = {
     StoreStatus: object_messages.on_store_status,
     Output: agent_messages.on_output,
     StackReply: stacks.on_reply,
+    HostSoftware: software.on_report,
     ManagerReport: managers.on_report,
     Goodbye: agent_messages.on_goodbye,
 }

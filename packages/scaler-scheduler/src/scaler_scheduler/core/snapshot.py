@@ -78,7 +78,7 @@ def _stores(state: SchedulerState) -> Iterator[HostStoreStatus]:
         if said is not None:
             yield HostStoreStatus(
                 agents[0].host, said.objects, said.used_bytes, said.capacity_bytes, said.spilled_bytes,
-                said.sent_bytes, said.received_bytes,
+                said.sent_bytes, said.received_bytes, agents[0].store_endpoint.partition("#")[0],
             )  # fmt: skip
 
 

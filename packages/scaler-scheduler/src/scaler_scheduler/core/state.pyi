@@ -22,6 +22,7 @@ from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.core.shares import Shares
+from scaler_scheduler.core.software_table import SoftwareTable
 from scaler_scheduler.core.stack_table import StackTable
 from scaler_scheduler.core.totals import Totals
 from scaler_scheduler.core.transfers import Transfers
@@ -109,6 +110,7 @@ class SchedulerState:
     locks: LockTable
     named: NamedTable
     stacks: StackTable
+    software: SoftwareTable
 
     # ---- timers: when something is due, None when nothing is -------------------------------------------------------
 

@@ -11,6 +11,7 @@ from scaler_scheduler.core.function_totals import FunctionTotals
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.lock_table import LockTable
 from scaler_scheduler.core.named_table import NamedTable
+from scaler_scheduler.core.software_table import SoftwareTable
 from scaler_scheduler.core.stack_table import StackTable
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.relays import Relays
@@ -38,6 +39,7 @@ cdef class SchedulerState:
         self.named = NamedTable()
         self.named_requests_by_task = self.named.by_task
         self.stacks = StackTable()
+        self.software = SoftwareTable()
         self.nested_clients = self.lineage.children
         self.actors = ActorQueues()
         self.actors_waiting = self.actors.waiting

@@ -18,7 +18,7 @@ _BOUNDS = [repr(bound) for bound in DURATION_BOUNDS_SECONDS]
 
 
 def families_of(snapshot: Snapshot) -> Iterator[Metric]:
-    """Every family, in a fixed order. Functions of one name count as one; so do workers of one name and host."""
+    """Every family, in a fixed order. Functions of one name count as one; so do workers of one name and agent."""
     yield from _scheduler(snapshot)
     yield from _tasks(snapshot)
     yield from _messages(snapshot)
@@ -80,14 +80,14 @@ def _agents(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _workers(snapshot: Snapshot) -> Iterator[Metric]:
-    workers = [((agent.host, worker.name), worker) for agent in snapshot.agents for worker in agent.workers]
+    workers = [((agent.host, agent.name, worker.name), worker) for agent in snapshot.agents for worker in agent.workers]
     for name, help_text, values in (
         ("scaler_worker_cpu_ratio", "Processor use.", [worker.cpu_percent / 100 for _, worker in workers]),
         ("scaler_worker_resident_bytes", "Memory in use.", [worker.rss_bytes for _, worker in workers]),
         ("scaler_worker_busy", "1: it runs a task.", [int(worker.has_task) for _, worker in workers]),
     ):
         keys = [key for key, _ in workers]
-        yield _gauges(name, help_text, ("host", "worker"), _summed(zip(keys, values, strict=True)))
+        yield _gauges(name, help_text, ("host", "agent", "worker"), _summed(zip(keys, values, strict=True)))
 
 
 def _functions(snapshot: Snapshot) -> Iterator[Metric]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, cast
 
-from scaler_protocol.monitor.format import format_bytes, format_count, format_duration, format_percent, format_rate
+from scaler_protocol.monitor.format import (
+    format_bytes_short,
+    format_count,
+    format_duration,
+    format_percent,
+    format_rate,
+)
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.operation import TARGET_COLUMNS
@@ -185,14 +191,14 @@ def _totals(model: Model, snapshot: Snapshot, width: int) -> Line:
         ("waiting", unfinished.waiting, Style.PLAIN),
         ("queued", unfinished.queued, Style.PLAIN),
         ("running", unfinished.running, Style.PLAIN),
-        ("success", tasks.success, Style.GOOD),
+        ("succeeded", tasks.success, Style.GOOD),
         ("failed", tasks.failed, Style.BAD),
-        ("canceled", tasks.canceled, Style.WARNING),
+        ("cancelled", tasks.canceled, Style.WARNING),
     )
     spans = [Span(format_rate(rate[-1] if rate else 0.0), Style.TITLE)]
     for name, count, style in counts:
         spans += [Span(f"  {name} ", Style.DIM), Span(format_count(count), style if count else Style.PLAIN)]
-    process = f"{format_percent(scheduler.cpu_percent)} {format_bytes(scheduler.rss_bytes)}"
+    process = f"{format_percent(scheduler.cpu_percent)} {format_bytes_short(scheduler.rss_bytes)}"
     wider = (*spans, Span("  scheduler ", Style.DIM), Span(process))
     return wider if width_of(wider) <= width else tuple(spans)
 

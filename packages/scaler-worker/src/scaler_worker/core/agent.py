@@ -18,6 +18,7 @@ from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
+    SOFTWARE_SINCE_MINOR,
     UPLOAD_NUMBER,
     ActorsReady,
     AgentAttach,
@@ -30,6 +31,7 @@ from scaler_protocol.messages import (
     Goodbye,
     HeartbeatEcho,
     Hello,
+    HostSoftware,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -134,6 +136,8 @@ class AgentCore:
         self._reconnect_at: float | None = None
         self._connected = False
         self._cluster = b""
+        self._software: HostSoftware | None = None
+        self._scheduler_minor = 0
         self._store_status: StoreStatus | None = None
         self._relayed: dict[ObjectKey, bool] = {}
         self._fetched: dict[ObjectKey, int] = {}
@@ -259,6 +263,7 @@ class AgentCore:
         self._obstacle = ""
         self._away_since = None
         self._state.welcomed = True
+        self._scheduler_minor = welcome.minor
         if self._settings.uses_store and welcome.cluster != self._cluster:
             self._cluster = welcome.cluster
             self._state.outbox.add(JoinStore(welcome.cluster))
@@ -268,11 +273,23 @@ class AgentCore:
             for envelope in self._state.link.resume(welcome.received):
                 self._send(envelope, now)
             self.release_output(welcome.received)
+            self._report_software()
             return
         self._epoch = welcome.epoch
         self._start_link()
+        self._report_software()
         if self._heartbeats.last is not None:
             self._state.unsent.append(replace(self._heartbeats.last, sent_at=now))
+
+    def on_software_read(self, software: HostSoftware, now: float) -> None:
+        """What worker processes run with. The scheduler hears of it now, and whenever it welcomes this agent."""
+        self._software = software
+        if self._state.welcomed:
+            self._report_software()
+
+    def _report_software(self) -> None:
+        if self._software is not None and self._scheduler_minor >= SOFTWARE_SINCE_MINOR:
+            self._state.unsent.append(self._software)
 
     def _start_link(self) -> None:
         """A scheduler that knows nothing of this agent: tell it what is here."""

@@ -22,6 +22,7 @@ from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import (
     Envelope,
+    HostSoftware,
     ObjectKey,
     Results,
     Role,
@@ -66,6 +67,7 @@ from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.packages import HostPackages
 from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
+from scaler_worker.shell.software import READ_AFTER_SECONDS, read_software
 from scaler_worker.shell.stacks import HostStacks
 from scaler_worker.shell.worker_processes import WorkerProcesses
 from scaler_worker.shell.zygote import Zygote
@@ -135,6 +137,7 @@ class AgentShell:
 
     async def run(self) -> int:
         self._loop.call_later(self._settings.heartbeat_interval, self._report)
+        self._loop.call_later(READ_AFTER_SECONDS, read_software, self._loop, self.software_read)
         self._conversation.begin()
         try:
             return int(await self._ended)
@@ -279,6 +282,9 @@ class AgentShell:
 
     def stack(self, request: int, text: str | None) -> None:
         self._conversation.hear(self._core.on_stack, request, text)
+
+    def software_read(self, software: HostSoftware) -> None:
+        self._conversation.hear(self._core.on_software_read, software)
 
     # ---- packages of environments ------------------------------------------------------------------------------
 

@@ -1,0 +1,27 @@
+"""Reads which packages this host has. Their number makes it slow, so it neither delays the start nor the event loop."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+
+from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.host_software import installed_software
+from scaler_protocol.messages import HostSoftware
+
+READ_AFTER_SECONDS = 0.5
+"""The workers have usually started by then."""
+
+
+def read_software(loop: GuardedLoop, report: Callable[[HostSoftware], None]) -> None:
+    """``report`` is called in ``loop``, unless the loop is closed before."""
+    threading.Thread(target=_read, args=(loop, report), name="software", daemon=True).start()
+
+
+def _read(loop: GuardedLoop, report: Callable[[HostSoftware], None]) -> None:
+    software = installed_software(socket.gethostname())
+    try:
+        loop.call_soon_threadsafe(report, software)
+    except RuntimeError:
+        pass  # it is closed
