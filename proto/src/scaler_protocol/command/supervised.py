@@ -26,7 +26,7 @@ EARLY_LIMIT = 5
 
 
 class RestartPolicy:
-    """Whether a command that ended is started again, and when."""
+    """The rule that decides whether a command that ended is started again, and when."""
 
     def __init__(self) -> None:
         self._early = 0

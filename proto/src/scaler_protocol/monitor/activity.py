@@ -146,7 +146,7 @@ class Activity:
         return named.name if named is not None else ""
 
     def colour_number(self, index: int) -> int:
-        """Of a function: functions of one name have one colour (see ``palette``)."""
+        """Return the number of the colour of a function: functions of one name have one colour (see ``palette``)."""
         return self.colours.number_of(self.function_name(index))
 
     def session_of(self, index: int) -> bytes:

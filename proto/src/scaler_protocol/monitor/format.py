@@ -100,7 +100,7 @@ def format_moment(unix_seconds: float) -> str:
 
 
 def format_end(unix_seconds: float, now: float) -> str:
-    """When something is expected: ``14:03:59``, with the date unless that is today's."""
+    """Return when something is expected: ``14:03:59``, with the date unless that is today's."""
     text = format_moment(unix_seconds)
     return text[11:] if text[:10] == format_moment(now)[:10] else text[:16]
 

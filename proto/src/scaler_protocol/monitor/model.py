@@ -189,7 +189,7 @@ class Model:
         return sorted(rows, key=lambda row: ((row.worker.host, row.worker.agent) not in present, _place(row.worker)))
 
     def count_of_executions(self, start: float, stop: float) -> int:
-        """How many of the tasks that are kept ran at a time from ``start`` to ``stop``, at any worker."""
+        """Return how many of the tasks that are kept ran at a time from ``start`` to ``stop``, at any worker."""
         return self.bars(start, stop, 1, range(len(self.activity.workers))).tasks
 
     def bars(self, start: float, stop: float, width: int, workers: Sequence[int]) -> task_stream.Bars:

@@ -1,5 +1,5 @@
-"""Whether a store that says nothing will ever say something again. One that is stopped, or stuck, is ended, and what
-follows is what follows the death of a store.
+"""Decides when a silent store is considered dead. One that is stopped, or stuck, is ended, and what follows is what
+follows the death of a store.
 
 Time is counted in periods of the process that asks, ``PERIOD_SECONDS`` of its running time: when both were stopped, or
 the machine slept, no time has passed. A store that is at work, or waits for a disk, gets more of it.

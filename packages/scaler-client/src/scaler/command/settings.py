@@ -73,7 +73,7 @@ class CancelSettings(AddressSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionSettings:
-    """Of ``completion``."""
+    """The settings of ``completion``."""
 
     shell: str = argument(help="The shell: bash, zsh, fish or tcsh.")
 

@@ -1,4 +1,4 @@
-"""How submitted tasks become runs with ids: one by one, as parts of a map, or as a graph."""
+"""Turns submitted tasks into runs with ids: one by one, as parts of a map, or as a graph."""
 
 from __future__ import annotations
 

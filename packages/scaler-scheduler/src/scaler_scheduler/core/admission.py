@@ -1,4 +1,4 @@
-"""Which peers are admitted: what they must prove before their messages count, and what follows when their keys end."""
+"""The admission of peers: what they must prove before their messages count, and what follows when their keys end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sessions of clients end, and how their tasks are cancelled.
+"""The end of a client's session, and the cancellation of its tasks.
 
 These are the verbs for endings in the scheduler. Each rule that ends something uses one of them.
 

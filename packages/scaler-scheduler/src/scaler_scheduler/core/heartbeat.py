@@ -1,4 +1,4 @@
-"""Whether agents are alive: heartbeats, pings, leases, and what follows when an agent is silent."""
+"""Decides whether agents are alive: heartbeats, pings, leases, and what follows when an agent is silent."""
 
 from __future__ import annotations
 

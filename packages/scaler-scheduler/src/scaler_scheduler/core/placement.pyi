@@ -1,4 +1,4 @@
-"""Which agent is assigned which tasks (contract of placement.pyx).
+"""Chooses the agent that is assigned a task (contract of placement.pyx).
 
 Tasks that need the same capabilities at the same depth share a queue class. Each class keeps a heap of the agents
 that have room: agents with a free slot first, then the least loaded. An entry is stale when its agent has changed

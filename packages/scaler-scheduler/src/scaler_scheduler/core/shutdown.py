@@ -1,4 +1,4 @@
-"""How the scheduler stops: when a client requests it, or the process is told to."""
+"""The shutdown of the scheduler: a client requests it, or the process is told to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tasks ended, over all tables (contract of totals.pyx). Only tables count here."""
+"""The number of tasks that ended with each status, over all tables (contract of totals.pyx). Only tables count here."""
 
 from scaler_scheduler.core.events import Recorder
 

@@ -1,4 +1,4 @@
-"""Why tasks do not run, for monitors: all that wait, grouped by function and reason."""
+"""The reasons why tasks do not run, for monitors: all that wait, grouped by function and reason."""
 
 from __future__ import annotations
 
