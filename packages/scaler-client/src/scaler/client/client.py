@@ -386,12 +386,12 @@ class Client:
                 client_io.note_interruption(error)
                 raise
             if not added:
-                if client_io.background_dozes:
-                    client_io.wake_background()
+                if client_io.background.dozes:
+                    client_io.background.wake()
                 return
             client_io.turn()
-        if client_io.background_reads and not submissions.submitted & 63:
-            client_io.wake_background()
+        if client_io.background.reads and not submissions.submitted & 63:
+            client_io.background.wake()
         if client_io.notices or client_io.leading:
             client_io.settle_notices()
 

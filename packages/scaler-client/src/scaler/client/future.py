@@ -229,8 +229,8 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._done_callbacks.append(fn)
         if is_first:
             client_io.enter_blocked()
-            if client_io.background_dozes:
-                client_io.wake_background()
+            if client_io.background.dozes:
+                client_io.background.wake()
         return True
 
     def __await__(self) -> Generator[Any, None, T]:

@@ -232,8 +232,8 @@ class HeldCall:
                 raise
             if self._must_turn:
                 client_io.turn()
-        if client_io.background_dozes and not self._must_turn:
-            client_io.wake_background()
+        if client_io.background.dozes and not self._must_turn:
+            client_io.background.wake()
         if client_io.notices or client_io.leading:
             client_io.settle_notices()
         return placement
