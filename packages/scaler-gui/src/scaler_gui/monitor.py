@@ -69,7 +69,7 @@ class Monitor(QObject):
 
         self._start(place=place)
         try:
-            self._feed = LiveFeed(place, self)
+            self._feed = LiveFeed(place, self, self)
         except (ValueError, OSError) as error:
             self.problem = str(error)
         self._finish_start()
@@ -80,7 +80,7 @@ class Monitor(QObject):
 
         self._start(recording=folder)
         try:
-            feed = ReplayFeed(folder, self)
+            feed = ReplayFeed(folder, self, self)
         except (ValueError, OSError) as error:
             self.problem = str(error)
         else:

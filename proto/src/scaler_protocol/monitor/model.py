@@ -23,6 +23,7 @@ from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
 from scaler_protocol.monitor.open_bars import OpenBar, open_bars
 from scaler_protocol.monitor.progress import ProgressWatch
 from scaler_protocol.monitor.records import BadRecord
+from scaler_protocol.monitor.rows import rows_of_table
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey, running_rows
 from scaler_protocol.monitor.store_rates import StoreRate, StoreRates
 from scaler_protocol.monitor.tables import Row
@@ -158,8 +159,6 @@ class Model:
     ) -> tuple[list[Row], int]:
         """Rows ``offset`` to ``offset + limit`` of those whose texts contain ``filter_text``, and how many these are.
         ``table`` and ``sort_key`` are names in ``tables``; None: the table's own order."""
-        from scaler_protocol.monitor.rows import rows_of_table
-
         return rows_of_table(self, table, filter_text, sort_key, descending, offset, limit)
 
     def failure_details(self, group: int) -> str:

@@ -133,5 +133,5 @@ class ManagerSettings(ScalingOptions, ClusterSettings):
 
     def check_kind(self) -> None:
         """Raises BadInput when these are not the settings of the kind: it was not the first argument."""
-        if type(self) is not KINDS[self.kind].load_settings_class():
+        if f"{type(self).__module__}:{type(self).__name__}" != KINDS[self.kind].settings:
             raise BadInput(f"Cannot read the options of {self.kind}: give the kind as the first argument.")
