@@ -238,6 +238,12 @@ def _setting_rows(model: TabularState) -> list[Row]:
     return [(each.name, each.value) for each in settings]
 
 
+def _alert_rows(model: Model) -> list[Row]:
+    return [
+        (each.severity, max(0.0, model.time - each.since), each.text, each.since, each.rule) for each in model.alerts
+    ]
+
+
 # ---- tables made of events -------------------------------------------------------------------------------------------
 
 
@@ -376,4 +382,5 @@ _ROWS: dict[str, Callable[[TabularState], list[Row]]] = {
     "messages": _message_rows,
     "notices": _notice_rows,
     "settings": _setting_rows,
+    "alerts": _alert_rows,
 }
