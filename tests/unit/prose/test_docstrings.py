@@ -23,8 +23,10 @@ QUESTIONS = {"examples"}
 @pytest.mark.parametrize("folder", sorted(set(SOURCES) - QUESTIONS))
 def test_no_docstring_is_headless(folder: str) -> None:
     files = [path for path in (REPOSITORY / folder).rglob("*") if path.suffix in (".py", ".pyi")]
-    found = [(str(path), *each) for path in sorted(files) for each in headless(path.read_text(encoding="utf-8"))]
-    assert not found
+    found = [(path, *each) for path in sorted(files) for each in headless(path.read_text(encoding="utf-8"))]
+    assert not found, "Begin with a verb or a noun:\n" + "\n".join(
+        f"{path.relative_to(REPOSITORY)}:{line}: {text}" for path, line, text in found
+    )
 
 
 def headless(text: str) -> Iterator[tuple[int, str]]:

@@ -143,7 +143,7 @@ class Model:
 
     @property
     def alerts(self) -> tuple[Alert, ...]:
-        """What goes wrong in the cluster, most urgent first."""
+        """The problems of the cluster, most urgent first."""
         return self._alerts.active
 
     @property

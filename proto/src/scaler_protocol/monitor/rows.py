@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor.activity import Activity
+from scaler_protocol.monitor.alerts import Alert
 from scaler_protocol.monitor.failures import status_name
 from scaler_protocol.monitor.format import format_count, format_flags
 from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, Snapshot
@@ -46,6 +47,9 @@ class TabularState(Protocol):
     store_rates: list[StoreRate]
     progress: ProgressWatch
     activity: Activity
+
+    @property
+    def alerts(self) -> tuple[Alert, ...]: ...
 
     @property
     def log(self) -> TaskLog: ...
@@ -238,7 +242,7 @@ def _setting_rows(model: TabularState) -> list[Row]:
     return [(each.name, each.value) for each in settings]
 
 
-def _alert_rows(model: Model) -> list[Row]:
+def _alert_rows(model: TabularState) -> list[Row]:
     return [
         (each.severity, max(0.0, model.time - each.since), each.text, each.since, each.rule) for each in model.alerts
     ]

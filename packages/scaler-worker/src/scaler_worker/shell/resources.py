@@ -60,8 +60,8 @@ class ProcessMeter:
 
 
 def host_memory_bytes() -> tuple[int, int]:
-    """What tasks may still take, and what this host, or the control group of the agent, may use; 0 when no descriptor
-    is left to look."""
+    """Return what tasks may still take, and what this host, or the control group of the agent, may use; 0 when no
+    descriptor is left to look."""
     try:
         memory = psutil.virtual_memory()
     except OSError:

@@ -701,7 +701,7 @@ class StoreCore:
         )
 
     def on_disk_measured(self, free_bytes: int, capacity_bytes: int) -> None:
-        """Of the file system of the spill directory."""
+        """Return the space of the file system of the spill directory."""
         self._disk_free_bytes, self._disk_capacity_bytes = free_bytes, capacity_bytes
 
     def _say_missing(self, peer: int, key: ObjectKey) -> None:
