@@ -201,7 +201,7 @@ export class TaskStream {
     if (bar === null) return;
     this.opening = String(this.data.serials[bar]);
     this.hover(point);
-    if (this.path && this.asked === this.opening) this.onOpen?.(this.path);
+    if (this.path) this.onOpen?.(this.path);
   }
 
   leave() {
@@ -235,7 +235,9 @@ export class TaskStream {
     const serial = String(this.data.serials[bar]);
     if (this.asked !== serial) {
       this.asked = serial;
-      this.facts = this.path = null;
+      this.opening = this.opening === serial ? serial : null;
+      // The server does not say again what this page has.
+      [this.facts, this.path] = String(this.known?.serial) === serial ? [this.known.facts, this.known.path] : [null, null];
       this.changed();
     }
     this.showTooltip(bar, point);
@@ -269,6 +271,7 @@ export class TaskStream {
   watchTask() { return this.asked ? { what: "task", serial: Number(this.asked) } : null; }
 
   takeTask(result) {
+    this.known = result;
     if (String(result.serial) !== this.asked) return;
     this.facts = result.facts;
     this.path = result.path;
