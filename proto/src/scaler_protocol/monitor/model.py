@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from scaler_protocol.monitor import task_stream
 from scaler_protocol.monitor.activity import Activity, Notice, WorkerName
+from scaler_protocol.monitor.alerts import Alert, AlertBoard
 from scaler_protocol.monitor.bounds import rate
 from scaler_protocol.monitor.failures import details_text
 from scaler_protocol.monitor.format import format_count
@@ -105,6 +106,7 @@ class Model:
         self._task_limit = task_limit
         self._histories = {name: History() for name in HISTORIES}
         self._store_rates = StoreRates()
+        self._alerts = AlertBoard()
         self._epoch: int | None = None
         self._heard_at = now
 
@@ -140,6 +142,11 @@ class Model:
     def time(self) -> float:
         """The scheduler's clock when it sent the newest message, in unix seconds; 0 when it does not say."""
         return max(self.activity.time, self.snapshot.time if self.snapshot is not None else 0.0)
+
+    @property
+    def alerts(self) -> tuple[Alert, ...]:
+        """What goes wrong in the cluster, most urgent first."""
+        return self._alerts.active
 
     @property
     def late_text(self) -> str:
@@ -221,6 +228,7 @@ class Model:
         if self._epoch is not None and epoch != self._epoch:
             self.restarted_at = now
             self.activity = Activity(self._task_limit)
+            self._alerts = AlertBoard()
             self.progress = ProgressWatch()
             self.latest = {}
         self._epoch = epoch
@@ -244,6 +252,7 @@ class Model:
         self.activity.expect(snapshot.events.recorded + snapshot.events.dropped, time)
         self.progress.add(snapshot)
         self._count_unseen(snapshot, before)
+        self._alerts.follow(snapshot, time)
         self._add_levels(snapshot, time)
         if before is not None and before.scheduler.epoch == snapshot.scheduler.epoch:
             self._add_rates(before, snapshot)
@@ -252,6 +261,7 @@ class Model:
         """The scheduler's clock was set back: what comes is now, though what came seems to be later."""
         self.activity.time = time
         self._store_rates = StoreRates()
+        self._alerts = AlertBoard()
         for history in self._histories.values():
             history.forget_after(time)
 

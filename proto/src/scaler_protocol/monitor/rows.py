@@ -219,6 +219,12 @@ def _setting_rows(model: Model) -> list[Row]:
     return [(each.name, each.value) for each in settings]
 
 
+def _alert_rows(model: Model) -> list[Row]:
+    return [
+        (each.severity, max(0.0, model.time - each.since), each.text, each.since, each.rule) for each in model.alerts
+    ]
+
+
 # ---- tables made of events -------------------------------------------------------------------------------------------
 
 
@@ -357,4 +363,5 @@ _ROWS: dict[str, Callable[[Model], list[Row]]] = {
     "messages": _message_rows,
     "notices": _notice_rows,
     "settings": _setting_rows,
+    "alerts": _alert_rows,
 }

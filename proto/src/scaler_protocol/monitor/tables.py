@@ -390,6 +390,21 @@ SETTINGS = TableSpec(
     help="how the scheduler was started",
 )
 
+ALERTS = TableSpec(
+    "alerts",
+    "Alerts",
+    (
+        Column("severity", "severity", "text", 8, "critical: tasks are about to be lost; warning: tasks wait or fail"),
+        Column("age", "for", "age", 7, "how long it has lasted"),
+        Column("text", "alert", "text", 90, "what is wrong"),
+        Column("since", "since", "time", 12, "when it began"),
+        Column("rule", "rule", "text", 8, "the rule that found it"),
+    ),
+    "severity",
+    ("rule",),
+    help="what goes wrong, or soon will",
+)
+
 TABLES: dict[str, TableSpec] = {
     table.name: table
     for table in (
@@ -408,5 +423,6 @@ TABLES: dict[str, TableSpec] = {
         MESSAGES,
         NOTICES,
         SETTINGS,
+        ALERTS,
     )
 }

@@ -68,6 +68,8 @@ def _agents(snapshot: Snapshot) -> Iterator[Metric]:
     agents = snapshot.agents
     free = {(agent.host,): agent.rss_free_bytes for agent in agents}  # agents of one host report the same memory
     yield _gauges("scaler_host_free_bytes", "Memory that tasks of the host may still take.", ("host",), free)
+    limits = {(agent.host,): agent.memory_limit_bytes for agent in agents if agent.memory_limit_bytes}
+    yield _gauges("scaler_host_limit_bytes", "Memory that the host, or its control group, may use.", ("host",), limits)
     for name, help_text, values in (
         ("scaler_agent_cpu_ratio", "Processor use of the agent.", [each.cpu_percent / 100 for each in agents]),
         ("scaler_agent_resident_bytes", "Memory of the agent.", [each.rss_bytes for each in agents]),
@@ -166,6 +168,16 @@ def _stores(snapshot: Snapshot) -> Iterator[Metric]:
         ("scaler_store_spilled_bytes", "Of objects on disk.", [each.spilled_bytes for each in stores]),
     ):
         yield _gauges(name, help_text, ("host",), _by_host(stores, values))
+    measured = [each for each in stores if each.disk_capacity_bytes]
+    for name, help_text, values in (
+        (
+            "scaler_store_disk_free_bytes",
+            "Free, where it spills.",
+            [each.disk_free_bytes for each in measured],
+        ),
+        ("scaler_store_disk_bytes", "Size of that file system.", [each.disk_capacity_bytes for each in measured]),
+    ):
+        yield _gauges(name, help_text, ("host",), _by_host(measured, values))
     for direction, moved in (
         ("sent", [each.sent_bytes for each in stores]),
         ("received", [each.received_bytes for each in stores]),

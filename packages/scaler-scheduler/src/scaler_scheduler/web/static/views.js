@@ -179,6 +179,7 @@ const EMPTY = {
   objects: { icon: "objects", title: "No objects", text: "Large arguments and results are kept by the hosts that need them, and are counted here." },
   clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
   progress: { icon: "progress", title: "All tasks have ended", text: "Clients, groups, functions and graphs with unfinished tasks are listed here: how far they are, and when they will be done." },
+  alerts: { icon: "alerts", title: "No alerts", text: "Hosts that run out of memory or disk, silent hosts, many failures, and tasks that no worker can run are listed here." },
   settings: { icon: "settings", title: "The scheduler has not said how it was started", text: "Its settings arrive with its first snapshot." },
   messages: { icon: "settings", title: "No messages yet" },
 };
@@ -450,6 +451,7 @@ export const VIEWS = [
     ["stream", "Task stream", "stream", (page) => new Stream(page), "2"],
     ["running", "Running", "running", (page) => new TableView(page, "running"), "r"],
     ["progress", "Progress", "progress", (page) => new TableView(page, "progress"), "p"],
+    ["alerts", "Alerts", "alerts", (page) => new TableView(page, "alerts", { hide: ["rule"] }), "a"],
     ["workers", "Workers", "workers", (page) => new TableView(page, "workers"), "3"],
     ["processors", "Processors", "processors", (page) => new Processors(page), "4"],
   ]],
