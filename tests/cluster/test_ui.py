@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 VIEWS = (
-    "overview", "stream", "running", "progress", "workers", "processors", "tasks", "functions", "waiting", "failures",
-    "graphs", "memory", "objects", "clients", "settings",
+    "overview", "stream", "running", "progress", "alerts", "workers", "processors", "tasks", "functions", "waiting",
+    "failures", "graphs", "memory", "objects", "clients", "settings",
 )  # fmt: skip
 PHONE, LAPTOP, DESKTOP = (390, 844), (1280, 800), (1920, 1080)
 
@@ -274,7 +274,7 @@ def test_what_is_shown_is_in_the_address_and_survives_a_reload(made_up: Ui, brow
         watched.page.locator(".stream canvas").focus()
         watched.page.keyboard.press("ArrowLeft")
         watched.page.keyboard.press("+")
-        watched.wait_until("() => /span=.*&end=/.test(location.hash)")
+        watched.wait_until("() => /span=21/.test(location.hash) && /end=/.test(location.hash)")
         shown = watched.page.evaluate("location.hash")
         watched.page.reload()
         watched.wait_until("() => document.querySelector('#follow')?.ariaPressed === 'false'")
