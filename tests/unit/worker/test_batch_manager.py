@@ -14,7 +14,7 @@ from scaler_protocol.command import BadInput, read_settings
 from scaler_worker.manager.backend import ListError, StartError
 from scaler_worker.manager.core.batch_reasons import explain_exit, explain_rejection, explain_unlisted, explain_waits
 from scaler_worker.manager.core.batch_script import STOPPED_CODE, job_script
-from scaler_worker.manager.core.batch_system import BatchJob, BatchSystem, BatchTerms, Call, JobEnd
+from scaler_worker.manager.core.batch_system import BatchCall, BatchJob, BatchSystem, BatchTerms, JobEnd
 from scaler_worker.manager.core.jobs import Job, JobState
 from scaler_worker.manager.core.slurm import (
     SLURM,
@@ -268,7 +268,7 @@ class PreparedAnswers:
     """Stands in for the commands: records the calls, and answers what was prepared."""
 
     def __init__(self) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[BatchCall] = []
         self.answers = {
             "squeue": BatchAnswer(""),
             "sbatch": BatchAnswer("41\n"),
@@ -277,7 +277,7 @@ class PreparedAnswers:
         }
         self.now = 1000.0
 
-    def run(self, system: BatchSystem, call: Call) -> BatchAnswer:
+    def run(self, system: BatchSystem, call: BatchCall) -> BatchAnswer:
         self.calls.append(call)
         return self.answers[call.program]
 
@@ -438,7 +438,9 @@ def write_program(folder: Path, name: str, script: str) -> None:
 
 def test_a_command_gets_the_script_as_its_input(programs: Path) -> None:
     write_program(programs, "sbatch", "cat; echo $1")
-    assert run_batch(SLURM, Call("sbatch", ["--parsable"], "#!/bin/sh\n")) == BatchAnswer("#!/bin/sh\n--parsable\n")
+    assert run_batch(SLURM, BatchCall("sbatch", ["--parsable"], "#!/bin/sh\n")) == BatchAnswer(
+        "#!/bin/sh\n--parsable\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -450,13 +452,13 @@ def test_a_command_that_fails_says_why(
 ) -> None:
     monkeypatch.setattr(batch_commands, "ANSWER_SECONDS", 0.2 if "sleep" in script else 20.0)
     write_program(programs, "squeue", script)
-    assert run_batch(SLURM, Call("squeue", [])).complaint == complaint
+    assert run_batch(SLURM, BatchCall("squeue", [])).complaint == complaint
 
 
 def test_a_command_that_cannot_be_run_says_why(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(programs))
     (programs / "squeue").mkdir()
-    assert "squeue cannot be run" in str(run_batch(SLURM, Call("squeue", [])).complaint)
+    assert "squeue cannot be run" in str(run_batch(SLURM, BatchCall("squeue", [])).complaint)
 
 
 def test_no_address_towards_a_controller_on_this_host_is_one_for_nodes(

@@ -8,7 +8,7 @@ import pytest
 
 from scaler_protocol.command import BadInput, read_settings
 from scaler_worker.manager.core.batch_reasons import explain_rejection, explain_waits
-from scaler_worker.manager.core.batch_system import BatchJob, BatchTerms, Call, JobEnd, job_name
+from scaler_worker.manager.core.batch_system import BatchCall, BatchJob, BatchTerms, JobEnd, job_name
 from scaler_worker.manager.core.gridengine import (
     GRID_ENGINE,
     gridengine_options,
@@ -84,7 +84,7 @@ def test_jobs_for_other_schedulers_and_managers_are_not_listed() -> None:
         ("7", "1", ours, "r"), ("8", "", theirs, "r"), ("9", "", "scaler.nights.4.0", "r"), ("10", "", "x", "r")
     )
     assert read_jobs(text, TERMS) == [BatchJob("7.1", 4, JobState.RUNNING, "r")]
-    assert listing(TERMS, "ann", ()) == Call("qstat", ["-xml", "-g", "d", "-u", "ann"])
+    assert listing(TERMS, "ann", ()) == BatchCall("qstat", ["-xml", "-g", "d", "-u", "ann"])
     with pytest.raises(ValueError, match="not XML"):
         read_jobs("error", TERMS)
 
@@ -136,14 +136,14 @@ def test_what_the_accounting_tells_of_an_end(text: str, end: JobEnd | None) -> N
 
 
 def test_which_command_asks_for_an_end() -> None:
-    assert inspection("7.2") == Call("qacct", ["-j", "7", "-t", "2"])
-    assert inspection("7") == Call("qacct", ["-j", "7"])
+    assert inspection("7.2") == BatchCall("qacct", ["-j", "7", "-t", "2"])
+    assert inspection("7") == BatchCall("qacct", ["-j", "7"])
 
 
 def test_a_job_that_is_being_deleted_is_not_told_again() -> None:
     """A second qdel could shorten its grace time."""
     jobs = [BatchJob("7", 1, JobState.RUNNING, "r"), BatchJob("8", 1, JobState.RUNNING, "dr")]
-    assert stop(jobs) == [Call("qdel", ["7"])]
+    assert stop(jobs) == [BatchCall("qdel", ["7"])]
     assert stop(jobs[1:]) == []
 
 

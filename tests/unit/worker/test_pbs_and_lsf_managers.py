@@ -10,7 +10,7 @@ import pytest
 from scaler_protocol.command import read_settings
 from scaler_worker.manager.core import lsf, pbs
 from scaler_worker.manager.core.batch_reasons import explain_rejection, explain_waits
-from scaler_worker.manager.core.batch_system import BatchJob, BatchSystem, BatchTerms, Call, job_name
+from scaler_worker.manager.core.batch_system import BatchCall, BatchJob, BatchSystem, BatchTerms, job_name
 from scaler_worker.manager.core.jobs import JobState
 from scaler_worker.manager.lsf_config import LSFSettings
 from scaler_worker.manager.pbs_config import PBSSettings
@@ -162,11 +162,13 @@ def test_other_jobs_of_lsf_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("system", "commands"),
     [
-        (pbs.PBS, [Call("qdel", ["1"]), Call("qsig", ["-s", "SIGUSR1", "2"])]),
-        (lsf.LSF, [Call("bkill", ["1"]), Call("bkill", ["-s", "USR1", "2"])]),
+        (pbs.PBS, [BatchCall("qdel", ["1"]), BatchCall("qsig", ["-s", "SIGUSR1", "2"])]),
+        (lsf.LSF, [BatchCall("bkill", ["1"]), BatchCall("bkill", ["-s", "USR1", "2"])]),
     ],
 )
-def test_jobs_that_wait_are_removed_and_those_that_run_get_a_signal(system: BatchSystem, commands: list[Call]) -> None:
+def test_jobs_that_wait_are_removed_and_those_that_run_get_a_signal(
+    system: BatchSystem, commands: list[BatchCall]
+) -> None:
     waiting, running = BatchJob("1", 1), BatchJob("2", 1, JobState.RUNNING)
     assert system.stop([waiting, running]) == commands
     assert system.stop([waiting]) == commands[:1] and system.stop([running]) == commands[1:]

@@ -18,7 +18,7 @@ Advice = Sequence[tuple[str, str]]
 """Patterns of what a batch system says, and the sentence that says what to do. The first one that matches holds."""
 
 
-class Call(NamedTuple):
+class BatchCall(NamedTuple):
     """A command of a batch system. ``script``: its input."""
 
     program: str
@@ -98,17 +98,17 @@ class BatchSystem:
     has_notice: bool = False
     largest_array: int = 1000
     names_users: bool = True
-    submit: Callable[[BatchTerms, int, int], Call]
+    submit: Callable[[BatchTerms, int, int], BatchCall]
     read_ids: Callable[[str, int], list[str]]
-    select: Callable[[BatchTerms, str], Call] | None = None
-    list_jobs: Callable[[BatchTerms, str, Sequence[str]], Call]
+    select: Callable[[BatchTerms, str], BatchCall] | None = None
+    list_jobs: Callable[[BatchTerms, str, Sequence[str]], BatchCall]
     read_jobs: Callable[[str, BatchTerms], list[BatchJob]]
     nothing: str | None = None
-    inspect: Callable[[str], Call] | None = None
+    inspect: Callable[[str], BatchCall] | None = None
     read_end: Callable[[str], JobEnd | None] = lambda text: None
-    stop: Callable[[Sequence[BatchJob]], list[Call]]
-    cancel: Callable[[Sequence[str]], Call]
-    controller: tuple[Call, str] | None = None
+    stop: Callable[[Sequence[BatchJob]], list[BatchCall]]
+    cancel: Callable[[Sequence[str]], BatchCall]
+    controller: tuple[BatchCall, str] | None = None
     waits: Advice
     rejections: Advice
     delays: Advice

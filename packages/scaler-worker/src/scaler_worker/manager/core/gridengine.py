@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 from scaler_worker.manager.core.batch_reasons import explain_exit
 from scaler_worker.manager.core.batch_script import DRAIN, mebibytes, option_words
 from scaler_worker.manager.core.batch_system import (
+    BatchCall,
     BatchJob,
     BatchSystem,
     BatchTerms,
-    Call,
     JobEnd,
     job_name,
     workers_in_name,
@@ -58,7 +58,7 @@ def gridengine_options(text: str) -> tuple[str, ...]:
     return option_words(text, "qsub", r"(-[a-zA-Z_]+)", _RESERVED, "-name value")
 
 
-def submission(terms: BatchTerms, workers: int, jobs: int) -> Call:
+def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
     """With -notify, qdel sends a signal and waits before it ends a job. -w e: rejects what can never run."""
     slots = workers * terms.cpus_per_worker
     environment = terms.parallel_environment or ""
@@ -74,7 +74,7 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> Call:
         arguments += ["-l", f"{name}={value}"] if value is not None else []
     arguments += ["-o", terms.output] if terms.output is not None else []
     arguments += ["-t", f"1-{jobs}"] if jobs > 1 else []
-    return Call("qsub", [*arguments, *terms.options])
+    return BatchCall("qsub", [*arguments, *terms.options])
 
 
 def read_ids(text: str, jobs: int) -> list[str]:
@@ -88,8 +88,8 @@ def read_ids(text: str, jobs: int) -> list[str]:
 # ---- listing ---------------------------------------------------------------------------------------------------------
 
 
-def listing(terms: BatchTerms, user: str, ids: Sequence[str]) -> Call:
-    return Call("qstat", ["-xml", "-g", "d", "-u", user])
+def listing(terms: BatchTerms, user: str, ids: Sequence[str]) -> BatchCall:
+    return BatchCall("qstat", ["-xml", "-g", "d", "-u", user])
 
 
 def read_jobs(text: str, terms: BatchTerms) -> list[BatchJob]:
@@ -110,9 +110,9 @@ def _jobs(root: ElementTree.Element, terms: BatchTerms) -> Iterator[BatchJob]:
             yield BatchJob(f"{number}.{task}" if task else number, workers, state, letters)
 
 
-def inspection(id: str) -> Call:
+def inspection(id: str) -> BatchCall:
     number, _, task = id.partition(".")
-    return Call("qacct", ["-j", number, *(["-t", task] if task else [])])
+    return BatchCall("qacct", ["-j", number, *(["-t", task] if task else [])])
 
 
 def read_end(text: str) -> JobEnd | None:
@@ -133,14 +133,14 @@ def read_end(text: str) -> JobEnd | None:
 # ---- end -------------------------------------------------------------------------------------------------------------
 
 
-def stop(jobs: Sequence[BatchJob]) -> list[Call]:
+def stop(jobs: Sequence[BatchJob]) -> list[BatchCall]:
     """The queue's notify time is the longest that running tasks get. A job that is being deleted is not told again."""
     ids = [job.id for job in jobs if "d" not in job.reason]
     return [cancel(ids)] if ids else []
 
 
-def cancel(ids: Sequence[str]) -> Call:
-    return Call("qdel", list(ids))
+def cancel(ids: Sequence[str]) -> BatchCall:
+    return BatchCall("qdel", list(ids))
 
 
 GRID_ENGINE = BatchSystem(
@@ -160,7 +160,7 @@ GRID_ENGINE = BatchSystem(
     read_end=read_end,
     stop=stop,
     cancel=cancel,
-    controller=(Call("qconf", ["-sss"]), r"^(\S+)$"),
+    controller=(BatchCall("qconf", ["-sss"]), r"^(\S+)$"),
     waits=_WAITS,
     rejections=_REJECTIONS,
     delays=_DELAYS,

@@ -10,10 +10,10 @@ from typing import Any
 from scaler_worker.manager.core.batch_reasons import explain_exit
 from scaler_worker.manager.core.batch_script import DRAIN, END, NOTE, mebibytes, minutes, option_words
 from scaler_worker.manager.core.batch_system import (
+    BatchCall,
     BatchJob,
     BatchSystem,
     BatchTerms,
-    Call,
     job_name,
     workers_in_name,
 )
@@ -71,7 +71,7 @@ def bsub_options(text: str) -> tuple[str, ...]:
     return option_words(text, "bsub", r"(-[a-zA-Z]+)", _RESERVED, "-name value")
 
 
-def submission(terms: BatchTerms, workers: int, jobs: int) -> Call:
+def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
     memory = mebibytes(terms.memory_per_worker, workers)
     array = f"[1-{jobs}]" if jobs > 1 else ""
     arguments = ["-J", f"{job_name(terms, workers)}{array}", "-n", str(workers * terms.cpus_per_worker)]
@@ -80,7 +80,7 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> Call:
     if terms.time_limit_seconds is not None:
         arguments += ["-W", str(minutes(terms.time_limit_seconds))]
     arguments += ["-o", terms.output or ("scaler-%J-%I.out" if jobs > 1 else "scaler-%J.out")]
-    return Call("bsub", [*arguments, *terms.options])
+    return BatchCall("bsub", [*arguments, *terms.options])
 
 
 def read_ids(text: str, jobs: int) -> list[str]:
@@ -94,8 +94,8 @@ def read_ids(text: str, jobs: int) -> list[str]:
 # ---- listing ---------------------------------------------------------------------------------------------------------
 
 
-def listing(terms: BatchTerms, user: str, ids: Sequence[str]) -> Call:
-    return Call("bjobs", ["-a", "-u", user, "-J", f"scaler.{terms.name}.*", "-json", "-o", _FIELDS])
+def listing(terms: BatchTerms, user: str, ids: Sequence[str]) -> BatchCall:
+    return BatchCall("bjobs", ["-a", "-u", user, "-J", f"scaler.{terms.name}.*", "-json", "-o", _FIELDS])
 
 
 def read_jobs(text: str, terms: BatchTerms) -> list[BatchJob]:
@@ -139,15 +139,15 @@ def _end(state: str, values: Mapping[str, Any]) -> str:
 # ---- end -------------------------------------------------------------------------------------------------------------
 
 
-def stop(jobs: Sequence[BatchJob]) -> list[Call]:
+def stop(jobs: Sequence[BatchJob]) -> list[BatchCall]:
     waiting = [job.id for job in jobs if job.state is JobState.STARTING]
     running = [job.id for job in jobs if job.state is JobState.RUNNING]
     calls = [cancel(waiting)] if waiting else []
-    return [*calls, Call("bkill", ["-s", "USR1", *running])] if running else calls
+    return [*calls, BatchCall("bkill", ["-s", "USR1", *running])] if running else calls
 
 
-def cancel(ids: Sequence[str]) -> Call:
-    return Call("bkill", list(ids))
+def cancel(ids: Sequence[str]) -> BatchCall:
+    return BatchCall("bkill", list(ids))
 
 
 LSF = BatchSystem(
@@ -166,7 +166,7 @@ LSF = BatchSystem(
     nothing=r"No (?:matching|unfinished) job found|is not found|No job found",
     stop=stop,
     cancel=cancel,
-    controller=(Call("lsid", []), r"^My master name is (\S+)$"),
+    controller=(BatchCall("lsid", []), r"^My master name is (\S+)$"),
     waits=_WAITS,
     rejections=_REJECTIONS,
     delays=_DELAYS,

@@ -11,7 +11,7 @@ from typing import Any
 
 from scaler_worker.manager.core.batch_reasons import explain_exit
 from scaler_worker.manager.core.batch_script import DRAIN, END, NOTE, mebibytes, option_words
-from scaler_worker.manager.core.batch_system import BatchJob, BatchSystem, BatchTerms, Call
+from scaler_worker.manager.core.batch_system import BatchCall, BatchJob, BatchSystem, BatchTerms
 from scaler_worker.manager.core.jobs import JobState
 
 _RESERVED = ("-I", "-J", "-N", "-S", "-V", "-X", "-j", "-r", "-v")
@@ -70,7 +70,7 @@ def pbs_options(text: str) -> tuple[str, ...]:
     return option_words(text, "qsub", r"(-[a-zA-Z])", _RESERVED, "-name value")
 
 
-def submission(terms: BatchTerms, workers: int, jobs: int) -> Call:
+def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
     memory = mebibytes(terms.memory_per_worker, workers)
     parts = [f"select=1:ncpus={workers * terms.cpus_per_worker}"]
     parts += [f"mem={memory}mb"] if memory is not None else []
@@ -81,7 +81,7 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> Call:
         arguments += ["-l", f"walltime={math.ceil(terms.time_limit_seconds)}"]
     arguments += ["-o", terms.output] if terms.output is not None else []
     arguments += ["-J", f"0-{jobs - 1}"] if jobs > 1 else []
-    return Call("qsub", [*arguments, *terms.options])
+    return BatchCall("qsub", [*arguments, *terms.options])
 
 
 def read_ids(text: str, jobs: int) -> list[str]:
@@ -104,13 +104,13 @@ def _checksum(terms: BatchTerms) -> str:
 # ---- listing ---------------------------------------------------------------------------------------------------------
 
 
-def selection(terms: BatchTerms, user: str) -> Call:
+def selection(terms: BatchTerms, user: str) -> BatchCall:
     """With those that have ended, if the server keeps a history."""
-    return Call("qselect", ["-x", "-T", "-u", user, "-N", _job_name(terms)])
+    return BatchCall("qselect", ["-x", "-T", "-u", user, "-N", _job_name(terms)])
 
 
-def listing(terms: BatchTerms, user: str, ids: Sequence[str]) -> Call:
-    return Call("qstat", ["-x", "-t", "-f", "-F", "json", *ids])
+def listing(terms: BatchTerms, user: str, ids: Sequence[str]) -> BatchCall:
+    return BatchCall("qstat", ["-x", "-t", "-f", "-F", "json", *ids])
 
 
 def read_jobs(text: str, terms: BatchTerms) -> list[BatchJob]:
@@ -155,15 +155,15 @@ def _ended(id: str, workers: int, code: int) -> BatchJob:
 # ---- end -------------------------------------------------------------------------------------------------------------
 
 
-def stop(jobs: Sequence[BatchJob]) -> list[Call]:
+def stop(jobs: Sequence[BatchJob]) -> list[BatchCall]:
     waiting = [job.id for job in jobs if job.state is JobState.STARTING]
     running = [job.id for job in jobs if job.state is JobState.RUNNING]
     calls = [cancel(waiting)] if waiting else []
-    return [*calls, Call("qsig", ["-s", "SIGUSR1", *running])] if running else calls
+    return [*calls, BatchCall("qsig", ["-s", "SIGUSR1", *running])] if running else calls
 
 
-def cancel(ids: Sequence[str]) -> Call:
-    return Call("qdel", list(ids))
+def cancel(ids: Sequence[str]) -> BatchCall:
+    return BatchCall("qdel", list(ids))
 
 
 PBS = BatchSystem(
@@ -183,7 +183,7 @@ PBS = BatchSystem(
     nothing=r"Unknown Job Id|Job has finished",
     stop=stop,
     cancel=cancel,
-    controller=(Call("qstat", ["-B", "-f"]), r"^\s*server_host = (\S+)$"),
+    controller=(BatchCall("qstat", ["-B", "-f"]), r"^\s*server_host = (\S+)$"),
     waits=_WAITS,
     rejections=_REJECTIONS,
     delays=_DELAYS,

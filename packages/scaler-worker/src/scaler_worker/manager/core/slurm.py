@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from scaler_worker.manager.core import slurm_reasons
 from scaler_worker.manager.core.batch_reasons import explain_exit
 from scaler_worker.manager.core.batch_script import DRAIN, END, mebibytes, minutes, notice_seconds, option_words
-from scaler_worker.manager.core.batch_system import BatchJob, BatchSystem, BatchTerms, Call, JobEnd
+from scaler_worker.manager.core.batch_system import BatchCall, BatchJob, BatchSystem, BatchTerms, JobEnd
 from scaler_worker.manager.core.jobs import JobState
 
 STOP_SIGNAL = "USR1"
@@ -60,7 +60,7 @@ def job_comment(workers: int, address: str) -> str:
     return f"scaler workers={workers} scheduler={address}"
 
 
-def submission(terms: BatchTerms, workers: int, jobs: int) -> Call:
+def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
     memory = mebibytes(terms.memory_per_worker, workers)
     named = {
         "job-name": _job_name(terms),
@@ -76,7 +76,7 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> Call:
         "array": f"0-{jobs - 1}" if jobs > 1 else None,
     }
     given = [f"--{name}={value}" for name, value in named.items() if value is not None]
-    return Call("sbatch", ["--parsable", "--requeue", *given, *terms.options])
+    return BatchCall("sbatch", ["--parsable", "--requeue", *given, *terms.options])
 
 
 def read_ids(text: str, jobs: int) -> list[str]:
@@ -94,9 +94,9 @@ def _job_name(terms: BatchTerms) -> str:
 # ---- listing ---------------------------------------------------------------------------------------------------------
 
 
-def listing(terms: BatchTerms, user: str, ids: Sequence[str]) -> Call:
+def listing(terms: BatchTerms, user: str, ids: Sequence[str]) -> BatchCall:
     filters = ["--array", "--states=all", f"--user={user}", f"--name={_job_name(terms)}"]
-    return Call("squeue", ["--noheader", *filters, f"--format={LISTING_FORMAT}"])
+    return BatchCall("squeue", ["--noheader", *filters, f"--format={LISTING_FORMAT}"])
 
 
 def read_jobs(text: str, terms: BatchTerms) -> list[BatchJob]:
@@ -127,8 +127,8 @@ def meaning_of(state: str) -> JobState:
     return JobState.DISMISSED if state == "COMPLETED" else JobState.FAILED
 
 
-def inspection(id: str) -> Call:
-    return Call("scontrol", ["show", "job", "--oneliner", id])
+def inspection(id: str) -> BatchCall:
+    return BatchCall("scontrol", ["show", "job", "--oneliner", id])
 
 
 def read_end(text: str) -> JobEnd | None:
@@ -144,17 +144,17 @@ def read_end(text: str) -> JobEnd | None:
 # ---- end -------------------------------------------------------------------------------------------------------------
 
 
-def stop(jobs: Sequence[BatchJob]) -> list[Call]:
+def stop(jobs: Sequence[BatchJob]) -> list[BatchCall]:
     """A job that waited when it was listed may run by now: Slurm decides which command it gets."""
     ids = [job.id for job in jobs]
     return [
-        Call("scancel", ["--state=PENDING", *ids]),
-        Call("scancel", ["--batch", f"--signal={STOP_SIGNAL}", *ids]),
+        BatchCall("scancel", ["--state=PENDING", *ids]),
+        BatchCall("scancel", ["--batch", f"--signal={STOP_SIGNAL}", *ids]),
     ]
 
 
-def cancel(ids: Sequence[str]) -> Call:
-    return Call("scancel", list(ids))
+def cancel(ids: Sequence[str]) -> BatchCall:
+    return BatchCall("scancel", list(ids))
 
 
 SLURM = BatchSystem(
@@ -178,7 +178,7 @@ SLURM = BatchSystem(
     read_end=read_end,
     stop=stop,
     cancel=cancel,
-    controller=(Call("scontrol", ["show", "config"]), r"^SlurmctldHost\S*\s*=\s*([^\s(]+)(?:\(([^)]+)\))?"),
+    controller=(BatchCall("scontrol", ["show", "config"]), r"^SlurmctldHost\S*\s*=\s*([^\s(]+)(?:\(([^)]+)\))?"),
     waits=slurm_reasons.WAITS,
     rejections=slurm_reasons.REJECTIONS,
     delays=slurm_reasons.DELAYS,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from scaler_protocol.command import BadInput
-from scaler_worker.manager.core.batch_system import BatchSystem, Call
+from scaler_worker.manager.core.batch_system import BatchCall, BatchSystem
 
 ANSWER_SECONDS = 20.0
 
@@ -37,7 +37,7 @@ def check_programs(system: BatchSystem) -> None:
         )
 
 
-def run_batch(system: BatchSystem, call: Call) -> BatchAnswer:
+def run_batch(system: BatchSystem, call: BatchCall) -> BatchAnswer:
     """A command that gets a script submits a job, which gets its environment."""
     environment = (job_environment if call.script else command_environment)(system, os.environ)
     try:
