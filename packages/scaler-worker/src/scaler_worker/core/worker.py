@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scaler_protocol.handshake import PeerHandshake
-from scaler_protocol.messages import Hello, Relay, RelayClosed, TaskColumn
+from scaler_protocol.messages import Hello, Relay, RelayClosed, RunningTask, TaskColumn, WorkerStatus
 from scaler_worker.board import Board
 from scaler_worker.core.agent import BAD_INPUT_CODE, AgentCore, AgentSettings
 from scaler_worker.core.effects import DispatchTasks, DropObjects, Interrupt, Resume, StartWorkerProcess, Suspend
@@ -38,8 +38,8 @@ class WorkerCore:
             agent.on_connected, agent.on_peer_lost, agent.on_key_refused,
         )  # fmt: skip
         self.on_message, self.take_effects = agent.on_message, agent.take_effects
-        self.next_deadline, self.on_deadline = agent.next_deadline, agent.on_deadline
-        self.on_not_taken_in, self.on_stop, self.report = agent.on_not_taken_in, agent.on_stop, agent.report
+        self.next_deadline = agent.next_deadline
+        self.on_not_taken_in, self.on_stop = agent.on_not_taken_in, agent.on_stop
         self.on_output, self.on_warnings, self.check = agent.on_output, agent.on_warnings, agent.check
         self.on_store_status, self.on_store_lost = agent.on_store_status, agent.on_store_lost
         self.on_stored, self.on_not_stored = agent.on_stored, agent.on_not_stored
@@ -51,6 +51,18 @@ class WorkerCore:
     def is_full_of_output(self) -> bool:
         """Tasks that print must wait."""
         return self.agent.is_full_of_output
+
+    def on_deadline(self, now: float) -> None:
+        self._end_closed(now)
+        self.agent.on_deadline(now)
+
+    def report(
+        self, cpu_percent: float, rss_bytes: int, rss_free_bytes: int, workers: tuple[WorkerStatus, ...], now: float,
+        running_tasks: tuple[RunningTask, ...] = (),
+    ) -> None:  # fmt: skip
+        """See ``AgentCore.report``. This comes regularly, while messages postpone the deadline of a busy agent."""
+        self._end_closed(now)
+        self.agent.report(cpu_percent, rss_bytes, rss_free_bytes, workers, now, running_tasks)
 
     # ---- worker processes ------------------------------------------------------------------------------------
 
@@ -76,6 +88,7 @@ class WorkerCore:
     def on_worker_process_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
         """``certificate``: what is known about this death, ready for JSON."""
         self.state.nested.worker_process_gone(number)
+        self._end_closed(now)
         self.slots.on_died(number, certificate, now)
 
     def on_memory_exceeded(self, number: int, now: float) -> None:
@@ -102,7 +115,8 @@ class WorkerCore:
     def on_nested_opened(self, session: bytes, parent: TaskColumn, now: float) -> None:
         """A client has connected; ``parent`` names the one task in which it lives."""
         attempt = parent.attempts[0] if parent.attempts else 0
-        self.state.nested.open(session, self.slots.number_running(parent.session, parent.tasks[0], attempt))
+        number = self.slots.number_running(parent.session, parent.tasks[0], attempt)
+        self._unblock(self.state.nested.open(session, number))
 
     def on_nested_frames(self, session: bytes, frames: tuple[bytes, ...], now: float) -> None:
         self.state.unsent.append(Relay(session, frames))
@@ -113,12 +127,16 @@ class WorkerCore:
             self.slots.block(number, self.state.nested.waits_for_lock(number))
 
     def on_nested_unblocked(self, session: bytes, now: float) -> None:
-        number = self.state.nested.go_on(session)
+        self._unblock(self.state.nested.go_on(session))
+
+    def on_nested_closed(self, session: bytes, now: float) -> None:
+        """The connection of a client has ended. It may come back, unless its worker process has ended."""
+        self._unblock(self.state.nested.close(session, now))
+        self._end_closed(now)
+
+    def _unblock(self, number: int | None) -> None:
         if number is not None:
             self.slots.unblock(number)
 
-    def on_nested_closed(self, session: bytes, now: float) -> None:
-        number = self.state.nested.close(session)
-        if number is not None:
-            self.slots.unblock(number)
-        self.state.unsent.append(RelayClosed(session))
+    def _end_closed(self, now: float) -> None:
+        self.state.unsent.extend(RelayClosed(session) for session in self.state.nested.take_ended(now))
