@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scaler_protocol.messages import WorkerStatus
-from scaler_protocol.monitor.activity import WorkerName
 from scaler_protocol.monitor.format import (
     format_bytes,
     format_count,
@@ -89,28 +88,27 @@ def _table(model: Model, query: Query) -> dict[str, Any]:
         max(0, int(query["offset"])),
         _bounded(query["limit"], ROW_LIMIT),
     )
-    colours = function_colours(model)
     key = [spec.index(part) for part in spec.key]
     return {
-        "rows": [_cells(spec, row, colours) for row in rows],
+        "rows": [_cells(model, spec, row) for row in rows],
         "keys": ["\0".join(str(row[index]) for index in key) for row in rows],
         "total": total,
         "note": _note(model, spec.name),
     }
 
 
-def _cells(spec: TableSpec, row: Row, colours: Mapping[str, str]) -> list[Cell]:
-    return [_cell(spec, column, value, colours) for column, value in zip(spec.columns, row, strict=True)]
+def _cells(model: Model, spec: TableSpec, row: Row) -> list[Cell]:
+    return [_cell(model, spec, column, value) for column, value in zip(spec.columns, row, strict=True)]
 
 
-def _cell(spec: TableSpec, column: Column, value: Any, colours: Mapping[str, str]) -> Cell:
+def _cell(model: Model, spec: TableSpec, column: Column, value: Any) -> Cell:
     text = _shown(format_value(column.kind, value))
     if column.kind == "share":
         return [text, value]
     if (spec.name, column.key) in _METERS:
         return [text, min(1.0, value / 100)]
     if column.key == "function" or (spec.name, column.key) == ("functions", "name"):
-        return [text, colours[value]] if value in colours else text
+        return [text, _colour(model, value)] if value else text
     return text
 
 
@@ -132,12 +130,8 @@ def _note(model: Model, table: str) -> str:
     return f"of {format_count(total)} in all" if total > shown else ""
 
 
-def function_colours(model: Model) -> dict[str, str]:
-    """By name: the table of tasks knows no more. Of two functions with one name the first gives the colour."""
-    colours: dict[str, str] = {}
-    for index, named in model.activity.functions.items():
-        colours.setdefault(named.name, function_colour(index))
-    return colours
+def _colour(model: Model, function: str) -> str:
+    return function_colour(model.activity.colours.number_of(function))
 
 
 # ---- the overview --------------------------------------------------------------------------------------------------
@@ -297,12 +291,12 @@ def stream(model: Model, query: Query, key: str) -> bytes:
     """The bars that a page shows: the size of the head as u32, the head as JSON, and one column after the other."""
     stop = float(query["end"]) if query["end"] is not None else model.time
     span = min(1e7, max(1e-5, float(query["span"])))
-    rows = sorted(model.stream_rows(), key=lambda row: row.worker.number is None)
+    rows = model.stream_rows()
     first = min(max(0, int(query["first"])), max(0, len(rows) - 1))
     shown = rows[first : first + _bounded(query["rows"], ROW_LIMIT)]
     width = _bounded(query["width"], PIXEL_LIMIT)
-    bars = model.bars(stop - span, stop, width, [index for index, _ in shown])
-    running = model.open_bars(stop - span, stop, width, [index for index, _ in shown])
+    bars = model.bars(stop - span, stop, width, [row.worker_index for row in shown])
+    running = model.open_bars(stop - span, stop, width, [row.worker_index for row in shown])
     hidden = len(shown) - _rows_needed(shown, {*bars.rows, *(bar.row for bar in running)})
     shown = shown[: len(shown) - hidden]
     head = {
@@ -312,11 +306,11 @@ def stream(model: Model, query: Query, key: str) -> bytes:
         "width": width,
         "first": first,
         "total_rows": len(rows) - hidden,
-        "rows": [(_shown(_label(row.worker)), _shown(row.worker.host)) for row in shown],
+        "rows": [(_shown(_label(row)), _shown(row.worker.host), row.worker.number is not None) for row in shown],
         "count": len(bars),
-        "tasks": bars.tasks,
+        "tasks": bars.tasks if len(shown) == len(rows) else model.count_of_executions(stop - span, stop),
         "functions": _legend(model, {*bars.functions, *(bar.function for bar in running if bar.function is not None)}),
-        "open": [_open_bar(bar) for bar in running],
+        "open": [_open_bar(model, bar) for bar in running],
         "oldest": _oldest(model),
         "latest": model.time,
         "hint": _hint(model),
@@ -329,7 +323,7 @@ def stream(model: Model, query: Query, key: str) -> bytes:
     return b"".join((struct.pack("<I", len(text)), text, *columns))
 
 
-def _open_bar(bar: OpenBar) -> dict[str, Any]:
+def _open_bar(model: Model, bar: OpenBar) -> dict[str, Any]:
     """A running task: its place, and what a tooltip says of it."""
     task = bar.running.task
     facts = [
@@ -346,6 +340,7 @@ def _open_bar(bar: OpenBar) -> dict[str, Any]:
     ]
     return {
         "row": bar.row, "x0": bar.x0, "x1": bar.x1, "function": bar.function, "name": _shown(task.function),
+        "colour": _colour(model, task.function),
         "stuck": bool(bar.running.suspicion), "facts": facts,
     }  # fmt: skip
 
@@ -358,14 +353,15 @@ def _rows_needed(rows: Sequence[StreamRow], used: set[int]) -> int:
     return count
 
 
-def _label(worker: WorkerName) -> str:
-    """The last rows are for tasks of which only the host is known."""
-    return worker.name if worker.number is not None else f"{worker.host}, somewhere"
+def _label(row: StreamRow) -> str:
+    """Some rows are for tasks of which only the host is known."""
+    return row.name if row.worker.number is not None else f"{row.worker.host}, unknown worker"
 
 
 def _legend(model: Model, indices: set[int]) -> dict[int, tuple[str, str]]:
     names = {index: model.activity.function_name(index) or "(unknown)" for index in sorted(indices)}
-    return {index: (_shown(name), function_colour(index)) for index, name in names.items()}
+    number_of = model.activity.colour_number
+    return {index: (_shown(name), function_colour(number_of(index))) for index, name in names.items()}
 
 
 def _oldest(model: Model) -> float | None:

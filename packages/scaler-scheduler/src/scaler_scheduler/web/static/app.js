@@ -1,6 +1,7 @@
 // The page: navigation, the state of the stream, and the view that is open.
 
 import { Actions } from "./actions.js";
+import { AlertsBar } from "./alerts.js";
 import { Samples } from "./charts.js";
 import { Connection } from "./connection.js";
 import { h, icon, setText } from "./dom.js";
@@ -8,7 +9,7 @@ import { Replay } from "./replay.js";
 import { VIEWS } from "./views.js";
 
 const KEYS = [
-  [["1", "…", "9"], "the first nine views"], [["r"], "running tasks"], [["/"], "filter the table"], [["Esc"], "drop the filter"], [["t"], "light or dark"],
+  [["1", "…", "9"], "the first nine views"], [["r"], "running tasks"], [["a"], "alerts"], [["/"], "filter the table"], [["Esc"], "drop the filter"], [["t"], "light or dark"],
   [["←", "→"], "task stream: earlier, later"], [["+", "-"], "task stream: zoom; the mouse wheel does it too"], [["↑", "↓"], "task stream: other workers"],
   [["Space"], "task stream: follow; replay: play or pause"], [["<", ">"], "replay: ten seconds back or on"], [["?"], "this help"],
 ];
@@ -27,6 +28,7 @@ class Page {
     this.routes = new Map(VIEWS.flatMap(([, views]) => views.map((view) => [view[0], view])));
     this.makeNavigation();
     this.actions = new Actions(byId("operation"), (message) => this.connection.send(message));
+    this.alerts = new AlertsBar(byId("alerts"));
     this.replay = new Replay(byId("replay"), (message) => this.connection.send(message));
     this.connection = new Connection({
       onHello: (hello) => this.hello(hello), onPush: (push) => this.push(push), onStream: (head, data) => this.view?.stream_?.(head, data), onOperated: (answer) => this.actions.take(answer), onState: (open) => this.setOpen(open), onRefused: (refused) => this.setRefused(refused),
@@ -92,6 +94,7 @@ class Page {
     this.status = status;
     this.showConnection();
     this.replay.show(status.replay);
+    this.alerts.show(status.alerts);
     for (const [name, [text, bad]] of Object.entries(status.badges)) {
       const badge = this.badges.get(name);
       setText(badge, text);

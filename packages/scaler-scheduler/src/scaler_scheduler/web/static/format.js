@@ -1,11 +1,11 @@
 // For the axes and legends of charts; all other numbers arrive written.
 
-const UNITS = ["b", "k", "m", "g", "t", "p"];
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export function bytes(value) {
   let size = Math.max(0, value);
   for (const unit of UNITS) {
-    if (size < 999.95 || unit === "p") return unit === "b" ? `${size.toFixed(0)}b` : `${size.toFixed(1)}${unit}`;
+    if (size < 999.95 || unit === "PiB") return `${+size.toFixed(1)} ${unit}`;
     size /= 1024;
   }
 }

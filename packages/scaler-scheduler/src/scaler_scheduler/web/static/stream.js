@@ -232,7 +232,7 @@ export class TaskStream {
     }) ?? null;
   }
 
-  openColour(open) { return this.data.head.functions[open.function]?.[1] ?? this.colours.muted; }
+  openColour(open) { return open.colour; }
 
   watchTask() { return this.asked ? { what: "task", serial: Number(this.asked) } : null; }
 
@@ -246,7 +246,7 @@ export class TaskStream {
     const { functions, counts, busy, statuses, head } = this.data;
     const known = head.functions[functions[bar]];
     const many = counts[bar] > 1;
-    const rows = many ? [["tasks", counts[bar].toLocaleString("en-US")], ["busy", `${(100 * busy[bar]).toFixed(0)}%`], ["worst", ["success", "failed", "canceled"][statuses[bar]]]] : [];
+    const rows = many ? [["tasks", counts[bar].toLocaleString("en-US")], ["busy", `${(100 * busy[bar]).toFixed(0)}%`], ["worst", ["succeeded", "failed", "cancelled"][statuses[bar]]]] : [];
     const facts = [...rows, ...(this.facts ?? []).map(([key, value]) => [many && key === "task" ? "longest" : key, value])];
     this.showFacts(known?.[0] ?? "?", this.colourOf(bar), facts, point);
   }

@@ -3,7 +3,7 @@
 import { h, icon, setText } from "./dom.js";
 
 const STATES = {
-  connected: "good", success: "good", suspect: "warning", paused: "warning", lost: "bad", away: "warning", canceled: "", cancelled: "",
+  connected: "good", succeeded: "good", suspect: "warning", paused: "warning", lost: "bad", away: "warning", cancelled: "",
 };
 const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning" : undefined);
 const NO_STATUS = new Set(["id", "text"]);

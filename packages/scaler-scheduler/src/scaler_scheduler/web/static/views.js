@@ -170,6 +170,7 @@ const EMPTY = {
   waits: { icon: "waiting", title: "Nothing waits for long", text: "Tasks that do not run are listed here with the reason: no worker, no worker with the right capabilities, all workers busy." },
   objects: { icon: "objects", title: "No objects", text: "Large arguments and results are kept by the hosts that need them, and are counted here." },
   clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
+  alerts: { icon: "alerts", title: "No alerts", text: "Hosts that run out of memory or disk, silent hosts, many failures, and tasks that no worker can run are listed here." },
   settings: { icon: "settings", title: "The scheduler has not said how it was started", text: "Its settings arrive with its first snapshot." },
   messages: { icon: "settings", title: "No messages yet" },
 };
@@ -435,6 +436,7 @@ export const VIEWS = [
     ["overview", "Overview", "overview", (page) => new Overview(page)],
     ["stream", "Task stream", "stream", (page) => new Stream(page)],
     ["running", "Running", "running", (page) => new TableView(page, "running"), "r"],
+    ["alerts", "Alerts", "alerts", (page) => new TableView(page, "alerts", { hide: ["rule"] }), "a"],
     ["workers", "Workers", "workers", (page) => new TableView(page, "workers")],
     ["processors", "Processors", "processors", (page) => new Processors(page)],
   ]],
