@@ -113,7 +113,7 @@ class NestedConnection:
             each.close()
 
     def _end_stream(self) -> None:
-        """Put a socket to which nobody writes in the place of the stream: polling that returns only with a reason."""
+        """Put a silent socket in the place of the stream: polling one that has ended would return at once."""
         ended, (stand_in, other_end) = self._stream, socket.socketpair()
         os.dup2(stand_in.fileno(), self.fd, inheritable=False)
         stand_in.close()

@@ -27,7 +27,8 @@ class NestedClients:
 
     def __init__(self) -> None:
         self._clients: dict[bytes, NestedClient] = {}
-        self._closed: dict[bytes, float] = {}  # when their connections ended
+        self.closed: dict[bytes, float] = {}
+        """When the connections of those ended that are expected back."""
 
     def open(self, session: bytes, number: int | None) -> int | None:
         """A client has connected, perhaps again: then ``number`` may be None, because it is between two tasks. Returns
@@ -36,7 +37,7 @@ class NestedClients:
         freed = self.go_on(session)
         known = self._clients.get(session)
         self._clients[session] = NestedClient(session, known.number if known and number is None else number)
-        self._closed.pop(session, None)
+        self.closed.pop(session, None)
         return freed
 
     def close(self, session: bytes, now: float) -> int | None:
@@ -44,18 +45,18 @@ class NestedClients:
         client = self._clients.get(session)
         if client is None:
             return None
-        self._closed[session] = now
+        self.closed[session] = now
         return self.go_on(session)
 
     def take_ended(self, now: float) -> list[bytes]:
         """Remove the clients that cannot come back, or have not done so in time."""
         ended = [
             session
-            for session, closed_at in self._closed.items()
+            for session, closed_at in self.closed.items()
             if self._clients[session].has_died or now >= closed_at + RECONNECT_SECONDS
         ]
         for session in ended:
-            del self._closed[session], self._clients[session]
+            del self.closed[session], self._clients[session]
         return ended
 
     def wait(self, session: bytes, for_a_lock: bool = False) -> int | None:

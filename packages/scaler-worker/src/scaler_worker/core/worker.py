@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scaler_protocol.handshake import PeerHandshake
-from scaler_protocol.messages import Hello, Relay, RelayClosed, RunningTask, TaskColumn, WorkerStatus
+from scaler_protocol.messages import Hello, Relay, RelayClosed, TaskColumn
 from scaler_worker.board import Board
 from scaler_worker.core.agent import BAD_INPUT_CODE, AgentCore, AgentSettings
 from scaler_worker.core.effects import DispatchTasks, DropObjects, Interrupt, Resume, StartWorkerProcess, Suspend
@@ -39,7 +39,7 @@ class WorkerCore:
         )  # fmt: skip
         self.on_message, self.take_effects = agent.on_message, agent.take_effects
         self.next_deadline = agent.next_deadline
-        self.on_not_taken_in, self.on_stop = agent.on_not_taken_in, agent.on_stop
+        self.on_not_taken_in, self.on_stop, self.report = agent.on_not_taken_in, agent.on_stop, agent.report
         self.on_output, self.on_warnings, self.check = agent.on_output, agent.on_warnings, agent.check
         self.on_store_status, self.on_store_lost = agent.on_store_status, agent.on_store_lost
         self.on_stored, self.on_not_stored = agent.on_stored, agent.on_not_stored
@@ -55,14 +55,6 @@ class WorkerCore:
     def on_deadline(self, now: float) -> None:
         self._end_closed(now)
         self.agent.on_deadline(now)
-
-    def report(
-        self, cpu_percent: float, rss_bytes: int, rss_free_bytes: int, workers: tuple[WorkerStatus, ...], now: float,
-        running_tasks: tuple[RunningTask, ...] = (),
-    ) -> None:  # fmt: skip
-        """See ``AgentCore.report``. This comes regularly, while messages postpone the deadline of a busy agent."""
-        self._end_closed(now)
-        self.agent.report(cpu_percent, rss_bytes, rss_free_bytes, workers, now, running_tasks)
 
     # ---- worker processes ------------------------------------------------------------------------------------
 
@@ -83,6 +75,7 @@ class WorkerCore:
     def on_worker_process_news(self, number: int, now: float) -> None:
         """There are results on its board."""
         self.agent.turn(now)
+        self._end_closed(now)  # messages postpone the deadline of a busy agent
         self.slots.harvest_number(number, now)
 
     def on_worker_process_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
@@ -139,4 +132,6 @@ class WorkerCore:
             self.slots.unblock(number)
 
     def _end_closed(self, now: float) -> None:
-        self.state.unsent.extend(RelayClosed(session) for session in self.state.nested.take_ended(now))
+        if self.state.nested.closed:
+            ended = self.state.nested.take_ended(now)
+            self.state.unsent.extend(RelayClosed(session) for session in ended)
