@@ -14,7 +14,7 @@ from scaler_worker.worker_process import channel
 
 
 class Shield:
-    """While the main thread is within, an interrupt waits: half a message would break the stream."""
+    """A guard that delays an interrupt while the main thread is within: half a message would break the stream."""
 
     def __init__(self) -> None:
         self.closed = False
