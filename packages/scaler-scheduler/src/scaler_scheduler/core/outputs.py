@@ -67,7 +67,7 @@ def on_printed(state: SchedulerState, agent: Agent, body: PrintedOutput, now: fl
         return
     for piece in body.pieces:
         client = state.clients.get(piece.session)
-        session = client.table.number if client is not None else None
+        session = client.table.columns.number if client is not None else None
         state.events.printed(piece, session, agent.index, RECORDED_BYTES_PER_SECOND)
 
 
