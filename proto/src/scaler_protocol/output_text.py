@@ -1,4 +1,4 @@
-"""What tasks print, as text that is safe to show."""
+"""Output of tasks as text that is safe to show."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def text_of(pieces: Sequence[OutputPiece], names_tasks: bool) -> str:
 
 
 def prefix_of(function: str, task: int) -> str:
-    """What stands before a line where those of several tasks are shown."""
+    """Make the beginning of a line where those of several tasks are shown."""
     return f"[{printable(function)} {task}]" if function else "[outside of tasks]"
 
 
 def _lines_of(pieces: Sequence[OutputPiece]) -> Iterator[str]:
-    """Of one stream of one task: pieces may end within a line."""
+    """Join pieces of one stream of one task, which may end within a line."""
     data = b""
     for piece in pieces:
         if piece.left_out:

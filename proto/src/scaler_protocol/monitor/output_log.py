@@ -1,4 +1,4 @@
-"""What tasks have printed, line by line: the newest lines that a monitor has received."""
+"""Output of tasks, line by line: the newest lines that a monitor has received."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINE_CHARACTERS = 4_000
 """The rest of a longer line is left out."""
 
 _LINE_SIZE = 300
-"""What a line needs in addition to its text."""
+"""Memory that a line needs in addition to its text."""
 
 STDERR = 2
 
@@ -43,7 +43,7 @@ class PrintedLine(NamedTuple):
 
 
 class PrintedBy(NamedTuple):
-    """Which lines are wanted. Empty and None: all. ``text``: part of a line, or of the name of its function or
+    """Conditions for lines. Empty and None: all. ``text``: part of a line, or of the name of its function or
     worker."""
 
     text: str = ""

@@ -261,7 +261,7 @@ def parts_of(record: Record) -> Iterator[tuple[int, ...]]:
 
 _OUTPUT = struct.Struct("<QIHH")
 OUTPUT_LIMIT_BYTES = 64 * 1024
-"""Of the text of an OUTPUT record."""
+"""Limit of the text of an OUTPUT record."""
 
 OUTPUT_NAME_BYTES = 1024
 
@@ -286,7 +286,7 @@ def output_record(
 
 
 def output_of(record: Record) -> PrintedText:
-    """Of an OUTPUT record."""
+    """Read an OUTPUT record."""
     if len(record.body) < _OUTPUT.size:
         raise BadRecord(CUT_OFF)
     left_out, size, *lengths = _OUTPUT.unpack_from(record.body)

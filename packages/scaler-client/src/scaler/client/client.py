@@ -958,8 +958,8 @@ class Client:
         raise failure_of(outcome)
 
     def output(self, task: ScalerFuture[Any] | str, *, stream: str | None = None) -> str:
-        """What a task has printed so far: Python code, C code and subprocesses, in the order in which it arrived. The
-        task may run or have ended. ``stream``: only ``"stdout"`` or only ``"stderr"``. In place of a future, ``task``
+        """Return what a task has printed so far: Python code, C code and subprocesses, in order of arrival. The task
+        may run or have ended. ``stream``: only ``"stdout"`` or only ``"stderr"``. In place of a future, ``task``
         may be the name of a worker: then the latest output of its tasks, with the names of function and task at the
         beginning of each line; with keys, this requires ``admin.key``.
 

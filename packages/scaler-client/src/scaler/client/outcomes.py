@@ -34,7 +34,7 @@ from scaler_protocol.output_text import shown_lines
 from scaler_protocol.user_frames import hide_internals
 
 NOTED_LINES = 20
-"""How many of the last lines of stderr a failure shows."""
+"""The number of last lines of stderr that a failure shows."""
 
 _ERRORS_WITH_TEXT: dict[int, type[ScalerError]] = {
     Status.TIMED_OUT: TaskTimeoutError,

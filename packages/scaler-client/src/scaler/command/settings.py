@@ -53,7 +53,7 @@ class StackSettings(AddressSettings, WorkerNameSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class OutputSettings(AddressSettings, WorkerNameSettings):
-    """Of ``output``."""
+    """Settings of ``output``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from scaler_protocol.messages import OutputPiece, OutputReply
 
 WAITING_LIMIT = 100
 LIMIT_BYTES = 16 * 1024 * 1024
-"""Of output that waits with the requests. Further output is left out."""
+"""Limit of output that waits with the requests. Further output is left out."""
 
 
 @dataclass(slots=True)

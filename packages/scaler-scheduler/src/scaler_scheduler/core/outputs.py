@@ -21,7 +21,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 ANSWER_SECONDS = 4.0
 RECORDED_BYTES_PER_SECOND = 512 * 1024
-"""Of output, for monitors and event logs."""
+"""Limit of output for monitors and event logs."""
 
 _OWN_SESSION = bytes(ID_SIZE_BYTES)
 _FULL_TEXT = "Cannot show the output: too many requests for output are under way. Try again later."
@@ -84,7 +84,7 @@ def _is_asked(agent: Agent, worker: str) -> bool:
 
 
 def _refusal(state: SchedulerState, client: ClientPeer, body: OutputRequest, agents: list[Agent]) -> str:
-    """Why the request is not passed on; empty: it can be."""
+    """Return why the request is not passed on; empty: it can be."""
     if (body.worker or body.session != _OWN_SESSION) and not admission.is_operator(state, client):
         return _NOT_ADMIN_TEXT.format(what=f"worker {body.worker!r}" if body.worker else "tasks of others")
     if body.worker and not agents:

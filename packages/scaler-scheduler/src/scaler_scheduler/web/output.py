@@ -1,4 +1,4 @@
-"""What a page shows of the output of tasks. Pure."""
+"""Answers to pages that show the output of tasks. Pure."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def _note(model: Model, shown: int) -> str:
 
 
 def _session(model: Model, shown: str) -> bytes:
-    """Of the client with this id in tables."""
+    """Find the session of the client with this id in tables."""
     sessions = (named.session for named in model.activity.sessions.values())
     return next((session for session in sessions if shown and short_id(session) == shown), b"")

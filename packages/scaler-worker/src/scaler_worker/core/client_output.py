@@ -21,7 +21,7 @@ MESSAGE_BYTES = 64 * 1024
 STDERR = 2
 
 CLIENTS_LIMIT = 10_000
-"""Of clients for which it is known how much was left out."""
+"""Limit of clients for which it is known how much was left out."""
 
 
 class ClientOutput:

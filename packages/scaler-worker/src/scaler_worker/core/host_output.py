@@ -1,5 +1,5 @@
-"""What the tasks of a host write, and where it goes: into the log of the agent, to clients, to monitors, and into
-what is kept."""
+"""Output of the tasks of a host, and where it goes: into the log of the agent, to clients, to monitors, and into
+the kept output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HostOutput:
         self._now = 0.0
 
     def on_started(self, process: WorkerProcess) -> None:
-        """From now on the board says which task has printed."""
+        """Learn from the board, from now on, which task has printed."""
         assert process.board is not None
         output = ProcessOutput(process, self._pass_on, partial(self._read, process.number))
         process.board.output = self._processes[process.number] = output
@@ -53,7 +53,7 @@ class HostOutput:
             output.on_died(process.board.running)
 
     def must_wait(self, number: int) -> bool:
-        """Whether the task that this process runs has to wait before it prints more."""
+        """Return whether the task that this process runs has to wait before it prints more."""
         output = self._processes.get(number)
         return self.to_clients.is_full and output is not None and output.streams
 

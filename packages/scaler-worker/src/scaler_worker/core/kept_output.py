@@ -12,13 +12,13 @@ from scaler_worker.core.process_output import Writer
 HEAD_LIMIT_BYTES = 16 * 1024
 TAIL_LIMIT_BYTES = 48 * 1024
 LIMIT_BYTES = 16 * 1024 * 1024
-"""Of all tasks together. Then the text of the tasks that have printed least recently is dropped."""
+"""Limit of all tasks together. Then the text of the tasks that have printed least recently is dropped."""
 
 TASK_BYTES = 500
-"""What a task needs in addition to its text."""
+"""Memory that a task needs in addition to its text."""
 
 WORKER_BYTES = 256 * 1024
-"""Of the text of a worker's tasks that a request gets."""
+"""Limit of the text of a worker's tasks that a request gets."""
 
 PIECES_LIMIT = 5_000
 NO_SESSION = bytes(ID_SIZE_BYTES)
@@ -55,7 +55,7 @@ class TaskText:
             self._leave_out()
 
     def _leave_out(self) -> None:
-        """As little as needed of the oldest piece of the tail."""
+        """Drop as little as needed of the oldest piece of the tail."""
         stream, data = self.tail.popleft()
         surplus = min(len(data), self.tail_bytes - TAIL_LIMIT_BYTES)
         if surplus < len(data):
@@ -108,7 +108,7 @@ class KeptOutput:
             self._bytes -= self._texts.popitem(last=False)[1].size
 
     def of_task(self, session: bytes, task: int) -> list[OutputPiece]:
-        """What each attempt has printed here, the oldest one first. ``session``: also as monitors show it."""
+        """Return the output of each attempt, the oldest one first. ``session``: also as monitors show it."""
         found: list[OutputPiece] = []
         for (owner, number, *_), text in self._texts.items():
             if number == task and owner and session in (owner, shown_id(owner)):

@@ -16,10 +16,10 @@ from scaler_worker.core.state import AgentState
 INTERVAL_SECONDS = 0.25
 HEAD_BYTES = 4 * 1024
 TAIL_BYTES = 12 * 1024
-"""Of what one task writes to one stream in an interval."""
+"""Parts kept of what one task writes to one stream in an interval."""
 
 LIMIT_BYTES = 64 * 1024
-"""Of an interval."""
+"""Limit of an interval."""
 
 WRITERS_LIMIT = 1000
 
@@ -57,7 +57,7 @@ class MonitorOutput:
         self._written: dict[tuple[Writer, int], _Written] = {}
         self._missing = 0
         self.due_at: float | None = None
-        """When it is to be sent; None: there is nothing."""
+        """The time at which it is to be sent; None: there is nothing."""
 
     def add(self, writer: Writer, stream: int, data: bytes, now: float) -> None:
         if not (self._state.is_watched and self._state.welcomed):

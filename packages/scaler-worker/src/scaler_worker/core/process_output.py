@@ -29,10 +29,10 @@ STDOUT, STDERR = 1, 2
 
 LINE_LIMIT_BYTES = 16 * 1024
 UNDECIDED_LIMIT_BYTES = 1024 * 1024
-"""Of text whose writer is not known yet; more of it belongs to no task."""
+"""Limit of text whose writer is not known yet; more of it belongs to no task."""
 
 FAILURE_STDERR_BYTES = 8 * 1024
-"""How much of its stderr goes with the failure of a task."""
+"""Limit of the stderr that goes with the failure of a task."""
 
 _NO_SEQUENCE = -1
 
@@ -184,6 +184,6 @@ def _task(entry: Handed, sequence: int) -> int:
 
 
 def _end_of_lines(text: bytes) -> int:
-    """Where the last line ends, or the last chunk of a line that is too long."""
+    """Find where the last line ends, or the last chunk of a line that is too long."""
     end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
     return end if len(text) - end <= LINE_LIMIT_BYTES else len(text)

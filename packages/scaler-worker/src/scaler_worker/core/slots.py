@@ -409,7 +409,7 @@ class Slots:
     # ---- output ----------------------------------------------------------------------------------------------
 
     def on_printed(self, number: int, now: float) -> None:
-        """What this process has written was read."""
+        """Pass on the text of this process that was read."""
         self.output.settle(number, partial(self.harvest_number, number, now), now)
         self._plan_sending_output()
 
@@ -419,7 +419,7 @@ class Slots:
             self._hot_path.poll_at = due_at
 
     def output_of(self, session: bytes, task: int, worker: str) -> list[OutputPiece]:
-        """What the task, or else the worker, has printed."""
+        """Return what the task, or else the worker, has printed."""
         kept = self.output.kept
         return kept.of_worker(worker) if worker else kept.of_task(session, task)
 

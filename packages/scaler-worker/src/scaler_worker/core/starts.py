@@ -142,7 +142,7 @@ class Starts:
         self._outbox.add(StartWorkerProcess(process.number, name))
 
     def _free_place(self) -> int:
-        """For a spare process: the first number behind those of the workers that no other process has."""
+        """Choose the place of a spare process: the first one after the workers that no other process has."""
         taken = {each.place for each in self._roster.processes.values()}
         return next(place for place in count(self._roster.slots) if place not in taken)
 

@@ -92,7 +92,7 @@ class WorkerCore:
         self.slots.on_printed(number, now)
 
     def must_wait_to_print(self, number: int) -> bool:
-        """Whether no more may be read from this worker process for now."""
+        """Return whether no more may be read from this worker process for now."""
         return self.slots.output.must_wait(number)
 
     def on_worker_process_died(self, number: int, certificate: dict[str, Any], now: float) -> None:

@@ -10,7 +10,7 @@ LIMIT_BYTES = 1024 * 1024
 """Text that waits to be written. Further text is left out, which a line says later."""
 
 LAST_SECONDS = 0.5
-"""How long the end of the agent waits for what is not written yet."""
+"""Time that the end of the agent waits until the rest is written."""
 
 
 class HostEcho:

@@ -57,7 +57,7 @@ class WorkerProcessHandle:
     news_fd: int
     fault_fd: int
     output_fds: dict[int, int]
-    """Of its streams, by their number."""
+    """Descriptors of its streams, by their number."""
 
     state: ProcessState = ProcessState.ASKED
     pid: int = 0

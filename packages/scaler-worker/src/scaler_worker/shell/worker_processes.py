@@ -62,7 +62,7 @@ class WorkerProcessEvents(Protocol):
         """Its tasks have written this to one of its streams. ``printed`` follows, unless a harvest has caused this."""
 
     def printed(self, number: int) -> bool:
-        """What its tasks have written was read. False: read no more from it for now."""
+        """Pass on what was read from its tasks. False: read no more from it for now."""
 
     def warned(self, number: int, sequence: int, data: bytes) -> None:
         """A task has raised warnings."""

@@ -50,7 +50,7 @@ RESULT_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fc
 """The seals of the memory file with a large result: it stays as it is."""
 
 WARNINGS_LIMIT_BYTES = 256 * 1024
-"""Of one WARNED message."""
+"""Maximum size of one WARNED message."""
 
 _NUMBER = struct.Struct("<Q")
 

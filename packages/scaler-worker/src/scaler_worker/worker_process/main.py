@@ -89,7 +89,7 @@ class WorkerProcessMain:
     # ---- the loop --------------------------------------------------------------------------------------------
 
     def watch_output(self, descriptors: tuple[int, int, int]) -> None:
-        """As the runner's method of this name. Python's streams are replaced."""
+        """Replace Python's streams, and note which task has printed, as the runner's method of this name."""
         self._output.install()
         self._runner.watch_output(*descriptors)
 
@@ -259,7 +259,7 @@ class WorkerProcessMain:
             self.wait(0.01)
 
     def stream_output(self, whether: bool) -> None:
-        """Of the tasks that follow, to their client."""
+        """Note whether the output of the tasks that follow goes to their client."""
         self._warnings.is_streamed = whether
 
     def advise(self, error: BaseException) -> None:

@@ -59,7 +59,7 @@ class TaskOutput:
         return io.TextIOWrapper(buffer, "utf-8", "backslashreplace", line_buffering=True, write_through=True)
 
     def flush(self) -> None:
-        """What a task has written reaches the agent ahead of its result."""
+        """Write the rest, so that it reaches the agent ahead of the result of the task."""
         for stream in self._streams:
             with contextlib.suppress(OSError, ValueError):  # a task has closed it, or its descriptor
                 stream.flush()
