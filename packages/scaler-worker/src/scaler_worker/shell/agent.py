@@ -58,6 +58,7 @@ from scaler_worker.core.effects import (
     StartWorkerProcess,
     Suspend,
 )
+from scaler_worker.core.memory_pressure import is_exhausted
 from scaler_worker.core.settings import AgentSettings, ExecutionOptions
 from scaler_worker.core.worker import WorkerCore
 from scaler_worker.devices import assign_devices
@@ -67,7 +68,7 @@ from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.packages import HostPackages
-from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes, resident_bytes
+from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes, private_bytes, resident_bytes
 from scaler_worker.shell.software import READ_AFTER_SECONDS, read_software
 from scaler_worker.shell.stacks import HostStacks
 from scaler_worker.shell.worker_processes import WorkerProcesses
@@ -76,6 +77,7 @@ from scaler_worker.system import adopt_orphans
 from scaler_worker.worker_process.channel import INTERRUPT_SIGNAL, VALUES, WorkerProcessOptions, pack_number
 
 MEMORY_CHECK_SECONDS = 0.1
+HOST_MEMORY_CHECK_SECONDS = 0.5
 
 _Value = TypeVar("_Value")
 
@@ -142,6 +144,7 @@ class AgentShell:
 
     async def run(self) -> int:
         self._loop.call_later(self._settings.heartbeat_interval, self._report)
+        self._loop.call_later(HOST_MEMORY_CHECK_SECONDS, self._check_host_memory)
         self._loop.call_later(READ_AFTER_SECONDS, read_software, self._loop, self.software_read)
         self._conversation.begin()
         try:
@@ -356,6 +359,16 @@ class AgentShell:
         for number, pid, limit in self._core.slots.memory_limits():
             if resident_bytes(pid) > limit:
                 self._conversation.hear(self._core.on_memory_exceeded, number)
+
+    def _check_host_memory(self) -> None:
+        self._loop.call_later(HOST_MEMORY_CHECK_SECONDS, self._check_host_memory)
+        busy = [each for each in self._core.slots.processes.values() if each.busy and each.pid]
+        if not busy:
+            return
+        room, limit = host_memory_bytes()
+        if is_exhausted(room, limit):
+            used = {each.number: private_bytes(each.pid) for each in busy}
+            self._conversation.hear(self._core.on_host_memory_exhausted, used, limit)
 
     def _worker_process_options(self, number: int, name: str) -> WorkerProcessOptions:
         settings = self._settings
