@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler_protocol.monitor.format import format_count, format_duration, format_span, format_time
+from scaler_protocol.monitor.format import format_count, format_duration, format_moment, format_span
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.player import Player
 
 PATIENCE_SECONDS = 2.0
-"""How long a first message may take before the page says that there is none."""
+"""Seconds that a first message may take before the page says that there is none."""
 
 RESTART_SHOWN_SECONDS = 60.0
 
@@ -46,7 +46,7 @@ def replay_status(player: Player, folder: str) -> dict[str, Any]:
             "position": player.position,
             "playing": player.plays,
             "speed": player.speed,
-            "text": format_time(player.position),
+            "text": format_moment(player.position),
             "length": format_span(player.end - player.start),
             "reading": player.reading,
         },
@@ -58,7 +58,7 @@ def _sentence(text: str) -> str:
 
 
 def alerts_of(model: Model) -> list[tuple[str, str, str, str]]:
-    """Of each alert: severity, text, how long it has lasted, and the table that shows more."""
+    """Return, of each alert, severity, text, how long it has lasted, and the table that shows more."""
     return [
         (each.severity, each.text, format_duration(max(0.0, model.time - each.since)), each.table)
         for each in model.alerts
@@ -74,8 +74,9 @@ def badges(model: Model) -> dict[str, tuple[str, bool]]:
         "alerts": (_number(len(model.alerts)), True),
         "running": (_number(len(model.running)), False),
         "workers": (_number(len(model.worker_rows)), False),
-        "waiting": (_number(sum(each.count for each in snapshot.waits)), False),
+        "waiting": (_number(snapshot.unfinished.waiting), False),
         "failures": (_number(snapshot.tasks.failed), True),
+        "progress": (_number(max(0, len(model.progress.rows) - 1)), False),
         "graphs": (_number(snapshot.graph_count), False),
     }
 
