@@ -692,6 +692,12 @@ class AgentCore:
         self._state.outbox.add(Log("INFO", text))
         self._begin_to_leave(math.inf)
 
+    def on_termination_notice(self, now: float) -> None:
+        """The machine will be taken away: leave in good order, as far as there is time."""
+        text = "the machine will be taken back: this agent leaves when its running tasks have ended"
+        self._state.outbox.add(Log("WARNING", text))
+        self._begin_to_leave(math.inf)
+
     def _begin_to_leave(self, stop_at: float) -> None:
         if self._state.stop_at is not None and self._state.stop_at <= stop_at:
             return
