@@ -420,6 +420,23 @@ cdef class TaskTable(NodeTable):
                     tasks.append((box.number << PAGE_BITS) + offset)
         return tasks
 
+    def set_priority(self, function, int64_t priority):
+        """The queued tasks get this priority; ``function``: only those of functions with this name. Their queues are
+        to be built again. Returns their number."""
+        cdef PageBox box
+        cdef int offset
+        cdef int64_t count = 0
+        cdef RunRecord record
+        for box in self.pages.values():
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] != QUEUED:
+                    continue
+                record = self.record_at(box.page, offset)
+                if not record.is_call and (function is None or record.function.name == function):
+                    record.set_priority(priority)
+                    count += 1
+        return count
+
     def actors(self):
         """The unfinished tasks that host actors."""
         cdef list tasks = []

@@ -191,7 +191,7 @@ class TableView extends View {
     const spec = page.tables[name];
     this.name = name;
     const leads = name in LEADS_TO_TASKS && { onRow: (values) => showTasks(page, name, values), rowTitle: "Show its tasks" };
-    this.table = new DataTable(spec, { empty: EMPTY[name], actions: page.actions.of(name), ...leads, ...options }, page.changed);
+    this.table = new DataTable(spec, { empty: EMPTY[name], actions: page.actions.of(name, spec.columns), ...leads, ...options }, page.changed);
     this.fixed = true;
     this.element = h("div", { style: { display: "contents" } }, heading(spec.title, spec.help), this.table.element);
     this.restore(page.store);
