@@ -168,7 +168,8 @@ class SchedulerClusterCombo:
         if n_workers < 0:
             raise ValueError(f"Cannot start {n_workers} workers: the number is negative. Give n_workers 0 or more.")
         values = {name: value for name, value in locals().items() if name != "self"}
-        values["per_worker_queue_size"] = per_worker_task_queue_size or per_worker_queue_size
+        size = per_worker_task_queue_size
+        values |= {} if size is None else {"per_worker_queue_size": size}
         warn_of_effectless("SchedulerClusterCombo", **{name: values[name] for name in _EFFECTLESS})
         self._open(values)
 

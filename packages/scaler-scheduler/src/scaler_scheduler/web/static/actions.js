@@ -9,9 +9,9 @@ export class Actions {
     dialog.addEventListener("close", () => { this.asked = null; });
   }
 
-  // What a table with these columns needs to offer them; null if it has none.
-  of(table, columns) {
-    const offered = this.offered[table];
+  // What a table needs to offer them; null if it has none.
+  of({ name, columns }) {
+    const offered = this.offered[name];
     if (!offered) return null;
     const places = new Map(columns.map((column, index) => [column.key, index]));
     const text = (values, key) => [values[places.get(key)]].flat()[0];
