@@ -168,13 +168,13 @@ class SchedulerClusterCombo:
         if n_workers < 0:
             raise ValueError(f"Cannot start {n_workers} workers: the number is negative. Give n_workers 0 or more.")
         values = {name: value for name, value in locals().items() if name != "self"}
-        size = per_worker_task_queue_size
-        values |= {} if size is None else {"per_worker_queue_size": size}
         warn_of_effectless("SchedulerClusterCombo", **{name: values[name] for name in _EFFECTLESS})
         self._open(values)
 
     def _open(self, values: dict[str, Any]) -> None:
         """Start both commands with these values of the parameters."""
+        if values["per_worker_task_queue_size"] is not None:
+            values["per_worker_queue_size"] = values["per_worker_task_queue_size"]
         scheduler_class: type[Scheduler] = load_sibling("scaler_scheduler", "Scheduler")
         cluster_class: type[Cluster] = load_sibling("scaler_worker", "Cluster")
         port = ReservedPort() if values["address"] is None else None
