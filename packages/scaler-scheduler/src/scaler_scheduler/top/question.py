@@ -64,7 +64,7 @@ class Question:
 
     @property
     def text(self) -> str:
-        """What the status line says of it."""
+        """The text of the status line about it."""
         action = self.operation.action
         if self.stage == "target":
             return f"{_PROMPTS[action]}{self.operation.target}_"

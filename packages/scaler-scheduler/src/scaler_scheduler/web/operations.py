@@ -27,7 +27,7 @@ _AWAY_TEXT = "Cannot do this: nothing is known of the scheduler yet."
 _OFF_TEXT = "Cannot do this: scaler_ui runs without actions. Start it with a token, and without --no-actions."
 
 Offer = dict[str, list[tuple[int, str, tuple[str, ...], str]]]
-"""By table, of each action: its number, its label, the keys of the columns with the target, and what to say of the
+"""The actions by table, each as its number, its label, the keys of the columns with the target, and a description of the
 value that it needs; empty if it needs none."""
 
 
@@ -46,7 +46,7 @@ class PageOperations:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     def offer(self) -> Offer:
-        """What pages may ask for; empty if nothing is permitted."""
+        """Return the actions that pages may request; empty if nothing is permitted."""
         if not self._is_permitted:
             return {}
         return {
