@@ -215,7 +215,7 @@ def test_a_weight_changes_the_share():
     name = other.session.hex()
     assert ask(client, ControlAction.SET_CLIENT_WEIGHT, name, 4.0)[0].names == (name[:8],)
     assert ask(client, ControlAction.SET_GROUP_WEIGHT, "ci", 0.5)[0].names == ("ci",)
-    share = book.core.state.clients[other.session].table.share
+    share = book.core.state.clients[other.session].table.columns.share
     assert (share.weight, share.group.weight) == (4.0, 0.5)
     for wrong in (0.0, -1.0, float("nan"), float("inf"), 1e9):
         assert "A weight is a number" in refusal(client, ControlAction.SET_CLIENT_WEIGHT, name, wrong)

@@ -75,7 +75,7 @@ def set_values(settings: SetSettings) -> int:
 
 
 def _changes(settings: SetSettings) -> list[tuple[str, Callable[[Client], int | None]]]:
-    """What to set, in words, and how. Raises BadInput for what cannot be set there."""
+    """Return the values to set, in words, and the calls that set them. Raises BadInput for what cannot be set there."""
     changes: list[tuple[str, Callable[[Client], int | None]]] = []
     weight, limit, priority, group = settings.weight, settings.limit, settings.priority, settings.group
     if weight is not None:

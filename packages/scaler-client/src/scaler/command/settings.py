@@ -60,14 +60,14 @@ class WorkersSettings(AddressSettings, TargetSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerSettings(AddressSettings, WorkerNameSettings):
-    """Of ``kill`` and ``restart``."""
+    """The settings of ``kill`` and ``restart``."""
 
     yes: bool = option(False, "-y", help="Do not ask for confirmation.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetSettings(AddressSettings):
-    """Of ``set``."""
+    """The settings of ``set``."""
 
     client: str | None = option(
         None, metavar="ID", default_text="none", help="Change the client whose id begins like this."

@@ -172,7 +172,7 @@ def cancel_task(state: SchedulerState, client: ClientPeer, body: ControlRequest,
     other, number, refusal = _numbered(state, client, "cancel task", body.target)
     if other is None:
         return _refused(refusal)
-    if other.table.describe(number) is None:
+    if other.table.columns.describe(number) is None:
         return _refused(f"Cannot cancel task {number}: it has ended, or was never submitted.")
     client_endings.cancel(state, other, [number], now)
     return "", (), 1
@@ -183,7 +183,7 @@ def cancel_graph(state: SchedulerState, client: ClientPeer, body: ControlRequest
     other, number, refusal = _numbered(state, client, "cancel graph", body.target)
     if other is None:
         return _refused(refusal)
-    graph = other.table.graphs.get(number)
+    graph = other.table.nodes.graphs.get(number)
     if graph is None:
         return _refused(f"Cannot cancel graph {number}: it has ended, or was never submitted.")
     tasks = [task for task in other.table.unfinished_tasks() if graph.base <= task <= graph.last]
@@ -194,7 +194,7 @@ def cancel_graph(state: SchedulerState, client: ClientPeer, body: ControlRequest
 def _permitted_client(
     state: SchedulerState, client: ClientPeer, verb: str, target: str
 ) -> tuple[ClientPeer | None, str]:
-    """The client whose id begins so, if this one may act on it; otherwise why not."""
+    """Return the client whose id begins so, if this one may act on it; otherwise why not."""
     prefix = target.lower().removesuffix("+")
     found = [each for each in state.clients.values() if prefix and each.session.hex().startswith(prefix)]
     if len(found) != 1:
@@ -206,7 +206,7 @@ def _permitted_client(
 
 
 def _numbered(state: SchedulerState, client: ClientPeer, verb: str, target: str) -> tuple[ClientPeer | None, int, str]:
-    """As ``_permitted_client``, with the number behind the slash."""
+    """Return what ``_permitted_client`` does, with the number behind the slash."""
     session, _, text = target.partition("/")
     if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS_LIMIT:
         return None, 0, f"Cannot {verb} {target!r}: give the id of the client, a slash and a number."
@@ -282,7 +282,7 @@ def set_client_weight(state: SchedulerState, client: ClientPeer, body: ControlRe
     refusal = refusal or _wrong_weight(body)
     if other is None or refusal:
         return _refused(refusal)
-    other.table.share.weight = body.value
+    other.table.columns.share.weight = body.value
     return "", (_shown_id(other),), 0
 
 
@@ -350,7 +350,7 @@ def _group(state: SchedulerState, client: ClientPeer, verb: str, target: str) ->
 
 
 def _wrong_weight(body: ControlRequest) -> str:
-    """Why the value cannot be a weight; empty if it can."""
+    """Return why the value cannot be a weight; empty if it can."""
     try:
         checked_weight(body.value)
     except ValueError as error:

@@ -430,11 +430,11 @@ cdef class TaskTable:
         cdef int offset
         cdef int64_t count = 0
         cdef RunRecord record
-        for box in self.pages.values():
+        for box in self.columns.pages.values():
             for offset in range(PAGE_SIZE):
                 if box.page.state[offset] != QUEUED:
                     continue
-                record = self.record_at(box.page, offset)
+                record = self.columns.record_at(box.page, offset)
                 if not record.is_call and (function is None or record.function.name == function):
                     record.set_priority(priority)
                     count += 1

@@ -44,7 +44,7 @@ _PROMPTS = {
     ControlAction.RESTART_WORKER: "restart the process of (worker): ",
     ControlAction.KILL_WORKER: "kill the process of (worker): ",
 }
-"""Of actions whose target is typed on a page without a cursor."""
+"""The prompts of actions whose target is typed on a page without a cursor."""
 
 _VALUE_LIMIT = 20
 

@@ -27,8 +27,8 @@ _AWAY_TEXT = "Cannot do this: nothing is known of the scheduler yet."
 _OFF_TEXT = "Cannot do this: scaler_ui runs without actions. Start it with a token, and without --no-actions."
 
 Offer = dict[str, list[tuple[int, str, tuple[str, ...], str]]]
-"""The actions by table, each as its number, its label, the keys of the columns with the target, and a description of the
-value that it needs; empty if it needs none."""
+"""The actions by table, each as its number, its label, the keys of the columns with the target, and a description of
+the value that it needs; empty if it needs none."""
 
 
 class PageOperations:
