@@ -32,8 +32,8 @@ class AddressConfig(str):
         address.type, address.host, address.port = scheme, host, port
         return address
 
-    def __getnewargs__(self) -> tuple[SocketType, str, int | None]:
-        return self.type, self.host, self.port
+    def __reduce__(self) -> tuple[type[AddressConfig], tuple[SocketType, str, int | None]]:
+        return AddressConfig, (self.type, self.host, self.port)
 
     @classmethod
     def from_string(cls, value: str) -> AddressConfig:
