@@ -58,8 +58,7 @@ def actor_options(options: dict[str, Any]) -> ActorOptions:
     if options.get("num_cpus") in (0, 1):
         del warned["num_cpus"]
     warn_of_ignored("remote classes", warned)
-    name: str | None = options.get("name")
     may_exist = bool(options.get("get_if_exists"))
-    if may_exist and name is None:
+    if may_exist and options.get("name") is None:
         raise ValueError("Cannot use get_if_exists=True without a name. Pass name=... too.")
-    return ActorOptions(capabilities_in(options), name, may_exist, options.get("max_restarts") or 0)
+    return ActorOptions(capabilities_in(options), options.get("name"), may_exist, options.get("max_restarts") or 0)

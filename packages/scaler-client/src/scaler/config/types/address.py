@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 from scaler_protocol.address import parse_address
 
@@ -32,7 +33,7 @@ class AddressConfig(str):
         address.type, address.host, address.port = scheme, host, port
         return address
 
-    def __reduce__(self) -> tuple[type[AddressConfig], tuple[SocketType, str, int | None]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return AddressConfig, (self.type, self.host, self.port)
 
     @classmethod
