@@ -140,7 +140,7 @@ def test_failures_say_how_many_there_were_in_truth(model: Model) -> None:
     assert model.snapshot is not None
     seen, failed = model.activity.failures.total, model.snapshot.tasks.failed
     note = answer(model, table("failures"))["note"]
-    assert note == f"causes of {seen} failed executions seen, {failed} tasks failed"
+    assert note == f"causes of {seen} failed executions, {failed} tasks failed"
 
 
 def test_a_page_of_another_version_is_refused(model: Model) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from scaler_protocol.monitor import task_stream
@@ -94,6 +94,9 @@ class Model:
         self.progress = ProgressWatch()
         self.restarted_at: float | None = None
         """When another epoch of the scheduler last followed the one before."""
+
+        self.latest: dict[str, float] = {}
+        """By name of a history, its value in the last snapshot: histories keep means of seconds."""
 
         self.problem: str | None = None
         """Why the last thing that arrived could not be shown: one sentence."""
@@ -227,6 +230,7 @@ class Model:
             self.activity = Activity(self._task_limit)
             self._alerts = AlertBoard()
             self.progress = ProgressWatch()
+            self.latest = {}
         self._epoch = epoch
 
     def _apply_events(self, events: Events) -> None:
@@ -287,8 +291,7 @@ class Model:
             "store_received": sum(rate.received for rate in self.store_rates),
             "clients": sum(client.connected for client in snapshot.clients),
         }
-        for name, value in levels.items():
-            self._histories[name].add(time, value)
+        self._add_values(levels, time)
 
     def _add_rates(self, before: Snapshot, snapshot: Snapshot) -> None:
         seconds = snapshot.scheduler.uptime_seconds - before.scheduler.uptime_seconds
@@ -297,8 +300,13 @@ class Model:
         ended = ended_count(snapshot.tasks) - ended_count(before.tasks)
         failed = snapshot.tasks.failed - before.tasks.failed
         time = snapshot.time or snapshot.scheduler.uptime_seconds
-        self._histories["throughput"].add(time, rate(max(0, ended), seconds))
-        self._histories["failures"].add(time, rate(max(0, failed), seconds))
+        rates = {"throughput": rate(max(0, ended), seconds), "failures": rate(max(0, failed), seconds)}
+        self._add_values(rates, time)
+
+    def _add_values(self, values: Mapping[str, float], time: float) -> None:
+        self.latest.update(values)
+        for name, value in values.items():
+            self._histories[name].add(time, value)
 
 
 def _place(worker: WorkerName) -> tuple[NaturalKey, NaturalKey, bool, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler_protocol.monitor.format import format_count, format_duration, format_span, format_time
+from scaler_protocol.monitor.format import format_count, format_duration, format_moment, format_span
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.player import Player
 
@@ -46,7 +46,7 @@ def replay_status(player: Player, folder: str) -> dict[str, Any]:
             "position": player.position,
             "playing": player.plays,
             "speed": player.speed,
-            "text": format_time(player.position),
+            "text": format_moment(player.position),
             "length": format_span(player.end - player.start),
             "reading": player.reading,
         },
@@ -74,8 +74,9 @@ def badges(model: Model) -> dict[str, tuple[str, bool]]:
         "alerts": (_number(len(model.alerts)), True),
         "running": (_number(len(model.running)), False),
         "workers": (_number(len(model.worker_rows)), False),
-        "waiting": (_number(sum(each.count for each in snapshot.waits)), False),
+        "waiting": (_number(snapshot.unfinished.waiting), False),
         "failures": (_number(snapshot.tasks.failed), True),
+        "progress": (_number(max(0, len(model.progress.rows) - 1)), False),
         "graphs": (_number(snapshot.graph_count), False),
     }
 

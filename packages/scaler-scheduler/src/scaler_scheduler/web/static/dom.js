@@ -67,5 +67,6 @@ const ICONS = {
   objects: "M10 2l7 4v8l-7 4l-7-4V6zM3 6l7 4l7-4M10 10v8",
   memory: "M3 16V9M7.500 16V5M12 16v-5M16.500 16V3",
   clients: "M10 4a3 3 0 1 0 0 6a3 3 0 1 0 0-6M4 17c0-3 3-5 6-5s6 2 6 5",
+  progress: "M3 6h14M3 6h9M3 10h14M3 10h5M3 14h14M3 14h12M12 4v4M8 8v4M15 12v4",
   settings: "M3 6h8M15 6h2M13 4v4M3 14h2M9 14h8M7 12v4",
 };

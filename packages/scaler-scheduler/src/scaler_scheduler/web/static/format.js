@@ -33,6 +33,12 @@ export function clock(time, withFraction = 0) {
   return withFraction ? text + rounded.toFixed(withFraction).slice(-withFraction - 1) : text;
 }
 
+// The date of a time, without the year.
+export function day(time) {
+  const date = new Date(time * 1000);
+  return `${String(date.getMonth() + 1).padStart(2, "0")}-${String(date.getDate()).padStart(2, "0")}`;
+}
+
 export function duration(seconds) {
   const size = Math.abs(seconds);
   if (size < 0.9995e-3) return `${+(seconds * 1e6).toPrecision(3)} µs`;
