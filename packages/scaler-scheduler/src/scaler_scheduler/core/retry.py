@@ -52,5 +52,5 @@ def _may_run_again(client: ClientPeer, record: RunRecord, task: int) -> bool:
     deaths = client.table.died(task)
     if not record.hosts_actor:
         return deaths < DEATHS_LIMIT
-    known = client.table.describe(task)
+    known = client.table.columns.describe(task)
     return known is not None and deaths + known[4] <= record.retries
