@@ -28,6 +28,7 @@ from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import DropObjects, Kill, Resume, Suspend
 from scaler_worker.core.environment_processes import EnvironmentProcesses
 from scaler_worker.core.hot_path import SlotsHotPath
+from scaler_worker.core.memory_pressure import largest_above_share, share_bytes
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import Row
 from scaler_worker.core.prefetch import Prefetcher
@@ -35,7 +36,7 @@ from scaler_worker.core.roster import Roster
 from scaler_worker.core.running_tasks import RunningTasks
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
-from scaler_worker.core.timeouts import CANCELLED, Timeouts
+from scaler_worker.core.timeouts import CANCELLED, MEMORY_OF_HOST, Timeouts
 from scaler_worker.core.worker_process import WorkerProcess
 
 POLL_SECONDS = 0.002
@@ -348,6 +349,19 @@ class Slots:
         process = self.processes.get(number)
         if process is not None and process.board is not None and process.board.running is not None:
             self.timeouts.end(process, process.board.running, reason, now)
+
+    def on_host_memory_exhausted(self, used_bytes: Mapping[int, int], limit_bytes: int, now: float) -> None:
+        """End the task of the process that exceeds its share most, unless one is ending already."""
+        share = share_bytes(limit_bytes, len(self.names))
+        endings = (ending for process in self.processes.values() for ending in process.ending.values())
+        number = largest_above_share(used_bytes, share)
+        if number is not None and not any(ending.reason == MEMORY_OF_HOST for ending in endings):
+            text = (
+                f"The memory of this host is nearly exhausted: the task of worker process {self.processes[number].pid} "
+                f"is ended. It uses {used_bytes[number] >> 20} MiB; the share of a worker is {share >> 20} MiB."
+            )
+            self._state.outbox.add(Log("WARNING", text))
+            self.end_by_number(number, MEMORY_OF_HOST, now)
 
     # ---- results ---------------------------------------------------------------------------------------------
 
