@@ -1,4 +1,4 @@
-"""Whether the provider of this machine has announced that it takes the machine back, as it does with spot instances.
+"""Termination notices: the provider of this machine announces that it takes the machine back, as with spot instances.
 
 Each provider tells it over HTTP at an address that only the machine itself reaches.
 """
