@@ -15,7 +15,8 @@ import time
 from dataclasses import dataclass
 
 from scaler_protocol.objects.bulk_channel import Channel, Traffic, client_context, server_context
-from scaler_protocol.objects.bulk_frames import NAME_BYTES, SEALING_KEY_BYTES, TOKEN_BYTES, Bytes, Offer, Piece, can_seal
+from scaler_protocol.objects.bulk_frames import Bytes, Piece
+from scaler_protocol.objects.bulk_offers import NAME_BYTES, SEALING_KEY_BYTES, TOKEN_BYTES, Offer, can_seal
 from scaler_protocol.objects.certificate import Certificate
 from scaler_protocol.transport.pending_handshakes import PendingHandshakes
 
@@ -73,8 +74,8 @@ class Bulk:
         self._poll.register(listening.fileno(), select.EPOLLIN)
 
     def offer(self, label: str) -> tuple[str, ...]:
-        """The features of the Welcome for a peer that may open one bulk connection, which is called ``label`` here. With
-        keys there are two to choose from, because not every peer can seal."""
+        """The features of the Welcome for a peer that may open one bulk connection, which is called ``label`` here.
+        With keys there are two to choose from, because not every peer can seal."""
         if self._listening is None:
             return ()
         self.withdraw(label)

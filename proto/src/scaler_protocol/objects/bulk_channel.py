@@ -23,14 +23,12 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from scaler_protocol.objects.bulk_frames import (
     ACCEPTED,
     HEADER_BYTES,
-    NAME_BYTES,
-    TOKEN_BYTES,
     Bytes,
-    Offer,
     Piece,
     pack_header,
     parse_header,
 )
+from scaler_protocol.objects.bulk_offers import NAME_BYTES, TOKEN_BYTES, Offer
 
 if TYPE_CHECKING:
     from scaler_protocol.objects.sealed_connection import SealedConnection

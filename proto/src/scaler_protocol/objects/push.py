@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from scaler_protocol.messages import CREDIT_WITHOUT_END, ObjectCredit, ObjectKey, ObjectRequest, ObjectStored, Welcome
 from scaler_protocol.objects.arrival import CUT, GONE
 from scaler_protocol.objects.bulk_channel import client_context
-from scaler_protocol.objects.bulk_frames import ACCEPTED, PIECE_BYTES, Offer, Piece, offer_in, pack_header
+from scaler_protocol.objects.bulk_frames import ACCEPTED, PIECE_BYTES, Piece, pack_header
+from scaler_protocol.objects.bulk_offers import Offer, offer_in
 from scaler_protocol.objects.pacing import limit_queue
 from scaler_protocol.objects.source import RemoteStore
 from scaler_protocol.transport.context import shared_context

@@ -1,11 +1,12 @@
 """A TCP connection whose bytes are encrypted with a key that both ends have: AES-256-GCM, frame by frame.
 
-The key comes in a Welcome on a connection that CURVE encrypts, is used for one connection, and is never stored. Each end
-begins with a salt of its own in clear, so the keys of two connections differ even if someone repeats the bytes of the
-first one. Each direction has its own key, and a frame's nonce is its number in its direction: a frame that is changed,
-repeated, left out or moved cannot be opened. A frame is its size (4 bytes, little-endian) and as many sealed bytes.
+The key comes in a Welcome on a connection that CURVE encrypts, is used for one connection, and is never stored. Each
+end begins with a salt of its own in clear, so the keys of two connections differ even if someone repeats the bytes of
+the first one. Each direction has its own key, and a frame's nonce is its number in its direction: a frame that is
+changed, repeated, left out or moved cannot be opened. A frame is its size (4 bytes, little-endian) and as many sealed
+bytes.
 
-A frame is opened where its bytes belong, so each byte is copied once less than inside TLS, and needs fewer system calls.
+A frame is opened where its bytes belong, so they are copied less often than inside TLS, with fewer system calls.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import struct
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from scaler_protocol.objects.bulk_frames import SEALING_KEY_BYTES
+from scaler_protocol.objects.bulk_offers import SEALING_KEY_BYTES
 
 SALT_BYTES = 16
 
@@ -113,8 +114,8 @@ class SealedConnection:
             view = view[self.send(view) :]
 
 
-class _Numbers:
-    """Of the frames of one direction."""
+class _Direction:
+    """The key of one direction, and the number of its last frame."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
@@ -125,7 +126,7 @@ class _Numbers:
         return self._number.to_bytes(12, "little")
 
 
-class _Sealer(_Numbers):
+class _Sealer(_Direction):
     def __init__(self, key: bytes) -> None:
         super().__init__(key)
         self._frame = bytearray(_SIZE.size + _FRAME_LIMIT_BYTES)
@@ -139,7 +140,7 @@ class _Sealer(_Numbers):
         return frame
 
 
-class _Opener(_Numbers):
+class _Opener(_Direction):
     """Reads a frame and the size of the next one at once, and nothing beyond: whatever else has come stays in the
     socket, whose descriptor tells of it."""
 
