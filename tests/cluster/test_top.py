@@ -268,7 +268,7 @@ def test_a_lost_scheduler_is_shown_and_picked_up_again(serving: Feed) -> None:
 def test_silent_agents_are_named(feed: Feed) -> None:
     feed.serve(agent_status(0), agent_status(1, state=PeerState.SUSPECT, silent_seconds=4.0))
     with Tmux(top(feed)) as terminal:
-        terminal.wait_for("the agent on sd-1e7d-dfba (pid 10001) has been silent for 4 s")
+        terminal.wait_for("The agent on sd-1e7d-dfba (pid 10001) has been silent for 4 s.")
 
 
 def test_it_may_start_before_the_scheduler(feed: Feed) -> None:

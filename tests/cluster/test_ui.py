@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 VIEWS = (
-    "overview", "stream", "workers", "processors", "tasks", "functions", "waiting", "failures", "graphs", "memory",
-    "objects", "clients", "settings",
+    "overview", "stream", "running", "progress", "alerts", "workers", "processors", "tasks", "functions", "waiting",
+    "failures", "graphs", "memory", "objects", "clients", "settings",
 )  # fmt: skip
 PHONE, LAPTOP, DESKTOP = (390, 844), (1280, 800), (1920, 1080)
 
@@ -195,7 +195,7 @@ def test_the_overview_and_a_screenshot(made_up: Ui, browser: Browser) -> None:
         wait_until(lambda: number_in(watched, "Workers") == 12)
         watched.page.evaluate("location.hash = '#/nowhere'")  # the overview again, as a new visit
         wait_until(lambda: number_in(watched, "Workers") == 12)
-        assert number_in(watched, "Succeeded") + number_in(watched, "Failed") + number_in(watched, "Cancelled") >= TASKS
+        assert number_in(watched, "Succeeded") + number_in(watched, "Failed") >= TASKS - 40  # some are cancelled
         watched.wait_for_text("simulate", "main table")
         assert len(watched.page.screenshot()) > 20_000
         assert watched.page.title().startswith("tcp://127.0.0.1:2345")
@@ -223,14 +223,115 @@ def test_tables_sort_filter_and_page(made_up: Ui, browser: Browser) -> None:
         watched.open("workers")
         wait_for_rows(watched)
         assert len(rows(watched)) == 12
-        watched.page.get_by_role("row", name="node-0-3").click()
-        watched.wait_until("() => document.querySelector('input.filter').value === 'node-0-3'")
-        watched.wait_until(
-            "() => [...document.querySelectorAll('main tbody tr')].every(r => r.innerText.includes('node-0-3'))"
-        )
-        watched.page.keyboard.press("/")
-        watched.page.keyboard.press("Escape")
+        watched.open("tasks")
         watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('duration')")
+
+
+def test_every_row_and_mention_leads_to_a_page(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/workers") as watched:
+        wait_for_rows(watched)
+        watched.page.get_by_role("row", name="node-0-3").click()
+        watched.wait_until("() => location.hash === '#/worker/node-0/node-0-3'")
+        watched.wait_for_text("Newest executions")
+        watched.page.locator(".facts a", has_text="node-0").first.click()
+        watched.wait_until("() => location.hash === '#/host/node-0'")
+        watched.wait_for_text("free memory")
+        watched.page.locator("td[data-key=function] a").first.click()
+        watched.wait_until("() => location.hash.startsWith('#/function/')")
+        watched.wait_for_text("Slowest executions")
+        watched.page.locator("td[data-key=task] a").last.click()
+        watched.wait_until("() => location.hash.startsWith('#/task/')")
+        watched.page.get_by_role("link", name="In the task stream").click()
+        watched.wait_until("() => location.hash.startsWith('#/stream?span=')")
+        watched.page.evaluate("location.hash = '#/task/abababab/999999999'")
+        watched.wait_for_text("Nothing is known of it")
+        assert watched.errors == []
+
+
+def test_a_failed_task_has_its_traceback_on_its_page(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/failures") as watched:
+        wait_for_rows(watched)
+        watched.wait_for_text("task ", ".details pre")
+        text = watched.page.locator(".details pre").inner_text()
+        task, client = next(line for line in text.splitlines() if line.startswith("task ")).split(",")[0].split(" of ")
+        watched.page.evaluate("path => { location.hash = path }", f"#/task/{client}/{task.removeprefix('task ')}")
+        watched.wait_for_text("What is known of its failures")
+        watched.wait_for_text("attempt 1", ".details pre")
+
+
+def test_what_is_shown_is_in_the_address_and_survives_a_reload(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/tasks") as watched:
+        wait_for_rows(watched)
+        watched.page.get_by_role("button", name="duration").click()
+        watched.page.keyboard.press("/")
+        watched.page.keyboard.type("numpy")
+        watched.wait_until("() => location.hash === '#/tasks?sort=duration&order=down&filter=numpy'")
+        watched.page.reload()
+        watched.wait_until("() => document.querySelector('input.filter')?.value === 'numpy'")
+        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('duration')")
+        watched.open("stream")
+        watched.wait_until(COLOURED)
+        watched.page.locator(".stream canvas").focus()
+        watched.page.keyboard.press("ArrowLeft")
+        watched.page.keyboard.press("+")
+        watched.wait_until("() => /span=21/.test(location.hash) && /end=/.test(location.hash)")
+        shown = watched.page.evaluate("location.hash")
+        watched.page.reload()
+        watched.wait_until("() => document.querySelector('#follow')?.ariaPressed === 'false'")
+        assert watched.page.evaluate("location.hash") == shown
+        watched.open("failures")
+        watched.page.get_by_role("row", name="processor died").click()
+        watched.wait_until("() => location.hash.startsWith('#/failures?group=')")
+        watched.page.reload()
+        watched.wait_for_text("double free or corruption", ".details")
+
+
+def test_a_graph_is_drawn_and_a_call_leads_to_its_task(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/graphs") as watched:
+        watched.page.get_by_role("link", name="Graph 60").click()
+        watched.wait_for_text("30 done", ".graph-legend")
+        drawing = "window.scaler.view.drawing"
+        watched.wait_until(f"() => {drawing}.shape?.tasks.length === 60")
+        edges_point_right = (
+            f"() => {drawing}.shape.sources.every((source, at) => {drawing}.shape.x[source] < "
+            f"{drawing}.shape.x[{drawing}.shape.targets[at]])"
+        )
+        assert watched.page.evaluate(edges_point_right)
+        place = watched.page.evaluate(f"() => {drawing}.pixels({drawing}.shape.x[7] + 1, {drawing}.shape.y[7])")
+        watched.page.locator(".drawing canvas").click(position={"x": place[0], "y": place[1]})
+        watched.wait_until("() => location.hash === '#/task/abababab/8'")
+        watched.wait_for_text("needed by")
+        assert watched.errors == []
+
+
+def test_the_layout_of_a_large_graph_takes_a_moment(made_up: Ui, browser: Browser) -> None:
+    script = """async () => {
+        const { layered, spread } = await import('./layout.js');
+        const [sources, targets] = [[], []];
+        for (let node = 100; node < 10000; node++) for (let edge = 0; edge < 3; edge++) {
+            sources.push(node - 1 - (node * 7 + edge * 31) % 100); targets.push(node);
+        }
+        const began = performance.now();
+        const { x, y } = layered(10000, sources, targets);
+        const places = spread([0, 0, 0, 5]);
+        return [performance.now() - began, sources.every((source, at) => x[source] < x[targets[at]]), new Set(y).size > 1, places];
+    }"""  # noqa: E501
+    with Watched(browser, made_up.url) as watched:
+        _, points_right, is_spread, places = watched.page.evaluate(script)
+        assert points_right and is_spread
+        assert places == [-1, 0, 1, 5]
+
+
+def test_tables_fit_a_telephone_with_all_their_values(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/clients", *PHONE) as watched:
+        wait_for_rows(watched)
+        hidden = """() => [...document.querySelectorAll('main tbody td')].filter(cell => cell.innerText.trim())
+            .filter(cell => { const box = cell.getBoundingClientRect(); return box.left < 0 || box.right > innerWidth; }).length"""  # noqa: E501
+        for view in ("clients", "workers", "running", "functions", "tasks", "progress"):
+            watched.open(view)
+            wait_for_rows(watched)
+            assert watched.page.evaluate(hidden) == 0, view
+        watched.page.select_option("select.order", "unfinished")
 
 
 def test_keys_reach_everything(made_up: Ui, browser: Browser) -> None:
@@ -238,6 +339,12 @@ def test_keys_reach_everything(made_up: Ui, browser: Browser) -> None:
         watched.wait_for_text("Live", ".connection")
         watched.page.keyboard.press("3")
         watched.wait_until("() => location.hash === '#/workers'")
+        for view in VIEWS:
+            key = watched.page.evaluate(
+                "view => document.querySelector(`nav a[href='#/${view}']`).ariaKeyShortcuts", view
+            )
+            watched.page.keyboard.press(key)
+            watched.wait_until("view => location.hash.split('?')[0] === `#/${view}`", view)
         watched.page.keyboard.press("r")
         watched.wait_until("() => location.hash === '#/running'")
         watched.wait_for_text("stuck? 120x usual, no CPU 60 s")
@@ -323,13 +430,18 @@ def test_a_bar_says_what_it_is(made_up: Ui, browser: Browser) -> None:
         def found() -> bool:
             for step in range(40):
                 x = box["x"] + 160 + step * 23
-                watched.page.mouse.move(x, box["y"] + 26 + 15 + step % 6)
+                watched.page.mouse.move(x, box["y"] + 26 + 45 + step % 6)
                 if watched.page.locator(".tooltip").is_visible():
                     return True
             return False
 
         wait_until(found)
         watched.wait_for_text("duration", ".tooltip")
+        watched.page.mouse.down()
+        watched.page.mouse.up()
+        watched.wait_until("() => location.hash.startsWith('#/task/')")
+        watched.page.go_back()
+        watched.wait_until(COLOURED)
         watched.page.locator(".key button").first.click()
         assert watched.page.locator(".key button").first.get_attribute("aria-pressed") == "true"
 

@@ -133,7 +133,7 @@ def log_of(*tasks: tuple[float, float, int, int, int]) -> TaskLog:
 
 def image_of(log: TaskLog, start: float, stop: float, width: int, workers: list[int]) -> numpy.ndarray:
     found = task_stream.bars(log, round(start * 1e6), round(stop * 1e6), width, workers)
-    return paint(found, len(workers), width, ink(WHITE))
+    return paint(found, len(workers), width, ink(WHITE), lambda index: index)
 
 
 def test_a_long_task_has_the_colour_of_its_function() -> None:

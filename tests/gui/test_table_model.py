@@ -23,7 +23,7 @@ class ManyRows:
     ) -> tuple[Sequence[Row], int]:
         self.read.append((offset, limit))
         numbers = range(offset, min(offset + limit, self.total))
-        return [(1.0, n, "s", "f", "success", 0.1, "h", "w", 1) for n in numbers], self.total
+        return [(1.0, n, "s", "f", "succeeded", 0.1, "h", "w", 1) for n in numbers], self.total
 
 
 def text(model: TableModel, row: int, key: str) -> str:
@@ -91,7 +91,7 @@ def test_values_are_written_as_on_other_screens(monitor) -> None:  # type: ignor
     model.refresh()
     column = WORKERS.index("rss")
     index = model.index(0, column)
-    assert model.data(index).endswith("m")
+    assert model.data(index).endswith(" MiB")
     assert model.data(index, VALUE_ROLE) == model.value(0, "rss")
     assert model.data(index, Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignRight
     assert model.headerData(column, Qt.Orientation.Horizontal, Qt.ItemDataRole.ToolTipRole) == "its own memory"

@@ -79,7 +79,7 @@ class Hostile:
             self.several(lambda: Setting(self.text(), self.text())),
             self.several(self.wait),
             self.several(lambda: GraphStatus(self.identity(), *(self.integer() for _ in range(7)))),
-            self.several(lambda: HostStoreStatus(self.text(), *(self.integer() for _ in range(6)))),
+            self.several(lambda: HostStoreStatus(self.text(), *(self.integer() for _ in range(6)), self.text())),
             EventTotals(self.integer(), self.integer()),
             self.integer(), self.integer(), self.integer(), self.text(), self.several(self.ended_client),
         )  # fmt: skip

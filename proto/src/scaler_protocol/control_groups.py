@@ -9,6 +9,8 @@ ROOT = Path("/sys/fs/cgroup")
 _CONTROLLERS = ("memory", "cpu")
 """In the first version each has a tree of its own, in a folder of this name."""
 _MEMORY_FILES = ("memory.max", "memory.limit_in_bytes")
+_USAGE_FILES = {"memory.max": "memory.current", "memory.limit_in_bytes": "memory.usage_in_bytes"}
+_CACHE_NAMES = ("inactive_file", "total_inactive_file")
 _QUOTA_FILES = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
 
 
@@ -16,6 +18,25 @@ def memory_limits_bytes(root: Path = ROOT) -> list[int]:
     """Of its own group and those above, in the first and the second version of control groups."""
     files = [folder / name for folder in _folders(root) for name in _MEMORY_FILES]
     return [limit for limit in map(_number, files) if limit > 0]
+
+
+def memory_rooms(root: Path = ROOT) -> list[tuple[int, int]]:
+    """(limit, what may still be taken) in bytes of each of these groups that has a limit. Pages that cache files, and
+    were not used lately, may be taken."""
+    rooms = []
+    for folder in _folders(root):
+        for name, usage_name in _USAGE_FILES.items():
+            limit = _number(folder / name)
+            if limit > 0:
+                used = _number(folder / usage_name) - _cached_bytes(folder / "memory.stat")
+                rooms.append((limit, min(limit, max(0, limit - used))))
+    return rooms
+
+
+def _cached_bytes(path: Path) -> int:
+    words = _words(path)
+    counts = dict(zip(words[::2], words[1::2], strict=False))
+    return max((int(counts[name]) for name in _CACHE_NAMES if counts.get(name, "").isdigit()), default=0)
 
 
 def processor_limits(root: Path = ROOT) -> list[int]:

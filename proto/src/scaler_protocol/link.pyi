@@ -36,6 +36,11 @@ class Link:
     def in_flight(self) -> int:
         """Numbered messages sent and not yet acknowledged."""
 
+    @property
+    def retained_bytes(self) -> int:
+        """The memory of these messages, about. Each is measured once, when this is asked for the first time after it
+        was sent."""
+
     def wrap(self, body: Body) -> Envelope:
         """Number ``body`` (unless it travels unnumbered), keep it, and put the current acknowledgement on it."""
 

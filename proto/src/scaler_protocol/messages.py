@@ -383,6 +383,7 @@ class Heartbeat:
     queued: int
     workers: tuple[WorkerStatus, ...]
     running_tasks: tuple[RunningTask, ...] = ()
+    memory_limit_bytes: int = 0  # what the host, or the control group of the agent, may use; 0: not known
 
 
 @value(frozen=True, slots=True)
@@ -946,7 +947,7 @@ class StoreStatusRequest:
 @value(frozen=True, slots=True)
 class StoreStatus:
     """``used_bytes`` are of objects in memory, ``reserved_bytes`` of all memory the store holds; ``endpoint`` is where
-    it serves other stores, empty: nowhere."""
+    it serves other stores, empty: nowhere. ``disk_`` are of the file system of the spill directory, 0: not known."""
 
     store: bytes  # 16 bytes
     pid: int
@@ -959,6 +960,8 @@ class StoreStatus:
     spilled_bytes: int
     sent_bytes: int
     received_bytes: int
+    disk_free_bytes: int = 0
+    disk_capacity_bytes: int = 0
 
 
 @value(frozen=True, slots=True)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from scaler.command.findings import Finding, Severity, of_host, versions_of
+from scaler.command.findings import Finding, Severity, of_host, of_ways, versions_of
 from scaler.command.host_facts import host_facts
 
 OURS = {
     "host": "here", "time": 0.0, "python": "3.12.1", "packages": {"numpy": "2.1.0", "cloudpickle": "3.1.0"},
-    "descriptors": 65536, "processes": -1, "spill_bytes": 1 << 40, "shared_memory_bytes": 1 << 30, "cpus": 4,
+    "descriptors": 65536, "processes": -1, "spill_bytes": 1 << 40, "memory_files": True, "group_memory_bytes": 0,
+    "unreachable": [], "cpus": 4,
 }  # fmt: skip
 
 
 def findings(offset_seconds: float = 0.0, **theirs: Any) -> list[Finding]:
-    return list(of_host({**OURS, "host": "there", **theirs}, OURS, offset_seconds))
+    return list(of_host({**OURS, "host": "there", **theirs}, OURS, offset_seconds, 4))
 
 
 def test_a_host_like_this_one_has_one_line() -> None:
@@ -40,6 +42,8 @@ def test_a_host_like_this_one_has_one_line() -> None:
         ({"offset_seconds": -3.5}, Severity.WARNING, "there: its clock is 3.5 s behind this host's."),
         ({"descriptors": 256}, Severity.WARNING, "there: its workers may open only 256 files."),
         ({"processes": 100}, Severity.WARNING, "there: its user may have only 100 processes and threads."),
+        ({"memory_files": False}, Severity.FAILURE, "there: its workers cannot create memory files"),
+        ({"group_memory_bytes": 512 << 20}, Severity.WARNING, "there: its 4 workers share the 512 MiB of"),
         ({"spill_bytes": 5 << 20}, Severity.WARNING, "there: /var/tmp has only 5 MiB left"),
     ],
 )
@@ -54,7 +58,24 @@ def test_versions_of_the_scheduler() -> None:
 
 
 def test_facts_are_those_of_this_host() -> None:
-    facts: Callable[[list[str]], dict[str, Any]] = host_facts
-    found = facts(["cloudpickle", "no-such-package"])
+    facts: Callable[[list[str], list[tuple[str, int]]], dict[str, Any]] = host_facts
+    found = facts(["cloudpickle", "no-such-package"], [])
     assert found.keys() == OURS.keys() and list(found["packages"]) == ["cloudpickle"]
     assert facts.__module__ == "__main__"  # workers need not have scaler-client
+
+
+def test_a_port_where_nothing_listens_cannot_be_reached() -> None:
+    with socket.socket() as reserved, socket.create_server(("127.0.0.1", 0)) as listening:
+        reserved.bind(("127.0.0.1", 0))
+        found = host_facts([], [reserved.getsockname(), listening.getsockname()])
+        assert found["unreachable"] == [(*reserved.getsockname(), "Connection refused")]
+
+
+def test_ways_between_hosts() -> None:
+    names = {("10.0.0.1", 7000): "vm-1", ("10.0.0.2", 7001): "vm-2"}
+    (all_open,) = of_ways([OURS, OURS], names)
+    assert all_open == Finding(Severity.OK, "The object stores of 2 hosts can be reached from everywhere.")
+    blocked = {**OURS, "host": "vm-2", "unreachable": [("10.0.0.1", 7000, "timed out")]}
+    (found,) = of_ways([OURS, blocked], names)
+    assert found.text == "vm-2 cannot connect to vm-1 at 10.0.0.1:7000: timed out." and found.remedy
+    assert list(of_ways([OURS], {})) == []

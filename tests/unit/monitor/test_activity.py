@@ -66,13 +66,13 @@ def ended(*tasks: int, **header: Any) -> bytes:
 def test_totals_are_the_truth_and_each_task_has_its_row(model: Model) -> None:
     assert model.snapshot is not None
     assert model.rows("tasks", limit=0)[1] == ended_count(model.snapshot.tasks) == model.log.total
-    failed = [status for status in values(model, "tasks", "status") if status not in ("success", "cancelled")]
+    failed = [status for status in values(model, "tasks", "status") if status not in ("succeeded", "cancelled")]
     assert len(failed) == model.snapshot.tasks.failed == model.activity.failures.total
     assert sum(values(model, "failures", "count")) == len(failed)
     assert sum(values(model, "functions", "finished")) == model.log.total
 
 
-@pytest.mark.parametrize("name", list(TABLES))
+@pytest.mark.parametrize("name", [name for name in TABLES if name != "alerts"])  # nothing is wrong
 def test_every_table_has_rows_of_its_columns_and_every_value_can_be_written(model: Model, name: str) -> None:
     table = TABLES[name]
     rows, total = model.rows(name, limit=100)
@@ -189,7 +189,7 @@ def test_what_is_missing_is_counted_and_the_rest_is_taken() -> None:
 def test_a_stream_that_starts_in_the_middle_has_rows_without_names() -> None:
     model = model_of(events(ended(1, agent=3, function=8, worker=2), first=1_000_000))
     (row,), _ = model.rows("tasks")
-    assert row[1:5] == (1, "", "", "success")
+    assert row[1:5] == (1, "", "", "succeeded")
     assert model.activity.missed == 0
     name = records.name_record(
         Naming.AGENT, 3, {"session": "", "name": "late", "host": "h", "pid": 1, "workers": ["a"]}

@@ -6,10 +6,13 @@ from scaler_protocol.monitor.format import (
     clip,
     display_width,
     format_bytes,
+    format_bytes_short,
     format_count,
     format_duration,
+    format_end,
     format_flags,
     format_latency,
+    format_moment,
     format_percent,
     left,
     right,
@@ -19,15 +22,15 @@ from scaler_protocol.monitor.format import (
 @pytest.mark.parametrize(
     ("size_bytes", "text"),
     [
-        (0, "0b"),
-        (999, "999b"),
-        (1_000, "1.0k"),
-        (38_902_170, "37.1m"),
-        (136_419_737, "130.1m"),
-        (1024**3 - 1, "1.0g"),
-        (5 * 1024**3, "5.0g"),
-        (2000 * 1024**5, "2000.0p"),
-        (-1, "0b"),
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1.0 KiB"),
+        (38_902_170, "37.1 MiB"),
+        (136_419_737, "130.1 MiB"),
+        (1024**3 - 1, "1.0 GiB"),
+        (5 * 1024**3, "5.0 GiB"),
+        (2000 * 1024**5, "2000.0 PiB"),
+        (-1, "0 B"),
     ],
 )
 def test_bytes(size_bytes: int, text: str) -> None:
@@ -35,7 +38,20 @@ def test_bytes(size_bytes: int, text: str) -> None:
 
 
 def test_bytes_of_any_size_fit_the_column() -> None:
-    assert max(len(format_bytes(1024**5 * 3 >> shift)) for shift in range(52)) == len("130.1m")
+    assert max(len(format_bytes(1024**5 * 3 >> shift)) for shift in range(52)) == len("130.1 MiB")
+    assert max(len(format_bytes_short(1024**5 * 3 >> shift)) for shift in range(52)) == len("130.1m")
+
+
+def test_bytes_where_room_is_short() -> None:
+    texts = [format_bytes_short(size) for size in (0, 999, 1_000, 38_902_170, 5 * 1024**3, -1)]
+    assert texts == ["0b", "999b", "1.0k", "37.1m", "5.0g", "0b"]
+
+
+def test_an_end_has_its_date_unless_that_is_today() -> None:
+    now = 1_700_000_000.0
+    assert format_end(now + 1, now) == format_moment(now + 1)[11:]
+    assert format_end(now + 3 * 86_400, now) == format_moment(now + 3 * 86_400)[:16]
+    assert format_end(0.0, now) == format_moment(-1.0) == format_moment(1e300) == ""
 
 
 def test_counts_have_thousands_separators() -> None:

@@ -34,14 +34,14 @@ def test_counts_and_the_log_are_the_truth(model: Model) -> None:
     rows, _ = model.rows("tasks")
     calls = Counter((row[3], row[4]) for row in rows)
     assert calls == {
-        ("square", "success"): SQUARES + 2,
-        ("add", "success"): 1,
+        ("square", "succeeded"): SQUARES + 2,
+        ("add", "succeeded"): 1,
         ("divmod", "exception"): FAILURES,
         ("exit_process", "processor died, again"): 3,
         ("exit_process", "processor died"): 1,
         ("sleep_and_return", "cancelled"): 1,
     }
-    assert {row[7] for row in rows if row[4] == "success"} <= {"first", "second"}
+    assert {row[7] for row in rows if row[4] == "succeeded"} <= {"first", "second"}
 
 
 def test_failures_and_their_causes(model: Model) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from scaler_protocol.monitor.messages import MonitorMessage, PeerState, Snapshot, TaskCounts
+from scaler_protocol.monitor import records
+from scaler_protocol.monitor.messages import AgentStatus, Events, MonitorMessage, PeerState, Snapshot, TaskCounts
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.workers import Order, SortKey, WorkerRow, filter_rows, rows_of, sort_rows, total_of
 from scaler_scheduler.web.samples import Samples
@@ -153,3 +154,27 @@ def test_tasks_assigned_to_a_host_run_there_or_are_queued() -> None:
     idle_since = agent_status(1, 6, sent=1)
     assert snapshot((busy, idle_since)).unfinished == (2_000, 6, 4)
     assert replace(snapshot((busy,)), tasks=TaskCounts(unassigned=1, running=2)).unfinished == (1, 0, 2)
+
+
+def named(index: int, agent: AgentStatus) -> bytes:
+    workers = [worker.name for worker in agent.workers]
+    value = {"session": agent.session.hex(), "name": agent.name, "host": agent.host, "workers": workers}
+    return records.name_record(records.Naming.AGENT, index, value)
+
+
+def test_equal_names_of_workers_are_told_apart_by_their_agents() -> None:
+    one, other = agent_status(0, 2), replace(agent_status(1, 2), host=agent_status().host)
+    other = replace(other, workers=(replace(other.workers[0], name=one.workers[0].name), other.workers[1]))
+    model = Model(0.0)
+    model.apply(snapshot((one, other)), 0.0)
+    model.apply(Events(1.0, 0, named(0, one) + named(1, other)), 0.0)
+    assert [row.name for row in model.stream_rows()] == ["w0 (agent-0)", "w1", "w0 (agent-1)", "w101"]
+
+
+def test_workers_of_agents_that_have_left_come_last_in_the_stream() -> None:
+    agents = [agent_status(number, 1, host="h") for number in range(3)]
+    model = Model(0.0)
+    model.apply(snapshot(tuple(agents)), 0.0)
+    model.apply(Events(1.0, 0, b"".join(named(index, agent) for index, agent in enumerate(agents))), 0.0)
+    model.apply(snapshot(tuple(agents[1:])), 1.0)
+    assert [row.worker.agent for row in model.stream_rows()] == ["agent-1", "agent-2", "agent-0"]

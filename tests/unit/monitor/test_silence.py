@@ -38,8 +38,9 @@ def test_the_agent_that_has_been_silent_longest_comes_first() -> None:
 def test_the_web_says_it_on_every_page_and_on_the_overview() -> None:
     model = model_of(agent_status(0, 2), agent_status(1, 2, host="far", **SILENT))
     assert answer(model, {"what": "overview"})["workers"] == ["4", "on 2 hosts, 1 silent", True]
-    (notice,) = live_status(model, 0.0, "tcp://127.0.0.1:1")["notices"]
-    assert notice[0] == "warning" and notice[1].startswith("The agent on far (pid ") and notice[1].endswith("12 s.")
+    ((severity, text, _, table),) = live_status(model, 0.0, "tcp://127.0.0.1:1")["alerts"]
+    assert (severity, table) == ("warning", "agents")
+    assert text.startswith("The agent on far (pid ") and text.endswith("12 s.")
 
 
 def test_the_desktop_says_it_and_does_not_count_silent_workers_as_busy() -> None:

@@ -58,20 +58,19 @@ def test_no_page_is_larger_than_the_terminal(model: Model, key: str, width: int,
 
 def test_the_page_names_stand_at_the_top(model: Model) -> None:
     assert (
-        lines(drawn(model, "2"))[0]
-        == "1 work t run 2 functions 3 wait 4 fail 5 obj 6 graph 7 stream 8 task 9 cli 0 set"
+        lines(drawn(model, "2"))[0] == "1 work t run 2 functions 3 wait 4 fail 5 obj 6 graph 7 stream 8 task 9 cli 0 a"
     )
     wide = lines(drawn(model, "2", width=130))[0]
     assert wide == (
         "1 workers  t running  2 functions  3 waiting  4 failures  5 objects  6 graphs  7 stream  8 tasks  9 clients  "
-        "0 settings"
+        "0 settings  a alerts"
     )
 
 
 def test_totals_stand_under_them(model: Model) -> None:
     text = lines(drawn(model, "2", width=120))[1]
     assert model.snapshot is not None
-    assert f"success {model.snapshot.tasks.success:,}" in text
+    assert f"succeeded {model.snapshot.tasks.success:,}" in text
     assert text.startswith("300/s")
     assert text.endswith("scheduler 12.5% 130.0m")
 
@@ -79,7 +78,7 @@ def test_totals_stand_under_them(model: Model) -> None:
 def test_functions(model: Model) -> None:
     text = lines(drawn(model, "2"))
     assert text[3] == "6 functions"
-    assert text[4].split()[:4] == ["function", "[unfinished]", "finished", "success"]
+    assert text[4].split()[:4] == ["function", "[unfinished]", "finished", "succeeded"]
     assert text[5].split()[:2] == ["simulate", "1,880"]
 
 
@@ -198,7 +197,7 @@ def test_details_scroll(model: Model) -> None:
 def test_objects_by_host(model: Model) -> None:
     text = lines(drawn(model, "5"))
     assert text[4].split()[:3] == ["host", "objects", "[used]"]
-    assert text[5].split()[:3] == ["node-2", "122", "300.0m"]
+    assert text[5].split()[:3] == ["node-2", "122", "300.0"]
 
 
 def test_sorting_a_table(model: Model) -> None:
@@ -299,7 +298,7 @@ def test_a_thousand_workers_are_drawn_far_faster_than_a_second() -> None:
 
 def test_keys_turn_pages() -> None:
     assert View().pressed("tab", 10).page == "running"
-    assert View().pressed("backtab", 10).page == "settings"
+    assert View().pressed("backtab", 10).page == "alerts"
     assert View().pressed("4", 10).pressed("tab", 10).page == "objects"
     assert View(page="failures", details_of=3).pressed("2", 10) == View(page="functions")
 

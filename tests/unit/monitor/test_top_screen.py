@@ -164,7 +164,7 @@ def test_a_stream_that_cannot_be_read_is_said_and_the_screen_stays() -> None:
 def test_silent_agents_are_named_and_marked() -> None:
     model = model_of(agent_status(0, 1), agent_status(1, 1, state=PeerState.SUSPECT, silent_seconds=3.0))
     screen = draw_at(100, 30, model=model)
-    assert texts(screen)[10] == "the agent on sd-1e7d-dfba (pid 10001) has been silent for 3 s"
+    assert texts(screen)[10] == "The agent on sd-1e7d-dfba (pid 10001) has been silent for 3 s."
     row = next(line for line in screen.lines if text_of(line).startswith("20100"))
     assert row[0].style is Style.WARNING
 

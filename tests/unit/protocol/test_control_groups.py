@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler_protocol.control_groups import memory_limits_bytes, processor_limits
+from scaler_protocol.control_groups import memory_limits_bytes, memory_rooms, processor_limits
 
 
 def write(folder: Path, **files: str) -> None:
@@ -47,3 +47,12 @@ def test_the_group_of_this_process_in_the_tree_of_a_controller(tmp_path: Path) -
     for line in groups.read_text().splitlines():
         write(tmp_path / "memory" / line.split(":", 2)[2].strip("/"), memory_DOT_limit_in_bytes="8192")
     assert set(memory_limits_bytes(tmp_path)) == {8192}
+
+
+def test_the_room_of_a_group_is_without_files_that_may_be_forgotten(tmp_path: Path) -> None:
+    write(tmp_path, memory_DOT_max="1000", memory_DOT_current="900", memory_DOT_stat="anon 500\ninactive_file 300")
+    assert memory_rooms(tmp_path) == [(1000, 400)]
+    write(tmp_path, memory_DOT_current="5000", memory_DOT_stat="")
+    assert memory_rooms(tmp_path) == [(1000, 0)]
+    write(tmp_path, memory__memory_DOT_limit_in_bytes="2000", memory__memory_DOT_usage_in_bytes="500")
+    assert memory_rooms(tmp_path) == [(1000, 0), (2000, 1500)]

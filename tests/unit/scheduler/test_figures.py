@@ -66,11 +66,16 @@ def test_waits_that_differ_in_numbers_are_one_reason() -> None:
 
 
 def test_dropped_records_and_free_memory_are_figures() -> None:
-    states = replace(snapshot((agent_status(0, 2),)), events=EventTotals(9, 4))
+    agent = replace(agent_status(0, 2), memory_limit_bytes=8192 * MIB)
+    store = HostStoreStatus("h", disk_free_bytes=3, disk_capacity_bytes=9)
+    states = replace(snapshot((agent,)), events=EventTotals(9, 4), stores=(store, HostStoreStatus("old")))
     samples = [sample for family in families_of(states) for sample in family.samples]
     found = {(each.name, *each.labels.values()): each.value for each in samples}
     assert found["scaler_event_records_total", "dropped"] == 4
     assert found["scaler_host_free_bytes", "sd-1e7d-dfba"] == 4096 * MIB
+    assert found["scaler_host_limit_bytes", "sd-1e7d-dfba"] == 8192 * MIB
+    assert found["scaler_store_disk_free_bytes", "h"] == 3 and found["scaler_store_disk_bytes", "h"] == 9
+    assert ("scaler_store_disk_bytes", "old") not in found
 
 
 def test_functions_have_waits_and_parts_of_their_time() -> None:

@@ -140,7 +140,7 @@ def test_failures_say_how_many_there_were_in_truth(model: Model) -> None:
     assert model.snapshot is not None
     seen, failed = model.activity.failures.total, model.snapshot.tasks.failed
     note = answer(model, table("failures"))["note"]
-    assert note == f"causes of {seen} failed executions seen, {failed} tasks failed"
+    assert note == f"causes of {seen} failed executions, {failed} tasks failed"
 
 
 def test_a_page_of_another_version_is_refused(model: Model) -> None:
@@ -226,7 +226,7 @@ def test_rows_for_no_certain_worker_come_last_and_only_with_tasks() -> None:
     assert (head["total_rows"], len(head["rows"])) == (8, 8)
     model.log.append(10**9, int(model.time * 1e6), 1000, 0, 0, nobody)
     head, _ = parsed_stream(stream(model, STREAM, "key"))
-    assert (head["total_rows"], head["rows"][-1][0]) == (9, "node-0, somewhere")
+    assert (head["total_rows"], head["rows"][-1][0]) == (9, "node-0, unknown worker")
 
 
 # ---- histories -----------------------------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ import sys
 
 CODE = """
 import os, resource
-from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
+from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes, resident_bytes
 
 meter = ProcessMeter()
-assert meter.read(os.getpid())[1] > 0 and resident_bytes(os.getpid()) > 0 and free_bytes() > 0
+assert meter.read(os.getpid())[1] > 0 and resident_bytes(os.getpid()) > 0 and host_memory_bytes()[0] > 0
 resource.setrlimit(resource.RLIMIT_NOFILE, (0, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-assert meter.read(os.getpid()) == (0.0, 0) and resident_bytes(os.getpid()) == free_bytes() == 0
+assert meter.read(os.getpid()) == (0.0, 0) and resident_bytes(os.getpid()) == host_memory_bytes()[0] == 0
 """
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
+from scaler_protocol.command.completion import FLAG, Completable, completion_script
 from scaler_protocol.command.errors import BadInput
 from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.command.interpreter import restore_environment
@@ -28,11 +29,14 @@ def run_command(
 ) -> NoReturn:
     """Read the settings, run ``body`` and exit with what it returns (None is 0). BadInput from either is one line on
     stderr (or an exception in the script that started this command) and exit code 2. ``--version`` prints ``version``,
-    which is that of ``distribution``, and the version of the protocol."""
+    which is that of ``distribution``, and the version of the protocol;
+    ``--print-completion SHELL``, as the first argument, a script for a shell."""
     current_parent()
     restore_environment()
     restore_signals()
     given = sys.argv[1:] if arguments is None else arguments
+    if list(given[:1]) == [FLAG]:
+        print_completion(program, Completable(description, settings_class), given[1:])
     about = _about(version, distribution) if "--version" in given else version
     try:
         settings = read_settings(
@@ -45,6 +49,16 @@ def run_command(
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)
+
+
+def print_completion(program: str, completable: Completable, shells: Sequence[str]) -> NoReturn:
+    """Print the script for the first of ``shells``, and exit."""
+    try:
+        print(completion_script(program, completable, next(iter(shells), "")))
+    except BadInput as error:
+        _complain(program, str(error))
+        sys.exit(2)
+    sys.exit(0)
 
 
 def _about(version: str, distribution: str) -> str:

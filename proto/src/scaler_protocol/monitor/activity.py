@@ -24,6 +24,7 @@ from scaler_protocol.monitor.bounds import (
 from scaler_protocol.monitor.failures import Failure, Failures, read_payload
 from scaler_protocol.monitor.graphs import Graphs
 from scaler_protocol.monitor.messages import Events
+from scaler_protocol.monitor.palette import ColourNumbers
 from scaler_protocol.monitor.records import NONE, BadRecord, Flag, Kind, Naming, Record
 from scaler_protocol.monitor.task_log import NO_WORKER, TaskLog, extent
 from scaler_protocol.monitor.task_times import ExecutionParts, TaskTimes
@@ -97,6 +98,7 @@ class Activity:
         self.functions: OrderedDict[int, FunctionName] = OrderedDict()
         self.agents: OrderedDict[int, AgentName] = OrderedDict()
         self.workers: list[WorkerName] = []
+        self.colours = ColourNumbers()
         self.missed = 0
         """Records that did not arrive here, dropped by the scheduler or on the way."""
 
@@ -143,6 +145,10 @@ class Activity:
         named = self.functions.get(index)
         return named.name if named is not None else ""
 
+    def colour_number(self, index: int) -> int:
+        """Of a function: functions of one name have one colour (see ``palette``)."""
+        return self.colours.number_of(self.function_name(index))
+
     def session_of(self, index: int) -> bytes:
         named = self.sessions.get(index)
         return named.session if named is not None else b""
@@ -173,7 +179,9 @@ class Activity:
             )
         elif record.flags == Naming.FUNCTION:
             _make_room(self.functions)
-            self.functions[record.first] = FunctionName(_identity(value.get("digest")), _text(value.get("name")))
+            name = _text(value.get("name"))
+            self.functions[record.first] = FunctionName(_identity(value.get("digest")), name)
+            self.colours.number_of(name)
         elif record.flags == Naming.AGENT:
             self._name_agent(self._agent(record.first), value)
 

@@ -43,7 +43,7 @@ _ERRORS: dict[int, str] = {
 """The exception that the client raises if the payload is a sentence."""
 
 STATUS_NAMES = {status: status.name.lower().replace("_", " ") for status in Status}
-STATUS_NAMES[Status.SUCCESS_LARGE] = STATUS_NAMES[Status.SUCCESS]
+STATUS_NAMES[Status.SUCCESS] = STATUS_NAMES[Status.SUCCESS_LARGE] = "succeeded"
 """The words of screens for the end of a task; where its result is stored makes no difference to them."""
 
 
@@ -180,11 +180,21 @@ def details_text(group: FailureGroup) -> str:
     parts = [_heading(group)]
     by_text: dict[str, list[str]] = {}
     for failure in reversed(group.examples):
-        text = (failure.details or failure.message).strip() or "(nothing more is known)"
-        by_text.setdefault(text, []).append(_title(failure))
+        by_text.setdefault(_text(failure), []).append(_title(failure))
     for text, titles in by_text.items():
         parts.append("\n".join([*titles, "-" * max(map(len, titles)), text]))
     return "\n\n".join(parts) + "\n"
+
+
+def details_of_task(failures: Failures, client: str, task: int) -> str:
+    """The failures of one task that are kept whole, the latest one first; empty if none is. ``client``: the beginning
+    of its id, in hexadecimal."""
+    found = [
+        each for group in failures.groups for each in group.examples
+        if each.task == task and each.session.hex().startswith(client)
+    ]  # fmt: skip
+    found.sort(key=lambda each: -each.time)
+    return "\n\n".join(f"{_title(each)}\n{_text(each)}" for each in found)
 
 
 def status_name(status: int) -> str:
@@ -205,6 +215,10 @@ def _heading(group: FailureGroup) -> str:
         f"hosts: {', '.join(group.hosts) or '-'}",
     ]
     return "\n".join(lines)
+
+
+def _text(failure: Failure) -> str:
+    return (failure.details or failure.message).strip() or "(nothing more is known)"
 
 
 def _title(failure: Failure) -> str:

@@ -279,7 +279,7 @@ _PACKED = {"int": "Q", "float": "f", "bool": "?", "PeerState": "Q"}
 _COLUMNS: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _PACKED.get(str(field.type), str(field.type))) for field in fields(each)] for each in _STRUCTS
 }
-_COLUMNS[AgentStatus][-2:] = [("workers", "count"), ("running", "count")]
+_COLUMNS[AgentStatus][-3:-1] = [("workers", "count"), ("running", "count")]
 _COLUMNS[WaitGroup][4] = ("oldest_seconds", "d")
 _COLUMNS[EndedClientStatus][5] = ("used_seconds", "d")
 _COLUMNS[FunctionStatus] = [

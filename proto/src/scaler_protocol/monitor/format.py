@@ -10,17 +10,30 @@ from typing import Any
 TIME_LIMIT_SECONDS = 1e11
 """Some thousand years from now, in seconds since 1970: what is beyond was damaged on its way."""
 
-_UNITS = ("b", "k", "m", "g", "t", "p")
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SHORT_UNITS = ("b", "k", "m", "g", "t", "p")
 
 
 def format_bytes(size_bytes: float) -> str:
-    """``37.1m``; units of 1,024, one decimal above bytes."""
+    """``37.1 MiB``; units of 1,024, one decimal above bytes."""
+    size, power = _scaled(size_bytes)
+    return f"{size:.{1 if power else 0}f} {_UNITS[power]}"
+
+
+def format_bytes_short(size_bytes: float) -> str:
+    """``37.1m``: the same, where each column of a terminal counts."""
+    size, power = _scaled(size_bytes)
+    return f"{size:.{1 if power else 0}f}{_SHORT_UNITS[power]}"
+
+
+def _scaled(size_bytes: float) -> tuple[float, int]:
+    """At most three digits before the point, and the power of 1,024."""
     size = max(0.0, float(size_bytes))
-    for unit in _UNITS:
-        if size < 999.95 or unit == _UNITS[-1]:
-            return f"{size:.0f}{unit}" if unit == "b" else f"{size:.1f}{unit}"
+    for power in range(len(_UNITS) - 1):
+        if size < 999.95:
+            return size, power
         size /= 1024
-    raise AssertionError("unreachable")
+    return size, len(_UNITS) - 1
 
 
 def format_count(count: int) -> str:
@@ -79,13 +92,26 @@ def format_time(unix_seconds: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(milliseconds // 1000)) + f".{milliseconds % 1000:03}"
 
 
+def format_moment(unix_seconds: float) -> str:
+    """``2023-11-14 14:03:59``, in the local time zone; empty for 0 and for invalid times."""
+    if unix_seconds <= 0 or not is_time(unix_seconds):
+        return ""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(unix_seconds)))
+
+
+def format_end(unix_seconds: float, now: float) -> str:
+    """When something is expected: ``14:03:59``, with the date unless that is today's."""
+    text = format_moment(unix_seconds)
+    return text[11:] if text[:10] == format_moment(now)[:10] else text[:16]
+
+
 def format_rate(per_second: float) -> str:
     """``12,345/s``, ``3.5/s``."""
     return f"{per_second:,.0f}/s" if per_second >= 99.5 or per_second == 0 else f"{per_second:.3g}/s"
 
 
 def format_byte_rate(bytes_per_second: float) -> str:
-    """``37.1m/s``."""
+    """``37.1 MiB/s``."""
     return f"{format_bytes(bytes_per_second)}/s"
 
 

@@ -115,6 +115,7 @@ class AgentStatus:
     silent_seconds: float = 0.0  # since anything was heard from it
     workers: tuple[WorkerStatus, ...] = ()
     running: tuple[RunningTaskStatus, ...] = ()  # at most one for each process
+    memory_limit_bytes: int = 0  # what its host or control group may use; 0: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,7 @@ class GraphStatus:
 
 @dataclass(frozen=True, slots=True)
 class HostStoreStatus:
-    """The object store of one host."""
+    """The object store of one host. ``endpoint``: the address for the stores of other hosts; empty: it has none."""
 
     host: str
     objects: int = 0
@@ -225,6 +226,9 @@ class HostStoreStatus:
     spilled_bytes: int = 0
     sent_bytes: int = 0
     received_bytes: int = 0
+    endpoint: str = ""
+    disk_free_bytes: int = 0  # of the file system to which it spills; this and the next one are 0 if not known
+    disk_capacity_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

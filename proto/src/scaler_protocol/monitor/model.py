@@ -7,11 +7,13 @@ what stands in them; histories, the task log and the task stream are filled as m
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from scaler_protocol.monitor import task_stream
 from scaler_protocol.monitor.activity import Activity, Notice, WorkerName
+from scaler_protocol.monitor.alerts import Alert, AlertBoard
 from scaler_protocol.monitor.bounds import rate
 from scaler_protocol.monitor.failures import details_text
 from scaler_protocol.monitor.format import format_count
@@ -20,6 +22,7 @@ from scaler_protocol.monitor.history import History
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot, TaskCounts
 from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
 from scaler_protocol.monitor.open_bars import OpenBar, open_bars
+from scaler_protocol.monitor.progress import ProgressWatch
 from scaler_protocol.monitor.records import BadRecord
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey, running_rows
 from scaler_protocol.monitor.store_rates import StoreRate, StoreRates
@@ -65,10 +68,12 @@ class FeedState(enum.Enum):
 
 
 class StreamRow(NamedTuple):
-    """A row of the task stream. ``worker_index`` is what ``Model.bars`` and the log call it."""
+    """A row of the task stream. ``worker_index`` is what ``Model.bars`` and the log call it; ``name`` the worker's
+    name, with that of its agent if another worker of the host has the same."""
 
     worker_index: int
     worker: WorkerName
+    name: str
 
 
 class Model:
@@ -86,8 +91,12 @@ class Model:
         self.store_rates: list[StoreRate] = []
         """How fast each of the snapshot's stores works."""
 
+        self.progress = ProgressWatch()
         self.restarted_at: float | None = None
         """When another epoch of the scheduler last followed the one before."""
+
+        self.latest: dict[str, float] = {}
+        """By name of a history, its value in the last snapshot: histories keep means of seconds."""
 
         self.problem: str | None = None
         """Why the last thing that arrived could not be shown: one sentence."""
@@ -97,6 +106,7 @@ class Model:
         self._task_limit = task_limit
         self._histories = {name: History() for name in HISTORIES}
         self._store_rates = StoreRates()
+        self._alerts = AlertBoard()
         self._epoch: int | None = None
         self._heard_at = now
 
@@ -132,6 +142,11 @@ class Model:
     def time(self) -> float:
         """The scheduler's clock when it sent the newest message, in unix seconds; 0 when it does not say."""
         return max(self.activity.time, self.snapshot.time if self.snapshot is not None else 0.0)
+
+    @property
+    def alerts(self) -> tuple[Alert, ...]:
+        """What goes wrong in the cluster, most urgent first."""
+        return self._alerts.active
 
     @property
     def late_text(self) -> str:
@@ -171,9 +186,21 @@ class Model:
         return self.activity.log
 
     def stream_rows(self) -> list[StreamRow]:
-        """A row for each worker that has run something, by host and number; those without one come last."""
-        rows = [StreamRow(index, worker) for index, worker in enumerate(self.activity.workers)]
-        return sorted(rows, key=lambda row: _place(row.worker))
+        """A row for each worker that has run something, by host and number; those without one come last, then the
+        workers of agents that have left."""
+        workers = self.activity.workers
+        counts = Counter((worker.host, worker.name) for worker in workers)
+        rows = [
+            StreamRow(index, each, each.name if counts[each.host, each.name] == 1 else f"{each.name} ({each.agent})")
+            for index, each in enumerate(workers)
+        ]
+        agents = self.snapshot.agents if self.snapshot is not None else ()
+        present = {(agent.host, agent.name) for agent in agents}
+        return sorted(rows, key=lambda row: ((row.worker.host, row.worker.agent) not in present, _place(row.worker)))
+
+    def count_of_executions(self, start: float, stop: float) -> int:
+        """How many of the tasks that are kept ran at a time from ``start`` to ``stop``, at any worker."""
+        return self.bars(start, stop, 1, range(len(self.activity.workers))).tasks
 
     def bars(self, start: float, stop: float, width: int, workers: Sequence[int]) -> task_stream.Bars:
         """The bars that ``width`` pixels show of the time from ``start`` to ``stop`` (unix seconds); see
@@ -201,6 +228,9 @@ class Model:
         if self._epoch is not None and epoch != self._epoch:
             self.restarted_at = now
             self.activity = Activity(self._task_limit)
+            self._alerts = AlertBoard()
+            self.progress = ProgressWatch()
+            self.latest = {}
         self._epoch = epoch
 
     def _apply_events(self, events: Events) -> None:
@@ -220,7 +250,9 @@ class Model:
             self._follow_clock(snapshot.time)
         self.store_rates = self._store_rates.add(time, snapshot.stores)
         self.activity.expect(snapshot.events.recorded + snapshot.events.dropped, time)
+        self.progress.add(snapshot)
         self._count_unseen(snapshot, before)
+        self._alerts.follow(snapshot, time)
         self._add_levels(snapshot, time)
         if before is not None and before.scheduler.epoch == snapshot.scheduler.epoch:
             self._add_rates(before, snapshot)
@@ -229,6 +261,7 @@ class Model:
         """The scheduler's clock was set back: what comes is now, though what came seems to be later."""
         self.activity.time = time
         self._store_rates = StoreRates()
+        self._alerts = AlertBoard()
         for history in self._histories.values():
             history.forget_after(time)
 
@@ -258,8 +291,7 @@ class Model:
             "store_received": sum(rate.received for rate in self.store_rates),
             "clients": sum(client.connected for client in snapshot.clients),
         }
-        for name, value in levels.items():
-            self._histories[name].add(time, value)
+        self._add_values(levels, time)
 
     def _add_rates(self, before: Snapshot, snapshot: Snapshot) -> None:
         seconds = snapshot.scheduler.uptime_seconds - before.scheduler.uptime_seconds
@@ -268,8 +300,13 @@ class Model:
         ended = ended_count(snapshot.tasks) - ended_count(before.tasks)
         failed = snapshot.tasks.failed - before.tasks.failed
         time = snapshot.time or snapshot.scheduler.uptime_seconds
-        self._histories["throughput"].add(time, rate(max(0, ended), seconds))
-        self._histories["failures"].add(time, rate(max(0, failed), seconds))
+        rates = {"throughput": rate(max(0, ended), seconds), "failures": rate(max(0, failed), seconds)}
+        self._add_values(rates, time)
+
+    def _add_values(self, values: Mapping[str, float], time: float) -> None:
+        self.latest.update(values)
+        for name, value in values.items():
+            self._histories[name].add(time, value)
 
 
 def _place(worker: WorkerName) -> tuple[NaturalKey, NaturalKey, bool, int]:

@@ -1,11 +1,18 @@
 """Colours that mean the same on every screen.
 
-A function keeps its colour while it is watched: the first one that is seen gets the first colour. The colours are told
-apart by people who do not see red or green (Okabe and Ito's set and its lighter and darker relatives); red and grey are
-left to failures and cancels.
+A function has a number, by its name: the first name that is seen gets 0. It keeps its number while it is watched, and
+all monitors of a scheduler see names in the same order. The first colours are told apart by people who do not see red
+or green (Okabe and Ito's set and its lighter and darker relatives); further ones differ in hue and lightness. Red and
+grey are left to failures and cancelled tasks.
 """
 
 from __future__ import annotations
+
+import colorsys
+import functools
+from collections import OrderedDict
+
+from scaler_protocol.monitor.bounds import NAMES_LIMIT
 
 FUNCTION_COLOURS = (
     "#0072b2",
@@ -24,15 +31,50 @@ FUNCTION_COLOURS = (
 FAILED_COLOUR = "#d62728"
 CANCELED_COLOUR = "#8c8c8c"
 
-_TERMINAL_COLOURS = (25, 214, 36, 175, 74, 142, 54, 30, 130, 107, 60, 182)
-"""The nearest of the 256 colours of terminals."""
+TERMINAL_COLOURS = (
+    25, 214, 36, 175, 74, 142, 54, 30, 130, 107, 60, 182,
+    33, 220, 42, 133, 117, 101, 99, 44, 172, 150, 67, 219,
+    21, 229, 29, 90, 45, 143, 141, 23, 94, 191, 103, 222,
+)  # fmt: skip
+"""Of a terminal's 256 colours, for functions by number: first the ones nearest to ``FUNCTION_COLOURS``."""
+
+_GOLDEN_SECTION = 0.618034
+_HUES = 0.06, 0.92
+"""Hues outside of these are red."""
+
+_LIGHTNESSES = (0.38, 0.66, 0.52)
 
 
-def function_colour(index: int) -> str:
-    """``#rrggbb`` for the function with this index of the model."""
-    return FUNCTION_COLOURS[index % len(FUNCTION_COLOURS)]
+@functools.cache
+def function_colour(number: int) -> str:
+    """``#rrggbb`` for the function with this number."""
+    if number < len(FUNCTION_COLOURS):
+        return FUNCTION_COLOURS[number]
+    first, last = _HUES
+    hue = first + (last - first) * (number * _GOLDEN_SECTION % 1.0)
+    saturation = 0.45 + 0.4 * (number * _GOLDEN_SECTION * 7 % 1.0)
+    rgb = colorsys.hls_to_rgb(hue, _LIGHTNESSES[number % len(_LIGHTNESSES)], saturation)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
 
 
-def function_terminal_colour(index: int) -> int:
-    """One of a terminal's 256 colours for the function with this index of the model."""
-    return _TERMINAL_COLOURS[index % len(_TERMINAL_COLOURS)]
+def function_terminal_colour(number: int) -> int:
+    """One of a terminal's 256 colours for the function with this number."""
+    return TERMINAL_COLOURS[number % len(TERMINAL_COLOURS)]
+
+
+class ColourNumbers:
+    """The numbers of functions by name. The oldest names are forgotten when there are too many."""
+
+    def __init__(self) -> None:
+        self._numbers: OrderedDict[str, int] = OrderedDict()
+        self._next = 0
+
+    def number_of(self, name: str) -> int:
+        """Made when the name is new."""
+        number = self._numbers.get(name)
+        if number is None:
+            if len(self._numbers) >= NAMES_LIMIT:
+                self._numbers.popitem(last=False)
+            number = self._numbers[name] = self._next
+            self._next += 1
+        return number

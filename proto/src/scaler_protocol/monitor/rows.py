@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.messages import Status
@@ -12,6 +12,7 @@ from scaler_protocol.monitor.format import format_count, format_flags
 from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.parts import parts_of_function, parts_of_task, parts_text, spans_text
+from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
 
@@ -117,15 +118,16 @@ def _processor_rows(model: Model) -> list[Row]:
 def _client_rows(model: Model) -> list[Row]:
     if model.snapshot is None:
         return []
-    return _present_clients(model.snapshot.clients) + _ended_clients(model.snapshot.ended_clients)
+    left = model.progress.by_key(CLIENT)
+    return _present_clients(model.snapshot.clients, left) + _ended_clients(model.snapshot.ended_clients)
 
 
-def _present_clients(clients: Iterable[ClientStatus]) -> list[Row]:
+def _present_clients(clients: Iterable[ClientStatus], left: Mapping[Hashable, Progress]) -> list[Row]:
     return [
         (
             each.pid, each.host, short_id(each.session), "connected" if each.connected else "away",
             short_id(each.parent_session), each.unassigned, each.running, each.finished,
-            each.group, f"{each.weight:g}", each.share, each.used_seconds,
+            each.group, f"{each.weight:g}", each.share, each.used_seconds, _seconds_left(left.get(each.session)),
         )
         for each in clients
     ]  # fmt: skip
@@ -135,7 +137,7 @@ def _ended_clients(clients: Iterable[EndedClientStatus]) -> list[Row]:
     return [
         (
             each.pid, each.host if each.session else f"{format_count(each.count)} clients", short_id(each.session),
-            "ended", "", 0, 0, each.finished, each.group, "", 0.0, each.used_seconds,
+            "ended", "", 0, 0, each.finished, each.group, "", 0.0, each.used_seconds, 0.0,
         )
         for each in clients
     ]  # fmt: skip
@@ -143,9 +145,11 @@ def _ended_clients(clients: Iterable[EndedClientStatus]) -> list[Row]:
 
 def _function_rows(model: Model) -> list[Row]:
     functions = model.snapshot.functions if model.snapshot is not None else ()
+    left = model.progress.by_key(FUNCTION)
     return [
         (
             each.name, each.unfinished, each.finished, each.succeeded, each.failed, each.canceled,
+            each.finished / max(1, each.finished + each.unfinished), _seconds_left(left.get(each.name)),
             each.duration_seconds / max(1, each.executions or each.succeeded + each.failed),
             each.median_seconds, each.p95_seconds, each.longest_seconds, each.duration_seconds, each.cpu_seconds,
             parts_text(parts_of_function(each)), short_id(each.digest),
@@ -176,13 +180,30 @@ def _object_rows(model: Model) -> list[Row]:
 
 def _graph_rows(model: Model) -> list[Row]:
     graphs = model.snapshot.graphs if model.snapshot is not None else ()
+    left = model.progress.by_key(GRAPH)
     return [
         (
             each.graph, short_id(each.session), each.nodes, each.waiting, each.ready, each.running, each.done,
             each.failed, min(1.0, (each.done + each.failed) / max(1, each.nodes)),
+            _seconds_left(left.get((each.session, each.graph))),
         )
         for each in graphs
     ]  # fmt: skip
+
+
+def _progress_rows(model: Model) -> list[Row]:
+    return [
+        (
+            each.kind, each.name, each.share, each.seconds_left,
+            model.time + each.seconds_left if each.seconds_left else 0.0, each.unfinished, each.running, each.done,
+            each.failed,
+        )
+        for each in model.progress.rows
+    ]  # fmt: skip
+
+
+def _seconds_left(progress: Progress | None) -> float:
+    return progress.seconds_left if progress is not None else 0.0
 
 
 def _message_rows(model: Model) -> list[Row]:
@@ -196,6 +217,12 @@ def _message_rows(model: Model) -> list[Row]:
 def _setting_rows(model: Model) -> list[Row]:
     settings = model.snapshot.settings if model.snapshot is not None else ()
     return [(each.name, each.value) for each in settings]
+
+
+def _alert_rows(model: Model) -> list[Row]:
+    return [
+        (each.severity, max(0.0, model.time - each.since), each.text, each.since, each.rule) for each in model.alerts
+    ]
 
 
 # ---- tables made of events -------------------------------------------------------------------------------------------
@@ -331,8 +358,10 @@ _ROWS: dict[str, Callable[[Model], list[Row]]] = {
     "running": _running_rows,
     "failures": _failure_rows,
     "objects": _object_rows,
+    "progress": _progress_rows,
     "graphs": _graph_rows,
     "messages": _message_rows,
     "notices": _notice_rows,
     "settings": _setting_rows,
+    "alerts": _alert_rows,
 }

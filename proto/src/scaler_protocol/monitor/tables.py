@@ -65,6 +65,8 @@ class TableSpec:
         raise KeyError(key)
 
 
+LEFT_HELP = "how long the unfinished tasks will take, at the pace of the last 30 seconds or 10 tasks; empty: not known"
+
 WORKERS = TableSpec(
     "workers",
     "Workers",
@@ -80,9 +82,9 @@ WORKERS = TableSpec(
             "of its agent: connected, suspect (silent), paused or lost",
         ),
         Column("agent_cpu", "agt_cpu", "percent", 7, "processor time of its agent"),
-        Column("agent_rss", "agt_rss", "bytes", 7, "memory of its agent"),
+        Column("agent_rss", "agt_rss", "bytes", 9, "memory of its agent"),
         Column("cpu", "cpu", "percent", 6, "its own processor time"),
-        Column("rss", "rss", "bytes", 7, "its own memory"),
+        Column("rss", "rss", "bytes", 9, "its own memory"),
         Column("free", "free", "count", 5, "queue slots left"),
         Column("sent", "sent", "count", 5, "tasks handed over and unfinished"),
         Column("queued", "queued", "count", 6, "tasks waiting at its agent"),
@@ -105,8 +107,8 @@ AGENTS = TableSpec(
         Column("state", "state", "text", 9, "connected, suspect (silent), paused or lost"),
         Column("workers", "workers", "count", 7, "how many workers it has"),
         Column("cpu", "cpu", "percent", 6, "its processor time"),
-        Column("rss", "rss", "bytes", 7, "its memory"),
-        Column("rss_free", "free mem", "bytes", 8, "memory that its host has left"),
+        Column("rss", "rss", "bytes", 9, "its memory"),
+        Column("rss_free", "free mem", "bytes", 9, "memory that its host has left"),
         Column("free", "free", "count", 6, "queue slots left"),
         Column("sent", "sent", "count", 6, "tasks handed over and unfinished"),
         Column("queued", "queued", "count", 6, "tasks waiting there"),
@@ -127,7 +129,7 @@ PROCESSORS = TableSpec(
         Column("name", "worker", "text", 16, "its name"),
         Column("pid", "pid", "id", 7, "its process id"),
         Column("cpu", "cpu", "percent", 6, "its processor time"),
-        Column("rss", "rss", "bytes", 7, "its memory"),
+        Column("rss", "rss", "bytes", 9, "its memory"),
         Column("initialized", "initialized", "flag", 11, "ready for tasks"),
         Column("has_task", "has task", "flag", 8, "runs a task"),
         Column("slot_lent", "slot lent", "flag", 9, "its task waits for nested tasks, and others run in its place"),
@@ -146,13 +148,14 @@ CLIENTS = TableSpec(
         Column("session", "session", "text", 8, "the beginning of its id"),
         Column("state", "state", "text", 9, "connected, away, or ended"),
         Column("parent", "parent", "text", 8, "a nested client: the client whose task it lives in"),
-        Column("unassigned", "unassigned", "count", 10, "tasks that wait"),
+        Column("unassigned", "waiting", "count", 10, "tasks that are not assigned to an agent"),
         Column("running", "on hosts", "count", 8, "tasks assigned to an agent: they run, or are queued on its host"),
         Column("finished", "finished", "count", 11, "tasks that have ended"),
         Column("group", "group", "text", 12, "the clients with which it shares the workers"),
         Column("weight", "weight", "text", 7, "its weight within its group"),
         Column("share", "share", "share", 7, "of all running time, what it and its nested clients are due"),
         Column("used", "used", "estimate", 8, "running time of its tasks and of its nested clients"),
+        Column("left", "left", "estimate", 8, LEFT_HELP),
     ),
     "unassigned",
     ("session",),
@@ -167,9 +170,11 @@ FUNCTIONS = TableSpec(
         Column("name", "function", "text", 32, "its name"),
         Column("unfinished", "unfinished", "count", 10, "tasks that wait or run"),
         Column("finished", "finished", "count", 11, "tasks that have ended"),
-        Column("succeeded", "success", "count", 11, "of those: with a result"),
+        Column("succeeded", "succeeded", "count", 11, "of those: with a result"),
         Column("failed", "failed", "count", 7, "of those: with an error"),
-        Column("canceled", "canceled", "count", 8, "of those: cancelled"),
+        Column("canceled", "cancelled", "count", 8, "of those: cancelled"),
+        Column("progress", "progress", "share", 8, "what part of its tasks has ended"),
+        Column("left", "left", "estimate", 8, LEFT_HELP),
         Column("mean", "mean", "estimate", 8, "how long one task takes; empty: none has ended"),
         Column("median", "p50", "estimate", 8, "half of the tasks take no longer; within a quarter, as is p95"),
         Column("p95", "p95", "estimate", 8, "95 % of the tasks take no longer"),
@@ -218,7 +223,7 @@ RUNNING = TableSpec(
             "blocked: it waits for its own tasks or for a lock",
         ),
         Column("cpu", "cpu", "percent", 6, "processor time of its process"),
-        Column("rss", "rss", "bytes", 7, "memory of its process"),
+        Column("rss", "rss", "bytes", 9, "memory of its process"),
         Column("usual", "usual", "estimate", 7, "how long tasks of this function take; empty: none has ended"),
         Column("host", "host", "text", 12, "where it runs"),
         Column("worker", "worker", "text", 14, "which worker runs it"),
@@ -260,21 +265,45 @@ OBJECTS = TableSpec(
     (
         Column("host", "host", "text", 20, "whose object store"),
         Column("objects", "objects", "count", 9, "how many it holds"),
-        Column("used", "used", "bytes", 8, "memory that they take"),
-        Column("capacity", "capacity", "bytes", 8, "memory that they may take"),
+        Column("used", "used", "bytes", 9, "memory that they take"),
+        Column("capacity", "capacity", "bytes", 9, "memory that they may take"),
         Column("share", "used %", "share", 6, "how full it is"),
-        Column("spilled", "spilled", "bytes", 8, "on disk"),
-        Column("spilled_rate", "spilled/s", "byte_rate", 9, "how fast the disk fills, in the last seconds"),
-        Column("sent", "sent", "bytes", 8, "to other hosts"),
-        Column("sent_rate", "sent/s", "byte_rate", 9, "how fast, in the last seconds"),
-        Column("received", "received", "bytes", 8, "from other hosts"),
-        Column("received_rate", "received/s", "byte_rate", 10, "how fast, in the last seconds"),
+        Column("spilled", "spilled", "bytes", 9, "on disk"),
+        Column("spilled_rate", "spilled/s", "byte_rate", 11, "how fast the disk fills, in the last seconds"),
+        Column("sent", "sent", "bytes", 9, "to other hosts"),
+        Column("sent_rate", "sent/s", "byte_rate", 11, "how fast, in the last seconds"),
+        Column("received", "received", "bytes", 9, "from other hosts"),
+        Column("received_rate", "received/s", "byte_rate", 11, "how fast, in the last seconds"),
     ),
     "used",
     ("host",),
     descending=True,
     help="objects by host",
 )
+
+PROGRESS = TableSpec(
+    "progress",
+    "Progress",
+    (
+        Column("kind", "of", "text", 8, "all tasks, or those of a client, a group, a function, or a graph"),
+        Column("name", "name", "text", 36, "its name"),
+        Column("progress", "progress", "share", 8, "what part has ended"),
+        Column("left", "left", "estimate", 8, LEFT_HELP),
+        Column("end", "ends at", "time", 12, "when this is, if it goes on like that"),
+        Column("unfinished", "remaining", "count", 10, "tasks that have not ended"),
+        Column(
+            "running", "on hosts", "count", 8,
+            "of these: assigned to an agent, where they run or are queued; of a function: those that have run for a "
+            "second or longer",
+        ),
+        Column("done", "done", "count", 11, "tasks that have ended; of clients and groups with the failed ones"),
+        Column("failed", "failed", "count", 7, "failed or cancelled"),
+    ),
+    "unfinished",
+    ("kind", "name"),
+    descending=True,
+    help="how far unfinished work is, and when it will be done",
+)  # fmt: skip
 
 GRAPHS = TableSpec(
     "graphs",
@@ -289,11 +318,12 @@ GRAPHS = TableSpec(
         Column("done", "done", "count", 9, "calls that succeeded"),
         Column("failed", "failed", "count", 7, "calls that failed or were cancelled"),
         Column("progress", "progress", "share", 8, "what part has ended"),
+        Column("left", "left", "estimate", 8, LEFT_HELP),
     ),
     "graph",
     ("session", "graph"),
     descending=True,
-    help="how far graphs are",
+    help="graphs that have not ended",
 )
 
 TASKS = TableSpec(
@@ -360,6 +390,21 @@ SETTINGS = TableSpec(
     help="how the scheduler was started",
 )
 
+ALERTS = TableSpec(
+    "alerts",
+    "Alerts",
+    (
+        Column("severity", "severity", "text", 8, "critical: tasks are about to be lost; warning: tasks wait or fail"),
+        Column("age", "for", "age", 7, "how long it has lasted"),
+        Column("text", "alert", "text", 90, "what is wrong"),
+        Column("since", "since", "time", 12, "when it began"),
+        Column("rule", "rule", "text", 8, "the rule that found it"),
+    ),
+    "severity",
+    ("rule",),
+    help="what goes wrong, or soon will",
+)
+
 TABLES: dict[str, TableSpec] = {
     table.name: table
     for table in (
@@ -372,10 +417,12 @@ TABLES: dict[str, TableSpec] = {
         RUNNING,
         FAILURES,
         OBJECTS,
+        PROGRESS,
         GRAPHS,
         TASKS,
         MESSAGES,
         NOTICES,
         SETTINGS,
+        ALERTS,
     )
 }

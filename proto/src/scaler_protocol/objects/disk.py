@@ -10,6 +10,7 @@ import os
 import queue
 import tempfile
 import threading
+import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from scaler_protocol.objects.holes import Holes
 from scaler_protocol.objects.memory import punch
 
 _PIECE_BYTES = 8 * 1024 * 1024
+_MEASURE_SECONDS = 10.0
 _DEFAULT_DIRECTORY = "/var/tmp"  # unlike /tmp it is hardly ever memory
 
 
@@ -42,6 +44,11 @@ class _Job:
     checksum: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Measurement:
+    directory: str
+
+
 class Disk:
     """``segment_fd`` tells the descriptor of a segment. ``fd`` is readable when ``take_done`` has something."""
 
@@ -53,14 +60,27 @@ class Disk:
         self._checksums: dict[int, int] = {}
         self._holes = Holes()
         self._file_directory = ""
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Job | _Measurement | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.space = (0, 0)
+        """Bytes that are free for this user, and in all, in the file system of the directory; 0: not known."""
+
+        self._measured_at = float("-inf")
 
     def use_directory(self, directory: str) -> None:
         """As soon as nothing is in a file elsewhere."""
         self._directory = directory
+
+    def measure(self) -> None:
+        """Keep ``space`` up to date. The thread looks, because a file system on the network may not answer."""
+        now = time.monotonic()
+        if now < self._measured_at + _MEASURE_SECONDS:
+            return
+        self._measured_at = now
+        if self._start_thread() is None:
+            self._jobs.put(_Measurement(self._directory))
 
     def spill(self, number: int, extent: Extent, size: int) -> None:
         try:
@@ -121,18 +141,28 @@ class Disk:
     # ---- the thread ----------------------------------------------------------------------------------------------
 
     def _submit(self, job: _Job) -> None:
+        error = self._start_thread()
+        if error is None:
+            self._jobs.put(job)
+        else:
+            self._finish(Done(job.number, job.is_spill, error))
+
+    def _start_thread(self) -> str | None:
+        """Why there is none; None: it runs."""
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="scaler-disk", daemon=True)
             try:
                 thread.start()
             except RuntimeError as error:
-                self._finish(Done(job.number, job.is_spill, str(error)))
-                return
+                return str(error)
             self._thread = thread
-        self._jobs.put(job)
+        return None
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
+            if isinstance(job, _Measurement):
+                self.space = _space_of(job.directory)
+                continue
             try:
                 self._finish(Done(job.number, job.is_spill, "", self._move(job)))
             except OSError as error:
@@ -157,6 +187,19 @@ class Disk:
 
 def default_directory() -> str:
     return _DEFAULT_DIRECTORY if os.access(_DEFAULT_DIRECTORY, os.W_OK) else tempfile.gettempdir()
+
+
+def _space_of(directory: str) -> tuple[int, int]:
+    """As ``Disk.space``; of the nearest directory above that exists."""
+    for folder in (Path(directory), *Path(directory).absolute().parents):
+        try:
+            found = os.statvfs(folder)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            break
+        return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    return 0, 0
 
 
 def _nameless_file(directory: str) -> int:

@@ -25,6 +25,7 @@ from scaler_protocol.messages import (
     RefusalReason,
     Refused,
     StoreSettings,
+    StoreStatusRequest,
     Welcome,
 )
 from scaler_protocol.objects.arrival import BULK_LOST, CUT, GONE, OPENING, Arrival
@@ -222,6 +223,9 @@ class ObjectServer:
             self._lose(number)
 
     def _on_body(self, number: int, body: Any) -> None:
+        if isinstance(body, StoreStatusRequest):
+            self._disk.measure()
+            self._core.on_disk_measured(*self._disk.space)
         self._core.on_message(number, body, time.monotonic())
         if isinstance(body, StoreSettings):
             self._on_settings(body)

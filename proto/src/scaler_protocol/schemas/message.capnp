@@ -373,6 +373,7 @@ struct Heartbeat {
   queued @5 :UInt64;
   workers @6 :List(WorkerStatus);
   runningTasks @7 :List(RunningTask);  # those that have run for a second or longer
+  memoryLimitBytes @8 :UInt64;  # what the host, or the control group of the agent, may use; 0: not known
 }
 
 struct RunningTask {
@@ -617,6 +618,8 @@ struct StoreStatus {
   spilledBytes @8 :UInt64;
   sentBytes @9 :UInt64;
   receivedBytes @10 :UInt64;
+  diskFreeBytes @11 :UInt64;      # of the file system of the spill directory; 0: not known
+  diskCapacityBytes @12 :UInt64;
 }
 
 struct StoreSegmentClosed {

@@ -96,6 +96,7 @@ struct AgentColumns {
   silentSeconds @12 :Data; # f32
   workers @13 :Data; # u64: how many
   running @14 :Data; # u64: how many rows of running tasks
+  memoryLimitBytes @15 :Data; # u64: what the host or control group may use; 0: not known
 }
 
 struct RunningTaskColumns {
@@ -207,4 +208,7 @@ struct StoreColumns {
   spilledBytes @4 :Data;
   sentBytes @5 :Data;
   receivedBytes @6 :Data;
+  endpoint @7 :List(Text); # where stores of other hosts connect; empty: they cannot
+  diskFreeBytes @8 :Data; # of the file system to which it spills; 0: not known
+  diskCapacityBytes @9 :Data;
 }

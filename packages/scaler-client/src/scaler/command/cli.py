@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from scaler import __version__
-from scaler.command import actions, doctor, stack, stack_template, stacks, status
+from scaler.command import actions, completion, doctor, stack, stack_template, stacks, status
 from scaler.command.settings import (
     CancelSettings,
+    CompletionSettings,
     DownSettings,
     InitSettings,
     ReportSettings,
@@ -19,6 +20,8 @@ from scaler.command.settings import (
 )
 from scaler.utility.exceptions import ScalerError
 from scaler_protocol.command import run_command
+from scaler_protocol.command.completion import FLAG, Completable
+from scaler_protocol.command.runner import print_completion
 
 
 class Subcommand(NamedTuple):
@@ -37,6 +40,7 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "pause": Subcommand(WorkersSettings, actions.pause, "Give some workers no more tasks."),
     "resume": Subcommand(WorkersSettings, actions.resume, "Give paused workers tasks again."),
     "drain": Subcommand(WorkersSettings, actions.drain, "Let workers leave when their running tasks have ended."),
+    "completion": Subcommand(CompletionSettings, completion.run, "Print a script that completes commands in a shell."),
     "cancel": Subcommand(CancelSettings, actions.cancel, "Cancel the tasks of a client or of a function."),
 }
 
@@ -44,6 +48,9 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = given[0] if given else ""
+    if name == FLAG:
+        subcommands = {word: Completable(each.summary, each.settings_class) for word, each in SUBCOMMANDS.items()}
+        print_completion("scaler", Completable("Start, watch and control a cluster.", None, subcommands), given[1:])
     if name not in SUBCOMMANDS:
         sys.exit(_explain(name))
     chosen = SUBCOMMANDS[name]

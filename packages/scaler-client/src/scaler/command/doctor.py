@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scaler import Client, __version__
-from scaler.command.findings import Finding, Severity, of_host, versions_of
+from scaler.client.cluster_info import ClusterInfo
+from scaler.command.findings import Finding, Severity, of_host, of_ways, versions_of
 from scaler.command.host_facts import host_facts
 from scaler.command.settings import ReportSettings
 from scaler.utility.exceptions import ScalerError
@@ -49,7 +50,7 @@ def examine(address: str, timeout_seconds: float) -> Iterator[Finding]:
             info = client.cluster_info()
             yield Finding(Severity.OK, f"A scheduler answers at {address} and accepts this client.")
             yield versions_of("scaler-client and scaler-scheduler", info.scheduler.version, __version__)
-            yield from _workers(client, sorted({each.host for each in info.agents}), len(info.workers))
+            yield from _workers(client, info)
     except (ScalerError, OSError) as error:
         yield Finding(Severity.FAILURE, "The scheduler did not accept this client.", " ".join(str(error).split()))
 
@@ -79,33 +80,49 @@ def _reach(address: Address, timeout_seconds: float) -> Finding:
     return Finding(Severity.OK, f"{address.host} is reachable, and something listens at port {address.port}.")
 
 
-def _workers(client: Client, hosts: Sequence[str], workers: int) -> Iterator[Finding]:
+def _workers(client: Client, info: ClusterInfo) -> Iterator[Finding]:
+    hosts = sorted({each.host for each in info.agents})
     if not hosts:
         yield Finding(
             Severity.WARNING, "No workers are connected.", f"Start some on each host: scaler_cluster {client.address}"
         )
         return
-    answers = _ask_hosts(client, hosts, workers)
-    ours = host_facts(list(_installed()))
+    workers_by_host = {host: sum(len(each.workers) for each in info.agents if each.host == host) for host in hosts}
+    endpoints = _store_endpoints(info)
+    answers = _ask_hosts(client, hosts, len(info.workers), list(endpoints))
+    ours = host_facts(list(_installed()), list(endpoints))
     for host in hosts:
         if host in answers:
-            yield from of_host(answers[host][0], ours, answers[host][1])
+            yield from of_host(answers[host][0], ours, answers[host][1], workers_by_host[host])
         else:
             yield Finding(
                 Severity.WARNING,
                 f"{host}: its workers did not answer within {HOSTS_SECONDS:g} s.",
                 "They may be busy: try again later, or see what they run with scaler status.",
             )
+    yield from of_ways([ours, *(facts for facts, _ in answers.values())], endpoints)
 
 
-def _ask_hosts(client: Client, hosts: Sequence[str], workers: int) -> dict[str, tuple[dict[str, Any], float]]:
+def _store_endpoints(info: ClusterInfo) -> dict[tuple[str, int], str]:
+    """The names of the hosts, by where the object stores of others connect to them."""
+    found = {}
+    for store in info.snapshot.stores:
+        if store.endpoint.startswith("tcp://"):
+            address = parse_address(store.endpoint)
+            found[address.host, address.port] = store.host
+    return found
+
+
+def _ask_hosts(
+    client: Client, hosts: Sequence[str], workers: int, endpoints: list[tuple[str, int]]
+) -> dict[str, tuple[dict[str, Any], float]]:
     """The facts of each host that answers, and how much its clock is ahead for certain."""
     packages = list(_installed())
     answers: dict[str, tuple[dict[str, Any], float]] = {}
     deadline = time.monotonic() + HOSTS_SECONDS
     while len(answers) < len(hosts) and time.monotonic() < deadline:
         begin = time.time()
-        futures = [client.submit(host_facts, packages) for _ in range(_TASKS_PER_WORKER * workers)]
+        futures = [client.submit(host_facts, packages, endpoints) for _ in range(_TASKS_PER_WORKER * workers)]
         done, not_done = client.wait(futures, timeout=max(0.0, deadline - time.monotonic()))
         for future in not_done:
             future.cancel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -27,6 +27,7 @@ CLOCK_LIMIT_SECONDS = 1.0
 DESCRIPTORS_LIMIT = 4096
 PROCESSES_LIMIT = 1024
 SPILL_LIMIT_BYTES = 1 << 30
+MEMORY_PER_WORKER_BYTES = 256 << 20
 
 
 def versions_of(name: str, theirs: str, ours: str) -> Finding:
@@ -40,15 +41,18 @@ def versions_of(name: str, theirs: str, ours: str) -> Finding:
     )
 
 
-def of_host(theirs: Mapping[str, Any], ours: Mapping[str, Any], offset_seconds: float) -> Iterator[Finding]:
+def of_host(
+    theirs: Mapping[str, Any], ours: Mapping[str, Any], offset_seconds: float, workers: int
+) -> Iterator[Finding]:
     """``theirs`` and ``ours``: host facts. ``offset_seconds``: how much their clock is ahead, beyond what the
-    measurement may be wrong by."""
+    measurement may be wrong by. ``workers``: how many run there."""
     host = theirs["host"]
     problems = [
         *_python(host, theirs["python"], ours["python"]),
         *_packages(host, theirs["packages"], ours["packages"]),
         *_clock(host, offset_seconds),
         *_limits(host, theirs),
+        *_memory(host, theirs, workers),
     ]
     yield from problems
     if not problems:
@@ -112,3 +116,36 @@ def _limits(host: str, facts: Mapping[str, Any]) -> Iterator[Finding]:
             f"{host}: /var/tmp has only {facts['spill_bytes'] >> 20} MiB left for objects that do not fit into memory.",
             "Free some space, or give scaler_cluster another --spill-directory.",
         )
+
+
+def _memory(host: str, facts: Mapping[str, Any], workers: int) -> Iterator[Finding]:
+    if not facts["memory_files"]:
+        yield Finding(
+            Severity.FAILURE,
+            f"{host}: its workers cannot create memory files, which hold large values.",
+            "Allow memfd_create there, for example in the seccomp profile of the container.",
+        )
+    limit = facts["group_memory_bytes"]
+    if 0 < limit < workers * MEMORY_PER_WORKER_BYTES:
+        yield Finding(
+            Severity.WARNING,
+            f"{host}: its {workers} workers share the {limit >> 20} MiB of their control group.",
+            "Raise the limit of the container or the job, or run fewer workers there.",
+        )
+
+
+def of_ways(facts: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, int], str]) -> Iterator[Finding]:
+    """Between each pair of hosts, and from this one. ``facts``: of this host and the others, each with the endpoints
+    that it could not reach. ``names``: the hosts of the endpoints."""
+    is_open = True
+    for each in facts:
+        for address, port, obstacle in each["unreachable"]:
+            is_open = False
+            yield Finding(
+                Severity.WARNING,
+                f"{each['host']} cannot connect to {names[address, port]} at {address}:{port}: {obstacle}.",
+                "Large values between them go through the scheduler, which is slower. Open this port in the "
+                "firewall, or see docs/objects.md.",
+            )
+    if is_open and names:
+        yield Finding(Severity.OK, f"The object stores of {len(names)} hosts can be reached from everywhere.")

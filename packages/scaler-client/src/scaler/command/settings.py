@@ -72,6 +72,13 @@ class CancelSettings(AddressSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CompletionSettings:
+    """Of ``completion``."""
+
+    shell: str = argument(help="The shell: bash, zsh, fish or tcsh.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class FileSettings:
     """Of the subcommands about a stack."""
 

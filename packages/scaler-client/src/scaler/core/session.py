@@ -162,6 +162,10 @@ class Session:
     def on_peer_lost(self, peer: bytes, now: float) -> None:
         self._connection.on_lost(now)
 
+    def on_connection_ended(self, now: float) -> None:
+        """There is no connection, and none comes unless the session asks for it."""
+        self._connection.on_ended(now)
+
     def on_obstacle(self, text: str) -> None:
         """``text`` says why there is no connection, if that is known. Tasks that fail at the timeout report it."""
         self._connection.on_obstacle(text)

@@ -168,7 +168,7 @@ class ClientIO:
                     if type(effect) is Send:
                         self._connection.send(encode(effect.envelope))
                     elif type(effect) is ReplaceConnection:
-                        self._connection.reconnect()
+                        self._reconnect(now)
                     else:
                         self.notices.append(effect)
                 if has_received and not effects:
@@ -438,7 +438,7 @@ class ClientIO:
             word = b"waits for a lock" if self._waits_for_locks else b"blocked" if self._blocked else b"unblocked"
             if word != self._told_wait and not self.unusable:
                 self._told_wait = word
-                self._connection.send([word])
+                self._connection.tell_wait(word)
 
     # ---- leader and followers ------------------------------------------------------------------------------------
 
@@ -526,17 +526,27 @@ class ClientIO:
         """After a poll: handle events of the connection, messages, and the deadline ``due`` if it has passed."""
         now = time.monotonic()
         if poller.monitor_ready:
-            for event in self._connection.events():
-                if event == "connected":
-                    self.session.on_connected(now, self._connection.token)
-                elif event == "key_refused":
-                    self.session.on_key_refused(self._connection.obstacle, now)
-                else:
-                    self.session.on_peer_lost(SCHEDULER, now)
-            self.session.on_obstacle(self._connection.obstacle)
+            self._take_events(now)
         if due is not None and now >= due:
             self.session.on_deadline(now)
         self.turn(now)
+
+    def _take_events(self, now: float) -> None:
+        for event in self._connection.events():
+            if event == "connected":
+                self.session.on_connected(now, self._connection.token)
+            elif event == "key_refused":
+                self.session.on_key_refused(self._connection.obstacle, now)
+            elif event == "ended":
+                self.session.on_connection_ended(now)
+            else:
+                self.session.on_peer_lost(SCHEDULER, now)
+        self.session.on_obstacle(self._connection.obstacle)
+
+    def _reconnect(self, now: float) -> None:
+        self._connection.reconnect()
+        if self._nested:  # nothing that can be polled will say whether that succeeded
+            self._take_events(now)
 
     def _quit(self) -> None:
         now = time.monotonic()

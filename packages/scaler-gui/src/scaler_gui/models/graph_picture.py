@@ -10,7 +10,7 @@ import numpy
 from scaler_gui.models.graph_layout import GraphLayout, layered
 
 NODE_WIDTH, NODE_HEIGHT = 3.4, 0.64
-STATES = ("waiting", "on hosts", "done", "failed", "canceled")
+STATES = ("waiting", "on hosts", "done", "failed", "cancelled")
 """In the order of their numbers; the words are those of the table of graphs."""
 
 _Array = numpy.ndarray[Any, Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scaler_protocol.monitor.alerts import alerts_text
 from scaler_protocol.monitor.format import format_duration
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.player import Player
-from scaler_protocol.monitor.silence import silence_text, silent_agents
 
 PATIENCE_SECONDS = 2.0
 RESTART_SHOWN_SECONDS = 30.0
@@ -49,7 +49,7 @@ def _trouble(model: Model, now: float, address: str) -> str:
     if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
         return "The scheduler has restarted: its counts have begun again from zero."
     trouble = model.snapshot.trouble if model.snapshot is not None else ""
-    return trouble or silence_text(silent_agents(model.snapshot))
+    return trouble or alerts_text(model.alerts)
 
 
 def _about(model: Model) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy
 
-from scaler_protocol.monitor.palette import CANCELED_COLOUR, FAILED_COLOUR, FUNCTION_COLOURS
+from scaler_protocol.monitor.palette import CANCELED_COLOUR, FAILED_COLOUR, function_colour
 from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
 
 _Array = numpy.ndarray[Any, Any]
@@ -25,7 +26,6 @@ _LEAST_MARK_PIXELS = 2
 class Ink(NamedTuple):
     """Colours as rows of red, green and blue."""
 
-    functions: _Array
     failed: _Array
     canceled: _Array
     background: _Array
@@ -33,14 +33,11 @@ class Ink(NamedTuple):
 
 @functools.cache
 def ink(background: str) -> Ink:
-    functions = numpy.array([_rgb(colour) for colour in FUNCTION_COLOURS], numpy.float32)
-    return Ink(
-        functions, *(numpy.array(_rgb(each), numpy.float32) for each in (FAILED_COLOUR, CANCELED_COLOUR, background))
-    )
+    return Ink(*(numpy.array(_rgb(each), numpy.float32) for each in (FAILED_COLOUR, CANCELED_COLOUR, background)))
 
 
-def paint(bars: Bars, rows: int, width: int, colours: Ink) -> _Array:
-    """``rows`` lines of ``width`` pixels, 0xffRRGGBB."""
+def paint(bars: Bars, rows: int, width: int, colours: Ink, number_of: Callable[[int], int]) -> _Array:
+    """``rows`` lines of ``width`` pixels, 0xffRRGGBB. ``number_of``: of a function in the palette, by its index."""
     image = numpy.full(rows * width, _packed(colours.background[None, :])[0], numpy.uint32)
     if not len(bars):
         return image.reshape(rows, width)
@@ -50,7 +47,7 @@ def paint(bars: Bars, rows: int, width: int, colours: Ink) -> _Array:
     base = numpy.frombuffer(bars.rows, numpy.uint32).astype(numpy.int64) * width
     lengths = (ends - starts)[last]
     places = _ranges((base + starts)[last], lengths)
-    image[places] = numpy.repeat(_colours(bars, statuses, colours)[last], lengths)
+    image[places] = numpy.repeat(_colours(bars, statuses, colours, number_of)[last], lengths)
     return image.reshape(rows, width)
 
 
@@ -76,9 +73,9 @@ def _pixels(bars: Bars, statuses: _Array, width: int) -> tuple[_Array, _Array]:
     return starts, numpy.minimum(ends, width)
 
 
-def _colours(bars: Bars, statuses: _Array, colours: Ink) -> _Array:
-    functions = numpy.frombuffer(bars.functions, numpy.uint32) % len(colours.functions)
-    full = colours.functions[functions]
+def _colours(bars: Bars, statuses: _Array, colours: Ink, number_of: Callable[[int], int]) -> _Array:
+    functions, places = numpy.unique(numpy.frombuffer(bars.functions, numpy.uint32), return_inverse=True)
+    full = numpy.array([_rgb(function_colour(number_of(int(each)))) for each in functions], numpy.float32)[places]
     full[statuses == FAILED] = colours.failed
     full[statuses == CANCELED] = colours.canceled
     busy = numpy.frombuffer(bars.busy, numpy.float32)

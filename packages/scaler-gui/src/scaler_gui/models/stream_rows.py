@@ -18,7 +18,7 @@ from scaler_protocol.monitor.task_stream import Bars
 def labels(rows: Sequence[StreamRow]) -> list[str]:
     """Names of workers; the host goes before them where there are several."""
     several = len({row.worker.host for row in rows}) > 1
-    return [f"{row.worker.host} {row.worker.name}" if several else row.worker.name for row in rows]
+    return [f"{row.worker.host} {row.name}" if several else row.name for row in rows]
 
 
 def bar_at(bars: Bars, row: int, x: float) -> int | None:

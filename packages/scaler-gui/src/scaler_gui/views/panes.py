@@ -15,7 +15,7 @@ CORNERS = {
     "top left": ("overview",),
     "bottom left": ("stream", "graphs"),
     "top right": ("workers", "running", "processors", "agents", "clients", "functions", "objects"),
-    "bottom right": ("failures", "waits", "tasks", "messages", "notices", "settings"),
+    "bottom right": ("failures", "waits", "tasks", "messages", "notices", "settings", "alerts"),
 }
 """The first layout: names of panes, tabbed in each corner."""
 
@@ -38,4 +38,5 @@ def make_panes(monitor: Monitor) -> list[Pane]:
         TablePane(monitor, tables.MESSAGES),
         TablePane(monitor, tables.NOTICES, shows_events=True),
         TablePane(monitor, tables.SETTINGS),
+        TablePane(monitor, tables.ALERTS),
     ]

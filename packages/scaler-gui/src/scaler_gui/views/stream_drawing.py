@@ -155,7 +155,8 @@ class StreamDrawing(QWidget):
         workers = [self.rows[row].worker_index for row in rows]
         self.bars = model.bars(shown.start, shown.end, width, workers)
         self.open_bars = model.open_bars(shown.start, shown.end, width, workers)
-        lines = paint(self.bars, len(rows), width, ink(self._theme.surface))
+        number_of = self.monitor.model.activity.colour_number
+        lines = paint(self.bars, len(rows), width, ink(self._theme.surface), number_of)
         self._pixels = stretched(lines, max(1, int(shown.row_height * ratio)), self._theme.surface)
         height, wide = self._pixels.shape if rows else (1, 1)
         self._image = (
@@ -192,7 +193,8 @@ class StreamDrawing(QWidget):
         painter.setFont(self.font())
 
     def _paint_open_bar(self, painter: QPainter, box: QRectF, bar: OpenBar) -> None:
-        colour = QColor(self._theme.muted if bar.function is None else function_colour(bar.function))
+        number = self.monitor.model.activity.colours.number_of(bar.running.task.function)
+        colour = QColor(function_colour(number))
         edges = box.adjusted(0, 0, 0, -1)
         painter.setPen(colour)
         painter.drawLine(edges.topLeft(), edges.topRight())
@@ -305,12 +307,12 @@ class StreamDrawing(QWidget):
             return []
         activity = self.monitor.model.activity
         seen = set(self.bars.statuses)
-        ends = ((FAILED, FAILED_COLOUR, "failed"), (CANCELED, CANCELED_COLOUR, "canceled"))
+        ends = ((FAILED, FAILED_COLOUR, "failed"), (CANCELED, CANCELED_COLOUR, "cancelled"))
         entries = [(colour, name) for status, colour, name in ends if status in seen]
-        functions = stream_rows.functions_in(self.bars, _LEGEND_MOST)
-        running = [bar.function for bar in self.open_bars if bar.function is not None]
-        for function in list(dict.fromkeys([*functions, *running]))[:_LEGEND_MOST]:
-            entries.append((function_colour(function), activity.function_name(function) or "?"))
+        names = [activity.function_name(each) for each in stream_rows.functions_in(self.bars, _LEGEND_MOST)]
+        names += [bar.running.task.function for bar in self.open_bars]
+        for name in list(dict.fromkeys(names))[:_LEGEND_MOST]:
+            entries.append((function_colour(activity.colours.number_of(name)), name or "?"))
         return entries
 
     def _paint_frame(self, painter: QPainter, area: QRect) -> None:

@@ -141,9 +141,9 @@ def cancel_client(state: SchedulerState, client: ClientPeer, target: str, now: f
 
 def cancel_function(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
     """Cancel the tasks of all functions with this name, of all clients whose tasks may be cancelled."""
-    permitted = [each for each in state.clients.values() if _may_cancel(state, client, each)]
     if not any(load.name == target for load in state.function_loads.values()):
         return _refused(f"Cannot cancel the tasks of function {target!r}: no task has a function with this name.")
+    permitted = [each for each in state.clients.values() if _may_cancel(state, client, each)]
     return "", (), sum(_cancel(state, each, target, now) for each in permitted)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Explanation
+from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
 from scaler_scheduler.core import lock_table, named_table, share_reports
 from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
@@ -103,11 +104,11 @@ def _assigned(state: SchedulerState, client: ClientPeer, task: int, where: int, 
 def _queued(state: SchedulerState, record: RunRecord) -> str:
     agents = state.placement.agents
     if not agents:
-        return f"no worker is connected.{_starting(state)}"
+        return f"{NO_WORKERS}.{_starting(state)}"
     able = [agent for agent in agents.values() if agent.can_serve(record.demand)]
     demand = shown_demand(record.demand)
     if not able:
-        return f"no connected worker has the capabilities it needs ({demand}).{_starting(state)}"
+        return f"{MISSING_CAPABILITIES} ({demand}).{_starting(state)}"
     if state.is_stopping:
         return "the scheduler is stopping and hands out nothing more."
     if not any(agent.is_available for agent in able):

@@ -16,6 +16,10 @@ CLIENT_MEMORY_BYTES = 4 << 30
 UNREAD_MESSAGES_LIMIT = 500_000
 """Messages that one peer has not acknowledged. Messages with results are limited much earlier, by pausing tasks."""
 
+FEW_MESSAGES = 16
+"""So few messages that a peer has not acknowledged are not measured."""
+
+UNREAD_BYTES_TEXT = "Cannot keep more than {} MiB of messages that an agent has not acknowledged."
 UNREAD_TEXT = f"Cannot keep more than {UNREAD_MESSAGES_LIMIT} messages that a peer has not acknowledged."
 
 NESTED_SESSIONS_LIMIT = 10_000

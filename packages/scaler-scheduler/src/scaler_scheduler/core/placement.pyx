@@ -155,10 +155,11 @@ cdef class Placement:
         if self.eager:
             self.serve_eager(given)
         cdef list waiting = self.classes_waiting(), level
-        while waiting:
-            level = [queue for queue in waiting if queue.depth == waiting[0].depth]
-            waiting = waiting[len(level):]
-            self.level = level
+        cdef Py_ssize_t start = 0, stop
+        while start < len(waiting):
+            stop = end_of_level(waiting, start)
+            self.level = level = waiting[start:stop]
+            start = stop
             if len(level) == 1:
                 self.fill(level[0], given, now)
             else:
@@ -343,6 +344,15 @@ cdef bint needs(tuple demand, name) except -1:
         if each == name:
             return True
     return False
+
+
+cdef Py_ssize_t end_of_level(list waiting, Py_ssize_t start) except -1:
+    """Where the classes with the depth of the one at ``start`` end. There may be thousands of depths."""
+    cdef int64_t depth = (<QueueClass> waiting[start]).depth
+    cdef Py_ssize_t stop = start + 1
+    while stop < len(waiting) and (<QueueClass> waiting[stop]).depth == depth:
+        stop += 1
+    return stop
 
 
 def turn_of(queue):

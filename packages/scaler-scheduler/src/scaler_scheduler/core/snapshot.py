@@ -78,7 +78,8 @@ def _stores(state: SchedulerState) -> Iterator[HostStoreStatus]:
         if said is not None:
             yield HostStoreStatus(
                 agents[0].host, said.objects, said.used_bytes, said.capacity_bytes, said.spilled_bytes,
-                said.sent_bytes, said.received_bytes,
+                said.sent_bytes, said.received_bytes, agents[0].store_endpoint.partition("#")[0],
+                said.disk_free_bytes, said.disk_capacity_bytes,
             )  # fmt: skip
 
 
@@ -125,6 +126,7 @@ def _agent(state: SchedulerState, agent: Agent, now: float) -> AgentStatus:
         silent_seconds=now - agent.heard_at,
         workers=_workers(agent),
         running=running_tasks_of(state, agent, now),
+        memory_limit_bytes=beat.memory_limit_bytes if beat else 0,
     )
 
 

@@ -82,3 +82,12 @@ class WorkerManager:
     recently_busy: RecentlyBusy
     needed: int = 0
     ordered: int = 0
+    _decisions: int = 0
+    _second: int = -1
+
+    def may_decide(self, most: int, now: float) -> bool:
+        """False if there were ``most`` decisions in this second."""
+        if int(now) != self._second:
+            self._second, self._decisions = int(now), 0
+        self._decisions += 1
+        return self._decisions <= most

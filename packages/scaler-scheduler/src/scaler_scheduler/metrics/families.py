@@ -18,7 +18,7 @@ _BOUNDS = [repr(bound) for bound in DURATION_BOUNDS_SECONDS]
 
 
 def families_of(snapshot: Snapshot) -> Iterator[Metric]:
-    """Every family, in a fixed order. Functions of one name count as one; so do workers of one name and host."""
+    """Every family, in a fixed order. Functions of one name count as one; so do workers of one name and agent."""
     yield from _scheduler(snapshot)
     yield from _tasks(snapshot)
     yield from _messages(snapshot)
@@ -68,6 +68,8 @@ def _agents(snapshot: Snapshot) -> Iterator[Metric]:
     agents = snapshot.agents
     free = {(agent.host,): agent.rss_free_bytes for agent in agents}  # agents of one host report the same memory
     yield _gauges("scaler_host_free_bytes", "Memory that tasks of the host may still take.", ("host",), free)
+    limits = {(agent.host,): agent.memory_limit_bytes for agent in agents if agent.memory_limit_bytes}
+    yield _gauges("scaler_host_limit_bytes", "Memory that the host, or its control group, may use.", ("host",), limits)
     for name, help_text, values in (
         ("scaler_agent_cpu_ratio", "Processor use of the agent.", [each.cpu_percent / 100 for each in agents]),
         ("scaler_agent_resident_bytes", "Memory of the agent.", [each.rss_bytes for each in agents]),
@@ -80,14 +82,14 @@ def _agents(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _workers(snapshot: Snapshot) -> Iterator[Metric]:
-    workers = [((agent.host, worker.name), worker) for agent in snapshot.agents for worker in agent.workers]
+    workers = [((agent.host, agent.name, worker.name), worker) for agent in snapshot.agents for worker in agent.workers]
     for name, help_text, values in (
         ("scaler_worker_cpu_ratio", "Processor use.", [worker.cpu_percent / 100 for _, worker in workers]),
         ("scaler_worker_resident_bytes", "Memory in use.", [worker.rss_bytes for _, worker in workers]),
         ("scaler_worker_busy", "1: it runs a task.", [int(worker.has_task) for _, worker in workers]),
     ):
         keys = [key for key, _ in workers]
-        yield _gauges(name, help_text, ("host", "worker"), _summed(zip(keys, values, strict=True)))
+        yield _gauges(name, help_text, ("host", "agent", "worker"), _summed(zip(keys, values, strict=True)))
 
 
 def _functions(snapshot: Snapshot) -> Iterator[Metric]:
@@ -166,6 +168,16 @@ def _stores(snapshot: Snapshot) -> Iterator[Metric]:
         ("scaler_store_spilled_bytes", "Of objects on disk.", [each.spilled_bytes for each in stores]),
     ):
         yield _gauges(name, help_text, ("host",), _by_host(stores, values))
+    measured = [each for each in stores if each.disk_capacity_bytes]
+    for name, help_text, values in (
+        (
+            "scaler_store_disk_free_bytes",
+            "Free, where it spills.",
+            [each.disk_free_bytes for each in measured],
+        ),
+        ("scaler_store_disk_bytes", "Size of that file system.", [each.disk_capacity_bytes for each in measured]),
+    ):
+        yield _gauges(name, help_text, ("host",), _by_host(measured, values))
     for direction, moved in (
         ("sent", [each.sent_bytes for each in stores]),
         ("received", [each.received_bytes for each in stores]),

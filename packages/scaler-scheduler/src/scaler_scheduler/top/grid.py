@@ -12,9 +12,10 @@ from scaler_scheduler.top.lines import Line, Span, Style
 TEXT_WIDTH_LEAST, TEXT_WIDTH_USUAL, TEXT_WIDTH_LIMIT = 10, 24, 100
 
 _LESS_IMPORTANT = {
-    "functions": ("digest", "parts", "total", "canceled", "longest", "cpu_time", "median", "finished"),
+    "functions": ("digest", "parts", "progress", "total", "canceled", "longest", "cpu_time", "median", "finished"),
     "waits": ("task", "session"),
     "failures": ("group", "first", "hosts", "status", "functions", "last", "type"),
+    "progress": ("end", "running", "failed"),
     "objects": ("received", "sent", "spilled_rate", "spilled"),
     "graphs": ("ready", "waiting"),
     "tasks": ("parts", "attempt", "session", "host"),
@@ -113,6 +114,6 @@ def _placed(column: Column, text: str, width: int) -> str:
 def _cell_style(column: Column, value: object) -> Style:
     if column.key in _ROW_STYLES and value:
         return _ROW_STYLES[column.key]
-    if column.key == "status" and value != "success":
+    if column.key == "status" and value != "succeeded":
         return Style.WARNING if value == "cancelled" else Style.BAD
     return Style.DIM if value in (0, "", "-") else Style.PLAIN

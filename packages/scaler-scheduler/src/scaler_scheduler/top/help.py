@@ -8,7 +8,7 @@ from scaler_scheduler.top.lines import Line, Span, Style, line_of
 KEYS = (
     ("1 t", "workers, clients and functions; running tasks"),
     ("2 3 4 5", "functions, waiting tasks, failures, objects"),
-    ("6 7 8 9 0", "graphs, task stream, ended tasks, clients, settings"),
+    ("6 7 8 9 0 a", "graphs, task stream, ended tasks, clients, settings, alerts"),
     ("Tab, Shift-Tab", "next page, page before"),
     ("/", "show only rows with a text; Enter keeps, Esc drops it"),
     ("arrows j k PgUp PgDn ...", "scroll; Home and End: first and last row"),

@@ -24,9 +24,9 @@ class Style(Enum):
 
 
 class FunctionColour(NamedTuple):
-    """The colour of a function, as all screens show it."""
+    """The colour of a function by its number in the palette, as all screens show it."""
 
-    function: int
+    number: int
 
 
 class Span(NamedTuple):

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple, cast
 
-from scaler_protocol.monitor.format import format_bytes, format_count, format_duration, format_percent, format_rate
+from scaler_protocol.monitor.format import (
+    format_bytes_short,
+    format_count,
+    format_duration,
+    format_percent,
+    format_rate,
+)
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.operation import TARGET_COLUMNS
@@ -27,6 +33,7 @@ TITLES = {
     "tasks": "tasks",
     "clients": "clients",
     "settings": "settings",
+    "alerts": "alerts",
 }
 _SHORT_TITLES = {
     "workers": "work",
@@ -40,6 +47,7 @@ _SHORT_TITLES = {
     "tasks": "task",
     "clients": "cli",
     "settings": "set",
+    "alerts": "alert",
 }
 _COUNTED = {
     "running": "running task",
@@ -50,6 +58,7 @@ _COUNTED = {
     "tasks": "execution",
     "clients": "client",
     "settings": "setting",
+    "alerts": "alert",
 }
 DETAILS_HEIGHT_LEAST = 8
 """Details of failures stand below their table where so many lines are left."""
@@ -69,6 +78,7 @@ _NOTHING = {
     "tasks": "no task has ended since this monitor looks",
     "clients": "no client is connected",
     "settings": "the scheduler does not say its settings",
+    "alerts": "nothing is wrong",
 }
 
 _STATE_OF_RUNNING = TABLES["running"].index("state")
@@ -132,8 +142,9 @@ def _details_height(model: Model, view: View, width: int, height: int, rows: int
     """The height that the table leaves; on a tall screen it leaves half. A reason needs no more than its lines, and
     gets half."""
     left = height - 3 - max(1, rows)
-    if view.page == "waits":
-        needed = max([0, *(1 + len(_wait_lines(row, width)) for row in model.rows("waits", view.filter_text)[0])])
+    if view.page in _SENTENCES:
+        lines_of = _SENTENCES[view.page]
+        needed = max([0, *(1 + len(lines_of(row, width)) for row in model.rows(view.page, view.filter_text)[0])])
         return min(needed, max(left, height // 2)) if height // 2 >= REASON_HEIGHT_LEAST else 0
     if height >= _TALL:
         left = max(left, height // 2)
@@ -142,9 +153,9 @@ def _details_height(model: Model, view: View, width: int, height: int, rows: int
 
 def details_lines(model: Model, page: str, selected: Hashable, width: int) -> list[Line]:
     """All that is known of a row, in lines of at most ``width`` columns."""
-    if page == "waits":
-        found = [row for row in model.rows("waits")[0] if _selected("waits", row) == selected]
-        return _wait_lines(found[0], width) if found else [line_of("no task waits for this reason any more", Style.DIM)]
+    if page in _SENTENCES:
+        found = [row for row in model.rows(page)[0] if _selected(page, row) == selected]
+        return _SENTENCES[page](found[0], width) if found else [line_of(_GONE[page], Style.DIM)]
     lines = model.failure_details(cast(int, selected)).expandtabs(4).splitlines()
     styles = [Style.TITLE, *[Style.PLAIN] * len(lines)]
     return [line_of(part, style) for text, style in zip(lines, styles, strict=False) for part in wrapped(text, width)]
@@ -159,6 +170,17 @@ def _wait_lines(row: Row, width: int) -> list[Line]:
     return [*title, *(line_of(part) for part in wrapped(reason, width))]
 
 
+def _alert_lines(row: Row, width: int) -> list[Line]:
+    """The whole sentence."""
+    return [line_of(part) for part in wrapped(row[TABLES["alerts"].index("text")], width)]
+
+
+_SENTENCES: dict[str, Callable[[Row, int], list[Line]]] = {"waits": _wait_lines, "alerts": _alert_lines}
+"""The details of a row on pages where these are a sentence or two."""
+
+_GONE = {"waits": "no task waits for this reason any more", "alerts": "this alert is over"}
+
+
 def _barred(line: Line, width: int, style: Style) -> Line:
     """The bar goes on to the right edge."""
     missing = width - width_of(line)
@@ -166,15 +188,24 @@ def _barred(line: Line, width: int, style: Style) -> Line:
 
 
 def _tabs(view: View, width: int) -> Line:
-    """All pages by their keys; in short where there is no room."""
+    """All pages by their keys; in short where there is no room, and the last ones by their keys alone."""
     wide = joined([_tab(key, page, TITLES[page], view) for key, page in PAGES.items()], Span("  "))
     if width_of(wide) <= width:
         return wide
     short = {**_SHORT_TITLES, view.page: TITLES[view.page]}
-    return joined([_tab(key, page, short[page], view) for key, page in PAGES.items()], Span(" "))
+    for page in [*reversed(PAGES.values()), ""]:
+        tabs = joined([_tab(key, each, short[each], view) for key, each in PAGES.items()], Span(" "))
+        if width_of(tabs) <= width:
+            break
+        if page != view.page:
+            short[page] = ""
+    return tabs
 
 
 def _tab(key: str, page: str, title: str, view: View) -> Line:
+    """Without a title, the key alone."""
+    if not title:
+        return (Span(key, Style.DIM),)
     return (Span(f"{key} ", Style.DIM), Span(title, Style.CHOSEN if page == view.page else Style.PLAIN))
 
 
@@ -185,14 +216,14 @@ def _totals(model: Model, snapshot: Snapshot, width: int) -> Line:
         ("waiting", unfinished.waiting, Style.PLAIN),
         ("queued", unfinished.queued, Style.PLAIN),
         ("running", unfinished.running, Style.PLAIN),
-        ("success", tasks.success, Style.GOOD),
+        ("succeeded", tasks.success, Style.GOOD),
         ("failed", tasks.failed, Style.BAD),
-        ("canceled", tasks.canceled, Style.WARNING),
+        ("cancelled", tasks.canceled, Style.WARNING),
     )
     spans = [Span(format_rate(rate[-1] if rate else 0.0), Style.TITLE)]
     for name, count, style in counts:
         spans += [Span(f"  {name} ", Style.DIM), Span(format_count(count), style if count else Style.PLAIN)]
-    process = f"{format_percent(scheduler.cpu_percent)} {format_bytes(scheduler.rss_bytes)}"
+    process = f"{format_percent(scheduler.cpu_percent)} {format_bytes_short(scheduler.rss_bytes)}"
     wider = (*spans, Span("  scheduler ", Style.DIM), Span(process))
     return wider if width_of(wider) <= width else tuple(spans)
 

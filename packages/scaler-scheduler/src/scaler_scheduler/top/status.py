@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from scaler_protocol.monitor.alerts import alerts_text
 from scaler_protocol.monitor.format import display_width, format_duration
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.running import longest_running, summary_of
-from scaler_protocol.monitor.silence import silence_text, silent_agents
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 from scaler_scheduler.top.view import View
 
@@ -29,9 +29,10 @@ def status_line(model: Model, view: View, now: float) -> Line:
         return line_of("the scheduler has restarted: counts start again", Style.WARNING)
     if model.snapshot is not None and model.snapshot.trouble:
         return line_of(model.snapshot.trouble, Style.WARNING)
-    text = silence_text(silent_agents(model.snapshot))
-    if text:
-        return line_of(text, Style.WARNING)
+    if model.alerts and view.page != "alerts":
+        return line_of(
+            alerts_text(model.alerts), Style.ALARM if model.alerts[0].severity == "critical" else Style.WARNING
+        )
     return line_of(f"filter: {view.filter_text}   / to change, Esc to drop", Style.DIM) if view.filter_text else ()
 
 

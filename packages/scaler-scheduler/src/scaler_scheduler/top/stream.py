@@ -13,11 +13,14 @@ from scaler_scheduler.top.lines import FunctionColour, Line, Span, Style, line_o
 from scaler_scheduler.top.pages import Body
 from scaler_scheduler.top.view import View
 
-LABEL_WIDTH_LIMIT = 28
+LABEL_WIDTH_LEAST = 28
+"""Labels may have so many columns, and more on a wide screen."""
+
 DELAY_SECONDS = 0.5
 """The stream ends so long before the newest message: what ended a moment ago is still on its way."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_LEGEND_LIMIT = 12
 _NAME_MARGIN = 6
 """An open bar that is longer than its name by this much contains it."""
 
@@ -35,13 +38,16 @@ def stream_body(model: Model, view: View, width: int, height: int, blocks: bool)
     shown = rows[first : first + room]
     if not shown:
         return Body([(), line_of("no task has ended since this monitor looks", Style.DIM)], room, 0, 0)
-    label = min(LABEL_WIDTH_LIMIT, max(len(_label(row)) for row in shown), max(1, width // 3))
+    label = min(max(LABEL_WIDTH_LEAST, width // 4), max(len(_label(row)) for row in shown), max(1, width // 3))
     columns = max(1, width - label - 2)
     stop = model.time - DELAY_SECONDS - view.stream_back_seconds
     bars = model.bars(stop - view.stream_seconds, stop, columns, [row.worker_index for row in shown])
     running = model.open_bars(stop - view.stream_seconds, stop, columns, [row.worker_index for row in shown])
-    painted = _painted(bars, running, len(shown), columns, blocks)
-    lines = [_title(view, stop, bars, len(running))]
+    painted = _painted(model, bars, running, len(shown), columns, blocks)
+    tasks = bars.tasks
+    if len(shown) < len(rows) and not wanted:
+        tasks = model.count_of_executions(stop - view.stream_seconds, stop)
+    lines = [_title(view, stop, tasks, len(running))]
     lines += [
         (Span(left(_label(row), label) + " |", Style.DIM), *cells) for row, cells in zip(shown, painted, strict=True)
     ]
@@ -50,50 +56,52 @@ def stream_body(model: Model, view: View, width: int, height: int, blocks: bool)
 
 
 def _label(row: StreamRow) -> str:
-    return f"{row.worker.host}|{row.worker.name}"
+    return f"{row.worker.host}|{row.name}"
 
 
-def _title(view: View, stop: float, bars: Bars, running: int) -> Line:
+def _title(view: View, stop: float, tasks: int, running: int) -> Line:
     end = "now" if not view.stream_back_seconds else format_time(stop)
     span = format_span(view.stream_seconds)
     return (
-        Span(f"{span} until {end}: {bars.tasks:,} tasks" + (f", {running:,} running" if running else "")),
+        Span(f"{span} until {end}: {tasks:,} tasks" + (f", {running:,} running" if running else "")),
         Span("   + - zoom   [ ] earlier, later   / filters", Style.DIM),
     )
 
 
-def _painted(bars: Bars, running: Sequence[OpenBar], rows: int, width: int, blocks: bool) -> list[Line]:
+def _painted(model: Model, bars: Bars, running: Sequence[OpenBar], rows: int, width: int, blocks: bool) -> list[Line]:
     cells: list[list[Span]] = [[Span(" ")] * width for _ in range(rows)]
     for bar in running:
-        _paint_open(cells[bar.row], bar, blocks)
+        _paint_open(cells[bar.row], bar, model.activity.colours.number_of(bar.running.task.function), blocks)
+    colours = {function: model.activity.colour_number(function) for function in {*bars.functions}}
     columns = (bars.rows, bars.x0, bars.x1, bars.functions, bars.statuses, bars.busy)
     for row, x0, x1, function, status, busy in zip(*columns, strict=True):
         first = min(width - 1, int(x0))
         last = max(first + 1, min(width, round(x1)))
-        cells[row][first:last] = [_cell(function, status, busy, blocks)] * (last - first)
+        cells[row][first:last] = [_cell(colours[function], status, busy, blocks)] * (last - first)
     return [_merged(line) for line in cells]
 
 
-def _paint_open(cells: list[Span], bar: OpenBar, blocks: bool) -> None:
+def _paint_open(cells: list[Span], bar: OpenBar, colour: int, blocks: bool) -> None:
     """An arrow. It begins with the name of the function where there is room, or without colours with its letter."""
     first = min(len(cells) - 1, int(bar.x0))
     length = max(1, min(len(cells), round(bar.x1)) - first)
     name = printable(bar.running.task.function)
     named = f"━ {name} " if name.isascii() and length >= len(name) + _NAME_MARGIN else ""
-    letter = "" if bar.function is None else _LETTERS[bar.function % len(_LETTERS)]
-    text = (named + "━" * length if blocks else letter + "=" * length)[: length - 1] + ">"
-    style = Style.PLAIN if bar.function is None else FunctionColour(bar.function)
-    cells[first : first + length] = [Span(character, style) for character in text]
+    text = (named + "━" * length if blocks else _letter(colour) + "=" * length)[: length - 1] + ">"
+    cells[first : first + length] = [Span(character, FunctionColour(colour)) for character in text]
 
 
-def _cell(function: int, status: int, busy: float, blocks: bool) -> Span:
+def _letter(colour: int) -> str:
+    return _LETTERS[colour % len(_LETTERS)]
+
+
+def _cell(colour: int, status: int, busy: float, blocks: bool) -> Span:
     if status == FAILED:
         return Span("█" if blocks else "X", Style.BAD)
     if status == CANCELED:
         return Span("█" if blocks else "-", Style.DIM)
     shade = next((text for least, text in _SHADES if busy >= least), "░")
-    text = shade if blocks else _LETTERS[function % len(_LETTERS)]
-    return Span(text, FunctionColour(function))
+    return Span(shade if blocks else _letter(colour), FunctionColour(colour))
 
 
 def _merged(cells: Sequence[Span]) -> Line:
@@ -115,18 +123,19 @@ def _axis(start: float, stop: float, indent: int, width: int) -> Line:
 
 def _legend(model: Model, bars: Bars, running: Sequence[OpenBar], blocks: bool, width: int) -> Line:
     """The legend of colours: the functions on the screen, those with most tasks first."""
-    counts: Counter[int] = Counter()
+    counts: Counter[str] = Counter()
+    names = {function: model.activity.function_name(function) for function in {*bars.functions}}
     for function, count in zip(bars.functions, bars.counts, strict=True):
-        counts[function] += count
-    counts.update(bar.function for bar in running if bar.function is not None)
+        counts[names[function]] += count
+    counts.update(bar.running.task.function for bar in running)
     entries = [
         (Span("━" if blocks else "=", Style.PLAIN), "running"),
         (Span("█" if blocks else "X", Style.BAD), "failed"),
-        (Span("█" if blocks else "-", Style.DIM), "canceled"),
+        (Span("█" if blocks else "-", Style.DIM), "cancelled"),
     ]
-    for function, _ in counts.most_common(12):
-        mark = "█" if blocks else _LETTERS[function % len(_LETTERS)]
-        entries.append((Span(mark, FunctionColour(function)), model.activity.function_name(function) or "?"))
+    for name, _ in counts.most_common(_LEGEND_LIMIT):
+        colour = model.activity.colours.number_of(name)
+        entries.append((Span("█" if blocks else _letter(colour), FunctionColour(colour)), name or "?"))
     return _fitting(entries, width)
 
 

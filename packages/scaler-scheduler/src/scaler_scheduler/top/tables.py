@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scaler_protocol.monitor.format import display_width, format_bytes, format_count, format_percent, right
+from scaler_protocol.monitor.format import display_width, format_bytes_short, format_count, format_percent, right
 from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, MessageCount, Snapshot
 from scaler_scheduler.top.lines import Line, Span, Style, joined
 
@@ -75,7 +75,10 @@ def total_width(tables: Sequence[Table]) -> int:
 
 def scheduler_table(snapshot: Snapshot) -> Table:
     scheduler = snapshot.scheduler
-    entries = [Entry("cpu", format_percent(scheduler.cpu_percent)), Entry("rss", format_bytes(scheduler.rss_bytes))]
+    entries = [
+        Entry("cpu", format_percent(scheduler.cpu_percent)),
+        Entry("rss", format_bytes_short(scheduler.rss_bytes)),
+    ]
     return table_of("scheduler", entries)
 
 

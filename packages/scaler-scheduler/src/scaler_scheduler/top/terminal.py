@@ -12,7 +12,7 @@ import termios
 from collections.abc import Iterator, Sequence
 
 from scaler_protocol.monitor.format import display_width
-from scaler_protocol.monitor.palette import FUNCTION_COLOURS, function_terminal_colour
+from scaler_protocol.monitor.palette import TERMINAL_COLOURS
 from scaler_scheduler.top.lines import FunctionColour, Line, Style
 
 _KEY_NAMES = {
@@ -169,17 +169,14 @@ class Terminal:
         self._function_attributes = self._function_colours(len(_COLOURS) + 1)
 
     def _function_colours(self, first_pair: int) -> list[int]:
-        if curses.COLORS >= 256:
-            colours = [function_terminal_colour(index) for index in range(len(FUNCTION_COLOURS))]
-        else:
-            colours = list(_FEW_COLOURS)
+        colours = TERMINAL_COLOURS if curses.COLORS >= 256 else _FEW_COLOURS
         for number, colour in enumerate(colours, first_pair):
             curses.init_pair(number, colour, -1)
         return [curses.color_pair(number) for number in range(first_pair, first_pair + len(colours))]
 
     def _attribute(self, style: Style | FunctionColour) -> int:
         if isinstance(style, FunctionColour):
-            return self._function_attributes[style.function % len(self._function_attributes)]
+            return self._function_attributes[style.number % len(self._function_attributes)]
         return self._attributes[style]
 
     def _paint_line(self, number: int, line: Line) -> None:

@@ -34,10 +34,11 @@ PAGES = {
     "8": "tasks",
     "9": "clients",
     "0": "settings",
+    "a": "alerts",
 }
 """The pages by their keys. All but the first one and the stream show the table of that name."""
 
-DETAILED = ("failures", "waits")
+DETAILED = ("failures", "waits", "alerts")
 """Pages on which more is known of the chosen row than its line can hold."""
 
 CHOOSING = (*DETAILED, "functions", "running", "clients", "objects")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scaler_protocol.monitor.format import (
     display_width,
-    format_bytes,
+    format_bytes_short,
     format_count,
     format_flags,
     format_latency,
@@ -48,14 +48,15 @@ COLUMNS = (
     ),
     WorkerColumn(
         SortKey.AGENT_RSS, "agt_rss", 7,
-        lambda row: format_bytes(row.agent_rss_bytes), lambda total: format_bytes(total.agent_rss_bytes),
+        lambda row: format_bytes_short(row.agent_rss_bytes), lambda total: format_bytes_short(total.agent_rss_bytes),
     ),
     WorkerColumn(
         SortKey.CPU, "cpu", 5,
         lambda row: format_percent(row.cpu_percent), lambda total: format_percent(total.cpu_percent),
     ),
     WorkerColumn(
-        SortKey.RSS, "rss", 6, lambda row: format_bytes(row.rss_bytes), lambda total: format_bytes(total.rss_bytes)
+        SortKey.RSS, "rss", 6,
+        lambda row: format_bytes_short(row.rss_bytes), lambda total: format_bytes_short(total.rss_bytes),
     ),
     WorkerColumn(SortKey.FREE, "free", 4, lambda row: str(row.free), lambda total: str(total.free)),
     WorkerColumn(SortKey.SENT, "sent", 4, lambda row: str(row.sent), lambda total: str(total.sent)),

@@ -9,13 +9,15 @@ import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from scaler_protocol.messages import WorkerStatus
-from scaler_protocol.monitor.activity import WorkerName
+from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.format import (
     format_bytes,
     format_count,
     format_duration,
+    format_end,
     format_latency,
     format_percent,
     format_rate,
@@ -23,11 +25,15 @@ from scaler_protocol.monitor.format import (
     format_value,
     printable,
 )
+from scaler_protocol.monitor.graphs import WatchedGraph, nodes_of
+from scaler_protocol.monitor.links import FUNCTION, GRAPH, TASK, WORKER, EntityLink, cell_link, row_link
 from scaler_protocol.monitor.messages import AgentStatus, GraphStatus, Snapshot
 from scaler_protocol.monitor.model import Model, StreamRow, ended_count
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.open_bars import OpenBar
 from scaler_protocol.monitor.palette import function_colour
+from scaler_protocol.monitor.progress import ALL
+from scaler_protocol.monitor.progress import GRAPH as PROGRESS_OF_GRAPH
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.silence import silent_agents
 from scaler_protocol.monitor.tables import TABLES, Column, Row, TableSpec
@@ -89,28 +95,42 @@ def _table(model: Model, query: Query) -> dict[str, Any]:
         max(0, int(query["offset"])),
         _bounded(query["limit"], ROW_LIMIT),
     )
-    colours = function_colours(model)
+    return {**_shown_rows(model, spec, rows), "total": total, "note": _note(model, spec.name)}
+
+
+def _shown_rows(model: Model, spec: TableSpec, rows: Sequence[Row]) -> dict[str, Any]:
+    """Texts, keys, and links: of each row the address of its own page, and those of what its cells mention."""
     key = [spec.index(part) for part in spec.key]
     return {
-        "rows": [_cells(spec, row, colours) for row in rows],
+        "rows": [_cells(model, spec, row) for row in rows],
         "keys": ["\0".join(str(row[index]) for index in key) for row in rows],
-        "total": total,
-        "note": _note(model, spec.name),
+        "links": [_links(spec, row) for row in rows],
     }
 
 
-def _cells(spec: TableSpec, row: Row, colours: Mapping[str, str]) -> list[Cell]:
-    return [_cell(spec, column, value, colours) for column, value in zip(spec.columns, row, strict=True)]
+def _links(spec: TableSpec, row: Row) -> tuple[str, dict[int, str]]:
+    mentioned = {place: cell_link(spec.name, column.key, row) for place, column in enumerate(spec.columns)}
+    own = row_link(spec.name, row)
+    return _path(own), {place: _path(link) for place, link in mentioned.items() if link is not None}
 
 
-def _cell(spec: TableSpec, column: Column, value: Any, colours: Mapping[str, str]) -> Cell:
+def _path(link: EntityLink | None) -> str:
+    """The address of a page within this monitor, without ``#/``; empty for None."""
+    return "/".join([link.kind, *(quote(text, safe="") for text in link.key)]) if link is not None else ""
+
+
+def _cells(model: Model, spec: TableSpec, row: Row) -> list[Cell]:
+    return [_cell(model, spec, column, value) for column, value in zip(spec.columns, row, strict=True)]
+
+
+def _cell(model: Model, spec: TableSpec, column: Column, value: Any) -> Cell:
     text = _shown(format_value(column.kind, value))
     if column.kind == "share":
         return [text, value]
     if (spec.name, column.key) in _METERS:
         return [text, min(1.0, value / 100)]
     if column.key == "function" or (spec.name, column.key) == ("functions", "name"):
-        return [text, colours[value]] if value in colours else text
+        return [text, _colour(model, value)] if value else text
     return text
 
 
@@ -119,11 +139,11 @@ def _note(model: Model, table: str) -> str:
     if table == "tasks" and model.late_text:
         return model.late_text
     if table == "tasks" and model.log.total > len(model.log):
-        return f"the newest of {format_count(model.log.total)} that ended since this monitor looks"
+        return f"the newest of {format_count(model.log.total)} that ended while this monitor watched"
     if table == "failures" and model.snapshot is not None:
         seen, failed = model.activity.failures.total, model.snapshot.tasks.failed
         dropped = model.activity.failures.dropped_text
-        seen_text = f"causes of {_plural(seen, 'failed execution')} seen"
+        seen_text = f"causes of {_plural(seen, 'failed execution')}"
         return ", ".join(filter(None, (seen_text, dropped, f"{_plural(failed, 'task')} failed")))
     counts = {"functions": "function_count", "waits": "wait_count", "graphs": "graph_count"}
     if model.snapshot is None or table not in counts:
@@ -132,12 +152,8 @@ def _note(model: Model, table: str) -> str:
     return f"of {format_count(total)} in all" if total > shown else ""
 
 
-def function_colours(model: Model) -> dict[str, str]:
-    """By name: the table of tasks knows no more. Of two functions with one name the first gives the colour."""
-    colours: dict[str, str] = {}
-    for index, named in model.activity.functions.items():
-        colours.setdefault(named.name, function_colour(index))
-    return colours
+def _colour(model: Model, function: str) -> str:
+    return function_colour(model.activity.colours.number_of(function))
 
 
 # ---- the overview --------------------------------------------------------------------------------------------------
@@ -151,16 +167,28 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
     workers = len(model.worker_rows)
     causes = len(model.activity.failures.groups)
     unfinished, lost = snapshot.unfinished, tasks.not_found
+    progress = model.progress.find(ALL, "")
+    left = progress.seconds_left if progress is not None else 0.0
     return {
-        "throughput": [format_rate(_last(model, "throughput")), f"{format_count(ended_count(tasks))} ended"],
+        "left": [format_duration(left) if left else "–", _left_note(model, left)],
+        "throughput": [format_rate(model.latest.get("throughput", 0.0)), f"{format_count(ended_count(tasks))} ended"],
         "running": [format_count(unfinished.running), _running_note(model, unfinished.queued)],
         "waiting": [format_count(unfinished.waiting), _waiting_note(model)],
-        "success": [format_count(tasks.success), "since its start"],
+        "success": [format_count(tasks.success), "since the scheduler started"],
         "failed": [format_count(tasks.failed), _plural(causes, "cause") if causes else "", tasks.failed > 0],
         "canceled": [format_count(tasks.canceled), f"{format_count(lost)} not found" if lost else ""],
         "workers": [format_count(workers), _workers_note(snapshot), bool(silent_agents(snapshot))],
-        "cpu": [_rounded_percent(_last(model, "workers_cpu")), f"of {workers * 100:,}%"],
+        "cpu": [_rounded_percent(model.latest.get("workers_cpu", 0.0)), f"of {workers * 100:,}%"],
     }  # fmt: skip
+
+
+def _left_note(model: Model, left: float) -> str:
+    return f"until {format_end(model.time + left, model.time)}" if left else "until all tasks have ended"
+
+
+def _latest(model: Model, query: Query) -> dict[str, float]:
+    """Values of the snapshot that the rest of the page shows, by name of history."""
+    return dict(model.latest)
 
 
 def _workers_note(snapshot: Snapshot) -> str:
@@ -177,12 +205,7 @@ def _running_note(model: Model, queued: int) -> str:
 
 def _waiting_note(model: Model) -> str:
     oldest = max((each.oldest_seconds for each in model.snapshot.waits), default=0.0) if model.snapshot else 0.0
-    return f"oldest {format_duration(oldest)}" if oldest >= 1 else "for a free worker"
-
-
-def _last(model: Model, name: str) -> float:
-    _, values = model.history(name, max(0.0, model.time - 10))
-    return values[-1] if values else 0.0
+    return f"oldest {format_duration(oldest)}" if oldest >= 1 else "for a worker"
 
 
 def _rounded_percent(percent: float) -> str:
@@ -206,8 +229,8 @@ def _scheduler(model: Model, query: Query) -> list[tuple[str, str]]:
         ("CPU", format_percent(scheduler.cpu_percent)),
         ("memory", format_bytes(scheduler.rss_bytes)),
         ("event records", f"{format_count(events.recorded)}, {format_count(events.dropped)} dropped"),
-        ("missed here", format_count(model.activity.missed)),
-        ("tasks kept here", f"{format_count(len(model.log))} of {format_count(model.log.total)}"),
+        ("event records missed by this monitor", format_count(model.activity.missed)),
+        ("tasks in the log of this monitor", f"{format_count(len(model.log))} of {format_count(model.log.total)}"),
     ]
 
 
@@ -236,12 +259,12 @@ def _host(agent: AgentStatus) -> dict[str, Any]:
         "name": _shown(f"{agent.host} · {agent.name}" if agent.name != agent.host else agent.host),
         "state": agent.state.name.lower(),
         "facts": facts,
-        "workers": [_processor(worker) for worker in agent.workers],
+        "workers": [_processor(agent, worker) for worker in agent.workers],
     }
 
 
-def _processor(worker: WorkerStatus) -> tuple[str, str, float, str, str]:
-    """Name, state, CPU, a short text and a long one."""
+def _processor(agent: AgentStatus, worker: WorkerStatus) -> tuple[str, str, float, str, str, str]:
+    """Name, state, CPU, a short text and a long one, and the address of its page."""
     state = "starting" if not worker.initialized else "lent" if worker.slot_lent else "busy" if worker.has_task else ""
     numbers = f"{format_percent(worker.cpu_percent)} {format_bytes(worker.rss_bytes)}"
     title = f"{worker.name}, pid {worker.pid}: {_STATE_WORDS[state]}, {numbers}"
@@ -251,6 +274,7 @@ def _processor(worker: WorkerStatus) -> tuple[str, str, float, str, str]:
         round(worker.cpu_percent, 1),
         format_percent(worker.cpu_percent),
         _shown(title),
+        _path(EntityLink(WORKER, (agent.host, worker.name))),
     )
 
 
@@ -259,19 +283,81 @@ def _graphs(model: Model, query: Query) -> dict[str, Any]:
         return {"graphs": [], "more": 0}
     graphs = model.snapshot.graphs
     newest = sorted(graphs, key=lambda each: (each.session, each.graph), reverse=True)
-    return {"graphs": [_graph(each) for each in newest], "more": max(0, model.snapshot.graph_count - len(graphs))}
+    hidden = max(0, model.snapshot.graph_count - len(graphs))
+    return {"graphs": [_graph(model, each) for each in newest], "more": hidden}
 
 
-def _graph(graph: GraphStatus) -> dict[str, Any]:
+def _left_text(model: Model, graph: GraphStatus) -> str:
+    progress = model.progress.find(PROGRESS_OF_GRAPH, (graph.session, graph.graph))
+    return f"{format_duration(progress.seconds_left)} left" if progress is not None and progress.seconds_left else ""
+
+
+def _graph(model: Model, graph: GraphStatus) -> dict[str, Any]:
     parts = [(name, getattr(graph, name)) for name in _GRAPH_PARTS]
     ended = graph.done + graph.failed
     return {
         "name": f"Graph {graph.graph}",
+        "path": _path(EntityLink(GRAPH, (short_id(graph.session), str(graph.graph)))),
+        "left": _left_text(model, graph),
         "client": f"client {short_id(graph.session)}",
         "nodes": _plural(graph.nodes, "call"),
         "parts": [(name, format_count(count), min(1.0, count / max(1, graph.nodes))) for name, count in parts],
         "percent": min(100, 100 * ended // max(1, graph.nodes)),
     }
+
+
+# ---- pages of single things ----------------------------------------------------------------------------------------
+
+
+def _entity(model: Model, query: Query) -> dict[str, Any]:
+    """All that is known of the thing whose ``kind`` and ``key`` an address names; ``is_known`` false: nothing."""
+    link = EntityLink(str(query["kind"]), tuple(str(part) for part in query["key"]))
+    page = page_of(model, link)
+    if page is None:
+        return {"is_known": False}
+    return {
+        "is_known": True,
+        "title": _shown(page.title),
+        "colour": _colour(model, link.key[0]) if link.kind == FUNCTION else "",
+        "facts": [(each.name, _shown(each.text), _path(each.link)) for each in page.facts],
+        "sections": [
+            {"title": each.title, "table": each.table, "total": each.total, "note": ""}
+            | _shown_rows(model, TABLES[each.table], each.rows)
+            for each in page.sections
+        ],
+        "text": page.text,
+        "moments": page.moments,
+    }
+
+
+def _graph_drawing(model: Model, query: Query) -> dict[str, Any] | None:
+    """The states of a graph's nodes, one digit each; its shape too, unless the page has it (``known``)."""
+    graph = _watched_graph(model, str(query["client"]), int(query["graph"]))
+    if graph is None:
+        return None
+    signature = f"{graph.session}.{graph.graph}.{graph.count}.{graph.edge_count}.{int(graph.cut)}"
+    nodes = nodes_of(graph, model.log)
+    drawing: dict[str, Any] = {"signature": signature, "states": "".join(str(int(each.state)) for each in nodes)}
+    if query.get("known") == signature:
+        return drawing
+    functions = sorted({each.function for each in nodes})
+    places = {function: place for place, function in enumerate(functions)}
+    return drawing | {
+        "cut": graph.cut,
+        "count": graph.count,
+        "tasks": [each.task for each in nodes],
+        "functions": [places[each.function] for each in nodes],
+        "names": list(_legend(model, set(functions)).values()),
+        "ends": list(graph.ends),
+    }
+
+
+def _watched_graph(model: Model, client: str, number: int) -> WatchedGraph | None:
+    for index, named in model.activity.sessions.items():
+        graph = model.activity.graphs.get(index, number) if short_id(named.session) == client else None
+        if graph is not None:
+            return graph
+    return None
 
 
 def _failure(model: Model, query: Query) -> dict[str, str]:
@@ -290,19 +376,19 @@ def _task(model: Model, query: Query) -> dict[str, Any] | None:
     spec, row = TABLES["tasks"], task_row(model, serial)
     columns = [(spec.columns[spec.index(name)], row[spec.index(name)]) for name in shown]
     facts = [(column.title, _shown(format_value(column.kind, value))) for column, value in columns if value != ""]
-    return {"serial": serial, "facts": facts}
+    return {"serial": serial, "facts": facts, "path": _path(row_link("tasks", row))}
 
 
 def stream(model: Model, query: Query, key: str) -> bytes:
     """The bars that a page shows: the size of the head as u32, the head as JSON, and one column after the other."""
     stop = float(query["end"]) if query["end"] is not None else model.time
     span = min(1e7, max(1e-5, float(query["span"])))
-    rows = sorted(model.stream_rows(), key=lambda row: row.worker.number is None)
+    rows = model.stream_rows()
     first = min(max(0, int(query["first"])), max(0, len(rows) - 1))
     shown = rows[first : first + _bounded(query["rows"], ROW_LIMIT)]
     width = _bounded(query["width"], PIXEL_LIMIT)
-    bars = model.bars(stop - span, stop, width, [index for index, _ in shown])
-    running = model.open_bars(stop - span, stop, width, [index for index, _ in shown])
+    bars = model.bars(stop - span, stop, width, [row.worker_index for row in shown])
+    running = model.open_bars(stop - span, stop, width, [row.worker_index for row in shown])
     hidden = len(shown) - _rows_needed(shown, {*bars.rows, *(bar.row for bar in running)})
     shown = shown[: len(shown) - hidden]
     head = {
@@ -312,11 +398,11 @@ def stream(model: Model, query: Query, key: str) -> bytes:
         "width": width,
         "first": first,
         "total_rows": len(rows) - hidden,
-        "rows": [(_shown(_label(row.worker)), _shown(row.worker.host)) for row in shown],
+        "rows": [(_shown(_label(row)), _shown(row.worker.host), row.worker.number is not None) for row in shown],
         "count": len(bars),
-        "tasks": bars.tasks,
+        "tasks": bars.tasks if len(shown) == len(rows) else model.count_of_executions(stop - span, stop),
         "functions": _legend(model, {*bars.functions, *(bar.function for bar in running if bar.function is not None)}),
-        "open": [_open_bar(bar) for bar in running],
+        "open": [_open_bar(model, bar) for bar in running],
         "oldest": _oldest(model),
         "latest": model.time,
         "hint": _hint(model),
@@ -329,7 +415,7 @@ def stream(model: Model, query: Query, key: str) -> bytes:
     return b"".join((struct.pack("<I", len(text)), text, *columns))
 
 
-def _open_bar(bar: OpenBar) -> dict[str, Any]:
+def _open_bar(model: Model, bar: OpenBar) -> dict[str, Any]:
     """A running task: its place, and what a tooltip says of it."""
     task = bar.running.task
     facts = [
@@ -346,7 +432,9 @@ def _open_bar(bar: OpenBar) -> dict[str, Any]:
     ]
     return {
         "row": bar.row, "x0": bar.x0, "x1": bar.x1, "function": bar.function, "name": _shown(task.function),
+        "colour": _colour(model, task.function),
         "stuck": bool(bar.running.suspicion), "facts": facts,
+        "path": _path(EntityLink(TASK, (short_id(task.session), str(task.task)))),
     }  # fmt: skip
 
 
@@ -358,14 +446,15 @@ def _rows_needed(rows: Sequence[StreamRow], used: set[int]) -> int:
     return count
 
 
-def _label(worker: WorkerName) -> str:
-    """The last rows are for tasks of which only the host is known."""
-    return worker.name if worker.number is not None else f"{worker.host}, somewhere"
+def _label(row: StreamRow) -> str:
+    """Some rows are for tasks of which only the host is known."""
+    return row.name if row.worker.number is not None else f"{row.worker.host}, unknown worker"
 
 
 def _legend(model: Model, indices: set[int]) -> dict[int, tuple[str, str]]:
     names = {index: model.activity.function_name(index) or "(unknown)" for index in sorted(indices)}
-    return {index: (_shown(name), function_colour(index)) for index, name in names.items()}
+    number_of = model.activity.colour_number
+    return {index: (_shown(name), function_colour(number_of(index))) for index, name in names.items()}
 
 
 def _oldest(model: Model) -> float | None:
@@ -375,7 +464,7 @@ def _oldest(model: Model) -> float | None:
 
 def _hint(model: Model) -> str:
     if model.log.total == 0:
-        return "Tasks appear when they have ended or run for a second. None has since this monitor looks."
+        return "Tasks appear when they have ended or run for a second. None has while this monitor watched."
     return "Tasks appear when they have ended or run for a second. Zoom out, or go to another time."
 
 
@@ -386,9 +475,12 @@ def _bounded(value: Any, limit: int) -> int:
 _ANSWERS: dict[str, Callable[[Model, Query], Any]] = {
     "table": _table,
     "overview": _overview,
+    "latest": _latest,
     "scheduler": _scheduler,
     "processors": _processors,
     "graphs": _graphs,
     "failure": _failure,
+    "entity": _entity,
+    "graph_drawing": _graph_drawing,
     "task": _task,
 }

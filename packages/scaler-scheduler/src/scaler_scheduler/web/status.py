@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler_protocol.monitor.format import format_count, format_duration, format_span, format_time
+from scaler_protocol.monitor.format import format_count, format_duration, format_moment, format_span
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.player import Player
-from scaler_protocol.monitor.silence import silence_text, silent_agents
 
 PATIENCE_SECONDS = 2.0
 """How long a first message may take before the page says that there is none."""
@@ -26,6 +25,7 @@ def live_status(model: Model, now: float, address: str) -> dict[str, Any]:
         "label": _LABELS[state],
         "facts": _facts(model, address),
         "notices": _notices(model, now, address),
+        "alerts": alerts_of(model),
         "badges": badges(model),
         "replay": None,
     }
@@ -38,6 +38,7 @@ def replay_status(player: Player, folder: str) -> dict[str, Any]:
         "label": "Replay",
         "facts": [(folder, False), *_facts(model, folder)] if model.snapshot is not None else [(folder, False)],
         "notices": [("warning", player.problem)] if player.problem else [],
+        "alerts": alerts_of(model),
         "badges": badges(model),
         "replay": {
             "start": player.start,
@@ -45,7 +46,7 @@ def replay_status(player: Player, folder: str) -> dict[str, Any]:
             "position": player.position,
             "playing": player.plays,
             "speed": player.speed,
-            "text": format_time(player.position),
+            "text": format_moment(player.position),
             "length": format_span(player.end - player.start),
             "reading": player.reading,
         },
@@ -56,16 +57,26 @@ def _sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
+def alerts_of(model: Model) -> list[tuple[str, str, str, str]]:
+    """Of each alert: severity, text, how long it has lasted, and the table that shows more."""
+    return [
+        (each.severity, each.text, format_duration(max(0.0, model.time - each.since)), each.table)
+        for each in model.alerts
+    ]
+
+
 def badges(model: Model) -> dict[str, tuple[str, bool]]:
     """Numbers next to the names of views; True: they are bad news."""
     snapshot = model.snapshot
     if snapshot is None:
         return {}
     return {
+        "alerts": (_number(len(model.alerts)), True),
         "running": (_number(len(model.running)), False),
         "workers": (_number(len(model.worker_rows)), False),
-        "waiting": (_number(sum(each.count for each in snapshot.waits)), False),
+        "waiting": (_number(snapshot.unfinished.waiting), False),
         "failures": (_number(snapshot.tasks.failed), True),
+        "progress": (_number(max(0, len(model.progress.rows) - 1)), False),
         "graphs": (_number(snapshot.graph_count), False),
     }
 
@@ -95,8 +106,6 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
         notices.append(("info", "The scheduler has restarted: counts begin at zero."))
     if model.snapshot is not None and model.snapshot.trouble:
         notices.append(("warning", model.snapshot.trouble))
-    if silent := silent_agents(model.snapshot):
-        notices.append(("warning", _sentence(_capitalized(silence_text(silent)))))
     if model.snapshot is not None and not model.worker_rows and state is FeedState.LIVE:
         notices.append(
             ("info", f"There are no workers: start some with scaler_cluster {model.snapshot.scheduler.address}")

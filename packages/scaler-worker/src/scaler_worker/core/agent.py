@@ -634,11 +634,13 @@ class AgentCore:
 
     def report(
         self, cpu_percent: float, rss_bytes: int, rss_free_bytes: int, workers: tuple[WorkerStatus, ...], now: float,
-        running_tasks: tuple[RunningTask, ...] = (),
+        running_tasks: tuple[RunningTask, ...] = (), memory_limit_bytes: int = 0,
     ) -> None:  # fmt: skip
         """Send a status report with these figures of the host."""
         queued = self._backend.queued
-        self._heartbeats.report(cpu_percent, rss_bytes, rss_free_bytes, queued, workers, running_tasks, now)
+        self._heartbeats.report(
+            cpu_percent, rss_bytes, rss_free_bytes, queued, workers, running_tasks, memory_limit_bytes, now
+        )
 
     def _on_heartbeat_echo(self, echo: HeartbeatEcho, now: float) -> None:
         self._heartbeats.on_echo(echo, now)

@@ -25,12 +25,13 @@ class Heartbeats:
 
     def report(
         self, cpu_percent: float, rss_bytes: int, rss_free_bytes: int, queued: int, workers: tuple[WorkerStatus, ...],
-        running_tasks: tuple[RunningTask, ...], now: float,
+        running_tasks: tuple[RunningTask, ...], memory_limit_bytes: int, now: float,
     ) -> None:  # fmt: skip
         """Send a status report with these figures of the host."""
         self.last = Heartbeat(
-            now, self._lag_seconds, cpu_percent, rss_bytes, rss_free_bytes, queued, workers, running_tasks
-        )
+            now, self._lag_seconds, cpu_percent, rss_bytes, rss_free_bytes, queued, workers, running_tasks,
+            memory_limit_bytes,
+        )  # fmt: skip
         if self._state.welcomed:
             self._send(self._state.link.wrap(self.last), now)
 

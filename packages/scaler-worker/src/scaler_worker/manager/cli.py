@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from scaler_protocol.command import BadInput, hold_stop_signals, run_command, setup_logging
+from scaler_protocol.command.completion import FLAG, Completable
+from scaler_protocol.command.runner import print_completion
 from scaler_worker import __version__
 from scaler_worker.manager.config import ManagerSettings, default_name
 from scaler_worker.manager.kinds import KINDS
@@ -16,6 +18,9 @@ from scaler_worker.manager.kinds import KINDS
 
 def main(arguments: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
+    if list(given[:1]) == [FLAG]:
+        kinds = {name: Completable(kind.summary, kind.load_settings_class()) for name, kind in KINDS.items()}
+        print_completion("scaler_worker_manager", Completable(_description(None), None, kinds), given[1:])
     kind = chosen_kind(given, os.environ)
     settings_class = KINDS[kind].load_settings_class() if kind is not None else ManagerSettings
     run_command(

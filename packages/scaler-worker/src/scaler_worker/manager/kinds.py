@@ -47,7 +47,22 @@ KINDS: Mapping[str, ManagerKind] = {
     "slurm": ManagerKind(
         summary="batch jobs of Slurm",
         settings="scaler_worker.manager.slurm_config:SlurmSettings",
-        backend="scaler_worker.manager.shell.slurm:SlurmBackend",
+        backend="scaler_worker.manager.shell.batch:BatchBackend",
+    ),
+    "gridengine": ManagerKind(
+        summary="batch jobs of Grid Engine",
+        settings="scaler_worker.manager.gridengine_config:GridEngineSettings",
+        backend="scaler_worker.manager.shell.batch:BatchBackend",
+    ),
+    "pbs": ManagerKind(
+        summary="batch jobs of PBS",
+        settings="scaler_worker.manager.pbs_config:PBSSettings",
+        backend="scaler_worker.manager.shell.batch:BatchBackend",
+    ),
+    "lsf": ManagerKind(
+        summary="batch jobs of LSF",
+        settings="scaler_worker.manager.lsf_config:LSFSettings",
+        backend="scaler_worker.manager.shell.batch:BatchBackend",
     ),
 }
 

@@ -66,7 +66,7 @@ from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.packages import HostPackages
-from scaler_worker.shell.resources import ProcessMeter, free_bytes, resident_bytes
+from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes, resident_bytes
 from scaler_worker.shell.software import READ_AFTER_SECONDS, read_software
 from scaler_worker.shell.stacks import HostStacks
 from scaler_worker.shell.worker_processes import WorkerProcesses
@@ -325,7 +325,8 @@ class AgentShell:
         figures = self._figures(read)
         self._core.on_memory_measured({pid: size for pid, (_, size) in figures.items()}, time.monotonic())
         running_tasks = self._core.slots.running_tasks.report(figures, time.monotonic())
-        self._core.report(cpu_percent, rss_bytes, free_bytes(), workers, time.monotonic(), running_tasks)
+        free, limit = host_memory_bytes()
+        self._core.report(cpu_percent, rss_bytes, free, workers, time.monotonic(), running_tasks, limit)
         self._conversation.expect_turn()
 
     def _worker_status(self, read: Callable[[int], tuple[float, int]]) -> list[WorkerStatus]:

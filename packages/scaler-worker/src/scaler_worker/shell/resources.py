@@ -6,6 +6,8 @@ from pathlib import Path
 
 import psutil
 
+from scaler_protocol.control_groups import memory_rooms
+
 
 def out_of_memory_kills() -> int:
     """How many processes the kernel has killed for memory, in this control group or on this host; 0 when unknown."""
@@ -56,9 +58,12 @@ class ProcessMeter:
         self._readings = {pid: reading for pid, reading in self._readings.items() if pid in pids}
 
 
-def free_bytes() -> int:
-    """0 when no descriptor is left to look."""
+def host_memory_bytes() -> tuple[int, int]:
+    """What tasks may still take, and what this host, or the control group of the agent, may use; 0 when no descriptor
+    is left to look."""
     try:
-        return int(psutil.virtual_memory().available)
+        memory = psutil.virtual_memory()
     except OSError:
-        return 0
+        return 0, 0
+    rooms = [(int(memory.total), int(memory.available)), *memory_rooms()]
+    return min(room for _, room in rooms), min(limit for limit, _ in rooms)

@@ -13,7 +13,8 @@ LOOK_SECONDS = 0.02
 PATIENCE_SECONDS = 2.0
 """A process that has not written its stack for this long is stopped, or starved of processor time."""
 
-READ_LIMIT_BYTES = 4 * 1024 * 1024
+READ_LIMIT_BYTES = 256 * 1024
+"""The agent reads the text character by character, and does nothing else meanwhile."""
 
 
 class StackEvents(Protocol):

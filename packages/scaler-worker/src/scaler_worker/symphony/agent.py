@@ -21,7 +21,7 @@ from scaler_worker.config import OBJECT_RETENTION_SECONDS
 from scaler_worker.core.effects import Exit
 from scaler_worker.core.settings import AgentSettings, ConnectionOptions
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
-from scaler_worker.shell.resources import ProcessMeter, free_bytes
+from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes
 from scaler_worker.symphony.config import SymphonySettings
 from scaler_worker.symphony.core.agent import SymphonyCore
 from scaler_worker.symphony.core.effects import OpenSession, SendInput
@@ -116,7 +116,9 @@ class SymphonyAgent:
     def _report(self) -> None:
         self._loop.call_later(self._settings.heartbeat_interval, self._report)
         cpu_percent, rss_bytes = self._meter.read(os.getpid())
-        self._core.report(cpu_percent, rss_bytes, free_bytes(), tuple(self._worker_status()), time.monotonic())
+        free, limit = host_memory_bytes()
+        workers = tuple(self._worker_status())
+        self._core.report(cpu_percent, rss_bytes, free, workers, time.monotonic(), memory_limit_bytes=limit)
         self._conversation.expect_turn()
 
     def _worker_status(self) -> list[WorkerStatus]:

@@ -80,6 +80,7 @@ class StoreCore:
         """``capacity_bytes``: half of what there is."""
         self.memory = Memory(capacity_bytes)
         self._capacity_limit_bytes = 2 * capacity_bytes
+        self._disk_free_bytes = self._disk_capacity_bytes = 0
         self.endpoint = ""
         self.fetches = Fetches(self.memory.effects)
         self.servings = Servings(self.memory.effects)
@@ -694,7 +695,13 @@ class StoreCore:
             spilled_bytes=memory.spilled_bytes,
             sent_bytes=self.servings.sent_bytes,
             received_bytes=self.fetches.received_bytes,
+            disk_free_bytes=self._disk_free_bytes,
+            disk_capacity_bytes=self._disk_capacity_bytes,
         )
+
+    def on_disk_measured(self, free_bytes: int, capacity_bytes: int) -> None:
+        """Of the file system of the spill directory."""
+        self._disk_free_bytes, self._disk_capacity_bytes = free_bytes, capacity_bytes
 
     def _say_missing(self, peer: int, key: ObjectKey) -> None:
         self._answer(peer, ObjectMissing(key, self._lost.get(key, MISSING_TEXT)))

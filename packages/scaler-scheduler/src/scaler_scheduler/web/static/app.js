@@ -1,16 +1,18 @@
 // The page: navigation, the state of the stream, and the view that is open.
 
 import { Actions } from "./actions.js";
+import { AlertsBar } from "./alerts.js";
 import { Samples } from "./charts.js";
 import { Connection } from "./connection.js";
 import { h, icon, setText } from "./dom.js";
 import { Replay } from "./replay.js";
 import { VIEWS } from "./views.js";
+import { EntityView, KINDS } from "./entities.js";
 
 const KEYS = [
-  [["1", "…", "9"], "the first nine views"], [["r"], "running tasks"], [["/"], "filter the table"], [["Esc"], "drop the filter"], [["t"], "light or dark"],
+  [["/"], "filter the table"], [["Esc"], "drop the filter"], [["↑", "↓", "Enter"], "table: row by row; the page of a row"], [["Backspace"], "the page before"], [["t"], "light or dark"],
   [["←", "→"], "task stream: earlier, later"], [["+", "-"], "task stream: zoom; the mouse wheel does it too"], [["↑", "↓"], "task stream: other workers"],
-  [["Space"], "task stream: follow; replay: play or pause"], [["<", ">"], "replay: ten seconds back or on"], [["?"], "this help"],
+  [["f"], "graph: all of it"], [["Space"], "task stream: follow; replay: play or pause"], [["<", ">"], "replay: ten seconds back or on"], [["?"], "this help"],
 ];
 
 // The token has done its work: the browser has a cookie now, and the address can be kept or shared without it.
@@ -27,6 +29,7 @@ class Page {
     this.routes = new Map(VIEWS.flatMap(([, views]) => views.map((view) => [view[0], view])));
     this.makeNavigation();
     this.actions = new Actions(byId("operation"), (message) => this.connection.send(message));
+    this.alerts = new AlertsBar(byId("alerts"));
     this.replay = new Replay(byId("replay"), (message) => this.connection.send(message));
     this.connection = new Connection({
       onHello: (hello) => this.hello(hello), onPush: (push) => this.push(push), onStream: (head, data) => this.view?.stream_?.(head, data), onOperated: (answer) => this.actions.take(answer), onState: (open) => this.setOpen(open), onRefused: (refused) => this.setRefused(refused),
@@ -42,14 +45,12 @@ class Page {
     this.links = new Map();
     this.badges = new Map();
     this.keys = new Map();
-    let number = 0;
     for (const [group, views] of VIEWS) {
       byId("navigation").append(h("h3", {}, group));
-      for (const [name, title, image, , own] of views) {
-        const key = own ?? String(++number);
-        if (key.length === 1) this.keys.set(key, name);
+      for (const [name, title, image, , key] of views) {
+        this.keys.set(key, name);
         const badge = h("span", { class: "badge" });
-        const link = h("a", { href: `#/${name}`, title: this.keys.get(key) === name ? `${title} (${key})` : title }, icon(image), h("span", {}, title), badge);
+        const link = h("a", { href: `#/${name}`, title: `${title} (${key})`, "aria-keyshortcuts": key }, icon(image), h("span", {}, title), badge);
         this.links.set(name, link);
         this.badges.set(name, badge);
         byId("navigation").append(link);
@@ -92,6 +93,7 @@ class Page {
     this.status = status;
     this.showConnection();
     this.replay.show(status.replay);
+    this.alerts.show(status.alerts);
     for (const [name, [text, bad]] of Object.entries(status.badges)) {
       const badge = this.badges.get(name);
       setText(badge, text);
@@ -126,8 +128,10 @@ class Page {
 
   open() {
     if (!this.tables) return;
-    const name = location.hash.replace(/^#\//, "");
-    const route = this.routes.get(name) ?? this.routes.get("overview");
+    const [path, parameters] = location.hash.replace(/^#\/?/, "").split("?");
+    const [name, ...key] = path.split("/").map(decoded);
+    const kind = KINDS[name];
+    const route = this.routes.get(kind?.view ?? name) ?? this.routes.get("overview");
     this.view?.close();
     for (const [each, link] of this.links) {
       if (each === route[0]) link.setAttribute("aria-current", "page");
@@ -135,12 +139,26 @@ class Page {
     }
     this.links.get(route[0]).scrollIntoView({ block: "nearest", inline: "nearest" });
     this.visit = (this.visit ?? 0) + 1;
-    this.view = route[3](this);
+    this.path = kind ? path : route[0];
+    this.parameters = new URLSearchParams(parameters ?? "");
+    if (this.parameters.has("span") && !kind) this.span = numberOf(this.parameters.get("span"), this.span);
+    this.view = kind ? new EntityView(this, name, key) : route[3](this);
     byId("main").classList.toggle("fixed", Boolean(this.view.fixed));
     byId("main").replaceChildren(this.view.element);
     byId("main").scrollTop = 0;
     this.view.samplesChanged();
     this.sendWatch();
+  }
+
+  // What is shown goes into the address, so that it survives a reload and can be sent to somebody. null: the usual.
+  remember(parameters) {
+    for (const [name, value] of Object.entries(parameters)) {
+      if (value === null || value === undefined || value === "") this.parameters.delete(name);
+      else this.parameters.set(name, String(value));
+    }
+    const text = this.parameters.toString();
+    const wanted = `#/${this.path}${text ? `?${text}` : ""}`;
+    if (location.hash !== wanted) history.replaceState(null, "", wanted);
   }
 
   sendWatch() {
@@ -159,6 +177,8 @@ class Page {
     else if (event.key === "/") { event.preventDefault(); this.view?.focusFilter(); }
     else if (event.key === "t") this.turnTheme();
     else if (event.key === "?") this.help();
+    else if (event.key === "Backspace") history.back();
+    else if (this.view?.pressed?.(event)) return;
     else this.replay.key(event);
   }
 
@@ -177,9 +197,19 @@ class Page {
   help() {
     const dialog = byId("help");
     const close = h("button", { type: "button", class: "tool", onclick: () => dialog.close() }, "Close");
-    dialog.replaceChildren(h("h1", {}, "Keys"), h("dl", {}, KEYS.flatMap(([keys, text]) => [h("dt", {}, keys.map((key) => h("kbd", {}, key))), h("dd", {}, text)])), close);
+    const views = VIEWS.flatMap(([, each]) => each.map(([, title, , , key]) => [[key], title]));
+    dialog.replaceChildren(h("h1", {}, "Keys"), h("dl", { class: "keys" }, [...views, ...KEYS].flatMap(([keys, text]) => [h("dt", {}, keys.map((key) => h("kbd", {}, key))), h("dd", {}, text)])), close);
     dialog.showModal();
   }
+}
+
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
+function numberOf(text, otherwise) {
+  const number = Number(text);
+  return text !== null && number > 0 ? number : otherwise;
 }
 
 window.scaler = new Page();

@@ -1,7 +1,7 @@
 // Values over time. uPlot draws; the legend is ours, so that it reads like the rest of the page.
 
 import { h, setText } from "./dom.js";
-import { KINDS, clock } from "./format.js";
+import { KINDS, clock, day } from "./format.js";
 
 const HEIGHT = 190;
 const SAMPLE_LIMIT = 20_000; // of a page that stays open for days; one that is loaded again gets all, the older ones as means
@@ -54,8 +54,10 @@ export class Chart {
     this.resizing.observe(this.holder);
   }
 
-  draw(data) {
+  // latest: by name, the values of the last snapshot, which the legend shows; samples come a second later.
+  draw(data, latest) {
     this.data = data;
+    this.latest = latest;
     const empty = data[0].length < 2;
     this.nothing.hidden = !empty;
     if (empty) return;
@@ -89,8 +91,9 @@ export class Chart {
   }
 
   showValues(index) {
+    const isLast = index === (this.data?.[0].length ?? 0) - 1;
     this.values.forEach((element, position) => {
-      const value = this.data?.[position + 1]?.[index];
+      const value = (isLast ? this.latest?.[this.series[position].name] : undefined) ?? this.data?.[position + 1]?.[index];
       setText(element, value === null || value === undefined ? "–" : KINDS[this.kind][1](value));
     });
   }
@@ -106,7 +109,7 @@ export class Chart {
     if (!this.plot) return;
     this.plot.destroy();
     this.plot = null;
-    this.draw(this.data);
+    this.draw(this.data, this.latest);
   }
 
   close() {
@@ -121,5 +124,6 @@ function resolved(colour, style) {
 
 function axisTime(time, step) {
   const text = clock(time);
+  if (step >= 43200) return day(time);
   return step >= 60 ? text.slice(0, 5) : text;
 }

@@ -59,6 +59,7 @@ const ICONS = {
   functions: "M13 3c-3 0-3 2-3.500 5S8.500 17 6 17M6 9h8",
   graphs: "M4 4h4v4H4zM12 12h4v4h-4zM12 3h4v4h-4zM8 6h4M8 8l4 5",
   running: "M5 3l11 7-11 7z",
+  alerts: "M10 3v1M5 14h10c-1-1-1.500-2-1.500-5a3.500 3.500 0 0 0-7 0c0 3-.500 4-1.500 5M8.500 16.500h3",
   waiting: "M10 3a7 7 0 1 0 0 14a7 7 0 1 0 0-14M10 6v4l3 2",
   failures: "M10 3l8 14H2zM10 8v4M10 14.500v.01",
   workers: "M3 4h14v5H3zM3 11h14v5H3zM6 6.500h.01M6 13.500h.01",
@@ -66,5 +67,6 @@ const ICONS = {
   objects: "M10 2l7 4v8l-7 4l-7-4V6zM3 6l7 4l7-4M10 10v8",
   memory: "M3 16V9M7.500 16V5M12 16v-5M16.500 16V3",
   clients: "M10 4a3 3 0 1 0 0 6a3 3 0 1 0 0-6M4 17c0-3 3-5 6-5s6 2 6 5",
+  progress: "M3 6h14M3 6h9M3 10h14M3 10h5M3 14h14M3 14h12M12 4v4M8 8v4M15 12v4",
   settings: "M3 6h8M15 6h2M13 4v4M3 14h2M9 14h8M7 12v4",
 };

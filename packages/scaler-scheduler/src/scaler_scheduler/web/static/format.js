@@ -1,11 +1,11 @@
 // For the axes and legends of charts; all other numbers arrive written.
 
-const UNITS = ["b", "k", "m", "g", "t", "p"];
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export function bytes(value) {
   let size = Math.max(0, value);
   for (const unit of UNITS) {
-    if (size < 999.95 || unit === "p") return unit === "b" ? `${size.toFixed(0)}b` : `${size.toFixed(1)}${unit}`;
+    if (size < 999.95 || unit === "PiB") return `${+size.toFixed(1)} ${unit}`;
     size /= 1024;
   }
 }
@@ -31,6 +31,12 @@ export function clock(time, withFraction = 0) {
   const two = (number) => String(number).padStart(2, "0");
   const text = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
   return withFraction ? text + rounded.toFixed(withFraction).slice(-withFraction - 1) : text;
+}
+
+// The date of a time, without the year.
+export function day(time) {
+  const date = new Date(time * 1000);
+  return `${String(date.getMonth() + 1).padStart(2, "0")}-${String(date.getDate()).padStart(2, "0")}`;
 }
 
 export function duration(seconds) {

@@ -11,12 +11,13 @@ const LABEL_LIMIT = 200;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400];
 const FAILED = 1;
 const CANCELED = 2;
+const CLICK_PIXELS = 5; // a pointer that moves further drags
 
 export class TaskStream {
-  // options: small, span, changed(), onLegend(functions), onView(text)
+  // options: small, span, end, changed(), onLegend(functions), onView(text), onOpen(path of a task's page)
   constructor(options) {
     Object.assign(this, options);
-    this.end = null; // null: follows
+    this.end = options.end ?? null; // null: follows
     this.span = options.span ?? 30;
     this.firstRow = 0;
     this.highlighted = null;
@@ -35,7 +36,11 @@ export class TaskStream {
 
   // ---- what the server is asked for ----
 
-  get gutter() { return this.element.clientWidth < 620 ? 74 : 148; }
+  // Labels take the width that they need, within bounds that depend on the width of the page.
+  get gutter() {
+    const wide = this.element.clientWidth;
+    return Math.round(Math.min(Math.max(wide < 620 ? 74 : 100, (this.labelWidth ?? 0) + 24), Math.max(96, wide * 0.28)));
+  }
   get plotWidth() { return Math.max(50, this.element.clientWidth - this.gutter - 10); }
   get plotHeight() { return Math.max(20, this.element.clientHeight - AXIS - 6); }
 
@@ -62,11 +67,20 @@ export class TaskStream {
       rows: column(Uint32Array), functions: column(Uint32Array), counts: column(Uint32Array), statuses: column(Uint8Array),
     };
     this.latest = head.latest;
+    this.measureLabels(head.rows);
     if (head.total_rows && this.firstRow >= head.total_rows) this.firstRow = 0;
     if (!this.small && this.element.parentElement) this.element.parentElement.style.maxHeight = `${Math.max(300, AXIS + 14 + head.total_rows * ROW_HEIGHTS[1])}px`;
     this.onLegend?.(head.functions);
     this.draw();
     if (this.hovered) this.hover(this.hovered);
+  }
+
+  measureLabels(rows) {
+    const mark = rows.map(([label]) => label).join("\0");
+    if (mark === this.labelsMeasured) return;
+    this.labelsMeasured = mark;
+    this.context.font = "500 11px Inter, system-ui, sans-serif";
+    this.labelWidth = Math.max(0, ...rows.map(([label]) => this.context.measureText(label.slice(0, LABEL_LIMIT)).width));
   }
 
   // ---- the part of time that is shown ----
@@ -150,6 +164,7 @@ export class TaskStream {
     this.canvas.setPointerCapture(event.pointerId);
     this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
     this.rowsMoved = 0;
+    this.pressed = { x: event.offsetX, y: event.offsetY };
     this.leave();
   }
 
@@ -170,7 +185,24 @@ export class TaskStream {
     this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
   }
 
-  up(event) { this.pointers.delete(event.pointerId); }
+  up(event) {
+    this.pointers.delete(event.pointerId);
+    const pressed = this.pressed;
+    this.pressed = null;
+    if (event.type !== "pointerup" || !pressed || Math.abs(event.offsetX - pressed.x) + Math.abs(event.offsetY - pressed.y) > CLICK_PIXELS) return;
+    this.open({ x: event.offsetX, y: event.offsetY, left: event.clientX, top: event.clientY });
+  }
+
+  // The page of the task under the pointer: at once if it runs, else when scaler_ui has said which one it is.
+  open(point) {
+    const bar = this.barAt(point.x, point.y);
+    const open = bar === null ? this.openAt(point.x, point.y) : null;
+    if (open) return this.onOpen?.(open.path);
+    if (bar === null) return;
+    this.opening = String(this.data.serials[bar]);
+    this.hover(point);
+    if (this.path) this.onOpen?.(this.path);
+  }
 
   leave() {
     this.hovered = null;
@@ -203,7 +235,9 @@ export class TaskStream {
     const serial = String(this.data.serials[bar]);
     if (this.asked !== serial) {
       this.asked = serial;
-      this.facts = null;
+      this.opening = this.opening === serial ? serial : null;
+      // The server does not say again what this page has.
+      [this.facts, this.path] = String(this.known?.serial) === serial ? [this.known.facts, this.known.path] : [null, null];
       this.changed();
     }
     this.showTooltip(bar, point);
@@ -232,13 +266,16 @@ export class TaskStream {
     }) ?? null;
   }
 
-  openColour(open) { return this.data.head.functions[open.function]?.[1] ?? this.colours.muted; }
+  openColour(open) { return open.colour; }
 
   watchTask() { return this.asked ? { what: "task", serial: Number(this.asked) } : null; }
 
   takeTask(result) {
+    this.known = result;
     if (String(result.serial) !== this.asked) return;
     this.facts = result.facts;
+    this.path = result.path;
+    if (this.opening === this.asked) { this.opening = null; return this.onOpen?.(this.path); }
     if (this.hovered) this.hover(this.hovered);
   }
 
@@ -246,7 +283,7 @@ export class TaskStream {
     const { functions, counts, busy, statuses, head } = this.data;
     const known = head.functions[functions[bar]];
     const many = counts[bar] > 1;
-    const rows = many ? [["tasks", counts[bar].toLocaleString("en-US")], ["busy", `${(100 * busy[bar]).toFixed(0)}%`], ["worst", ["success", "failed", "canceled"][statuses[bar]]]] : [];
+    const rows = many ? [["tasks", counts[bar].toLocaleString("en-US")], ["busy", `${(100 * busy[bar]).toFixed(0)}%`], ["worst", ["succeeded", "failed", "cancelled"][statuses[bar]]]] : [];
     const facts = [...rows, ...(this.facts ?? []).map(([key, value]) => [many && key === "task" ? "longest" : key, value])];
     this.showFacts(known?.[0] ?? "?", this.colourOf(bar), facts, point);
   }
@@ -263,7 +300,7 @@ export class TaskStream {
   hide() {
     this.tooltip.hidden = true;
     this.asked = null;
-    this.facts = null;
+    this.facts = this.path = null;
   }
 
   // ---- painting ----
@@ -345,15 +382,18 @@ export class TaskStream {
         context.fillStyle = this.colours.border;
         if (index) context.fillRect(0, Math.round(y), width, 1);
         host = row[1];
-        if (tall < 12) this.paintLabel(context, host, y + 6);
+        if (tall < 9) this.paintLabel(context, host, y + 6);
       }
       if (tall >= 12) this.paintLabel(context, row[0], y + tall / 2);
+      else if (tall >= 9) this.paintLabel(context, row[0], y + tall / 2, 8);
     }
   }
 
-  paintLabel(context, text, y) {
+  paintLabel(context, text, y, size = 11) {
     context.fillStyle = this.colours.muted;
+    context.font = `500 ${size}px Inter, system-ui, sans-serif`;
     context.fillText(fitted(context, text, this.gutter - 22), 14, y + 0.5);
+    context.font = "500 11px Inter, system-ui, sans-serif";
   }
 
   paintBars(context) {
@@ -376,7 +416,7 @@ export class TaskStream {
       if (single && wide > 3) wide -= 0.8;
       wide = Math.max(wide, status ? 2 : 0.7);
       const known = data.head.functions[data.functions[index]];
-      const dimmed = this.highlighted !== null && this.highlighted !== data.functions[index];
+      const dimmed = this.highlighted !== null && !this.highlighted.has(data.functions[index]);
       context.globalAlpha = dimmed ? 0.1 : single ? 1 : 0.3 + 0.7 * data.busy[index];
       context.fillStyle = single && status === FAILED ? colours.bad : known?.[1] ?? colours.muted;
       if (single && status === CANCELED) context.fillStyle = "#8c8c8c";
@@ -396,7 +436,7 @@ export class TaskStream {
     const [left, right] = this.edges(open.x0, open.x1);
     if (right < this.gutter || y < AXIS - 0.5) return;
     const high = tall - 2 * gap;
-    const dimmed = this.highlighted !== null && this.highlighted !== open.function;
+    const dimmed = this.highlighted !== null && !this.highlighted.has(open.function);
     context.fillStyle = context.strokeStyle = this.openColour(open);
     context.globalAlpha = dimmed ? 0.05 : 0.22;
     context.fillRect(left, y, right - left, high);

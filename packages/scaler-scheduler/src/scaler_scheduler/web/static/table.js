@@ -3,13 +3,13 @@
 import { h, icon, setText } from "./dom.js";
 
 const STATES = {
-  connected: "good", success: "good", suspect: "warning", paused: "warning", lost: "bad", away: "warning", canceled: "", cancelled: "",
+  connected: "good", succeeded: "good", suspect: "warning", paused: "warning", lost: "bad", away: "warning", cancelled: "",
 };
 const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning" : undefined);
 const NO_STATUS = new Set(["id", "text"]);
 
 export class DataTable {
-  // options: limit, sort, descending, hide [keys], compact (no tools), actions {column, open(target)}, onRow(values, key), rowTitle, empty {icon, title, text}
+  // options: limit, sort, descending, hide [keys], compact (no tools), actions {column, open(target)}, fixedOrder, onRow(values, key), rowTitle, empty {icon, title, text}
   constructor(spec, options, changed) {
     Object.assign(this, { spec, options, changed });
     this.filter = "";
@@ -33,6 +33,7 @@ export class DataTable {
   }
 
   head(column) {
+    if (this.options.fixedOrder) return h("th", { scope: "col", "data-key": column.key, title: column.help, class: column.align === "right" ? "plain right" : "plain" }, column.title);
     const button = h("button", { type: "button", title: column.help, onclick: () => this.sortBy(column.key) }, column.title, h("i"));
     return h("th", { scope: "col", "data-key": column.key, class: column.align === "right" ? "right" : "" }, button);
   }
@@ -47,7 +48,8 @@ export class DataTable {
     const step = (title, text, move) => h("button", { type: "button", class: "tool", title, "aria-label": title, onclick: () => this.page(move) }, text);
     this.pager = h("span", { class: "pager", hidden: true },
       step("First page", "«", -Infinity), step("Previous page", "‹", -1), step("Next page", "›", 1), step("Last page", "»", Infinity));
-    return h("div", { class: "table-tools" }, h("label", { class: "search" }, this.input, h("kbd", {}, "/")), this.count, this.pager);
+    this.order = h("select", { class: "tool order", "aria-label": "Sort by", onchange: () => this.sortBy(this.order.value) }, this.columns.map((column) => h("option", { value: column.key }, `by ${column.title}`)));
+    return h("div", { class: "table-tools" }, h("label", { class: "search" }, this.input, h("kbd", {}, "/")), this.order, this.count, this.pager);
   }
 
   sortBy(key) {
@@ -60,6 +62,8 @@ export class DataTable {
   }
 
   showSort() {
+    if (this.options.fixedOrder) return;
+    if (this.order) this.order.value = this.sort;
     this.columns.forEach((column, index) => {
       const sorted = column.key === this.sort;
       const head = this.heads[index];
@@ -85,7 +89,7 @@ export class DataTable {
   update(result) {
     this.total = result.total;
     if (this.offset && this.offset >= this.total) { this.offset = 0; this.changed(); }
-    result.rows.forEach((row, index) => this.fill(this.row(index), row, result.keys[index]));
+    result.rows.forEach((row, index) => this.fill(this.row(index), row, result.keys[index], result.links?.[index] ?? ["", {}]));
     for (const extra of this.rows.splice(result.rows.length)) extra.element.remove();
     if (!this.options.compact) this.showCount(result);
     this.showEmpty(result);
@@ -93,11 +97,11 @@ export class DataTable {
 
   row(index) {
     if (!this.rows[index]) {
-      const cells = this.columns.map((column) => h("td", { "data-key": column.key, class: column.align === "right" ? "right" : null, style: { maxWidth: `${Math.max(20, column.width * 1.4)}ch` } }));
+      const cells = this.columns.map((column) => h("td", { "data-key": column.key, "data-title": column.title, class: column.align === "right" ? "right" : null, style: { maxWidth: `${Math.max(20, column.width * 1.4)}ch` } }));
       const element = h("tr", {}, cells);
       this.rows[index] = { element, cells, shown: [], key: null };
       if (this.options.actions) element.append(this.actionsCell(this.rows[index]));
-      if (this.options.onRow) this.makeClickable(this.rows[index]);
+      this.makeClickable(this.rows[index]);
       this.body.append(element);
     }
     return this.rows[index];
@@ -111,9 +115,10 @@ export class DataTable {
   }
 
   makeClickable(row) {
-    row.element.tabIndex = 0;
-    if (this.options.rowTitle) row.element.title = this.options.rowTitle;
-    const choose = () => this.options.onRow(row.values, row.key);
+    const choose = () => {
+      if (this.options.onRow) this.options.onRow(row.values, row.key);
+      else if (row.path) location.hash = `#/${row.path}`;
+    };
     row.element.addEventListener("click", choose);
     row.element.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); }
@@ -122,16 +127,21 @@ export class DataTable {
     });
   }
 
-  fill(row, values, key) {
+  fill(row, values, key, [path, mentions]) {
     row.key = key;
     row.values = values;
+    row.path = path;
+    if (this.options.onRow || path) row.element.tabIndex = 0;
+    else row.element.removeAttribute("tabindex");
     if (this.selected !== undefined) row.element.setAttribute("aria-selected", String(this.selected === key));
     this.columns.forEach((column, index) => {
       const value = values[column.index];
-      const mark = Array.isArray(value) ? value.join("\0") : value;
+      const mention = mentions[column.index];
+      const mark = `${Array.isArray(value) ? value.join("\0") : value}\0${mention ?? ""}`;
       if (row.shown[index] === mark) return;
       row.shown[index] = mark;
       this.fillCell(row.cells[index], column, value);
+      if (mention) link(row.cells[index], mention);
     });
   }
 
@@ -140,6 +150,7 @@ export class DataTable {
     const [text, mark] = Array.isArray(value) ? value : [value, null];
     cell.title = text.length > 30 ? text : "";
     cell.classList.toggle("zero", text === "0" || text === "-");
+    cell.classList.toggle("blank", text === "");
     if (typeof mark === "number") return cell.replaceChildren(text, meter(mark, column.kind === "share"));
     if (typeof mark === "string") return cell.replaceChildren(h("span", { class: "swatch", style: { background: mark } }), text);
     if (column.key === "state" || column.key === "status") {
@@ -177,6 +188,13 @@ export class DataTable {
     this.input?.focus();
     this.input?.select();
   }
+}
+
+// The text of a cell leads to what it mentions; a click beside it, to the row's own page.
+function link(cell, path) {
+  const anchor = h("a", { href: `#/${path}`, class: "mention", tabindex: "-1", onclick: (event) => event.stopPropagation() });
+  anchor.append(...cell.childNodes);
+  cell.replaceChildren(anchor);
 }
 
 function meter(share, warns) {

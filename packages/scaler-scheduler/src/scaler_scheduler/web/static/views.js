@@ -5,6 +5,8 @@ import { Chart } from "./charts.js";
 import { DataTable } from "./table.js";
 import { TaskStream } from "./stream.js";
 
+const numberIn = (parameters, name) => { const value = parameters.get(name); return value === null || !Number.isFinite(Number(value)) ? null : Number(value); };
+
 const BLUE = "#2f81f7";
 const ORANGE = "#e69f00";
 const GREEN = "#1f9d72";
@@ -55,11 +57,11 @@ class ChartsView extends View {
   }
 
   spans() {
-    return segments("Time shown", SPANS, () => this.page.span, (value) => { this.page.span = value; this.samplesChanged(); });
+    return segments("Time shown", SPANS, () => this.page.span, (value) => { this.page.span = value; this.page.remember({ span: value === 300 ? null : value }); this.samplesChanged(); });
   }
 
   samplesChanged() {
-    for (const chart of this.charts) chart.draw(this.page.samples.last(chart.series.map((each) => each.name), this.page.span));
+    for (const chart of this.charts) chart.draw(this.page.samples.last(chart.series.map((each) => each.name), this.page.span), this.latest);
   }
 
   recolour() { this.charts.forEach((chart) => chart.recolour()); }
@@ -86,9 +88,9 @@ export class Overview extends ChartsView {
   constructor(page) {
     super(page);
     this.tiles = {
-      throughput: new Tile("Throughput", "tasks", { spark: true }), running: new Tile("Running", "running", { spark: true }),
+      throughput: new Tile("Throughput", "tasks", { spark: true }), left: new Tile("Left", "progress"), running: new Tile("Running", "running", { spark: true }),
       waiting: new Tile("Waiting", "waiting", { spark: true }), success: new Tile("Succeeded", "tasks"), failed: new Tile("Failed", "failures"),
-      canceled: new Tile("Cancelled", "tasks"), workers: new Tile("Workers", "workers"), cpu: new Tile("CPU", "processors", { spark: true }),
+      workers: new Tile("Workers", "workers"), cpu: new Tile("CPU", "processors", { spark: true }),
     };
     this.sparks = { throughput: "throughput", running: "running", waiting: "unassigned", cpu: "workers_cpu" };
     this.stream = new TaskStream({ small: true, span: 30, changed: page.changed });
@@ -98,9 +100,13 @@ export class Overview extends ChartsView {
       h("div", { style: { display: "flex", height: "168px" } }, this.stream.element));
     this.functions = new DataTable(page.tables.functions, {
       compact: true, limit: 8, sort: "total", descending: true, hide: ["digest", "canceled"],
-      onRow: (values) => showTasks(page, "functions", values), rowTitle: "Show its tasks",
       empty: { icon: "functions", title: "No functions yet", text: "They appear with the first tasks." },
     }, page.changed);
+    this.progress = new DataTable(page.tables.progress, {
+      compact: true, limit: 6, hide: ["end"], empty: { icon: "progress", title: "All tasks have ended" },
+    }, page.changed);
+    this.progress.element.className = "table-card";
+    const progress = h("section", { class: "card", style: { marginTop: "14px" } }, h("header", {}, h("h2", {}, "Progress"), h("a", { href: "#/progress" }, "All unfinished work")), this.progress.element);
     this.running = new DataTable(page.tables.running, {
       compact: true, limit: 5, hide: ["usual", "pid", "started"],
       empty: { icon: "running", title: "No task has run for a second or longer" },
@@ -111,14 +117,16 @@ export class Overview extends ChartsView {
     this.functions.element.className = "table-card";
     this.element = h("div", {}, heading("Overview", "", this.spans()),
       h("div", { class: "tiles" }, Object.values(this.tiles).map((tile) => tile.element)),
-      h("div", { class: "grid charts", style: { marginTop: "14px" } }, this.makeCharts(["throughput", "tasks", "cpu", "memory"])), strip, running, functions);
+      h("div", { class: "grid charts", style: { marginTop: "14px" } }, this.makeCharts(["throughput", "tasks", "cpu", "memory"])), progress, running, strip, functions);
   }
 
-  watch() { return { functions: this.functions.watch(), running: this.running.watch(), stream: this.stream.watch(), overview: { what: "overview" } }; }
+  watch() { return { functions: this.functions.watch(), progress: this.progress.watch(), latest: { what: "latest" }, running: this.running.watch(), stream: this.stream.watch(), overview: { what: "overview" } }; }
 
   update(key, result) {
     if (key === "functions") this.functions.update(result);
     if (key === "running") this.running.update(result);
+    if (key === "progress") this.progress.update(result);
+    if (key === "latest") { this.latest = result; this.samplesChanged(); }
     if (key === "overview") for (const [name, shown] of Object.entries(result)) this.tiles[name]?.show(shown);
   }
 
@@ -164,41 +172,37 @@ export class Memory extends ChartsView {
 
 const EMPTY = {
   workers: { icon: "workers", title: "No workers", text: "Start some with: scaler_cluster -n 4 ADDRESS. They appear here within a second." },
-  tasks: { icon: "tasks", title: "No task has ended since this monitor looks", text: "Each one that ends is listed here, the newest first." },
+  tasks: { icon: "tasks", title: "No task has ended while this monitor watched", text: "Each one that ends is listed here, the newest first." },
   functions: { icon: "functions", title: "No functions yet", text: "They appear with the first tasks." },
   running: { icon: "running", title: "No task has run for a second or longer", text: "Tasks that take longer are listed here while they run: what, where, since when, and whether they look stuck." },
   waits: { icon: "waiting", title: "Nothing waits for long", text: "Tasks that do not run are listed here with the reason: no worker, no worker with the right capabilities, all workers busy." },
   objects: { icon: "objects", title: "No objects", text: "Large arguments and results are kept by the hosts that need them, and are counted here." },
   clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
+  progress: { icon: "progress", title: "All tasks have ended", text: "Clients, groups, functions and graphs with unfinished tasks are listed here: how far they are, and when they will be done." },
+  alerts: { icon: "alerts", title: "No alerts", text: "Hosts that run out of memory or disk, silent hosts, many failures, and tasks that no worker can run are listed here." },
   settings: { icon: "settings", title: "The scheduler has not said how it was started", text: "Its settings arrive with its first snapshot." },
   messages: { icon: "settings", title: "No messages yet" },
 };
-
-// Rows that lead to the task log, and the column whose text is its filter then.
-const LEADS_TO_TASKS = { functions: "name", workers: "name", clients: "session" };
-
-function showTasks(page, table, values) {
-  const column = page.tables[table].columns.findIndex((each) => each.key === LEADS_TO_TASKS[table]);
-  const filter = [values[column]].flat()[0];
-  page.store.tasks = { ...page.store.tasks, filter, offset: 0 };
-  location.hash = "#/tasks";
-}
 
 class TableView extends View {
   constructor(page, name, options = {}) {
     super(page);
     const spec = page.tables[name];
     this.name = name;
-    const leads = name in LEADS_TO_TASKS && { onRow: (values) => showTasks(page, name, values), rowTitle: "Show its tasks" };
-    this.table = new DataTable(spec, { empty: EMPTY[name], actions: page.actions.of(name), ...leads, ...options }, page.changed);
+    this.table = new DataTable(spec, { empty: EMPTY[name], actions: page.actions.of(name), ...options }, page.changed);
     this.fixed = true;
     this.element = h("div", { style: { display: "contents" } }, heading(spec.title, spec.help), this.table.element);
     this.restore(page.store);
   }
 
-  // Order and filter stay when somebody comes back.
+  // Order and filter are those of the address, or the ones that were left when somebody comes back.
   restore(store) {
     const kept = (store[this.name] ??= {});
+    const given = this.page.parameters;
+    if (given.size) {
+      const sort = this.table.spec.columns.some((each) => each.key === given.get("sort")) ? given.get("sort") : this.table.spec.sort;
+      Object.assign(kept, { filter: given.get("filter") ?? "", sort, descending: given.has("order") ? given.get("order") === "down" : this.table.spec.descending, offset: numberIn(given, "from") ?? 0 });
+    }
     Object.assign(this.table, kept);
     if (this.table.input && kept.filter) this.table.input.value = kept.filter;
     this.table.showSort();
@@ -206,8 +210,10 @@ class TableView extends View {
   }
 
   watch() {
-    const { filter, sort, descending } = this.table;
-    Object.assign(this.kept, { filter, sort, descending });
+    const { filter, sort, descending, offset, spec } = this.table;
+    Object.assign(this.kept, { filter, sort, descending, offset });
+    const usual = sort === spec.sort && descending === spec.descending;
+    this.page.remember({ filter, sort: usual ? null : sort, order: usual ? null : descending ? "down" : "up", from: offset || null });
     return { [this.name]: this.table.watch() };
   }
 
@@ -220,13 +226,13 @@ export class Settings extends TableView {
     super(page, "settings");
     this.fixed = false;
     this.messages = new DataTable(page.tables.messages, { empty: EMPTY.messages, compact: true }, page.changed);
-    this.notices = new DataTable(page.tables.notices, { limit: 50, compact: true, empty: { title: "Nobody came or went since this monitor looks" } }, page.changed);
+    this.notices = new DataTable(page.tables.notices, { limit: 50, compact: true, empty: { title: "No agent or client has joined or left while this monitor watched" } }, page.changed);
     this.about = h("dl", { class: "facts", style: { padding: "4px 15px 14px" } });
     const card = (title, content) => h("section", { class: "card" }, h("header", {}, h("h2", {}, title)), content);
     for (const table of [this.messages, this.notices]) table.element.className = "table-card";
-    this.element = h("div", {}, heading("Settings", "how the scheduler was started, and what it says to whom"),
+    this.element = h("div", {}, heading("Settings", "how the scheduler was started, and the messages that it exchanges"),
       h("div", { class: "grid two", style: { alignItems: "start" } }, h("div", { class: "grid" }, card("Scheduler", this.about), this.table.element),
-        h("div", { class: "grid" }, card("Comings and goings", this.notices.element), card("Messages", this.messages.element))));
+        h("div", { class: "grid" }, card("Joined and left", this.notices.element), card("Messages", this.messages.element))));
   }
 
   watch() { return { ...super.watch(), messages: this.messages.watch(), notices: this.notices.watch(), scheduler: { what: "scheduler" } }; }
@@ -247,8 +253,10 @@ export class Stream extends View {
     this.fixed = true;
     const tool = (title, text, act) => h("button", { type: "button", class: "tool", title, "aria-label": title, onclick: act }, text);
     this.stream = new TaskStream({
-      span: page.store.span ?? 30, changed: page.changed, onLegend: (functions) => this.showLegend(functions), onView: (view) => this.showView(view),
+      span: numberIn(page.parameters, "span") ?? page.store.span ?? 30, end: numberIn(page.parameters, "end"), changed: page.changed, onOpen: (path) => { location.hash = `#/${path}`; }, onLegend: (functions) => this.showLegend(functions), onView: (view) => this.showView(view),
     });
+    this.stream.firstRow = numberIn(page.parameters, "row") ?? 0;
+    this.chosen = page.parameters.get("function");
     this.followButton = h("button", { type: "button", class: "tool", id: "follow", title: "Follow what happens now (space)", onclick: () => this.stream.follow() }, "Follow");
     this.about = h("span", { class: "about" });
     this.legend = h("div", { class: "key", role: "group", "aria-label": "Functions" });
@@ -262,7 +270,9 @@ export class Stream extends View {
   }
 
   watch() {
-    this.page.store.span = this.stream.span;
+    const { span, end, firstRow } = this.stream;
+    this.page.store.span = span;
+    this.page.remember({ span: span === 30 ? null : +span.toPrecision(6), end: end === null ? null : end.toFixed(6), row: firstRow || null, function: this.chosen });
     const task = this.stream.watchTask();
     return { stream: this.stream.watch(), ...(task && { task }) };
   }
@@ -285,22 +295,23 @@ export class Stream extends View {
 
   showLegend(functions) {
     const entries = Object.entries(functions);
+    this.stream.highlighted = this.chosen === null ? null : new Set(entries.filter(([, [name]]) => name === this.chosen).map(([index]) => Number(index)));
     const mark = JSON.stringify(entries);
     if (mark === this.legendShown) return;
     this.legendShown = mark;
-    this.legend.replaceChildren(...entries.map(([index, [name, colour]]) => {
-      const button = h("button", { type: "button", title: `Show only ${name}`, "aria-pressed": String(this.stream.highlighted === Number(index)) },
-        h("span", { class: "swatch", style: { background: colour } }), h("span", {}, name));
-      button.addEventListener("click", () => this.highlight(Number(index)));
-      button.dataset.index = index;
-      return button;
-    }));
+    const byName = new Map(entries.map(([, [name, colour]]) => [name, colour]));
+    this.legend.replaceChildren(...[...byName].map(([name, colour]) => h("button", {
+      type: "button", title: `Show only ${name}`, "data-name": name, "aria-pressed": String(this.chosen === name), onclick: () => this.highlight(name),
+    }, h("span", { class: "swatch", style: { background: colour } }), h("span", {}, name))));
   }
 
-  highlight(index) {
-    this.stream.highlighted = this.stream.highlighted === index ? null : index;
-    for (const button of this.legend.children) button.setAttribute("aria-pressed", String(Number(button.dataset.index) === this.stream.highlighted));
+  highlight(name) {
+    this.chosen = this.chosen === name ? null : name;
+    for (const button of this.legend.children) button.setAttribute("aria-pressed", String(button.dataset.name === this.chosen));
+    this.legendShown = null;
+    this.showLegend(this.stream.data?.head.functions ?? {});
     this.stream.draw();
+    this.page.changed();
   }
 
   save() {
@@ -315,7 +326,7 @@ export class Processors extends View {
   constructor(page) {
     super(page);
     this.hosts = h("div", { class: "hosts" });
-    this.empty = h("div", { class: "card empty", hidden: true }, icon("processors"), h("strong", {}, "No processors"), h("p", {}, "A cluster brings them: scaler_cluster -n 4 ADDRESS."));
+    this.empty = h("div", { class: "card empty", hidden: true }, icon("processors"), h("strong", {}, "No workers"), h("p", {}, "Start some with: scaler_cluster -n 4 ADDRESS."));
     this.more = h("p", { class: "about", style: { marginTop: "12px", color: "var(--muted)" } });
     this.cards = new Map();
     this.element = h("div", {}, heading("Processors", "what every worker process does: the bar is its CPU, a green frame means that it has a task"), this.hosts, this.empty, this.more);
@@ -350,12 +361,13 @@ export class Processors extends View {
     card.state.className = `status ${{ connected: "good", suspect: "warning", paused: "warning", lost: "bad" }[host.state] ?? ""}`;
     setText(card.state, host.state);
     if (card.lineShown !== (card.lineShown = host.facts.join("\0"))) card.line.replaceChildren(...host.facts.map((fact) => h("span", {}, fact)));
-    card.cells.classList.toggle("many", host.workers.length > 16);
+    card.cells.classList.toggle("many", host.workers.length > 64);
     while (card.cells.children.length > host.workers.length) card.cells.lastChild.remove();
-    host.workers.forEach((worker, index) => this.fillCell(card.cells.children[index] ?? card.cells.appendChild(h("div", {}, h("span"), h("span"))), worker));
+    host.workers.forEach((worker, index) => this.fillCell(card.cells.children[index] ?? card.cells.appendChild(h("a", {}, h("span"), h("span"))), worker));
   }
 
-  fillCell(cell, [name, state, cpu, text, title]) {
+  fillCell(cell, [name, state, cpu, text, title, path]) {
+    cell.href = `#/${path}`;
     cell.className = `cell ${state}`;
     cell.style.setProperty("--level", `${Math.min(100, cpu).toFixed(0)}%`);
     setText(cell.children[0], name);
@@ -382,12 +394,12 @@ export class Graphs extends View {
     this.list.replaceChildren(...result.graphs.map((graph) => this.graph(graph)));
   }
 
-  graph({ name, client, nodes, parts, percent }) {
+  graph({ name, client, nodes, parts, percent, path, left }) {
     const shown = parts.filter(([, , share]) => share > 0);
     const bar = h("div", { class: "progress", role: "progressbar", "aria-valuenow": percent, "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": name },
       shown.filter(([kind]) => kind !== "waiting").map(([kind, , share]) => h("i", { class: kind, style: { width: `${share * 100}%` } })));
-    return h("section", { class: "card graph" }, h("div", { class: "line" }, h("b", {}, name), h("span", {}, client), h("span", {}, nodes),
-      parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind === "running" ? "on hosts" : kind}`)), h("span", { class: "end" }, `${percent}%`)), bar);
+    return h("section", { class: "card graph" }, h("div", { class: "line" }, h("a", { href: `#/${path}` }, h("b", {}, name)), h("span", {}, client), h("span", {}, nodes),
+      parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind === "running" ? "on hosts" : kind}`)), h("span", { class: "end" }, left ? `${percent}%, ${left}` : `${percent}%`)), bar);
   }
 }
 
@@ -399,6 +411,8 @@ export class Failures extends TableView {
     });
     this.text = h("pre");
     const copy = h("button", { type: "button", class: "tool", onclick: () => this.copy() }, "Copy");
+    const given = page.parameters.get("group");
+    if (given !== null) this.table.selected = given;
     this.details = h("section", { class: "card details", hidden: true, "aria-label": "Details" }, h("header", {}, h("h2", {}, "Details"), copy), this.text);
     const [head, table] = this.element.children;
     this.element.replaceChildren(head, h("div", { class: "panes" }, table, this.details));
@@ -419,6 +433,7 @@ export class Failures extends TableView {
 
   watch() {
     const group = this.table.selected;
+    this.page.remember({ group: group ?? null });
     return { ...super.watch(), ...(group !== undefined && { failure: { what: "failure", group: Number(group) } }) };
   }
 
@@ -429,26 +444,28 @@ export class Failures extends TableView {
   }
 }
 
-// Name, title, icon, what makes the view, and its key. Views without a key of their own have the digits.
+// Name, title, icon, what makes the view, and its key.
 export const VIEWS = [
   ["Now", [
-    ["overview", "Overview", "overview", (page) => new Overview(page)],
-    ["stream", "Task stream", "stream", (page) => new Stream(page)],
+    ["overview", "Overview", "overview", (page) => new Overview(page), "1"],
+    ["stream", "Task stream", "stream", (page) => new Stream(page), "2"],
     ["running", "Running", "running", (page) => new TableView(page, "running"), "r"],
-    ["workers", "Workers", "workers", (page) => new TableView(page, "workers")],
-    ["processors", "Processors", "processors", (page) => new Processors(page)],
+    ["progress", "Progress", "progress", (page) => new TableView(page, "progress"), "p"],
+    ["alerts", "Alerts", "alerts", (page) => new TableView(page, "alerts", { hide: ["rule"] }), "a"],
+    ["workers", "Workers", "workers", (page) => new TableView(page, "workers"), "3"],
+    ["processors", "Processors", "processors", (page) => new Processors(page), "4"],
   ]],
   ["Work", [
-    ["tasks", "Task log", "tasks", (page) => new TableView(page, "tasks")],
-    ["functions", "Functions", "functions", (page) => new TableView(page, "functions")],
-    ["waiting", "Waiting", "waiting", (page) => new TableView(page, "waits")],
-    ["failures", "Failures", "failures", (page) => new Failures(page)],
-    ["graphs", "Graphs", "graphs", (page) => new Graphs(page)],
+    ["tasks", "Task log", "tasks", (page) => new TableView(page, "tasks"), "5"],
+    ["functions", "Functions", "functions", (page) => new TableView(page, "functions"), "6"],
+    ["waiting", "Waiting", "waiting", (page) => new TableView(page, "waits"), "7"],
+    ["failures", "Failures", "failures", (page) => new Failures(page), "8"],
+    ["graphs", "Graphs", "graphs", (page) => new Graphs(page), "9"],
   ]],
   ["Cluster", [
-    ["memory", "Memory", "memory", (page) => new Memory(page)],
-    ["objects", "Objects", "objects", (page) => new TableView(page, "objects")],
-    ["clients", "Clients", "clients", (page) => new TableView(page, "clients")],
-    ["settings", "Settings", "settings", (page) => new Settings(page)],
+    ["memory", "Memory", "memory", (page) => new Memory(page), "m"],
+    ["objects", "Objects", "objects", (page) => new TableView(page, "objects"), "o"],
+    ["clients", "Clients", "clients", (page) => new TableView(page, "clients"), "c"],
+    ["settings", "Settings", "settings", (page) => new Settings(page), "s"],
   ]],
 ];

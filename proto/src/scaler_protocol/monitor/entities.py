@@ -1,0 +1,453 @@
+"""The page of one thing: all that is known of a task, worker, host, client, function or graph. Pure.
+
+A page has facts, then tables with some of the rows of ``tables``, then a text. Every screen shows the same, and finds
+more through the links of facts and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from scaler_protocol.messages import WorkerStatus
+from scaler_protocol.monitor import links
+from scaler_protocol.monitor.failures import details_of_task
+from scaler_protocol.monitor.format import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_end,
+    format_latency,
+    format_moment,
+    format_percent,
+    format_span,
+)
+from scaler_protocol.monitor.graphs import WatchedGraph
+from scaler_protocol.monitor.links import EntityLink
+from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, FunctionStatus, GraphStatus
+from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.parts import parts_of_function, parts_text
+from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress
+from scaler_protocol.monitor.rows import short_id, task_row
+from scaler_protocol.monitor.tables import TABLES, Row
+
+ROWS_LIMIT = 50
+"""Of one table on a page."""
+
+NEIGHBOURS_LIMIT = 20
+"""Tasks named as needed by a task, or as needing it."""
+
+
+class Fact(NamedTuple):
+    name: str
+    text: str
+    link: EntityLink | None = None
+
+
+class Section(NamedTuple):
+    """Rows of a table, and how many there are in truth."""
+
+    title: str
+    table: str
+    rows: Sequence[Row]
+    total: int
+
+
+class EntityPage(NamedTuple):
+    kind: str
+    title: str
+    facts: Sequence[Fact] = ()
+    sections: Sequence[Section] = ()
+    text: str = ""
+    """Tracebacks and death certificates."""
+
+    moments: tuple[float, float] | None = None
+    """Of a task that has ended: when it began and ended, in unix seconds."""
+
+
+def page_of(model: Model, link: EntityLink) -> EntityPage | None:
+    """None: nothing is known of it, or no longer. ValueError for what is not the name of a thing."""
+    found = _PAGES.get(link.kind)
+    if found is None:
+        raise ValueError(f"there are no pages of {link.kind!r}")
+    make, parts = found
+    if len(link.key) != parts:
+        raise ValueError(f"{link.kind} is named by {parts} texts")
+    return make(model, *link.key)
+
+
+# ---- tasks -----------------------------------------------------------------------------------------------------------
+
+
+def _task(model: Model, client: str, number: str) -> EntityPage | None:
+    task = _number(number)
+    indices = _session_indices(model, client)
+    serials, total = model.log.query(sessions=indices, task=task, limit=ROWS_LIMIT) if indices else ([], 0)
+    rows = [task_row(model, serial) for serial in serials]
+    running = _rows_with(model, "running", session=client, task=task)
+    arrived = _arrival(model, indices, task)
+    if not rows and not running and arrived is None:
+        return None
+    columns = [column.key for column in TABLES["tasks" if rows else "running"].columns]
+    newest = dict(zip(columns, (rows or running or [()])[0], strict=False))
+    facts = [
+        *_function_fact(str(newest.get("function", ""))),
+        Fact("client", client, EntityLink(links.CLIENT, (client,))),
+        Fact("state", _task_state(rows, running)),
+        *([Fact("submitted", format_moment(arrived))] if arrived is not None else []),
+        *_last_execution(newest, bool(rows)),
+        *_graph_facts(model, indices, client, task),
+        *(_reasons(model, str(newest.get("function", ""))) if not rows and not running else ()),
+    ]
+    sections = [
+        *_section("Running", "running", running),
+        *_section("Executions", "tasks", rows, total),
+    ]
+    text = details_of_task(model.activity.failures, client, task)
+    moments = (newest["ended"] - newest["duration"], newest["ended"]) if rows else None
+    return EntityPage(links.TASK, f"Task {number}", facts, sections, text, moments)
+
+
+def _task_state(rows: Sequence[Row], running: Sequence[Row]) -> str:
+    if running:
+        return str(running[0][TABLES["running"].index("state")])
+    return str(rows[0][TABLES["tasks"].index("status")]) if rows else "waiting, or running for less than a second"
+
+
+def _last_execution(newest: dict[str, object], has_ended: bool) -> list[Fact]:
+    """Where and when; the parts of its time."""
+    host, worker = str(newest.get("host", "")), str(newest.get("worker", ""))
+    facts = []
+    if worker:
+        known = worker not in ("?", "(nested)")
+        facts.append(Fact("worker", worker, EntityLink(links.WORKER, (host, worker)) if known else None))
+    if host:
+        facts.append(Fact("host", host, EntityLink(links.HOST, (host,))))
+    if has_ended:
+        ended, duration = float(newest["ended"]), float(newest["duration"])  # type: ignore[arg-type]
+        facts += [
+            Fact("started", format_moment(ended - duration)),
+            Fact("ended", format_moment(ended)),
+            Fact("duration", format_span(duration)),
+            Fact("attempt", str(newest["attempt"])),
+        ]
+        facts += [Fact("where time went", str(newest["parts"]))] if newest["parts"] else []
+    return facts
+
+
+def _graph_facts(model: Model, indices: Sequence[int], client: str, task: int) -> list[Fact]:
+    """The graph of a node, and its neighbours there."""
+    for graph in model.activity.graphs.all():
+        if graph.session in indices and graph.first <= task <= graph.graph:
+            facts = [Fact("graph", str(graph.graph), EntityLink(links.GRAPH, (client, str(graph.graph))))]
+            needed = [needed for node, needed in graph.edges if node == task]
+            needing = [node for node, needed in graph.edges if needed == task]
+            facts += _neighbours("needs", needed, graph, model, client)
+            return facts + _neighbours("needed by", needing, graph, model, client)
+    return []
+
+
+def _neighbours(name: str, tasks: Sequence[int], graph: WatchedGraph, model: Model, client: str) -> list[Fact]:
+    functions = {
+        task: function for first, count, function in graph.functions for task in tasks if first <= task < first + count
+    }
+    facts = [
+        Fact(name, f"task {task} {model.activity.function_name(functions.get(task, -1))}", _task_link(client, task))
+        for task in tasks[:NEIGHBOURS_LIMIT]
+    ]
+    more = len(tasks) - NEIGHBOURS_LIMIT
+    return [*facts, Fact(name, f"{format_count(more)} more")] if more > 0 else facts
+
+
+def _reasons(model: Model, function: str) -> list[Fact]:
+    """Why tasks of its function wait; of all functions if it is not known."""
+    waits = model.snapshot.waits if model.snapshot is not None else ()
+    return [Fact("may wait because", each.reason) for each in waits if function in ("", each.function)][:3]
+
+
+def _arrival(model: Model, indices: Iterable[int], task: int) -> float | None:
+    found = [model.activity.times.arrived_us(index, task) for index in indices]
+    return next((each / 1e6 for each in found if each is not None), None)
+
+
+def _task_link(client: str, task: int) -> EntityLink:
+    return EntityLink(links.TASK, (client, str(task)))
+
+
+# ---- workers and hosts -----------------------------------------------------------------------------------------------
+
+
+def _worker(model: Model, host: str, name: str) -> EntityPage | None:
+    """All workers of one name on a host: two clusters may use the same."""
+    found = [
+        (agent, worker) for agent in _agents(model) if agent.host == host for worker in agent.workers
+        if worker.name == name
+    ]  # fmt: skip
+    indices = [index for index, each in enumerate(model.activity.workers) if (each.host, each.name) == (host, name)]
+    if not found and not indices:
+        return None
+    facts = [Fact("host", host, EntityLink(links.HOST, (host,)))]
+    for agent, worker in found:
+        facts += _worker_facts(agent, worker)
+    if not found:
+        facts.append(Fact("state", "not connected"))
+    sections = [
+        *_section("Running", "running", _rows_with(model, "running", host=host, worker=name)),
+        *_executions(model, workers=indices),
+    ]
+    return EntityPage(links.WORKER, f"Worker {name}", facts, sections)
+
+
+def _worker_facts(agent: AgentStatus, worker: WorkerStatus) -> list[Fact]:
+    return [
+        Fact("agent", f"{agent.name} (pid {agent.pid}), {agent.state.name.lower()}"),
+        Fact("process id", str(worker.pid)),
+        Fact("state", state_of_worker(worker)),
+        Fact("CPU", format_percent(worker.cpu_percent)),
+        Fact("memory", format_bytes(worker.rss_bytes)),
+    ]
+
+
+def state_of_worker(worker: WorkerStatus) -> str:
+    """A few words."""
+    if not worker.initialized:
+        return "starting"
+    if worker.slot_lent:
+        return "its task waits for nested tasks"
+    return "runs a task" if worker.has_task else "idle"
+
+
+def _host(model: Model, host: str) -> EntityPage | None:
+    agents = [agent for agent in _agents(model) if agent.host == host]
+    indices = [index for index, each in enumerate(model.activity.workers) if each.host == host]
+    clients = _rows_with(model, "clients", host=host)
+    if not agents and not indices and not clients:
+        return None
+    workers = [worker for agent in agents for worker in agent.workers]
+    facts = (
+        []
+        if not agents
+        else [
+            Fact("workers", f"{len(workers)}, {sum(worker.has_task for worker in workers)} busy"),
+            Fact("CPU of workers", format_percent(sum(worker.cpu_percent for worker in workers))),
+            Fact("memory of workers", format_bytes(sum(worker.rss_bytes for worker in workers))),
+            Fact("free memory", format_bytes(agents[0].rss_free_bytes)),
+            Fact("queued tasks", format_count(sum(agent.queued for agent in agents))),
+            Fact("lag", format_latency(agents[0].lag_seconds)),
+        ]
+    )
+    if not agents:
+        facts.append(Fact("state", "no agent is connected"))
+    sections = [
+        *_section("Agents", "agents", _rows_with(model, "agents", host=host)),
+        *_section("Workers", "workers", _rows_with(model, "workers", host=host)),
+        *_section("Running", "running", _rows_with(model, "running", host=host)),
+        *_section("Objects", "objects", _rows_with(model, "objects", host=host)),
+        *_section("Clients", "clients", clients),
+        *_executions(model, workers=indices),
+    ]
+    return EntityPage(links.HOST, f"Host {host}", facts, sections)
+
+
+# ---- clients ---------------------------------------------------------------------------------------------------------
+
+
+def _client(model: Model, client: str) -> EntityPage | None:
+    indices = _session_indices(model, client)
+    clients = model.snapshot.clients if model.snapshot is not None else ()
+    ended = model.snapshot.ended_clients if model.snapshot is not None else ()
+    present = next((each for each in clients if short_id(each.session) == client), None)
+    past = next((each for each in ended if each.session and short_id(each.session) == client), None)
+    if present is not None:
+        facts = _client_facts(present, model)
+    elif past is not None:
+        facts = _ended_client_facts(past)
+    elif indices:
+        named = model.activity.sessions[indices[0]]
+        facts = [*_place_facts(named.host, named.pid, named.parent), Fact("state", "ended")]
+    else:
+        return None
+    sections = [
+        *_section("Running", "running", _rows_with(model, "running", session=client)),
+        *_section("Graphs", "graphs", _rows_with(model, "graphs", session=client)),
+        *_section("Nested clients", "clients", _rows_with(model, "clients", parent=client)),
+        *_section("Waiting, with a task of this client as the example", "waits",
+                  _rows_with(model, "waits", session=client)),
+        *_executions(model, sessions=indices),
+    ]  # fmt: skip
+    return EntityPage(links.CLIENT, f"Client {client}", facts, sections)
+
+
+def _client_facts(client: ClientStatus, model: Model) -> list[Fact]:
+    progress = model.progress.find(CLIENT, client.session)
+    return [
+        *_place_facts(client.host, client.pid, client.parent_session),
+        Fact("state", "connected" if client.connected else "away"),
+        Fact("waiting", format_count(client.unassigned)),
+        Fact("on hosts", format_count(client.running)),
+        Fact("finished", format_count(client.finished)),
+        *_progress_facts(progress, model),
+        *([Fact("group", client.group)] if client.group else []),
+        Fact("weight", f"{client.weight:g}"),
+        Fact("share of running time", f"{client.share:.0%}"),
+        Fact("running time used", format_span(client.used_seconds)),
+    ]
+
+
+def _ended_client_facts(client: EndedClientStatus) -> list[Fact]:
+    return [
+        *_place_facts(client.host, client.pid, b""),
+        Fact("state", "ended"),
+        Fact("finished", format_count(client.finished)),
+        Fact("running time used", format_span(client.used_seconds)),
+    ]
+
+
+def _place_facts(host: str, pid: int, parent: bytes) -> list[Fact]:
+    facts = [Fact("host", host, EntityLink(links.HOST, (host,))), Fact("process id", str(pid))]
+    if parent:
+        facts.append(Fact("inside a task of", short_id(parent), EntityLink(links.CLIENT, (short_id(parent),))))
+    return facts
+
+
+# ---- functions and graphs --------------------------------------------------------------------------------------------
+
+
+def _function(model: Model, name: str) -> EntityPage | None:
+    functions = model.snapshot.functions if model.snapshot is not None else ()
+    known = next((each for each in functions if each.name == name), None)
+    indices = [index for index, each in model.activity.functions.items() if each.name == name]
+    if known is None and not indices:
+        return None
+    facts = _function_facts(known, model) if known is not None else []
+    failures = [row for row in model.rows("failures")[0] if name in _names_in(row)]
+    sections = [
+        *_section("Running", "running", _rows_with(model, "running", function=name)),
+        *_section("Waiting", "waits", _rows_with(model, "waits", function=name)),
+        *_section("Failures", "failures", failures),
+        *_executions(model, "Slowest executions", "duration_us", 10, functions=indices),
+        *_executions(model, functions=indices),
+    ]
+    return EntityPage(links.FUNCTION, name, facts, sections)
+
+
+def _names_in(failure: Row) -> list[str]:
+    return str(failure[TABLES["failures"].index("functions")]).split(", ")
+
+
+def _function_facts(function: FunctionStatus, model: Model) -> list[Fact]:
+    executions = function.executions or function.succeeded + function.failed
+    facts = [
+        Fact("unfinished", format_count(function.unfinished)),
+        Fact("succeeded", format_count(function.succeeded)),
+        Fact("failed", format_count(function.failed)),
+        Fact("cancelled", format_count(function.canceled)),
+        *_progress_facts(model.progress.find(FUNCTION, function.name), model),
+    ]
+    if executions:
+        facts += [
+            Fact("mean", format_span(function.duration_seconds / executions)),
+            Fact("p50, p95", f"{format_span(function.median_seconds)}, {format_span(function.p95_seconds)}"),
+            Fact("longest", format_span(function.longest_seconds)),
+            Fact("all together", format_span(function.duration_seconds)),
+            Fact("processor time", format_span(function.cpu_seconds)),
+            Fact("where time goes", parts_text(parts_of_function(function))),
+        ]
+    return [*facts, Fact("digest", function.digest.hex())]
+
+
+def _graph(model: Model, client: str, number: str) -> EntityPage | None:
+    graph = _number(number)
+    graphs = model.snapshot.graphs if model.snapshot is not None else ()
+    known = next((each for each in graphs if (short_id(each.session), each.graph) == (client, graph)), None)
+    indices = _session_indices(model, client)
+    watched = next((found for each in indices if (found := model.activity.graphs.get(each, graph))), None)
+    if known is None and watched is None:
+        return None
+    facts = [Fact("client", client, EntityLink(links.CLIENT, (client,)))]
+    facts += _graph_counts(known, model) if known is not None else [Fact("state", "ended")]
+    if watched is not None:
+        facts += [Fact("calls", format_count(watched.count)), Fact("edges", format_count(watched.edge_count))]
+    return EntityPage(links.GRAPH, f"Graph {number}", facts)
+
+
+def _graph_counts(graph: GraphStatus, model: Model) -> list[Fact]:
+    return [
+        Fact("waiting", format_count(graph.waiting)),
+        Fact("ready", format_count(graph.ready)),
+        Fact("on hosts", format_count(graph.running)),
+        Fact("done", format_count(graph.done)),
+        Fact("failed", format_count(graph.failed)),
+        *_progress_facts(model.progress.find(GRAPH, (graph.session, graph.graph)), model),
+    ]
+
+
+# ---- what several have in common -------------------------------------------------------------------------------------
+
+
+def _progress_facts(progress: Progress | None, model: Model) -> list[Fact]:
+    """Nothing for what has no unfinished tasks."""
+    if progress is None:
+        return []
+    facts = [Fact("progress", f"{progress.share:.0%}")]
+    if progress.seconds_left:
+        end = format_end(model.time + progress.seconds_left, model.time)
+        facts.append(Fact("left", f"{format_duration(progress.seconds_left)}, until {end}"))
+    return facts
+
+
+def _function_fact(name: str) -> list[Fact]:
+    return [Fact("function", name, EntityLink(links.FUNCTION, (name,)))] if name else []
+
+
+def _executions(
+    model: Model,
+    title: str = "Newest executions",
+    sort: str = "ended_us",
+    most: int = ROWS_LIMIT,
+    *,
+    sessions: list[int] | None = None,
+    functions: list[int] | None = None,
+    workers: list[int] | None = None,
+) -> list[Section]:
+    """Of the tasks of one thing, of those that are kept."""
+    if not (sessions or functions or workers):
+        return []
+    serials, total = model.log.query(sessions, functions, workers, sort=sort, limit=most)
+    return _section(title, "tasks", [task_row(model, serial) for serial in serials], total)
+
+
+def _section(title: str, table: str, rows: Sequence[Row], total: int | None = None) -> list[Section]:
+    """Nothing without rows."""
+    return [Section(title, table, rows[:ROWS_LIMIT], len(rows) if total is None else total)] if rows else []
+
+
+def _rows_with(model: Model, table: str, **values: object) -> list[Row]:
+    """In the table's own order."""
+    wanted = [(TABLES[table].index(key), value) for key, value in values.items()]
+    return [row for row in model.rows(table)[0] if all(row[place] == value for place, value in wanted)]
+
+
+def _session_indices(model: Model, client: str) -> list[int]:
+    return [index for index, each in model.activity.sessions.items() if short_id(each.session) == client]
+
+
+def _agents(model: Model) -> Sequence[AgentStatus]:
+    return model.snapshot.agents if model.snapshot is not None else ()
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 20:
+        raise ValueError(f"{text[:40]!r} is not a number")
+    return int(text)
+
+
+_PAGES: dict[str, tuple[Callable[..., EntityPage | None], int]] = {
+    links.TASK: (_task, 2),
+    links.WORKER: (_worker, 2),
+    links.HOST: (_host, 1),
+    links.CLIENT: (_client, 1),
+    links.FUNCTION: (_function, 1),
+    links.GRAPH: (_graph, 2),
+}
+"""By kind: what makes the page, and how many texts name the thing."""

@@ -1,0 +1,102 @@
+"""Links from what tables mention to the page of the thing that is meant."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from scaler_protocol.monitor.tables import TABLES, Row
+
+TASK = "task"
+WORKER = "worker"
+HOST = "host"
+CLIENT = "client"
+FUNCTION = "function"
+GRAPH = "graph"
+
+
+class EntityLink(NamedTuple):
+    """Names a thing for people and addresses: ``("task", ("ab12cd34", "17"))``. A task is named by the beginning of
+    its client's id and its number, a graph by the same and the number of its last task, a worker by host and name, and
+    the others by one text."""
+
+    kind: str
+    key: tuple[str, ...]
+
+
+_ROW_KINDS = {
+    "workers": WORKER,
+    "agents": HOST,
+    "processors": WORKER,
+    "clients": CLIENT,
+    "functions": FUNCTION,
+    "running": TASK,
+    "objects": HOST,
+    "graphs": GRAPH,
+    "tasks": TASK,
+}
+"""What the rows of a table are."""
+
+_COLUMNS = {
+    TASK: (("session", "task"),),
+    WORKER: (("host", "worker"), ("host", "name")),
+    HOST: (("host",),),
+    CLIENT: (("session",),),
+    FUNCTION: (("function",), ("name",)),
+    GRAPH: (("session", "graph"),),
+}
+"""The columns of a row that name each thing."""
+
+_MENTIONS = {
+    "task": TASK,
+    "worker": WORKER,
+    "host": HOST,
+    "session": CLIENT,
+    "parent": CLIENT,
+    "function": FUNCTION,
+    "graph": GRAPH,
+}
+"""What a column mentions, in any table; a row's own name leads to the row's thing."""
+
+_NAMELESS = ("", "?", "(nested)")
+"""In place of the name of a worker that is not known, or is none."""
+
+
+def row_link(table: str, row: Row) -> EntityLink | None:
+    """To the page of what a row stands for; None: it has none."""
+    if table == "progress":
+        return _progress_link(row)
+    kind = _ROW_KINDS.get(table)
+    return _link(table, row, kind) if kind is not None else None
+
+
+def cell_link(table: str, column: str, row: Row) -> EntityLink | None:
+    """To the page of what a cell mentions; None: it is not the name of a thing."""
+    if column == "name":
+        return row_link(table, row)
+    kind = _MENTIONS.get(column)
+    if column == "parent":
+        text = str(row[TABLES[table].index(column)])
+        return EntityLink(CLIENT, (text,)) if text else None
+    return _link(table, row, kind) if kind is not None else None
+
+
+def _link(table: str, row: Row, kind: str) -> EntityLink | None:
+    spec = TABLES[table]
+    keys = {column.key: place for place, column in enumerate(spec.columns)}
+    for names in _COLUMNS[kind]:
+        if all(name in keys for name in names):
+            texts = tuple(str(row[keys[name]]) for name in names)
+            return None if any(text in _NAMELESS for text in texts) else EntityLink(kind, texts)
+    return None
+
+
+def _progress_link(row: Row) -> EntityLink | None:
+    kind, name = row[0], row[1]
+    if kind == FUNCTION:
+        return EntityLink(FUNCTION, (name,))
+    if kind == CLIENT:
+        return EntityLink(CLIENT, (name.split(" ")[0],))
+    if kind == GRAPH:
+        _, number, _, session = name.split(" ")
+        return EntityLink(GRAPH, (session, number))
+    return None

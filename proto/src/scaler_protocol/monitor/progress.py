@@ -1,0 +1,150 @@
+"""Progress of all tasks, and of those of each client, group of clients, function and graph. Pure.
+
+The estimate is the same on every screen: the number of unfinished tasks times the time that one has lately taken. What
+is lately depends on how many end: the last half minute, or the last ten tasks if these took longer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from typing import NamedTuple
+
+from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, GraphStatus, Snapshot
+
+ALL = "all"
+CLIENT = "client"
+GROUP = "group"
+FUNCTION = "function"
+GRAPH = "graph"
+
+RECENT_SECONDS = 30.0
+RECENT_ENDINGS = 10.0
+
+
+class Progress(NamedTuple):
+    """How far some tasks are. ``key``: of a client its session, of a graph its session and number, else the name."""
+
+    kind: str
+    key: Hashable
+    name: str
+    done: int = 0
+    failed: int = 0  # or cancelled
+    running: int = 0  # assigned to an agent; of a function: those that have run for a second or longer
+    unfinished: int = 0  # the running ones included
+    seconds_left: float = 0.0  # until all have ended; 0: not known, or all have ended
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.failed
+
+    @property
+    def share(self) -> float:
+        """The part that has ended, from 0 to 1."""
+        total = self.ended + self.unfinished
+        return self.ended / total if total else 1.0
+
+
+def seconds_left(unfinished: int, ended: float, seconds: float) -> float:
+    """The estimate, if ``ended`` tasks ended in the last ``seconds``; 0 if none did."""
+    return unfinished * seconds / ended if ended > 0 else 0.0
+
+
+class Pace:
+    """How many tasks of one kind ended lately, in how much time."""
+
+    __slots__ = ("_ended", "_endings", "_seconds", "_time")
+
+    def __init__(self, time: float, ended: int) -> None:
+        self._time, self._ended = time, ended
+        self._endings = self._seconds = 0.0
+
+    def add(self, time: float, ended: int) -> None:
+        """At ``time``, so many had ended since the beginning."""
+        seconds, endings = time - self._time, ended - self._ended
+        self._time, self._ended = time, ended
+        if seconds <= 0 or endings < 0:  # the clock was set, or counts began again
+            return
+        kept = math.exp(-min(seconds / RECENT_SECONDS, endings / RECENT_ENDINGS))
+        self._endings = kept * self._endings + endings
+        self._seconds = kept * self._seconds + seconds
+
+    def seconds_left(self, unfinished: int) -> float:
+        return seconds_left(unfinished, self._endings, self._seconds)
+
+
+class ProgressWatch:
+    """A row for all tasks, then one for each thing that has unfinished tasks in the last snapshot. Only these have a
+    pace."""
+
+    def __init__(self) -> None:
+        self.rows: list[Progress] = []
+        self._paces: dict[tuple[str, Hashable], Pace] = {}
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Snapshots of one epoch, in order."""
+        paces: dict[tuple[str, Hashable], Pace] = {}
+        self.rows = []
+        for row in _counted(snapshot):
+            if row.unfinished:
+                pace = paces[row.kind, row.key] = self._pace(row, snapshot.time)
+                row = row._replace(seconds_left=pace.seconds_left(row.unfinished))
+            if row.unfinished or row.kind == ALL:
+                self.rows.append(row)
+        self._paces = paces
+
+    def find(self, kind: str, key: Hashable) -> Progress | None:
+        """None: there is nothing unfinished."""
+        return next((row for row in self.rows if row.kind == kind and row.key == key), None)
+
+    def by_key(self, kind: str) -> dict[Hashable, Progress]:
+        return {row.key: row for row in self.rows if row.kind == kind}
+
+    def _pace(self, row: Progress, time: float) -> Pace:
+        pace = self._paces.get((row.kind, row.key))
+        if pace is None:
+            return Pace(time, row.ended)
+        pace.add(time, row.ended)
+        return pace
+
+
+def _counted(snapshot: Snapshot) -> Iterator[Progress]:
+    tasks = snapshot.tasks
+    failed = tasks.failed + tasks.canceled + tasks.not_found
+    yield Progress(ALL, "", "all tasks", tasks.success, failed, tasks.running, tasks.running + tasks.unassigned)
+    yield from map(_of_client, snapshot.clients)
+    yield from _of_groups(snapshot.clients)
+    running = Counter(task.function for agent in snapshot.agents for task in agent.running)
+    yield from (_of_function(each, running[each.name]) for each in snapshot.functions)
+    yield from map(_of_graph, snapshot.graphs)
+
+
+def _of_client(client: ClientStatus) -> Progress:
+    name = f"{client.session.hex()[:8]} {client.host} (pid {client.pid})"
+    unfinished = client.unassigned + client.running
+    return Progress(CLIENT, client.session, name, client.finished, 0, client.running, unfinished)
+
+
+def _of_groups(clients: Iterable[ClientStatus]) -> Iterator[Progress]:
+    """Clients without a name for their group are none."""
+    sums: dict[str, list[int]] = {}
+    for client in clients:
+        if client.group:
+            total = sums.setdefault(client.group, [0, 0, 0])
+            for place, count in enumerate((client.finished, client.running, client.unassigned + client.running)):
+                total[place] += count
+    for group, (finished, running, unfinished) in sums.items():
+        yield Progress(GROUP, group, group, finished, 0, running, unfinished)
+
+
+def _of_function(function: FunctionStatus, running: int) -> Progress:
+    failed = function.failed + function.canceled
+    done = max(0, function.finished - failed)
+    return Progress(FUNCTION, function.name, function.name, done, failed, running, function.unfinished)
+
+
+def _of_graph(graph: GraphStatus) -> Progress:
+    unfinished = max(0, graph.nodes - graph.done - graph.failed)
+    name = f"graph {graph.graph} of {graph.session.hex()[:8]}"
+    return Progress(GRAPH, (graph.session, graph.graph), name, graph.done, graph.failed, graph.running, unfinished)

@@ -1,0 +1,111 @@
+"""Progress and the estimate of its end, as all monitors show them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, GraphStatus, Snapshot, TaskCounts
+from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.progress import ALL, CLIENT, FUNCTION, GRAPH, GROUP, Pace, ProgressWatch, seconds_left
+from scaler_protocol.monitor.tables import PROGRESS
+from tests.support.monitoring import snapshot
+
+SESSION = b"\xab" * 16
+
+
+def at(time: float, ended: int, unfinished: int, *, epoch: int = 7) -> Snapshot:
+    """One client and one function that have all the tasks."""
+    return replace(
+        snapshot(epoch=epoch),
+        time=time,
+        tasks=TaskCounts(unassigned=max(0, unfinished - 4), running=min(4, unfinished), success=ended),
+        clients=(ClientStatus(SESSION, "notebook", 777, True, unfinished, 0, ended, group="night"),),
+        functions=(FunctionStatus(b"\x01" * 16, "simulate", unfinished, ended, ended),),
+    )
+
+
+def watched(*snapshots: Snapshot) -> ProgressWatch:
+    watch = ProgressWatch()
+    for each in snapshots:
+        watch.add(each)
+    return watch
+
+
+def test_the_estimate_is_the_remaining_tasks_at_the_recent_pace() -> None:
+    assert seconds_left(100, 10, 5.0) == 50.0
+    assert seconds_left(100, 0, 5.0) == 0.0
+    watch = watched(*(at(1000.0 + second, 50 * second, 1_000 - 50 * second) for second in range(11)))
+    assert {row.kind for row in watch.rows} == {ALL, CLIENT, GROUP, FUNCTION}
+    assert all(row.seconds_left == pytest.approx(10.0) for row in watch.rows)
+    assert all((row.ended, row.unfinished, row.share) == (500, 500, 0.5) for row in watch.rows)
+
+
+def test_a_pace_follows_a_change_within_a_minute() -> None:
+    pace = Pace(0.0, 0)
+    for second in range(1, 601):
+        pace.add(second, 10 * second)
+    for second in range(1, 91):
+        pace.add(600 + second, 6_000 + 100 * second)
+    assert pace.seconds_left(1_000) == pytest.approx(10.0, rel=0.1)
+
+
+def test_long_tasks_have_an_estimate_between_their_ends() -> None:
+    """Four at a time for five minutes each: 75 s a task."""
+    pace = Pace(0.0, 0)
+    for second in range(1, 1_501):
+        pace.add(second, 4 * (second // 300))
+        if second >= 900:
+            assert 50 * 60 < pace.seconds_left(60) < 110 * 60
+
+
+def test_nothing_is_estimated_before_a_task_has_ended() -> None:
+    watch = watched(at(1000.0, 0, 10), at(1001.0, 0, 10))
+    assert [row.seconds_left for row in watch.rows] == [0.0] * 4
+
+
+def test_what_is_done_leaves_all_but_the_row_of_all_tasks() -> None:
+    watch = watched(at(1000.0, 0, 10), at(1001.0, 10, 0))
+    (row,) = watch.rows
+    assert (row.kind, row.share, row.seconds_left) == (ALL, 1.0, 0.0)
+    assert watch.find(CLIENT, SESSION) is None
+
+
+def test_a_second_job_does_not_count_the_pause_before_it() -> None:
+    watch = watched(at(1000.0, 10, 0), at(5000.0, 10, 100), at(5001.0, 20, 90))
+    found = watch.find(FUNCTION, "simulate")
+    assert found is not None and found.seconds_left == pytest.approx(9.0)
+
+
+def test_a_clock_that_is_set_back_and_counts_that_begin_again_do_no_harm() -> None:
+    model = Model(0.0)
+    for number, each in enumerate((at(1000.0, 50, 50), at(400.0, 60, 40), at(401.0, 3, 97, epoch=8))):
+        model.apply(each, float(number))
+    assert [row.seconds_left for row in model.progress.rows] == [0.0] * 4
+
+
+def test_a_graph_and_the_failures_of_a_function() -> None:
+    shown = replace(
+        at(1000.0, 10, 10),
+        graphs=(GraphStatus(SESSION, 60, 60, 10, 10, 10, 25, 5),),
+        functions=(FunctionStatus(b"\x01" * 16, "simulate", 10, 10, 6, 3, 1),),
+    )
+    watch = watched(shown)
+    graph, function = watch.find(GRAPH, (SESSION, 60)), watch.find(FUNCTION, "simulate")
+    assert graph is not None and (graph.done, graph.failed, graph.unfinished) == (25, 5, 30)
+    assert function is not None and (function.done, function.failed, function.unfinished) == (6, 4, 10)
+
+
+def test_the_table_names_the_end_and_other_tables_the_time_left() -> None:
+    model = Model(0.0)
+    for second in range(3):
+        model.apply(at(1000.0 + second, 10 * second, 100 - 10 * second), float(second))
+    rows, total = model.rows("progress")
+    assert total == 4
+    named = [dict(zip((column.key for column in PROGRESS.columns), row, strict=True)) for row in rows]
+    assert {row["kind"] for row in named} == {"all", "client", "group", "function"}
+    assert all(row["end"] == pytest.approx(1002.0 + 8.0) for row in named)
+    (client,), (function,) = model.rows("clients")[0], model.rows("functions")[0]
+    assert client[-1] == pytest.approx(8.0)
+    assert function[6:8] == pytest.approx((0.2, 8.0))

@@ -1,0 +1,73 @@
+"""Colours of the page: texts are readable by the rules of WCAG 2.1, AA, in both themes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import scaler_scheduler.web
+
+STYLE = (Path(scaler_scheduler.web.__file__).parent / "static" / "style.css").read_text()
+TEXTS = ("text", "muted", "faint", "accent", "good", "warning", "bad")
+GROUNDS = ("background", "surface", "raised")
+LEAST_CONTRAST = 4.5
+
+
+def colours(theme: str) -> dict[str, str]:
+    """The variables of a theme that are opaque colours."""
+    selector = ":root" if theme == "light" else '[data-theme="dark"]'
+    block = STYLE.split(f"{selector} {{", 1)[1].split("}", 1)[0]
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def mixed(colour: str, ground: str, share: float) -> str:
+    parts = [(int(colour[place : place + 2], 16), int(ground[place : place + 2], 16)) for place in (1, 3, 5)]
+    return "#" + "".join(f"{round(over * share + under * (1 - share)):02x}" for over, under in parts)
+
+
+def test_the_rule_itself() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_text_is_readable_on_every_ground(theme: str) -> None:
+    found = colours(theme)
+    poor = {
+        (text, ground): round(contrast(found[text], found[ground]), 2)
+        for text in TEXTS
+        for ground in GROUNDS
+        if contrast(found[text], found[ground]) < LEAST_CONTRAST
+    }
+    assert not poor
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("text", "tint"), [("accent", "accent-soft"), ("bad", "bad-soft")])
+def test_texts_are_readable_on_their_tints(theme: str, text: str, tint: str) -> None:
+    found = colours(theme)
+    selector = ":root" if theme == "light" else '[data-theme="dark"]'
+    block = STYLE.split(f"{selector} {{", 1)[1].split("}", 1)[0]
+    (colour, alpha) = re.findall(rf"--{tint}: (#[0-9a-f]{{6}})([0-9a-f]{{2}});", block)[0]
+    for ground in GROUNDS:
+        assert contrast(found[text], mixed(colour, found[ground], int(alpha, 16) / 255)) >= LEAST_CONTRAST
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_names_in_the_boxes_of_a_graph_are_readable(theme: str) -> None:
+    found = colours(theme)
+    for box in ("accent", "good", "bad", "faint"):
+        assert contrast(found["surface"], found[box]) >= LEAST_CONTRAST
