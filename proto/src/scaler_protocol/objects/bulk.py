@@ -74,8 +74,8 @@ class Bulk:
         self._poll.register(listening.fileno(), select.EPOLLIN)
 
     def offer(self, label: str) -> tuple[str, ...]:
-        """The features of the Welcome for a peer that may open one bulk connection, which is called ``label`` here.
-        With keys there are two to choose from, because not every peer can seal."""
+        """Return the features of the Welcome for a peer that may open one bulk connection, which is called ``label``
+        here. With keys there are two to choose from, because not every peer can seal."""
         if self._listening is None:
             return ()
         self.withdraw(label)

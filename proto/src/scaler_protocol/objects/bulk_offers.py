@@ -1,4 +1,4 @@
-"""How a store offers a bulk connection: in the features of its Welcome, one for each way to encrypt."""
+"""Offers of a bulk connection: features of the Welcome of a store, one for each way to encrypt."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Offer:
     key: bytes = b""
 
     def to_feature(self) -> str:
-        """As a feature of Welcome."""
+        """Return the value as a feature of Welcome."""
         label, last = (SEALED_FEATURE, self.key) if self.key else (FEATURE, self.fingerprint)
         return ":".join((label, str(self.port), self.name.hex(), self.token.hex(), last.hex()))
 
 
 @lru_cache(1)
 def can_seal() -> bool:
-    """Whether the library that seals is installed. It takes a moment to load, so this is asked only with keys."""
+    """Return whether the library that seals is installed. Loading it takes a moment, so only peers with keys ask."""
     try:
         import scaler_protocol.objects.sealed_connection  # noqa: F401
     except ImportError:
@@ -42,7 +42,7 @@ def can_seal() -> bool:
 
 
 def offer_in(features: tuple[str, ...]) -> Offer | None:
-    """The offer in the Welcome of a store, a sealed one if this process can seal; None: it has no readable one."""
+    """Return the offer in the Welcome of a store, a sealed one if this process can seal; None: none is readable."""
     offers = {feature.partition(":")[0]: feature for feature in reversed(features)}
     if SEALED_FEATURE in offers and can_seal():
         return _parse_offer(SEALED_FEATURE, offers[SEALED_FEATURE])

@@ -38,8 +38,8 @@ _POLL_MILLISECONDS = 20
 
 
 class PushConnection:
-    """To one store: the control connection, which proves who is who and says where an object begins, and the bulk
-    connection. Raises OSError when it cannot be made, or used."""
+    """A connection to one store: the control connection, which authenticates both ends and states where an object
+    begins, and the bulk connection. Raises OSError when it cannot be made, or used."""
 
     def __init__(self, endpoint: str) -> None:
         try:
@@ -64,7 +64,7 @@ class PushConnection:
             self._send(key, data, request.offset, is_dropped)
 
     def _open(self) -> tuple[socket.socket, socket.socket | SealedConnection]:
-        """The connection, and what encrypts on it, or itself."""
+        """Return the connection, and what encrypts on it, or itself."""
         welcome = self._await(lambda body: isinstance(body, Welcome), CONNECT_SECONDS)
         offer = offer_in(welcome.features) if welcome is not None else None
         if offer is None:
@@ -197,7 +197,7 @@ def _is_end(body: Any, key: ObjectKey) -> bool:
 
 
 def _greet(connected: socket.socket, offer: Offer) -> socket.socket | SealedConnection:
-    """Raises OSError (ssl.SSLError is one) when the listener is not the one of the offer."""
+    """Open the connection for pieces. Raises OSError, or ssl.SSLError, when the listener is not that of the offer."""
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.sendall(offer.name)
     greeted = _secured(connected, offer)
@@ -209,7 +209,7 @@ def _greet(connected: socket.socket, offer: Offer) -> socket.socket | SealedConn
 
 
 def _secured(connected: socket.socket, offer: Offer) -> socket.socket | SealedConnection:
-    """What encrypts; without keys the connection itself."""
+    """Return what encrypts; without keys the connection itself."""
     if offer.key:
         from scaler_protocol.objects.sealed_connection import SealedConnection  # only with keys
 

@@ -32,8 +32,8 @@ _FRAME_LIMIT_BYTES = FRAME_BYTES + _TAG_BYTES
 
 
 class SealedConnection:
-    """Has those methods of a socket that a bulk connection uses. Raises OSError, and BlockingIOError where the socket
-    does; then a ``send`` is repeated with the same bytes."""
+    """A connection with those methods of a socket that a bulk connection uses. They raise OSError, and BlockingIOError
+    where the socket does; then a ``send`` must be repeated with the same bytes."""
 
     def __init__(self, connected: socket.socket, key: bytes, is_dialer: bool) -> None:
         self._socket = connected
@@ -75,7 +75,7 @@ class SealedConnection:
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes have to come before there is something to receive."""
+        """The number of bytes that have to come before there is something to receive."""
         return self._opener.missing_bytes if self._opener is not None else 1
 
     def recv(self, count: int) -> bytes:
@@ -83,7 +83,7 @@ class SealedConnection:
         return bytes(data[: self.recv_into(memoryview(data))])
 
     def recv_into(self, view: memoryview) -> int:
-        """At most one frame."""
+        """Receive at most one frame."""
         assert self._opener is not None
         if not self._plain:
             self._opener.read(self._socket)
@@ -99,7 +99,7 @@ class SealedConnection:
     # ---- sending ---------------------------------------------------------------------------------------------------
 
     def send(self, data: bytes | memoryview) -> int:
-        """At most one frame, which the system takes as a whole before this returns."""
+        """Send at most one frame, which the system takes as a whole before this returns."""
         assert self._sealer is not None
         count = min(len(data), FRAME_BYTES)
         if not self._unsent:
@@ -132,7 +132,7 @@ class _Sealer(_Direction):
         self._frame = bytearray(_SIZE.size + _FRAME_LIMIT_BYTES)
 
     def seal(self, data: memoryview) -> memoryview:
-        """The frame, valid until the next one is sealed."""
+        """Return the frame, which is valid until the next one is sealed."""
         sealed_bytes = len(data) + _TAG_BYTES
         _SIZE.pack_into(self._frame, 0, sealed_bytes)
         frame = memoryview(self._frame)[: _SIZE.size + sealed_bytes]
@@ -141,8 +141,8 @@ class _Sealer(_Direction):
 
 
 class _Opener(_Direction):
-    """Reads a frame and the size of the next one at once, and nothing beyond: whatever else has come stays in the
-    socket, whose descriptor tells of it."""
+    """The receiving direction. It reads a frame together with the size of the next one, and nothing beyond: what else
+    has come stays in the socket, whose descriptor is readable."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__(key)
@@ -160,14 +160,14 @@ class _Opener(_Direction):
 
     @property
     def _end(self) -> int:
-        """Where the frame ends. Raises OSError when no frame can be like that."""
+        """The place where the frame ends. Raises OSError when no frame has such a size."""
         size: int = _SIZE.unpack_from(self._buffer)[0]
         if not _TAG_BYTES < size <= _FRAME_LIMIT_BYTES:
             raise ConnectionError("The peer sent a frame that cannot be.")
         return _SIZE.size + size
 
     def read(self, connected: socket.socket) -> None:
-        """Until there is a frame."""
+        """Read until there is a frame."""
         while self._filled < _SIZE.size:
             self._filled += _at_least_one(connected.recv_into(self._buffer[self._filled : _SIZE.size]))
         end = self._end
@@ -175,7 +175,7 @@ class _Opener(_Direction):
             self._filled += _at_least_one(connected.recv_into(self._buffer[self._filled : end + _SIZE.size]))
 
     def open_into(self, target: memoryview) -> int:
-        """Raises OSError when it was not sealed by the peer, as the next one."""
+        """Open the frame. Raises OSError when the peer has not sealed it, or not as the next one."""
         end, count = self._end, self.plain_bytes
         try:
             _decrypt(self._cipher, self._nonce(), self._buffer[_SIZE.size : end], target[:count])
