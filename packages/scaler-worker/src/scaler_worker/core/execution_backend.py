@@ -47,6 +47,9 @@ class ExecutionBackend(Protocol):
     def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
         """The process that runs this task, or, if ``worker`` is not empty, that of this worker. None: there is none."""
 
+    def replace_process(self, worker: str, at_once: bool) -> bool:
+        """End the process of this worker, at once or when it holds no started task. False: it has none."""
+
     def output_of(self, session: bytes, task: int, worker: str) -> list[OutputPiece]:
         """The kept output of this task, or, if ``worker`` is not empty, of the tasks of this worker."""
 
