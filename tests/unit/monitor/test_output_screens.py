@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.format import display_width
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.output_log import STDERR
@@ -33,7 +34,7 @@ def shown(model: Model, *keys: str, width: int = 80, height: int = 24) -> Screen
     view, screen = View(page="output"), Screen([], 10, 0)
     for key in keys:
         screen = draw(model, view, width, height, 100.0, ADDRESS)
-        view = view.pressed(key, screen.page_rows, screen.selected, screen.target)
+        view = view.pressed(key, screen.page_rows, screen.selected, screen.targets)
         view = view.limited(screen.last_first_row, screen.rows)
     return draw(model, view, width, height, 100.0, ADDRESS)
 
@@ -69,7 +70,7 @@ def test_it_fits_the_terminal(model: Model, width: int, height: int) -> None:
 
 
 def test_pages_of_functions_lead_to_the_output_of_the_chosen_one() -> None:
-    view = View(page="functions").pressed("o", 10, ("price", ""), "price")
+    view = View(page="functions").pressed("o", 10, ("price", ""), {ControlAction.CANCEL_FUNCTION: "price"})
     assert (view.page, view.filter_text) == ("output", "price")
     assert View(page="workers").pressed("o", 10).filter_text == ""
 

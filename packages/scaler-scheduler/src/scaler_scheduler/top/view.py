@@ -122,8 +122,9 @@ class View:
         question = question_for(self.page, key, targets or {})
         if question is not None:
             return replace(self, question=question)
-        of_function = target if PAGES.get(key) == "output" and self.page in OF_FUNCTIONS else ""
-        return self._commanded(key, page_rows, selected, of_function)
+        function = (targets or {}).get(ControlAction.CANCEL_FUNCTION, "")
+        shows_its_output = PAGES.get(key) == "output" and self.page in OF_FUNCTIONS
+        return self._commanded(key, page_rows, selected, function if shows_its_output else "")
 
     def limited(self, last_first_row: int, rows: int = _END) -> View:
         """The same view, not scrolled beyond the end; ``rows`` is how many the table has."""
