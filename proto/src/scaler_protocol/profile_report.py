@@ -12,7 +12,7 @@ from scaler_protocol.monitor.format import format_percent, format_span
 from scaler_protocol.profile import ProfileTree, regrouped
 
 GROUPS = ("function", "worker", "client")
-"""What the first level of a profile may be."""
+"""Choices for the first level of a profile."""
 
 _TEXT_SHARE = 0.005
 """Calls with a smaller part of the whole time are left out of texts."""

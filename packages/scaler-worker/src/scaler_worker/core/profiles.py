@@ -27,7 +27,7 @@ class Profiles:
         """The client of each profile, and when it ends if it is not renewed."""
 
         self._ending: dict[int, bytes | None] = {}
-        """The client of each profile whose samples are being collected; None: nobody waits for them."""
+        """The client of each profile whose samples are being collected; None: no one waits for them."""
 
     def on_request(self, request: ProfileRequest, now: float) -> BeginProfile | EndProfile | ProfileReply | None:
         number = request.number

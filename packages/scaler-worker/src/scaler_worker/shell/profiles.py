@@ -18,7 +18,7 @@ LOOK_SECONDS = 1.0
 """Time between two looks for new processes."""
 
 END_SECONDS = 0.2
-"""How long processes may take to write their last samples."""
+"""Time for processes to write their last samples."""
 
 _TRIES = 3
 
