@@ -71,7 +71,8 @@ def grid_of(table: TableSpec, rows: Sequence[Row], sort_key: str, descending: bo
 
 
 def _in_order_of_leaving(table: TableSpec, sort_key: str) -> list[str]:
-    first = [key for key in _LESS_IMPORTANT.get(table.name, ()) if key != sort_key]
+    known = {column.key for column in table.columns}
+    first = [key for key in _LESS_IMPORTANT.get(table.name, ()) if key in known and key != sort_key]
     others = [column.key for column in reversed(table.columns[1:]) if column.key not in (*first, sort_key)]
     return first + others
 
