@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import os
 import pickle
+import socket
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import cloudpickle
 import pytest
 
-from scaler import Client, SchedulerClusterCombo, Serializer
+from scaler import AsyncClient, Client, SchedulerClusterCombo, Serializer
+from scaler.shell.client_io import _instances
 from scaler.utility.exceptions import ClientQuitException, MissingObjects, TaskMemoryError, TaskTimeoutError
 from tests.cluster.conftest import Gate
 from tests.support import functions
@@ -384,3 +388,60 @@ def test_a_client_kept_by_a_module_is_as_deep_as_the_task_that_uses_it(single_cl
 
     assert single_client.submit(parent, 0).result(timeout=20) == 0
     assert [single_client.submit(parent, levels).result(timeout=20) for levels in (1, 3, 2)] == [1, 3, 2]
+
+
+def cut_connections() -> None:
+    """Those of the clients of this process."""
+    for client_io in list(_instances):
+        client_io._connection._stream.plain_socket.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
+
+
+def double_after(seconds: float, number: int) -> int:
+    time.sleep(seconds)
+    return 2 * number
+
+
+@pytest.mark.parametrize("cuts", [1, 5])
+def test_a_client_whose_connection_is_cut_while_it_waits_connects_again(single_client: Client, cuts: int) -> None:
+    """A single worker: the client says again that it waits, or its children would not run."""
+
+    def parent(cuts: int) -> list[int]:
+        with Client() as inner:
+            futures = [inner.submit(double_after, 0.1, number) for number in range(10)]
+            futures[0].result()
+
+            def cut() -> None:
+                for _ in range(cuts):
+                    cut_connections()
+                    time.sleep(0.15)
+
+            thread = threading.Thread(target=cut)
+            thread.start()
+            results = [future.result() for future in futures]
+            thread.join()
+            return results + inner.map(functions.square, range(3))
+
+    assert single_client.submit(parent, cuts).result(timeout=50) == [*range(0, 20, 2), 0, 1, 4]
+
+
+def test_a_cut_connection_keeps_locks_and_large_values(client: Client) -> None:
+    def parent() -> tuple[bool, int]:
+        with Client() as inner, inner.lock("of a cut client"):
+            cut_connections()
+            held = inner.lock("of a cut client").locked()
+            return held, len(inner.submit(bytes, 3_000_000).result())
+
+    assert client.submit(parent).result(timeout=50) == (True, 3_000_000)
+
+
+def test_a_cut_connection_of_an_async_client_comes_back(client: Client) -> None:
+    async def wait() -> list[int]:
+        async with AsyncClient() as inner:
+            first = await asyncio.gather(*map(partial(inner.submit, functions.square), range(3)))
+            cut_connections()
+            return [*first, *await asyncio.gather(*map(partial(inner.submit, functions.square), range(3)))]
+
+    def parent() -> list[int]:
+        return asyncio.run(wait())
+
+    assert client.submit(parent).result(timeout=50) == [0, 1, 4, 0, 1, 4]

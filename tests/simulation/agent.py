@@ -145,7 +145,7 @@ class AgentNode(Node):
             self.processes[effect.number].drop_objects(effect.keys)
         elif isinstance(effect, SendNested):
             if effect.session in self.nested:
-                self.nested[effect.session].down.send(effect.frames)
+                self.nested[effect.session].hear(effect.frames)
         elif isinstance(effect, RenewNested):
             if effect.session in self.nested:
                 self.nested[effect.session].renew()

@@ -35,6 +35,7 @@ class Scenario:
     tasks_per_burst: int = 60
     seconds: float = 6.0
     cuts: int = 0
+    nested_cuts: int = 0
     agent_kills: int = 0
     process_kills: int = 0
     scheduler_restarts: int = 0
@@ -138,7 +139,7 @@ class Cluster:
         assert not self.scheduler.core.state.named.waiting and not self.scheduler.core.state.named.by_task
         self.scheduler.check_records()
         for table in [client.table for client in self.scheduler.core.state.clients.values()]:
-            assert not table.unfinished and not table.graphs, table.unfinished
+            assert not table.columns.unfinished and not table.nodes.graphs, table.columns.unfinished
         for agent in self.agents:
             agent.check_empty()
 
@@ -203,6 +204,7 @@ class Cluster:
                 self._sometime(lambda client=client, count=count: client.submit_graph(count))  # type: ignore[misc]
         plan: list[tuple[int, Callable[[], None]]] = [
             (scenario.cuts, self._cut),
+            (scenario.nested_cuts, self._cut_nested),
             (scenario.agent_kills, self._kill_agent),
             (scenario.process_kills, self._kill_worker_process),
             (scenario.scheduler_restarts, self._restart_scheduler),
@@ -221,6 +223,11 @@ class Cluster:
 
     def _cut(self) -> None:
         self.world.chance.choice(list(self.network.connections.values())).cut()
+
+    def _cut_nested(self) -> None:
+        nested = [each for agent in self.agents for each in agent.nested.values()]
+        if nested:
+            self.world.chance.choice(nested).cut()
 
     def _kill_agent(self) -> None:
         victim = self.world.chance.choice(self.agents)

@@ -26,6 +26,9 @@ LEVELS = 2
 MOST_CHILDREN = 3
 STREAM_SECONDS = (0.00001, 0.0005)
 BLOCK_SECONDS = (0.0, 0.003)
+CUT_SECONDS = (0.0, 1.0)
+"""So long the connection to the agent is away."""
+
 NAMES = ("short", "long", PARENT)
 LOCKER_NAMES = ("short", LOCKER)
 
@@ -111,6 +114,12 @@ class NestedClient(Node):
         self._up = Stream(world, self._arrive)
         self.down = Stream(world, self._on_frames)
         self._is_abandoned = False
+        self._parent = parent
+        self._word: str | None = None
+        self._connection = 0
+        """Which connection to the agent this is. What is under way on an earlier one is lost."""
+
+        self._is_cut = False
         names = (*NAMES, LOCKER)
         self._shapes = {name: Shape(Function(name, name.encode()), 1, (), TaskOptions()) for name in names}
         self._critical: Critical | None = None
@@ -121,8 +130,32 @@ class NestedClient(Node):
         )  # fmt: skip
         self.core = Session(hello, timeout_seconds=60.0, heartbeat_interval_seconds=2.0, serializer=None, now=world.now)
         agent.nested[self.session] = self
-        self._up.send(("opened", parent))
+        self._send_up("opened", parent)
         self.post(self.core.on_connected)
+
+    def cut(self) -> None:
+        """Its connection to the agent ends, and nothing else."""
+        if not self._is_cut and self.alive:
+            self._is_cut = True
+            self._connection += 1
+            self.post(lambda now: self.core.on_peer_lost(SCHEDULER, now))
+            self._agent.post(lambda now: self._agent.core.on_nested_closed(self.session, now))
+            self.world.after(self.world.between(*CUT_SECONDS), self._reconnect)
+
+    def _reconnect(self) -> None:
+        if self.alive:
+            self._is_cut = False
+            self._send_up("opened", self._parent)
+            self.post(self.core.on_connected)
+            self.post(lambda now: self._say_word_again())
+
+    def _say_word_again(self) -> None:
+        """Behind Hello, which this drain sends."""
+        self.world.after(0.0, lambda: self._send_up(self._word, None) if self._word is not None else None)
+
+    def _send_up(self, word: str, value: Any) -> None:
+        if not self._is_cut:
+            self._up.send((self._connection, word, value))
 
     def use_lock(
         self, keeper: Keeper, parent: TaskName, argument: bytes, execution: int, done: Callable[[bytes], None]
@@ -133,6 +166,7 @@ class NestedClient(Node):
             go_on(b"")
             return None
 
+        self._parent = parent
         name = name_for(argument, self.world.chance)
         self._critical = Critical(self, keeper, name, parent, work, done)
         return self._critical
@@ -152,6 +186,7 @@ class NestedClient(Node):
         family = Family(self, arguments, done)
 
         def add(now: float) -> None:
+            self._parent = parent
             self.core.live_in(parent)
             for name, sink in zip(functions, family.sinks, strict=True):
                 self.core.submissions.add(self._shapes[name], [sink.argument], len(sink.argument), sink)
@@ -163,7 +198,8 @@ class NestedClient(Node):
 
     def say(self, word: str) -> None:
         if self.alive:
-            self._up.send((word, None))
+            self._word = word
+            self._send_up(word, None)
 
     def may_stay(self) -> bool:
         """For the next task. If not, it leaves when nothing is left to end."""
@@ -171,7 +207,7 @@ class NestedClient(Node):
         return not self._is_abandoned
 
     def renew(self) -> None:
-        self.down.send(encode(Envelope(WhoAreYou())))
+        self.hear(encode(Envelope(WhoAreYou())))
 
     def end(self) -> None:
         """Its worker process has died: its connection ends behind all it said."""
@@ -179,13 +215,13 @@ class NestedClient(Node):
             self._critical.die()
         if self.alive:
             self.die()
-            self._up.send(("closed", None))
+            self._send_up("closed", None)
 
     # ---- its connection ------------------------------------------------------------------------------------------
 
     def carry_out(self, effect: Any) -> None:
         if isinstance(effect, Send):
-            self._up.send(("frames", tuple(encode(effect.envelope))))
+            self._send_up("frames", tuple(encode(effect.envelope)))
         else:
             assert isinstance(effect, Finish), effect
             effect.sink.finish(effect.outcome)
@@ -198,12 +234,21 @@ class NestedClient(Node):
                 self.carry_out(effect)
             self.end()
 
-    def _on_frames(self, frames: Any) -> None:
-        self.post(lambda now: self.core.on_message(SCHEDULER, self.decode(list(frames)), now))
+    def hear(self, frames: Any) -> None:
+        """From the agent."""
+        if not self._is_cut:
+            self.down.send((self._connection, frames))
 
-    def _arrive(self, item: tuple[str, Any]) -> None:
+    def _on_frames(self, item: tuple[int, Any]) -> None:
+        connection, frames = item
+        if connection == self._connection:
+            self.post(lambda now: self.core.on_message(SCHEDULER, self.decode(list(frames)), now))
+
+    def _arrive(self, item: tuple[int, str, Any]) -> None:
         """At the agent."""
-        word, value = item
+        connection, word, value = item
+        if connection != self._connection:
+            return
         core, session = self._agent.core, self.session
         if word == "opened":
             parent = TaskColumn(value.session, (value.task,), (value.attempt,))

@@ -2,6 +2,7 @@ cdef class Envelope:
     cdef public object body
     cdef public object sequence
     cdef public object acknowledged
+    cdef unsigned long long size_bytes  # of a message that its link retains, once it is measured
 
 cdef class Send:
     cdef public object peer

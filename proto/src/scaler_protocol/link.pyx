@@ -11,13 +11,17 @@ Pure: no time, no sockets. Both ends use the same class.
 """
 
 from collections import deque
+from dataclasses import fields, is_dataclass
 
-from scaler_protocol.envelope cimport Envelope, envelope_of
+from scaler_protocol.envelope cimport Envelope, Results, Tasks, envelope_of
 
 from scaler_protocol.messages import UNNUMBERED as _UNNUMBERED
 
 ACKNOWLEDGEMENT_DELAY_SECONDS = 0.02
 ACKNOWLEDGEMENT_LIMIT = 16
+
+MESSAGE_BYTES = 256
+NUMBER_BYTES = 32
 
 cdef frozenset _unnumbered = frozenset(_UNNUMBERED)
 cdef double _delay_seconds = ACKNOWLEDGEMENT_DELAY_SECONDS
@@ -34,6 +38,7 @@ cdef class Link:
     cdef unsigned long long _reported
     cdef unsigned long long _first  # sequence of the first envelope retained
     cdef object _retained  # a deque of Envelope
+    cdef unsigned long long _measured_bytes
     cdef object _owed_since
     cdef object _on_acknowledged
 
@@ -45,6 +50,16 @@ cdef class Link:
     @property
     def in_flight(self):
         return self.sent + 1 - self._first
+
+    @property
+    def retained_bytes(self):
+        cdef Envelope envelope
+        for envelope in reversed(self._retained):
+            if envelope.size_bytes:
+                break
+            envelope.size_bytes = <unsigned long long> (MESSAGE_BYTES + content_bytes(envelope.body))
+            self._measured_bytes += envelope.size_bytes
+        return self._measured_bytes
 
     def wrap(self, body):
         self.report()
@@ -76,6 +91,7 @@ cdef class Link:
         while self._first <= sequence and self._first <= self.sent:
             envelope = self._retained.popleft()
             self._first += 1
+            self._measured_bytes -= envelope.size_bytes
             if self._on_acknowledged is not None:
                 self._on_acknowledged(envelope)
         return 0
@@ -108,3 +124,24 @@ cdef class Link:
     def check(self):
         numbers = [envelope.sequence for envelope in self._retained]
         assert numbers == list(range(self._first, self.sent + 1)), numbers
+        assert self._measured_bytes == sum([(<Envelope> envelope).size_bytes for envelope in self._retained])
+
+
+def content_bytes(value):
+    kind = type(value)
+    if kind is Tasks:
+        definitions = [*value.functions, *value.serializers]
+        return sum(map(run_bytes, value.runs)) + sum(map(content_bytes, definitions))
+    if kind is Results:
+        return sum(map(run_bytes, value.runs))
+    if isinstance(value, (bytes, str, memoryview)):
+        return len(value)
+    if isinstance(value, (tuple, list)):
+        return sum([NUMBER_BYTES + content_bytes(item) for item in value])
+    if is_dataclass(value):
+        return sum([content_bytes(getattr(value, field.name)) for field in fields(value)])
+    return 0
+
+
+def run_bytes(run):
+    return run.payload_bytes + run.count * NUMBER_BYTES

@@ -39,8 +39,8 @@ UPLOAD_NUMBER = 2**63
 """Numbers of uploaded arguments count down from the top to this, ids of tasks count up and stay below."""
 
 PRIVATE_UPLOAD_NUMBER = 2**63 + 2**62
-"""Of an upload with this number or a greater one, each task gets a copy of its own. The tasks of a worker process may
-share one loaded copy of an upload with a smaller number."""
+"""The least number of private uploads: each task gets a copy of its own. The tasks of a worker process may share one
+loaded copy of an upload with a smaller number."""
 
 
 class Role(enum.IntEnum):
@@ -53,7 +53,7 @@ class Role(enum.IntEnum):
 
 
 class Status(enum.IntEnum):
-    """How a task ended, one byte in a result column. Payloads: see docs/protocol.md."""
+    """The way a task ended, one byte in a result column. Payloads: see docs/protocol.md."""
 
     SUCCESS = 0
     SUCCESS_LARGE = 1  # payload: size, u64 little-endian; the bytes are object ObjectKey(session, task)
@@ -491,7 +491,7 @@ class ObjectLocations:
 
 
 OWNER_SOURCE = "owner"
-"""In place of an endpoint: the owner of the object connects to the store that needs it."""
+"""The value that replaces an endpoint if the owner of the object connects to the store that needs it."""
 
 
 @value(frozen=True, slots=True)
@@ -574,7 +574,7 @@ CONTROL_SINCE_MINOR = 4
 
 
 class ControlAction(enum.IntEnum):
-    """What a client may do with agents, and with tasks of others."""
+    """The actions of a client on agents and on tasks of other clients."""
 
     PAUSE = 0  # give an agent no more tasks
     RESUME = 1
@@ -786,7 +786,7 @@ class NamedReply:
 
 
 class StoreFailure(enum.IntEnum):
-    """Why a store did not do what it was asked."""
+    """The reason why a store did not carry out a request."""
 
     FULL = 0  # memory or disk, for now
     TOO_LARGE = 1  # larger than all its memory
@@ -795,8 +795,8 @@ class StoreFailure(enum.IntEnum):
 
 @value(frozen=True, slots=True)
 class StoreSettings:
-    """To a store, from an agent: how much it may hold, where it may spill, and on which address of this host it
-    serves the stores of other hosts. Zero or empty: as before."""
+    """The settings that an agent sends to its store: how much it may hold, where it may spill, and the address of this
+    host on which it serves the stores of other hosts. Zero or empty: as before."""
 
     memory_bytes: int
     spill_directory: str

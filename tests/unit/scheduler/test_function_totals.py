@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.messages import Goodbye, Status, Tasks
 from scaler_scheduler.core.function_loads import FunctionLoad
-from scaler_scheduler.core.function_totals import NAME_LIMIT, OTHERS, FunctionTotals
+from scaler_scheduler.core.function_totals import CURRENT_LIMIT, NAME_LIMIT, OTHERS, FunctionTotals
 from tests.unit.scheduler.playbook import Playbook, definition, results, run
 
 
@@ -52,6 +52,11 @@ def test_names_are_bounded_and_nothing_that_was_counted_is_lost() -> None:
     found = totals.with_current([load("another", 5), load("f0", 5)])
     assert len(found) == NAME_LIMIT + 1 and all(each.stays for each in found.values())
     assert found["f0"].total_us == 6 and found[OTHERS].total_us == 2 * NAME_LIMIT + 5
+
+
+def test_names_of_current_functions_are_bounded_too() -> None:
+    found = FunctionTotals().with_current([load(f"f{number}", 1) for number in range(CURRENT_LIMIT + 5)])
+    assert len(found) == CURRENT_LIMIT + 1 and found[OTHERS].total_us == 5
 
 
 def test_distributions_and_processor_time_remain_too() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.messages import (
     AgentAttach,
+    Capability,
     Drain,
     ManagerOrder,
     ManagerReport,
@@ -17,6 +18,7 @@ from scaler_protocol.messages import (
     StoreAttached,
     StoreStatus,
 )
+from scaler_scheduler.core import managers
 from tests.unit.scheduler.playbook import Playbook, results, tasks
 
 
@@ -175,3 +177,29 @@ def test_monitors_and_explain_tell_what_managers_do():
     shown = [each.value for each in book.core.snapshot(book.now).settings if each.name == "worker manager cloud"]
     assert shown == ["0 running, 2 starting, 1 wanted (0 to 8). The quota is used up."]
     assert "no worker is connected. 2 workers are starting." in book.core.explain(client.session, 1)
+
+
+def test_reports_that_come_too_often_get_the_last_answer():
+    book = Playbook()
+    client, cloud = book.client(), manager(book)
+    assert order(cloud, report()) == 0
+    client.says(tasks(client, 1, 5))
+    for _ in range(managers.REPORTS_LIMIT - 2):
+        order(cloud, report())
+    assert order(cloud, report()) == 1
+    assert order(cloud, report(minimum=3)) == 1
+    book.wait(1.0, (cloud,))
+    assert order(cloud, report(minimum=3)) == 3
+
+
+def test_very_many_combinations_of_capabilities_do_not_make_a_decision_slow():
+    """A count of what is compared, as the time depends on the machine."""
+    book = Playbook()
+    client = book.client()
+    for number in range(50):
+        book.agent(f"agent {number}", slots=2, capabilities={"gpu": 1})
+    for number in range(1, 20):
+        client.says(tasks(client, number, 1, capabilities=(Capability("gpu", 10 + number),)))
+    assert len(managers.demands(book.core.state)) == 19
+    (found,) = managers.supplies(book.core.state, book.now)
+    assert (found.workers, found.maximum, found.capabilities) == (100, 100, {"gpu": 1_000_000})

@@ -323,6 +323,30 @@ def test_all_values_together_are_limited(monkeypatch: pytest.MonkeyPatch):
     assert replies(two.says(set_to(5, bytes(7_000)))) == [("two", 5, DONE, b"")]
 
 
+def test_what_one_client_shares_leaves_room_for_the_others(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(named_table, "CLIENT_LIMIT_BYTES", 10_000)
+    _, one, two = pair()
+    said = one.says(set_to(1, bytes(7_000)), set_to(2, bytes(7_000), name="other"), set_to(3, bytes(1_000)))
+    assert [state for _, _, state, _ in replies(said)] == [DONE, REFUSED, DONE]
+    assert replies(two.says(set_to(1, bytes(7_000), name="other"))) == [("two", 1, DONE, b"")]
+    said = two.says(set_to(2, bytes(9_000)))
+    assert replies(said) == [("two", 2, REFUSED, b"")]
+    assert said[0][1].text == (
+        "The values that one client shares by name take 0 MiB, which is the limit. Delete some first."
+    )
+
+
+def test_when_a_client_leaves_the_next_user_of_a_name_pays_for_it():
+    book, one, two = pair()
+    one.says(set_to(1, bytes(7_000)))
+    two.says(peek(1))
+    assert book.core.state.named.charged.keys() == {one.session}
+    one.says(Goodbye())
+    assert book.core.state.named.charged.keys() == {two.session}
+    two.says(Goodbye())
+    assert not book.core.state.named.charged
+
+
 def test_one_client_has_a_limited_number_of_requests_that_wait(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(named_requests, "REQUESTS_LIMIT", 2)
     _, one, two = pair()

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import pytest
 
+from scaler_protocol.codec import TaskRun
 from scaler_protocol.ids import digest
 from scaler_protocol.messages import (
     Capability,
     ClusterInfoReply,
     ClusterInfoRequest,
+    CoordinationKind,
     ExplainRequest,
     FunctionDefinition,
+    NamedAction,
+    NamedRequest,
     ObjectChunk,
     ObjectKey,
     Refused,
     Status,
+    TaskOptions,
     Tasks,
 )
 from scaler_scheduler.core import limit_checks
 from scaler_scheduler.core.effects import Describe
-from tests.unit.scheduler.playbook import Peer, Playbook, handed, results, statuses, tasks
+from tests.unit.scheduler.playbook import FUNCTION, Peer, Playbook, handed, results, statuses, tasks
 
 MEBIBYTE = 1 << 20
 
@@ -87,6 +92,39 @@ def test_a_client_that_asks_and_reads_no_answers_is_ended(low_limits):
     assert "not acknowledged" in [*refused(book.wait(0.5)).values(), *book.logs][-1]
     assert deaf.session not in book.core.state.clients
     others_notice_nothing(book, honest, 1)
+
+
+def test_answers_that_a_client_does_not_acknowledge_are_part_of_its_share():
+    """A value that is taken from a queue counts neither for the queue nor for its limit any more."""
+    book = Playbook(client_memory_bytes=MEBIBYTE)
+    book.wait(3.0)  # requests are held for a while after a start
+    deaf, honest = book.client("deaf"), book.client("honest")
+    book.deaf.add("deaf")
+    for number in range(1, 200, 2):
+        deaf.says(named(NamedAction.PUT, number, bytes(20_000)), named(NamedAction.TAKE, number + 1))
+    book.wait(0.5)
+    assert any("more than 1 MiB" in line for line in book.logs)
+    assert deaf.session not in book.core.state.clients and not book.core.state.named.size_bytes
+    others_notice_nothing(book, honest, 1)
+
+
+def named(action: NamedAction, number: int, value: bytes = b"") -> NamedRequest:
+    return NamedRequest(CoordinationKind.QUEUE, action, number, "name", value)
+
+
+def test_tasks_that_an_agent_does_not_acknowledge_are_limited():
+    """It returns their results, so that they count for their client no longer."""
+    book = Playbook(client_memory_bytes=MEBIBYTE)
+    client, deaf = book.client(), book.agent("deaf", slots=4)
+    book.deaf.add("deaf")
+    for first in range(1, 60):
+        run = TaskRun(client.session, FUNCTION, "f", b"", first, 1, (), TaskOptions(), [[bytes(30_000)]])
+        client.says(Tasks([run]))
+        deaf.says(results(client, first))
+    book.wait(0.5)
+    assert any("more than 1 MiB of messages" in line for line in book.logs)
+    assert deaf.session not in book.core.state.agents
+    others_notice_nothing(book, client, 100)
 
 
 def test_queues_that_no_task_needs_are_forgotten(low_limits):

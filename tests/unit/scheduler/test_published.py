@@ -65,6 +65,13 @@ def test_after_a_restart_the_publisher_publishes_again():
     assert replies(two.says(read(6), listed(7))) == [("two", 6, DONE, b"a"), ("two", 7, DONE, b"name")]
 
 
+def test_one_client_leaves_room_for_the_published_values_of_others(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(named_table, "CLIENT_PUBLISHED_LIMIT", 1)
+    _, one, two = pair()
+    assert [state for _, _, state, _ in replies(one.says(publish(1), publish(2, name="b")))] == [DONE, REFUSED]
+    assert replies(two.says(publish(1, name="b"))) == [("two", 1, DONE, b"")]
+
+
 def test_there_are_limits(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(named_table, "PUBLISHED_LIMIT", 2)
     _, one, _ = pair()

@@ -183,6 +183,14 @@ def test_items_that_wait_count_towards_the_limit_of_all(monkeypatch: pytest.Monk
     assert replies(two.says(put(3, bytes(2_000), limit=1))) == [("two", 3, WAITING, b"")]
 
 
+def test_empty_items_count_towards_the_limit_of_all(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(named_table, "TOTAL_LIMIT_BYTES", 10_000)
+    book, one, _ = pair()
+    said = one.says(*(put(number, b"") for number in range(1, 100)))
+    assert replies(said)[-1] == ("one", 99, REFUSED, b"")
+    assert book.core.state.named.size_bytes <= 10_000
+
+
 @pytest.mark.parametrize(
     "bad", [request(1, NamedAction.SET), NamedRequest(CoordinationKind.EVENT, NamedAction.TAKE, 1, "name")]
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scaler_protocol.messages import PROTOCOL_MINOR, Goodbye, StackReply, StackRequest
-from scaler_scheduler.core import stacks
-from scaler_scheduler.core.stack_table import WAITING_LIMIT
+from scaler_scheduler.core import stack_table, stacks
 from scaler_scheduler.core.stacks import ANSWER_SECONDS
 from tests.unit.scheduler.playbook import Peer, Playbook, results, tasks
 
@@ -109,11 +110,20 @@ def test_a_client_that_has_left_is_not_told() -> None:
     assert not [body for _, body in agent.says(StackReply(1, True, "File")) if isinstance(body, StackReply)]
 
 
-def test_requests_that_wait_are_limited() -> None:
+def test_requests_that_wait_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack_table, "WAITING_LIMIT", 7)
+    monkeypatch.setattr(stack_table, "CLIENT_LIMIT", 5)
     book = Playbook()
-    client, _ = book.client(), book.agent()
-    client.says(tasks(client, 1, 1))
-    for number in range(WAITING_LIMIT):
-        client.says(StackRequest(number, OWN, 1))
-    ((_, reply),) = client.says(StackRequest(5000, OWN, 1))
-    assert "too many requests" in reply.text
+    first, second, agent = book.client("first"), book.client("second"), book.agent()
+    for client in (first, second):
+        client.says(tasks(client, 1, 1))
+    assert refusals([each for number in range(7) for each in first.says(StackRequest(number, OWN, 1))]) == 2
+    assert refusals([each for number in range(7) for each in second.says(StackRequest(number, OWN, 1))]) == 5
+    agent.says(StackReply(1, True, "File"))
+    assert not refusals(first.says(StackRequest(9, OWN, 1)))
+    book.wait(ANSWER_SECONDS + 1)
+    assert not refusals([each for number in range(5) for each in first.says(StackRequest(number, OWN, 1))])
+
+
+def refusals(said: list[Any]) -> int:
+    return sum("too many requests" in body.text for _, body in said if isinstance(body, StackReply))

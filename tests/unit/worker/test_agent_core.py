@@ -676,6 +676,61 @@ def test_a_blocked_parent_stands_still_while_its_slot_is_used() -> None:
     running(stage, 0, parent)
 
 
+def test_a_client_whose_connection_is_cut_may_come_back() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+
+    def parent() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.core.on_nested_closed(b"N" * 16, stage.now)
+        stage.turn()
+        assert stage.core.state.lent == (0, 0, False)
+        stage.pass_time(1.0)
+        open_nested(stage)
+        stage.pass_time(10.0)
+        assert not stage.bodies(RelayClosed)
+        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.turn()
+        assert stage.core.state.lent == (1, 0, False)
+        stage.core.on_nested_closed(b"N" * 16, stage.now)
+        stage.pass_time(10.0)
+        assert stage.bodies(RelayClosed) == [RelayClosed(b"N" * 16)]
+
+    running(stage, 0, parent)
+
+
+def test_a_client_that_connects_before_its_old_connection_ends_says_again_whether_it_waits() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+
+    def parent() -> None:
+        open_nested(stage)
+        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        open_nested(stage)
+        assert stage.core.state.lent == (0, 0, False)
+
+    running(stage, 0, parent)
+
+
+def test_a_client_of_a_worker_process_that_died_is_not_expected_back() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+
+    def parent() -> None:
+        for session in (b"N" * 16, b"M" * 16):
+            open_nested(stage, session)
+        stage.core.on_nested_closed(b"N" * 16, stage.now)
+        stage.turn()
+        assert not stage.bodies(RelayClosed)
+        stage.core.on_worker_process_died(0, {}, stage.now)
+        stage.core.on_nested_closed(b"M" * 16, stage.now)
+        stage.turn()
+        assert stage.bodies(RelayClosed) == [RelayClosed(b"N" * 16), RelayClosed(b"M" * 16)]
+
+    running(stage, 0, parent)
+
+
 def test_a_spare_retires_when_it_is_idle_for_long() -> None:
     stage = Stage(1)
     stage.give(run_of(1))

@@ -386,12 +386,12 @@ class Client:
                 client_io.note_interruption(error)
                 raise
             if not added:
-                if client_io.background_dozes:
-                    client_io.wake_background()
+                if client_io.background.dozes:
+                    client_io.background.wake()
                 return
             client_io.turn()
-        if client_io.background_reads and not submissions.submitted & 63:
-            client_io.wake_background()
+        if client_io.background.reads and not submissions.submitted & 63:
+            client_io.background.wake()
         if client_io.notices or client_io.leading:
             client_io.settle_notices()
 
@@ -919,7 +919,7 @@ class Client:
         return self._address
 
     def explain(self, future: ScalerFuture[Any]) -> str:
-        """Where the task is and what it waits for."""
+        """Return where the task is and what it waits for."""
         if future.done():
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
         answer = PendingAnswer(self._client_io)
@@ -935,10 +935,10 @@ class Client:
         return bytes(outcome.payload).decode(errors="replace")
 
     def stack(self, task: ScalerFuture[Any] | str) -> str:
-        """Where the execution of a task is now: its threads, with the innermost frame first, as Python's faulthandler
-        prints them. The task is not disturbed, and may hold the GIL. In place of a future, ``task`` may be the name of
-        a worker, as monitors show it; with keys, this requires ``admin.key``. Raises ``ControlError`` if the task does
-        not run."""
+        """Return where the execution of a task is now: its threads, with the innermost frame first, as Python's
+        faulthandler prints them. The task is not disturbed, and may hold the GIL. In place of a future, ``task`` may be
+        the name of a worker, as monitors show it; with keys, this requires ``admin.key``. Raises ``ControlError`` if
+        the task does not run."""
         if isinstance(task, str):
             return self._stack_of(0, task)
         if task.done():
@@ -1048,7 +1048,7 @@ class Client:
         return f"Client({self._address!r})"
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Return what notebooks show."""
         try:
             rows = cluster_rows(self.cluster_info())
         except Exception as error:

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(name: str, body: Callable[[Any], int], settings: Any) -> int:
-    """What goes wrong is one sentence on stderr, and exit code 1."""
+    """Run a subcommand. An error is one sentence on stderr, and exit code 1."""
     try:
         return body(settings)
     except (ScalerError, OSError) as error:
@@ -76,7 +76,7 @@ def _run(name: str, body: Callable[[Any], int], settings: Any) -> int:
 
 
 def _explain(name: str) -> int:
-    """What there is. Returns the exit code."""
+    """Print the explanation. Return the exit code."""
     width = max(map(len, SUBCOMMANDS))
     lines = [f"  {each:{width}}  {SUBCOMMANDS[each].summary}" for each in SUBCOMMANDS]
     if name == "--version":

@@ -20,6 +20,10 @@ _HELLO_AGAIN_LIMIT_SECONDS = 8.0
 _RECONNECT_SECONDS = 2.0
 """Delay before the next connection after the scheduler refused the key."""
 
+_ENDED_SECONDS = 0.05
+_ENDED_LIMIT_SECONDS = 2.0
+"""Delay before the next connection after one ended that does not come back by itself; it doubles up to the limit."""
+
 
 class SchedulerLink:
     """``link`` numbers the messages of this session. ``welcomed``: the scheduler has accepted the session on the
@@ -55,6 +59,7 @@ class SchedulerLink:
         self._obstacle = ""
         self._connected = False
         self._reconnect_at: float | None = None
+        self._ended_seconds = _ENDED_SECONDS
         self._hello_again_at = now
         self._hello_again_seconds = _HELLO_AGAIN_SECONDS
         self._acknowledge_at: float | None = None
@@ -99,6 +104,12 @@ class SchedulerLink:
     def on_lost(self, now: float) -> None:
         self._connected = False
         self._leave_welcome(now)
+
+    def on_ended(self, now: float) -> None:
+        """The connection is gone, and does not come back by itself."""
+        self.on_lost(now)
+        self._reconnect_at = now + self._ended_seconds
+        self._ended_seconds = min(2 * self._ended_seconds, _ENDED_LIMIT_SECONDS)
 
     def on_obstacle(self, text: str) -> None:
         self._obstacle = text or self._obstacle
@@ -149,7 +160,7 @@ class SchedulerLink:
             self._outgoing.effects.append(Send(SCHEDULER, Envelope(proved)))
 
     def accepts(self, welcome: Welcome) -> bool:
-        """Whether this answers the last Hello and its sender has proved to be the scheduler."""
+        """Return whether this answers the last Hello and its sender has proved to be the scheduler."""
         verdict = self._handshake.judge(welcome)
         if self.refusal or self.welcomed or verdict == "late":
             return False  # it answers an earlier Hello: another answer is on its way
@@ -169,6 +180,7 @@ class SchedulerLink:
     def enter(self, welcome: Welcome, now: float) -> list[Body]:
         """Begin or resume the session. Returns the messages that a scheduler without this session did not receive."""
         self.welcomed = True
+        self._ended_seconds = _ENDED_SECONDS
         self._obstacle = ""
         self.protected = welcome.protected
         self.cluster = welcome.cluster
@@ -186,7 +198,7 @@ class SchedulerLink:
     # ---- time ------------------------------------------------------------------------------------------------------
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the scheduler has been out of reach for longer than requests wait."""
+        """Return whether the scheduler has been out of reach for longer than requests wait."""
         return self.lost_since is not None and now >= self.lost_since + self._timeout_seconds
 
     @property

@@ -162,6 +162,10 @@ class Session:
     def on_peer_lost(self, peer: bytes, now: float) -> None:
         self._connection.on_lost(now)
 
+    def on_connection_ended(self, now: float) -> None:
+        """There is no connection, and none comes unless the session asks for it."""
+        self._connection.on_ended(now)
+
     def on_obstacle(self, text: str) -> None:
         """``text`` says why there is no connection, if that is known. Tasks that fail at the timeout report it."""
         self._connection.on_obstacle(text)
@@ -255,7 +259,7 @@ class Session:
 
     @property
     def refusal(self) -> str:
-        """Why the scheduler refused this client; empty if it did not."""
+        """The reason why the scheduler refused this client; empty if it did not."""
         return self._connection.refusal
 
     @property

@@ -43,6 +43,9 @@ class DirectConnection:
     def events(self) -> list[str]:
         return list(self._dealer.connection_events())
 
+    def tell_wait(self, word: bytes) -> None:
+        """No worker waits for this client."""
+
     def close(self, linger: bool) -> None:
         self._dealer.close(_GOODBYE_LINGER_MILLISECONDS if linger else 0)
         self._close_context()

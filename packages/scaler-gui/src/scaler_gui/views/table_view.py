@@ -16,7 +16,7 @@ from scaler_protocol.monitor.operation import ACTION_LABELS, ACTIONS_OF_TABLE, T
 ROW_HEIGHT_PIXELS = 22
 _WIDEST_PIXELS = 340
 _FITTED_ROWS = 40
-"""From so many rows on widths stay as they are."""
+"""Number of rows from which on widths stay as they are."""
 
 
 class TableWidget(QTableView):
@@ -107,7 +107,7 @@ class TableWidget(QTableView):
         header.sectionResized.connect(self._on_resized)
 
     def _fit_columns(self, rows: int) -> None:
-        """To the first rows that come; from when their user changes one, widths are theirs."""
+        """Fit the columns to the first rows that arrive; as soon as the user changes one, widths are the user's."""
         self._fitted_rows = rows
         self._fitting = True
         header = self.horizontalHeader()

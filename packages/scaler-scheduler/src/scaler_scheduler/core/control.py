@@ -1,4 +1,4 @@
-"""What operators do with agents, and with the tasks of other clients.
+"""The actions of operators on agents, and on the tasks of other clients.
 
 | Action | Target | Effect |
 |---|---|---|
@@ -31,7 +31,8 @@ from scaler_scheduler.core.state import SchedulerState
 
 NOT_ADMIN_TEXT = "Cannot {verb} {target!r}: this client's key does not permit it. Use admin.key."
 Answer = tuple[str, tuple[str, ...], int]
-"""Why an action is refused, empty if it is not; the names of the agents; the number of tasks that were cancelled."""
+"""The reason why an action is refused, empty if it is not; the names of the agents; the number of tasks that were
+cancelled."""
 
 _ALL_TASKS = 0x7FFFFFFF
 _NAMED_LIMIT = 20
@@ -97,7 +98,7 @@ def drain(state: SchedulerState, client: ClientPeer, target: str, now: float) ->
 
 
 def _agents(state: SchedulerState, client: ClientPeer, verb: str, target: str) -> tuple[list[Agent], str]:
-    """Those that ``target`` names; if there are none, why."""
+    """Return the agents that ``target`` names; if there are none, the reason."""
     if not admission.is_operator(state, client):
         return [], NOT_ADMIN_TEXT.format(verb=verb, target=target)
     attached = [agent for agent in state.agents.values() if agent.attached]
@@ -141,9 +142,9 @@ def cancel_client(state: SchedulerState, client: ClientPeer, target: str, now: f
 
 def cancel_function(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
     """Cancel the tasks of all functions with this name, of all clients whose tasks may be cancelled."""
-    permitted = [each for each in state.clients.values() if _may_cancel(state, client, each)]
     if not any(load.name == target for load in state.function_loads.values()):
         return _refused(f"Cannot cancel the tasks of function {target!r}: no task has a function with this name.")
+    permitted = [each for each in state.clients.values() if _may_cancel(state, client, each)]
     return "", (), sum(_cancel(state, each, target, now) for each in permitted)
 
 

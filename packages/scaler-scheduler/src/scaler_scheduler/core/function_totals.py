@@ -15,6 +15,9 @@ from scaler_scheduler.core.function_loads import FunctionLoad
 
 NAME_LIMIT = 1000
 NAME_LIMIT_CHARACTERS = 1000
+CURRENT_LIMIT = 10_000
+"""Names at a time. The functions of further ones count under ``OTHERS``: one client may have very many."""
+
 OTHERS = "(other functions)"
 
 
@@ -39,6 +42,8 @@ class FunctionTotal:
     def add(self, load: FunctionLoad) -> None:
         unfinished, finished, succeeded, canceled, total_us = load.figures()
         self.unfinished += unfinished
+        if not finished and not total_us:
+            return  # a client may have very many functions that have not run yet
         self.finished += finished
         self.succeeded += succeeded
         self.canceled += canceled
@@ -59,7 +64,7 @@ class FunctionTotal:
 
 
 class FunctionTotals:
-    """Of the functions that no client has any more."""
+    """The functions that no client has any more."""
 
     def __init__(self) -> None:
         self._past: dict[str, FunctionTotal] = {}
@@ -71,10 +76,12 @@ class FunctionTotals:
         total.unfinished, total.stays = 0, True
 
     def with_current(self, loads: Iterable[FunctionLoad]) -> dict[str, FunctionTotal]:
-        """By name, together with the functions that clients have."""
+        """Return the totals by name, together with the functions that clients have."""
         totals = dict(self._past)
         for load in loads:
             name = self._name(load.name)
+            if len(totals) >= CURRENT_LIMIT and name not in totals:
+                name = OTHERS
             total = totals.get(name)
             if total is None:
                 total = totals[name] = FunctionTotal(load.digest)

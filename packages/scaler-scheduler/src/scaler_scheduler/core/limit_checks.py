@@ -8,8 +8,10 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import (
     DEMANDS_LIMIT,
+    FEW_MESSAGES,
     IDLE_SESSIONS_LIMIT,
     NESTED_SESSIONS_LIMIT,
+    UNREAD_BYTES_TEXT,
     UNREAD_MESSAGES_LIMIT,
     UNREAD_TEXT,
 )
@@ -35,7 +37,12 @@ def on_tick(state: SchedulerState, now: float) -> None:
 def held_bytes(state: SchedulerState, client: ClientPeer) -> int:
     """The memory that the scheduler uses for a client."""
     objects = state.objects.held_bytes.get(client.session, 0)
-    return client.table.held_bytes + client.definition_bytes + client.unacknowledged_bytes + objects
+    return client.table.columns.held_bytes + client.definition_bytes + unread_bytes(client) + objects
+
+
+def unread_bytes(peer: ClientPeer | Agent) -> int:
+    """The memory of the messages that a peer has not acknowledged. A few may be left out: most peers have few."""
+    return peer.link.retained_bytes if peer.link.in_flight > FEW_MESSAGES else 0
 
 
 def _excess_of_client(state: SchedulerState, client: ClientPeer) -> str | None:
@@ -53,6 +60,9 @@ def _limit_agents(state: SchedulerState, nested: dict[bytes, int], now: float) -
     beyond = [agent for agent in state.agents.values() if agent.link.in_flight > UNREAD_MESSAGES_LIMIT]
     for agent in beyond:
         _end(state, agent, UNREAD_TEXT, now)
+    unread = [agent for agent in state.agents.values() if unread_bytes(agent) > state.settings.client_memory_bytes]
+    for agent in unread:
+        _end(state, agent, UNREAD_BYTES_TEXT.format(state.settings.client_memory_bytes >> 20), now)
     for session, number in nested.items():
         if number > NESTED_SESSIONS_LIMIT and session in state.agents:
             text = f"Cannot have more than {NESTED_SESSIONS_LIMIT} clients inside the tasks of one agent."
@@ -66,7 +76,11 @@ def _end(state: SchedulerState, peer: ClientPeer | Agent, text: str, now: float)
 
 
 def _limit_idle_sessions(state: SchedulerState, now: float) -> None:
-    idle = [client for client in state.clients.values() if client.gone_at is not None and not client.table.unfinished]
+    idle = [
+        client
+        for client in state.clients.values()
+        if client.gone_at is not None and not client.table.columns.unfinished
+    ]
     idle.sort(key=lambda client: client.gone_at or 0.0, reverse=True)
     for client in idle[IDLE_SESSIONS_LIMIT:]:
         session_endings.end_session(state, client.session, now)
@@ -74,7 +88,7 @@ def _limit_idle_sessions(state: SchedulerState, now: float) -> None:
 
 def _limit_demands(state: SchedulerState, now: float) -> None:
     """Forget the queues that no task needs. When too many are needed, end the client with most of them."""
-    needed = {client.session: client.table.queues() for client in state.clients.values()}
+    needed = {client.session: client.table.columns.queues() for client in state.clients.values()}
     living = {session: queues for session, queues in needed.items() if not state.clients[session].is_broken}
     state.placement.keep_classes({queue: None for queues in needed.values() for queue in queues})
     state.forget_queue()

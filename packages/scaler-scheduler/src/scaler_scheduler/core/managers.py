@@ -32,8 +32,12 @@ from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.supplies import Demand, RecentlyBusy, RecentNeeds, Supply, WorkerManager
 from scaler_scheduler.core.waiting_tasks import waiting_tasks
 
-RUNS_LIMIT = 10_000
-"""Runs of one queue that are looked at; the tasks in further ones are assumed to take as long."""
+RUNS_LIMIT, FEWEST_RUNS = 10_000, 50
+"""Runs of all queues together that are looked at, but for the fewest of each one. The tasks in further runs of a queue
+are assumed to take as long."""
+
+REPORTS_LIMIT = 10
+"""Reports of one manager in a second that are considered. Further ones get the last answer."""
 
 SILENCE_SECONDS = 3.0
 """A manager that has not reported for this long does not keep its name."""
@@ -56,15 +60,21 @@ def on_report(state: SchedulerState, agent: Agent, body: ManagerReport, now: flo
         session_endings.end_session(state, agent.session, now)
         return
     manager = _manager(state, agent, body, now)
+    if manager.may_decide(REPORTS_LIMIT, now):
+        _decide(state, manager, body, now)
+    outbox.send(state, agent, ManagerOrder(manager.ordered), now)
+
+
+def _decide(state: SchedulerState, manager: WorkerManager, body: ManagerReport, now: float) -> None:
+    """Return how many workers the manager should run."""
     needs = scaling.needs_of(demands(state), supplies(state, now), body.target_seconds)
     manager.needed = needs[body.name]
     manager.ordered = manager.recent_needs.highest(manager.needed, now)
     _drain_surplus(state, manager, now)
-    outbox.send(state, agent, ManagerOrder(manager.ordered), now)
 
 
 def _refusal(state: SchedulerState, agent: Agent, body: ManagerReport, now: float) -> Refused | None:
-    """Why a report is not accepted; None: it is."""
+    """Return why a report is not accepted; None: it is."""
     seconds = body.target_seconds, body.cool_down_seconds
     are_bounds = body.minimum <= body.maximum <= WORKERS_LIMIT
     if not body.name or not are_bounds or seconds[0] < SHORTEST_TARGET_SECONDS or seconds[1] < 0:
@@ -102,11 +112,14 @@ def _manager(state: SchedulerState, agent: Agent, body: ManagerReport, now: floa
 
 def demands(state: SchedulerState) -> list[Demand]:
     """The tasks that wait for a worker."""
-    return [_demand(queue) for queue in state.placement.classes.values() if queue.count]
+    queues = [queue for queue in state.placement.classes.values() if queue.count]
+    runs = max(FEWEST_RUNS, RUNS_LIMIT // max(1, len(queues)))
+    return [_demand(queue, runs) for queue in queues]
 
 
-def _demand(queue: QueueClass) -> Demand:
-    groups, left_out = waiting_tasks(queue, RUNS_LIMIT, 0)
+def _demand(queue: QueueClass, runs: int) -> Demand:
+    """``runs``: so many of it are looked at."""
+    groups, left_out = waiting_tasks(queue, runs, 0)
     counted = sum(group[0] for group in groups.values())
     seconds = sum(group[0] * function.estimate_us for (_, function), group in groups.items()) / 1e6
     tasks = counted + left_out
@@ -114,12 +127,18 @@ def _demand(queue: QueueClass) -> Demand:
 
 
 def supplies(state: SchedulerState, now: float) -> list[Supply]:
-    """The connected managers, and each agent that none of them has started."""
+    """The connected managers, and the agents that none of them has started: those with equal capabilities together."""
     connected = [agent.manager for agent in state.agents.values() if agent.manager is not None]
     managers = {manager.report.name: manager for manager in connected}
-    found = [_of_manager(manager, _agents_of(state, name), now) for name, manager in managers.items()]
-    others = [agent for agent in state.agents.values() if agent.attached and agent.manager_name not in managers]
-    return [*found, *(_of_agent(agent) for agent in others if agent.is_available)]
+    agents_of: dict[str, list[Agent]] = {name: [] for name in managers}
+    others: dict[frozenset[tuple[str, int]], list[Agent]] = {}
+    for agent in state.agents.values():
+        if agent.attached and agent.manager_name in managers:
+            agents_of[agent.manager_name].append(agent)
+        elif agent.is_available:
+            others.setdefault(frozenset(agent.capabilities.items()), []).append(agent)
+    found = [_of_manager(manager, agents_of[name], now) for name, manager in managers.items()]
+    return [*found, *map(_of_agents, others.values())]
 
 
 def _agents_of(state: SchedulerState, name: str) -> list[Agent]:
@@ -141,21 +160,15 @@ def _of_manager(manager: WorkerManager, agents: list[Agent], now: float) -> Supp
     )
 
 
-def _of_agent(agent: Agent) -> Supply:
+def _of_agents(agents: list[Agent]) -> Supply:
     """Workers that no manager starts or stops."""
-    return Supply(
-        agent.session.hex(),
-        agent.capabilities,
-        0,
-        agent.load.slots,
-        -1.0,
-        agent.load.slots,
-        min(agent.load.outstanding, agent.load.slots),
-    )
+    slots = sum(agent.load.slots for agent in agents)
+    busy = sum(min(agent.load.outstanding, agent.load.slots) for agent in agents)
+    return Supply(agents[0].session.hex(), agents[0].capabilities, 0, slots, -1.0, slots, busy)
 
 
 def _occupied(agent: Agent, target_seconds: float) -> int:
-    """How many of its workers need at least the target time for what they have."""
+    """Return how many of its workers need at least the target time for what they have."""
     tasks = min(agent.load.outstanding, agent.load.slots)
     return min(tasks, math.ceil(agent.load.load_us / 1e6 / target_seconds))
 
@@ -167,6 +180,8 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
     """Drain agents without tasks while enough workers remain."""
     agents = [agent for agent in _agents_of(state, manager.report.name) if agent.is_available]
     surplus = sum(agent.load.slots for agent in agents) - manager.ordered
+    if surplus <= 0:
+        return
     for agent in sorted(agents, key=lambda each: (-each.load.slots, each.index)):
         if agent.load.slots <= surplus and _may_leave(state, agent):
             surplus -= agent.load.slots

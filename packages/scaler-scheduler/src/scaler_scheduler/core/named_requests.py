@@ -22,6 +22,9 @@ REQUESTS_LIMIT = 4096
 
 _STATED = (NamedAction.RESTATE, NamedAction.RESTATE_CLEARED)
 _PUBLISHING = (NamedAction.TRY_SET, NamedAction.RESTATE)
+_ADDING = (NamedAction.PUT, NamedAction.TRY_PUT, NamedAction.RETURN)
+"""To what a name has already."""
+
 _WAITING = (NamedAction.READ, NamedAction.PUT, NamedAction.TAKE)
 _OF_VARIABLES = frozenset((NamedAction.SET, NamedAction.CLEAR, NamedAction.READ, NamedAction.PEEK, *_STATED))
 _ACTIONS = {
@@ -41,7 +44,7 @@ _ACTIONS = {
         (NamedAction.TRY_SET, NamedAction.CLEAR, NamedAction.PEEK, NamedAction.LIST, *_STATED)
     ),
 }
-"""What each kind can do, in addition to WITHDRAW."""
+"""The actions of each kind, in addition to WITHDRAW."""
 
 
 def on_request(state: SchedulerState, client: ClientPeer, body: NamedRequest, now: float) -> None:
@@ -60,7 +63,8 @@ def on_request(state: SchedulerState, client: ClientPeer, body: NamedRequest, no
 
 
 def _withdraw(state: SchedulerState, client: ClientPeer, body: NamedRequest, now: float) -> None:
-    """Without an answer if the request has been answered. One that was never received is not accepted any more."""
+    """Withdraw a request, without an answer if the request has been answered. One that was never received is not
+    accepted any more."""
     table = state.named
     waiting = table.waiting.get(client.session, {}).get(body.number)
     if waiting is not None:
@@ -114,7 +118,7 @@ def on_tick(state: SchedulerState, now: float) -> None:
 
 
 def _reason_to_end(body: NamedRequest) -> str:
-    """Why the session must end; empty if it need not."""
+    """Return why the session must end; empty if it need not."""
     if body.kind not in named_table.NOUNS:
         return f"The kind {body.kind.name.lower()} has no value."
     if body.named_action != NamedAction.WITHDRAW and body.named_action not in _ACTIONS[body.kind]:
@@ -135,6 +139,8 @@ def _reason_to_refuse(state: SchedulerState, request: PendingRequest) -> str:
             return "A name has no zero character."
         if len(table.published) >= named_table.PUBLISHED_LIMIT:
             return f"There are {named_table.PUBLISHED_LIMIT} published values already. Unpublish some first."
+        if named_table.published_by(table, request.user) >= named_table.CLIENT_PUBLISHED_LIMIT:
+            return f"One client publishes at most {named_table.CLIENT_PUBLISHED_LIMIT} values. Unpublish some first."
     if len(request.value) > NAMED_VALUE_LIMIT_BYTES:
         return f"A value has at most {NAMED_VALUE_LIMIT_BYTES} bytes."
     found = table.names.get(request.name)
@@ -143,12 +149,15 @@ def _reason_to_refuse(state: SchedulerState, request: PendingRequest) -> str:
     may_wait = request.action in _WAITING or (state.locks.is_quiet and request.action not in _STATED)
     if may_wait and len(table.waiting.get(request.session, ())) >= REQUESTS_LIMIT:
         return f"This client already waits for {REQUESTS_LIMIT} values."
-    if request.action == NamedAction.LIST or (found is not None and not request.value):
+    if request.action == NamedAction.LIST or (found is not None and not _adds(request)):
         return ""
-    if named_table.room_for(table, request):
-        return ""
-    limit = named_table.TOTAL_LIMIT_BYTES >> 20
-    return f"All values that are shared by name take {limit} MiB, which is the limit. Delete some first."
+    shortage = named_table.shortage_for(table, request)
+    return f"{shortage} Delete some first." if shortage else ""
+
+
+def _adds(request: PendingRequest) -> bool:
+    """Return whether it makes a known name take more. Setting an event again and again does not."""
+    return bool(request.value) or request.action in _ADDING
 
 
 def _user_of(state: SchedulerState, client: ClientPeer, body: NamedRequest) -> bytes:

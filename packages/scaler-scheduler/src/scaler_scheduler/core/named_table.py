@@ -20,7 +20,11 @@ from scaler_protocol.messages import CoordinationKind, NamedAction, NamedRequest
 from scaler_scheduler.core.lock_table import Execution, shown_name
 
 TOTAL_LIMIT_BYTES = 256 << 20
-"""For all names and values together."""
+"""Maximum size of all names and values together."""
+
+CLIENT_LIMIT_BYTES = 192 << 20
+"""Maximum size of the names and values that one client pays for. It pays for a name that it was the first to use, with
+all values of the name. When it leaves, the next user of the name pays."""
 
 VALUE_OVERHEAD_BYTES = 256
 NAME_OVERHEAD_BYTES = 1024
@@ -30,6 +34,9 @@ STATED_VERSION_LIMIT = 2**62
 
 PUBLISHED_LIMIT = 1000
 """Published values at a time. A message has all their names."""
+
+CLIENT_PUBLISHED_LIMIT = 750
+"""Maximum number of published values that one client pays for."""
 
 NOUNS = {
     CoordinationKind.EVENT: "event",
@@ -66,13 +73,15 @@ class PendingRequest:
 
 class NamedEntry:
     """One event, variable or queue. ``values``: the value of a variable, if it has one, or the items of a queue, of
-    which there may be ``limit`` (0: as many as there are). ``writers`` wait for room. ``is_stated``: a session of an
-    earlier scheduler has stated the value, and this scheduler has not changed it."""
+    which there may be ``limit`` (0: as many as there are). ``writers`` wait for room. ``payer``: the client that pays;
+    empty when all users have left. ``is_stated``: a session of an earlier scheduler has stated the value, and this
+    scheduler has not changed it."""
 
-    __slots__ = ("limit", "values", "readers", "writers", "users", "version", "is_stated")
+    __slots__ = ("limit", "payer", "values", "readers", "writers", "users", "version", "is_stated")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, payer: bytes) -> None:
         self.limit = limit
+        self.payer = payer
         self.values: deque[bytes] = deque()
         self.writers: dict[tuple[bytes, int], PendingRequest] = {}
         self.readers: dict[tuple[bytes, int], PendingRequest] = {}
@@ -101,6 +110,8 @@ class NamedTable:
 
     def __init__(self) -> None:
         self.size_bytes = 0
+        self.charged: dict[bytes, int] = {}
+        """The part of ``size_bytes`` that each client pays for."""
         self.version = 0
         self.names: dict[NameKey, NamedEntry] = {}
         self.published: dict[NameKey, None] = {}
@@ -112,7 +123,7 @@ class NamedTable:
         self.waiting: dict[bytes, dict[int, PendingRequest]] = {}
         """Requests that wait or are held, by session and number."""
         self.by_task: dict[bytes, dict[Execution, list[PendingRequest]]] = {}
-        """Those made in tasks, by the session and the execution of the task. Stays the same object."""
+        """The requests made in tasks, by the session and the execution of the task. Stays the same object."""
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -129,7 +140,14 @@ class NamedTable:
             waiting += len(waits)
             size += _cost_of_name(name) + sum(map(cost_of, found.values))
             size += sum(cost_of(each.value) for each in found.writers.values())
-        assert self.size_bytes == size, (self.size_bytes, size)
+        assert self.size_bytes == size == sum(self.charged.values()), (self.size_bytes, size, self.charged)
+        charged = dict.fromkeys(self.charged, 0)
+        for name, found in self.names.items():
+            charged[found.payer] += _cost_of_entry(name, found)
+            assert found.payer in found.users or not found.users or not found.payer, name
+        for request in self.held.values():
+            charged[request.user] += cost_of(request.value)
+        assert self.charged == charged and 0 not in charged.values(), (self.charged, charged)
         assert waiting == sum(map(len, self.waiting.values()))
         in_tasks = [each for of_owner in self.by_task.values() for found in of_owner.values() for each in found]
         assert all(self.waiting[each.session][each.number] is each for each in in_tasks)
@@ -148,7 +166,7 @@ def perform(table: NamedTable, request: PendingRequest) -> list[Answer]:
 
 
 def _set(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list[Answer]:
-    table.size_bytes += cost_of(request.value)
+    _charge(table, found.payer, cost_of(request.value))
     _change(table, found, request, request.value)
     return [Answer(request, NamedState.DONE, version=found.version), *_serve(table, found)]
 
@@ -182,11 +200,11 @@ def _append(table: NamedTable, found: NamedEntry, request: PendingRequest) -> li
         if request.action == NamedAction.TRY_PUT:
             return [Answer(request, NamedState.ABSENT)]
         found.writers[request.key] = request
-        table.size_bytes += cost_of(request.value)
+        _charge(table, found.payer, cost_of(request.value))
         _remember(table, request)
         return [Answer(request, NamedState.WAITING)]
     found.values.append(request.value)
-    table.size_bytes += cost_of(request.value)
+    _charge(table, found.payer, cost_of(request.value))
     return [Answer(request, NamedState.DONE), *_serve(table, found)]
 
 
@@ -207,7 +225,7 @@ def _count(table: NamedTable, found: NamedEntry, request: PendingRequest) -> lis
 def _return(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list[Answer]:
     """There may be an item more than the limit for a while."""
     found.values.appendleft(request.value)
-    table.size_bytes += cost_of(request.value)
+    _charge(table, found.payer, cost_of(request.value))
     return [Answer(request, NamedState.DONE), *_serve(table, found)]
 
 
@@ -229,7 +247,7 @@ _ACTIONS: dict[NamedAction, Callable[[NamedTable, NamedEntry, PendingRequest], l
 def hold(table: NamedTable, request: PendingRequest) -> None:
     """Perform the request later."""
     table.held[request.key] = request
-    table.size_bytes += cost_of(request.value)
+    _charge(table, request.user, cost_of(request.value))
     _remember(table, request)
 
 
@@ -237,7 +255,7 @@ def take_held(table: NamedTable) -> list[PendingRequest]:
     """All requests that are held, in their order; they are not held any more."""
     held, table.held = table.held, {}
     for request in held.values():
-        table.size_bytes -= cost_of(request.value)
+        _charge(table, request.user, -cost_of(request.value))
         _forget(table, request)
     return list(held.values())
 
@@ -246,11 +264,11 @@ def withdraw(table: NamedTable, request: PendingRequest) -> None:
     """The request does not wait any more."""
     _forget(table, request)
     if table.held.pop(request.key, None) is not None:
-        table.size_bytes -= cost_of(request.value)
+        _charge(table, request.user, -cost_of(request.value))
         return
     found = table.names[request.name]
     if found.writers.pop(request.key, None) is not None:
-        table.size_bytes -= cost_of(request.value)
+        _charge(table, found.payer, -cost_of(request.value))
     else:
         del found.readers[request.key]
     _drop_if_unused(table, request.name)
@@ -266,7 +284,7 @@ def restate(table: NamedTable, request: PendingRequest, version: int) -> list[An
         return [Answer(request, NamedState.ENDED)]
     is_set = request.action == NamedAction.RESTATE
     if is_set:
-        table.size_bytes += cost_of(request.value)
+        _charge(table, found.payer, cost_of(request.value))
     _put(table, found, request.name, request.value if is_set else None)
     found.version = version
     return [Answer(request, NamedState.DONE, version=version), *_serve(table, found)]
@@ -281,17 +299,20 @@ def end_session(table: NamedTable, session: bytes) -> None:
         withdraw(table, request)
     table.last_numbers.pop(session, None)
     for name in table.of_user.pop(session, {}):
-        del table.names[name].users[session]
+        found = table.names[name]
+        del found.users[session]
+        if found.payer == session:
+            _pass_on(table, name, found)
         _drop_if_unused(table, name)
 
 
 def requests_of(table: NamedTable, session: bytes, execution: Execution) -> list[PendingRequest]:
-    """Those of an execution of a task."""
+    """Return the requests of an execution of a task."""
     return list(table.by_task.get(session, {}).get(execution, ()))
 
 
 def explain(table: NamedTable, session: bytes, task: int, attempt: int) -> str:
-    """What a task waits for; empty when it waits for nothing."""
+    """Return a description of what a task waits for; empty if it waits for nothing."""
     for request in requests_of(table, session, (task, attempt)):
         return f" It waits for {shown(request.name)}."
     return ""
@@ -302,10 +323,21 @@ def shown(name: NameKey) -> str:
     return f"the {NOUNS[CoordinationKind(name[0])]} {shown_name(name[1])}"
 
 
-def room_for(table: NamedTable, request: PendingRequest) -> bool:
-    """Whether name and value fit."""
-    new = 0 if request.name in table.names else _cost_of_name(request.name)
-    return table.size_bytes + new + cost_of(request.value) <= TOTAL_LIMIT_BYTES
+def shortage_for(table: NamedTable, request: PendingRequest) -> str:
+    """Return why name and value do not fit; empty if they do."""
+    found = table.names.get(request.name)
+    payer = request.user if found is None else found.payer
+    more = cost_of(request.value) + (_cost_of_name(request.name) if found is None else 0)
+    if table.size_bytes + more > TOTAL_LIMIT_BYTES:
+        return f"All values that are shared by name take {TOTAL_LIMIT_BYTES >> 20} MiB, which is the limit."
+    if payer and table.charged.get(payer, 0) + more > CLIENT_LIMIT_BYTES:
+        return f"The values that one client shares by name take {CLIENT_LIMIT_BYTES >> 20} MiB, which is the limit."
+    return ""
+
+
+def published_by(table: NamedTable, client: bytes) -> int:
+    """Return how many published values this client pays for."""
+    return sum(table.names[name].payer == client for name in table.published)
 
 
 def cost_of(value: bytes) -> int:
@@ -320,6 +352,28 @@ def _cost_of_name(name: NameKey) -> int:
     return NAME_OVERHEAD_BYTES + len(name[1])
 
 
+def _cost_of_entry(name: NameKey, found: NamedEntry) -> int:
+    waiting = sum(cost_of(request.value) for request in found.writers.values())
+    return _cost_of_name(name) + sum(map(cost_of, found.values)) + waiting
+
+
+def _charge(table: NamedTable, payer: bytes, size_bytes: int) -> None:
+    table.size_bytes += size_bytes
+    charged = table.charged.get(payer, 0) + size_bytes
+    if charged:
+        table.charged[payer] = charged
+    else:
+        table.charged.pop(payer, None)
+
+
+def _pass_on(table: NamedTable, name: NameKey, found: NamedEntry) -> None:
+    """The client that paid for the name has left."""
+    cost = _cost_of_entry(name, found)
+    _charge(table, found.payer, -cost)
+    found.payer = next(iter(found.users), b"")
+    _charge(table, found.payer, cost)
+
+
 def _change(table: NamedTable, found: NamedEntry, request: PendingRequest, value: bytes | None) -> None:
     """The cost of the value is counted already."""
     _put(table, found, request.name, value)
@@ -328,7 +382,7 @@ def _change(table: NamedTable, found: NamedEntry, request: PendingRequest, value
 
 
 def _put(table: NamedTable, found: NamedEntry, name: NameKey, value: bytes | None) -> None:
-    table.size_bytes -= sum(map(cost_of, found.values))
+    _charge(table, found.payer, -sum(map(cost_of, found.values)))
     found.values.clear()
     if value is None:
         table.published.pop(name, None)
@@ -362,15 +416,15 @@ def _serve(table: NamedTable, found: NamedEntry) -> list[Answer]:
 def _removed(table: NamedTable, found: NamedEntry) -> bytes:
     """The first item, which is not in the queue any more."""
     value = found.values.popleft()
-    table.size_bytes -= cost_of(value)
+    _charge(table, found.payer, -cost_of(value))
     return value
 
 
 def _use(table: NamedTable, request: PendingRequest) -> NamedEntry:
     found = table.names.get(request.name)
     if found is None:
-        found = table.names[request.name] = NamedEntry(request.limit)
-        table.size_bytes += _cost_of_name(request.name)
+        found = table.names[request.name] = NamedEntry(request.limit, request.user)
+        _charge(table, found.payer, _cost_of_name(request.name))
     found.users[request.user] = None
     table.of_user.setdefault(request.user, {})[request.name] = None
     return found
@@ -380,7 +434,7 @@ def _drop_if_unused(table: NamedTable, name: NameKey) -> None:
     found = table.names[name]
     if not found.users and not found.readers and not found.writers and name not in table.published:
         _put(table, found, name, None)
-        table.size_bytes -= _cost_of_name(name)
+        _charge(table, found.payer, -_cost_of_name(name))
         del table.names[name]
 
 

@@ -1,4 +1,4 @@
-"""How many workers each worker manager should run.
+"""Computes how many workers each worker manager should run.
 
 Everything here is a function of plain values, so simulated loads can use it without a scheduler. The tasks that wait
 are ``Demand``, one for each set of required capabilities; the workers that exist, and those that can be started, are
@@ -28,9 +28,10 @@ _NEGLIGIBLE = 0.1
 def needs_of(demands: Sequence[Demand], supplies: Sequence[Supply], target_seconds: float) -> dict[str, int]:
     """The number of workers that each supply should have, by its name."""
     taken = {supply.name: min(supply.occupied, supply.maximum) for supply in supplies}
+    cheapest_first = sorted(supplies, key=lambda each: (each.cost, each.name))
     for demand in sorted(demands, key=lambda each: (sum(can_serve(one, each.needs) for one in supplies), each.needs)):
         missing = min(demand.tasks, max(1, math.ceil(demand.seconds / target_seconds)))
-        for supply in sorted(supplies, key=lambda each: (each.cost, each.name)):
+        for supply in cheapest_first:
             if can_serve(supply, demand.needs):
                 given = min(missing, supply.maximum - taken[supply.name])
                 taken[supply.name] += given

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 WAITING_LIMIT = 1000
+CLIENT_LIMIT = 50
+"""Maximum number of requests of one client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +21,22 @@ class WaitingStackRequest:
 
 
 class StackTable:
-    """By the number that the scheduler gave each of them."""
+    """The requests for stacks by the number that the scheduler gave each of them."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, WaitingStackRequest] = {}
+        self._count_by_client: dict[bytes, int] = {}
         self._last_number = 0
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._waiting) >= WAITING_LIMIT
+    def has_room_for(self, client: bytes) -> bool:
+        """Return whether this client may add a request."""
+        return len(self._waiting) < WAITING_LIMIT and self._count_by_client.get(client, 0) < CLIENT_LIMIT
 
     def add(self, request: WaitingStackRequest) -> int:
         """Returns its number."""
         self._last_number += 1
         self._waiting[self._last_number] = request
+        self._count_by_client[request.client] = self._count_by_client.get(request.client, 0) + 1
         return self._last_number
 
     def take(self, number: int, agent: bytes) -> WaitingStackRequest | None:
@@ -40,9 +44,16 @@ class StackTable:
         request = self._waiting.get(number)
         if request is None or request.agent != agent:
             return None
-        return self._waiting.pop(number)
+        return self._remove(number)
 
     def take_overdue(self, now: float) -> Iterator[WaitingStackRequest]:
         """Remove those whose deadline has passed."""
         overdue = [number for number, each in self._waiting.items() if each.deadline <= now]
-        return (self._waiting.pop(number) for number in overdue)
+        return (self._remove(number) for number in overdue)
+
+    def _remove(self, number: int) -> WaitingStackRequest:
+        request = self._waiting.pop(number)
+        self._count_by_client[request.client] -= 1
+        if not self._count_by_client[request.client]:
+            del self._count_by_client[request.client]
+        return request

@@ -30,8 +30,7 @@ _UNKNOWN_TEXT = "Cannot show the stack: no worker has the name {name!r}. The mon
 
 def on_request(state: SchedulerState, client: ClientPeer, body: StackRequest, now: float) -> None:
     """A client asks for the stack of a task, or of a worker."""
-    agent = _agent_of_worker(state, body.worker) if body.worker else _agent_of_task(state, client, body.task)
-    refusal = _refusal(state, client, body, agent)
+    agent, refusal = _agent_to_ask(state, client, body)
     if agent is None or refusal:
         outbox.send(state, client, StackReply(body.number, False, refusal), now)
         return
@@ -61,21 +60,22 @@ def _answer(state: SchedulerState, request: WaitingStackRequest, is_found: bool,
         outbox.send(state, client, StackReply(request.number, is_found, text), now)
 
 
-def _refusal(state: SchedulerState, client: ClientPeer, body: StackRequest, agent: Agent | None) -> str:
-    """Why the request is not passed on; empty: it can be."""
+def _agent_to_ask(state: SchedulerState, client: ClientPeer, body: StackRequest) -> tuple[Agent | None, str]:
+    """The agent to which the request is passed on, or why it is not."""
+    if not state.stacks.has_room_for(client.session):
+        return None, _FULL_TEXT
     if body.worker and not admission.is_operator(state, client):
-        return _NOT_ADMIN_TEXT.format(name=body.worker)
+        return None, _NOT_ADMIN_TEXT.format(name=body.worker)
+    agent = _agent_of_worker(state, body.worker) if body.worker else _agent_of_task(state, client, body.task)
     if agent is None and body.worker:
-        return _UNKNOWN_TEXT.format(name=body.worker)
+        return None, _UNKNOWN_TEXT.format(name=body.worker)
     if agent is None:
-        return f"Cannot show the stack: {explanation.explain(state, client.session, body.task)}"
-    if agent.hello.minor < CONTROL_SINCE_MINOR:
-        return _OLD_TEXT.format(name=agent.name)
-    return _FULL_TEXT if state.stacks.is_full else ""
+        return None, f"Cannot show the stack: {explanation.explain(state, client.session, body.task)}"
+    return agent, _OLD_TEXT.format(name=agent.name) if agent.hello.minor < CONTROL_SINCE_MINOR else ""
 
 
 def _agent_of_task(state: SchedulerState, client: ClientPeer, task: int) -> Agent | None:
-    known = client.table.describe(task)
+    known = client.table.columns.describe(task)
     if known is None or known[0] not in (TaskState.ASSIGNED, TaskState.CANCELLING):
         return None
     return state.agent_by_index.get(known[2])

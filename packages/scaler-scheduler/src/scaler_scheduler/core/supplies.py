@@ -1,4 +1,5 @@
-"""What scaling compares: the tasks that wait, the workers that run or can be started, and their recent past."""
+"""The facts that scaling compares: the tasks that wait, the workers that run or can be started, and their recent
+past."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class RecentNeeds:
 
 @dataclass(slots=True)
 class RecentlyBusy:
-    """How many workers were busy, as a mean that forgets within ``seconds``."""
+    """The mean number of busy workers, which forgets within ``seconds``."""
 
     seconds: float
     mean: float = 0.0
@@ -82,3 +83,12 @@ class WorkerManager:
     recently_busy: RecentlyBusy
     needed: int = 0
     ordered: int = 0
+    _decisions: int = 0
+    _second: int = -1
+
+    def may_decide(self, most: int, now: float) -> bool:
+        """False if there were ``most`` decisions in this second."""
+        if int(now) != self._second:
+            self._second, self._decisions = int(now), 0
+        self._decisions += 1
+        return self._decisions <= most

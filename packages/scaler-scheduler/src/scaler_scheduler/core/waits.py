@@ -1,4 +1,4 @@
-"""Why tasks do not run, for monitors: all that wait, grouped by function and reason."""
+"""The reasons why tasks do not run, for monitors: all that wait, grouped by function and reason."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.waiting_tasks import waiting_tasks
 
 RUNS_LIMIT = 10_000
-"""Runs of one queue that are looked at; the tasks in further ones are one group."""
+"""Runs of all queues together that are looked at; the tasks in further ones of a queue are one group."""
+
+QUEUES_LIMIT = 200
+"""Queues that are looked at, the longest ones; the tasks in further ones are one group."""
 
 OTHERS = "other functions"
+_OTHER_QUEUES = "Waits for workers with capabilities that few tasks need."
 _STATES = (
     (TaskState.PENDING, "Waits for results of other tasks of its graph."),
     (TaskState.HELD, "Waits a second after the scheduler's restart, in case an agent already has it."),
@@ -45,7 +49,7 @@ class _Waits:
 
 
 def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
-    """Those with most tasks first."""
+    """Return the groups with the most tasks first."""
     waits = _Waits(now, {})
     _add_queued(state, waits)
     for client in state.clients.values():
@@ -59,8 +63,15 @@ def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
 
 def _add_queued(state: SchedulerState, waits: _Waits) -> None:
     reserved = _add_reserved(state, waits)
-    for queue in state.placement.classes.values():
-        found, left_out = waiting_tasks(queue, RUNS_LIMIT, reserved.get(queue, 0)) if queue.count else ({}, 0)
+    queues = [queue for queue in state.placement.classes.values() if queue.count]
+    if len(queues) > QUEUES_LIMIT:
+        queues.sort(key=lambda queue: -queue.count)
+        count = sum(max(0, queue.count - reserved.get(queue, 0)) for queue in queues[QUEUES_LIMIT:])
+        waits.add(b"", OTHERS, _OTHER_QUEUES, count, waits.now, b"", 0)
+        del queues[QUEUES_LIMIT:]
+    runs = RUNS_LIMIT // max(1, len(queues))
+    for queue in queues:
+        found, left_out = waiting_tasks(queue, runs, reserved.get(queue, 0))
         left_out = max(0, left_out - reserved.get(queue, 0))
         for (client, function), (count, since, task, record) in found.items():
             reason = _reason(state, client, record)
@@ -91,6 +102,6 @@ def _reason(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str
 
 def _add_others(client: ClientPeer, waits: _Waits) -> None:
     for state, reason in _STATES:
-        count = client.table.count(state)
+        count = client.table.columns.count(state)
         if count:
             waits.add(b"", OTHERS, reason, count, waits.now, client.shown_id, 0)

@@ -124,7 +124,7 @@ class Gateway:
         self._turn(time.monotonic())
 
     def _take_in(self) -> None:
-        """Until nothing waits: sending, too, can use up the readiness of the socket."""
+        """Take messages in until nothing waits: sending, too, can use up the readiness of the socket."""
         while messages := self._router.receive_many(_DRAIN_LIMIT):
             now = time.monotonic()
             for peer, frames, user in messages:
@@ -212,7 +212,7 @@ class Gateway:
                     self.core.on_unsendable(effect.peer, error, now)
 
     def _answer(self, peer: bytes, envelope: Envelope, now: float) -> None:
-        """To the connection that has said Hello."""
+        """Answer the connection that has sent Hello."""
         is_welcome = type(envelope.body) is Welcome
         if is_welcome:
             self._router.admit(peer)

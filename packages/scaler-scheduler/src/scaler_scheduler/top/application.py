@@ -156,7 +156,7 @@ def _drain(descriptor: int) -> None:
 
 
 def _hung_up() -> bool:
-    """Whether the terminal is gone; then its descriptor is always readable."""
+    """Return whether the terminal is gone; then its descriptor is always readable."""
     try:
         os.tcgetpgrp(sys.stdin.fileno())
     except OSError:

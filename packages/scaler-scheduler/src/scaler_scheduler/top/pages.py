@@ -71,7 +71,7 @@ DETAILS_HEIGHT_LEAST = 8
 """Details of failures stand below their table where so many lines are left."""
 
 REASON_HEIGHT_LEAST = 3
-"""So does the whole reason of those that wait."""
+"""Least height at which the complete reason of waiting tasks is shown."""
 
 _TALL = 36
 
@@ -215,7 +215,7 @@ def _tabs(view: View, width: int) -> Line:
 
 
 def _tab(key: str, page: str, title: str, view: View) -> Line:
-    """Without a title, the key alone."""
+    """Return the parts of the line. Without a title, the key alone."""
     if not title:
         return (Span(key, Style.DIM),)
     return (Span(f"{key} ", Style.DIM), Span(title, Style.CHOSEN if page == view.page else Style.PLAIN))

@@ -29,7 +29,7 @@ class Question:
 
     @property
     def text(self) -> str:
-        """What the status line says of it."""
+        """The text of the status line about it."""
         if self.is_typing:
             return f"{_PROMPTS[self.operation.action]}{self.operation.target}_"
         return f"{question_of(self.operation)} (y/n)"

@@ -30,16 +30,16 @@ PANEL_LABEL_WIDTH, PANEL_WIDTH_LIMIT = 17, 70
 @dataclass(frozen=True, slots=True)
 class Screen:
     lines: list[Line]
-    """At most as many as the terminal has, none wider than it."""
+    """At most as many lines as the terminal has, none wider than it."""
 
     page_rows: int
-    """How many rows fit."""
+    """The number of rows that fit."""
 
     last_first_row: int
     """The first row that shows the last one at the bottom."""
 
     rows: int = 1 << 30
-    """How many rows there are to move in."""
+    """The number of rows to move in."""
 
     selected: Hashable = None
     """The key of the row under the cursor."""

@@ -54,7 +54,7 @@ _END = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """How one table is looked at. None: the table's own order."""
+    """The view of one table. None: the table's own order."""
 
     sort_key: str | None = None
     descending: bool | None = None
@@ -77,23 +77,23 @@ class View:
     """The group of failures, or of waiting tasks, that fills the screen."""
 
     first_line: int = 0
-    """Of the details or the help."""
+    """The first line of the details or the help."""
 
     stream_seconds: float = STREAM_SECONDS
     stream_back_seconds: float = 0.0
-    """How long before now the task stream ends."""
+    """Seconds before now at which the task stream ends."""
 
     question: Question | None = None
     """The action on the cluster that is being asked for."""
 
     outcome: OperationOutcome | None = None
-    """Of the last action, until the next key."""
+    """The outcome of the last action, until the next key."""
 
     quit: bool = False
 
     @property
     def table(self) -> TableView:
-        """How the table of this page is looked at."""
+        """The view of the table of this page."""
         return self.tables.get(self.page, TableView())
 
     @property
@@ -178,7 +178,7 @@ class View:
         )
 
     def _sorted(self, key: str) -> View:
-        """By the next column, the one before, or the other way round."""
+        """Sort by the next column, the one before, or in the opposite order."""
         spec, table = TABLES[self.page], self.table
         keys = [column.key for column in spec.columns]
         now = table.sort_key or spec.default_sort

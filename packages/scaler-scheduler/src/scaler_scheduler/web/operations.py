@@ -26,7 +26,8 @@ _AWAY_TEXT = "Cannot do this: nothing is known of the scheduler yet."
 _OFF_TEXT = "Cannot do this: scaler_ui runs without actions. Start it with a token, and without --no-actions."
 
 Offer = dict[str, dict[str, Any]]
-"""By table: the key of the column with the target as ``column``, and as ``actions`` pairs of a number and a label."""
+"""The actions by table: the key of the column with the target as ``column``, and as ``actions`` pairs of a number and a
+label."""
 
 
 class PageOperations:
@@ -44,7 +45,7 @@ class PageOperations:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     def offer(self) -> Offer:
-        """What pages may ask for; empty if nothing is permitted."""
+        """Return the actions that pages may request; empty if nothing is permitted."""
         if not self._is_permitted:
             return {}
         return {

@@ -208,7 +208,7 @@ class Slots:
         held_tasks.fail_run(self._state, self._state.queue.take(1), Status.NO_WORKER, text.encode())
 
     def _eligible_count(self) -> int:
-        """How many tasks may start on an idle worker process."""
+        """Return how many tasks may start on an idle worker process."""
         depth = self._roster.depth_to_start()
         if self._roster.is_stuck and len(self.processes) >= self._starts.process_limit:
             depth = self._roster.deepest_blocked  # a task that may start only because others wait for locks can wait
@@ -277,7 +277,7 @@ class Slots:
         return taken
 
     def _put_back(self, newest_first: Iterable[tuple[Handed, int]]) -> None:
-        """To the front of the queue, in their order."""
+        """Put tasks back to the front of the queue, in their order."""
         for run in joined(newest_first):
             for ready in self._nodes_put_back(run) if run.options.graph else (run,):
                 self._state.queue.push_front(ready)
@@ -450,7 +450,7 @@ class Slots:
     # ---- time ------------------------------------------------------------------------------------------------
 
     def deadline_with_starts(self, first: float | None) -> float | None:
-        """While worker processes are to be started or retired."""
+        """Return the deadline while worker processes must be started or retired."""
         times = self._starts.deadlines(self._state.accepting) + self._environment_processes.deadlines()
         if first is not None:
             times.append(first)
@@ -504,8 +504,9 @@ class Slots:
         return columns_of(waiting, [*named, *self._state.actors.live()])
 
     def has_task(self, number: int, sequence: int) -> bool:
-        """Whether the process holds a task of this sequence that has not ended, or whose large result is awaited: the
-        records of several are read from the board before the first of their results is read from the stream."""
+        """Return whether the process holds a task of this sequence that has not ended, or whose large result is
+        awaited: the records of several are read from the board before the first of their results is read from the
+        stream."""
         if (number, sequence) in self._arriving:
             return True
         process = self.processes.get(number)

@@ -38,7 +38,7 @@ class WorkerCore:
             agent.on_connected, agent.on_peer_lost, agent.on_key_refused,
         )  # fmt: skip
         self.on_message, self.take_effects = agent.on_message, agent.take_effects
-        self.next_deadline, self.on_deadline = agent.next_deadline, agent.on_deadline
+        self.next_deadline = agent.next_deadline
         self.on_not_taken_in, self.on_stop, self.report = agent.on_not_taken_in, agent.on_stop, agent.report
         self.on_output, self.on_warnings, self.check = agent.on_output, agent.on_warnings, agent.check
         self.on_store_status, self.on_store_lost = agent.on_store_status, agent.on_store_lost
@@ -51,6 +51,10 @@ class WorkerCore:
     def is_full_of_output(self) -> bool:
         """Tasks that print must wait."""
         return self.agent.is_full_of_output
+
+    def on_deadline(self, now: float) -> None:
+        self._end_closed(now)
+        self.agent.on_deadline(now)
 
     # ---- worker processes ------------------------------------------------------------------------------------
 
@@ -71,11 +75,13 @@ class WorkerCore:
     def on_worker_process_news(self, number: int, now: float) -> None:
         """There are results on its board."""
         self.agent.turn(now)
+        self._end_closed(now)  # messages postpone the deadline of a busy agent
         self.slots.harvest_number(number, now)
 
     def on_worker_process_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
         """``certificate``: what is known about this death, ready for JSON."""
         self.state.nested.worker_process_gone(number)
+        self._end_closed(now)
         self.slots.on_died(number, certificate, now)
 
     def on_memory_exceeded(self, number: int, now: float) -> None:
@@ -102,7 +108,8 @@ class WorkerCore:
     def on_nested_opened(self, session: bytes, parent: TaskColumn, now: float) -> None:
         """A client has connected; ``parent`` names the one task in which it lives."""
         attempt = parent.attempts[0] if parent.attempts else 0
-        self.state.nested.open(session, self.slots.number_running(parent.session, parent.tasks[0], attempt))
+        number = self.slots.number_running(parent.session, parent.tasks[0], attempt)
+        self._unblock(self.state.nested.open(session, number))
 
     def on_nested_frames(self, session: bytes, frames: tuple[bytes, ...], now: float) -> None:
         self.state.unsent.append(Relay(session, frames))
@@ -113,12 +120,18 @@ class WorkerCore:
             self.slots.block(number, self.state.nested.waits_for_lock(number))
 
     def on_nested_unblocked(self, session: bytes, now: float) -> None:
-        number = self.state.nested.go_on(session)
+        self._unblock(self.state.nested.go_on(session))
+
+    def on_nested_closed(self, session: bytes, now: float) -> None:
+        """The connection of a client has ended. It may come back, unless its worker process has ended."""
+        self._unblock(self.state.nested.close(session, now))
+        self._end_closed(now)
+
+    def _unblock(self, number: int | None) -> None:
         if number is not None:
             self.slots.unblock(number)
 
-    def on_nested_closed(self, session: bytes, now: float) -> None:
-        number = self.state.nested.close(session)
-        if number is not None:
-            self.slots.unblock(number)
-        self.state.unsent.append(RelayClosed(session))
+    def _end_closed(self, now: float) -> None:
+        if self.state.nested.closed:
+            ended = self.state.nested.take_ended(now)
+            self.state.unsent.extend(RelayClosed(session) for session in ended)

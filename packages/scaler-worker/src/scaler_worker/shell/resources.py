@@ -10,7 +10,8 @@ from scaler_protocol.control_groups import memory_rooms
 
 
 def out_of_memory_kills() -> int:
-    """How many processes the kernel has killed for memory, in this control group or on this host; 0 when unknown."""
+    """Return how many processes the kernel has killed for memory, in this control group or on this host; 0 when
+    unknown."""
     for path, key in ((Path("/sys/fs/cgroup/memory.events"), "oom_kill"), (Path("/proc/vmstat"), "oom_kill")):
         try:
             words = dict(line.split()[:2] for line in path.read_text().splitlines())
@@ -59,8 +60,8 @@ class ProcessMeter:
 
 
 def host_memory_bytes() -> tuple[int, int]:
-    """What tasks may still take, and what this host, or the control group of the agent, may use; 0 when no descriptor
-    is left to look."""
+    """Return what tasks may still take, and what this host, or the control group of the agent, may use; 0 when no
+    descriptor is left to look."""
     try:
         memory = psutil.virtual_memory()
     except OSError:

@@ -13,12 +13,13 @@ LOOK_SECONDS = 0.02
 PATIENCE_SECONDS = 2.0
 """A process that has not written its stack for this long is stopped, or starved of processor time."""
 
-READ_LIMIT_BYTES = 4 * 1024 * 1024
+READ_LIMIT_BYTES = 256 * 1024
+"""The agent reads the text character by character, and does nothing else meanwhile."""
 
 
 class StackEvents(Protocol):
     def stack(self, request: int, text: str | None) -> None:
-        """What the process wrote; None: nothing."""
+        """Take what the process wrote; None: nothing."""
 
 
 class HostStacks:
@@ -39,7 +40,7 @@ class HostStacks:
 
 
 class _StackReading:
-    """Of one process. It is complete when it has not grown between two looks."""
+    """The reading of one process's stack. It is complete when it has not grown between two looks."""
 
     def __init__(self, loop: GuardedLoop, agent: StackEvents, request: int, descriptor: int) -> None:
         self._loop = loop
