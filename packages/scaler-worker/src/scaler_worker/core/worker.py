@@ -46,6 +46,7 @@ class WorkerCore:
         self.on_stored_view = agent.on_stored_view
         self.on_packages_installed, self.on_packages_failed = agent.on_packages_installed, agent.on_packages_failed
         self.on_stack, self.on_software_read = agent.on_stack, agent.on_software_read
+        self.on_termination_notice = agent.on_termination_notice
 
     @property
     def is_full_of_output(self) -> bool:
@@ -86,6 +87,10 @@ class WorkerCore:
 
     def on_memory_exceeded(self, number: int, now: float) -> None:
         self.slots.end_by_number(number, MEMORY, now)
+
+    def on_host_memory_exhausted(self, used_bytes: Mapping[int, int], limit_bytes: int, now: float) -> None:
+        """``used_bytes``: of the busy worker processes, by number, without what they share with others."""
+        self.slots.on_host_memory_exhausted(used_bytes, limit_bytes, now)
 
     def on_memory_measured(self, resident_bytes: Mapping[int, int], now: float) -> None:
         self.slots.on_memory_measured(resident_bytes)
