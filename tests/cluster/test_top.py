@@ -640,7 +640,7 @@ def test_actions_on_a_real_cluster() -> None:
             terminal.press("y")
             terminal.wait_for("Cancelled 3 tasks.")
             wait_until(lambda: all(future.cancelled() for future in waiting))
-            terminal.press("W", "u", *"nobody", "Enter", "y")
+            terminal.press("i", "u", *"nobody", "Enter", "y")
             terminal.wait_for("Cannot resume 'nobody': no agent, worker or host has this name.")
             terminal.press("u", *agent.name, "Enter", "y")
             terminal.wait_for(f"Resumed: {agent.name}.")
@@ -686,7 +686,7 @@ def test_pages_of_a_real_cluster() -> None:
         terminal.wait_for("sleep_and_return")
         terminal.press("0")
         terminal.wait_for("worker_timeout_seconds")
-        terminal.press("W")
+        terminal.press("i")
         terminal.wait_for(f"success  {3001 + seen:,}")
         terminal.wait_for("failed      4")
 
@@ -736,7 +736,7 @@ def test_what_a_real_scheduler_recorded_until_it_was_killed(tmp_path: Path) -> N
         terminal = stack.enter_context(Tmux(replay(tmp_path), 100, 30))
         terminal.press(*"}" * 11, "8")
         terminal.wait_for("5,000 executions of 5,000 tasks")
-        terminal.press("W")
+        terminal.press("i")
         terminal.wait_for("success  5,000")
 
 

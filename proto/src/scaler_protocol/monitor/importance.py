@@ -1,4 +1,4 @@
-"""Which columns of tables a screen leaves out when it has no room for all."""
+"""The columns of tables that a screen leaves out when it has no room for all."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _ROWS = 20
 
 
 def run(settings: ProgressSettings) -> int:
-    """Until all tasks have ended; once, with ``--once`` or ``--json``, or if the output is not a terminal."""
+    """Show the progress until all tasks have ended; once, with ``--once`` or ``--json``, or without a terminal."""
     repeats = not settings.once and not settings.json and sys.stdout.isatty()
     with Client(settings.address, timeout_seconds=settings.timeout) as client:
         rows: Sequence[Progress] = ()

@@ -34,7 +34,7 @@ class ReportSettings(AddressSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ProgressSettings(ReportSettings):
-    """Of ``progress``."""
+    """The settings of ``progress``."""
 
     once: bool = option(False, "-1", help="Print it once, in place of once a second until all tasks have ended.")
 

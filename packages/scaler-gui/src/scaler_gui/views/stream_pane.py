@@ -16,7 +16,6 @@ from scaler_gui.views.stream_canvas import StreamCanvas
 from scaler_protocol.monitor.rows import task_row
 from scaler_protocol.monitor.tables import TASKS
 
-
 _SPAN_PIXELS, _BUTTON_HEIGHT = 74, 22
 """Room for the text at the right of the button, and the height of the line in which both stand."""
 

@@ -173,7 +173,7 @@ class TableWidget(QTableView):
         self._fitting = False
 
     def _on_resized(self, number: int) -> None:
-        """The last column takes what is left of the window, which is no choice of the user."""
+        """The last column takes what is left of the window, and the user did not choose that."""
         header = self.horizontalHeader()
         last = max((each for each in range(header.count()) if not self.isColumnHidden(each)), key=header.visualIndex)
         is_stretched = header.stretchLastSection() and number == last

@@ -14,7 +14,7 @@ from scaler_scheduler.top.lines import Line, Span, Style, line_of, wrapped
 
 
 def entity_lines(model: Model, link: EntityLink, width: int) -> list[Line]:
-    """Of at most ``width`` columns."""
+    """The whole page, in lines of at most ``width`` columns."""
     page = page_of(model, link)
     if page is None:
         return [line_of("nothing is known of it any more", Style.DIM)]

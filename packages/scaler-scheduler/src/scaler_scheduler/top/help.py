@@ -6,7 +6,7 @@ from scaler_protocol.monitor.format import clip
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 
 KEYS = (
-    ("1 t P W", "overview, running tasks, progress; workers and messages"),
+    ("1 t g i", "overview, running tasks, progress; workers and messages"),
     ("2 3 4 5", "functions, waiting tasks, failures, objects"),
     ("6 7 8 9 0 a", "graphs, task stream, ended tasks, clients, settings, alerts"),
     ("Tab, Shift-Tab", "next page, page before"),

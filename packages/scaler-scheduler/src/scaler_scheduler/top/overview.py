@@ -28,7 +28,7 @@ from scaler_scheduler.top.lines import Line, Span, Style, joined, line_of, padde
 from scaler_scheduler.top.pages import Body
 
 WIDE = 120
-"""From so many columns on, two columns stand next to each other."""
+"""The width from which two columns stand next to each other."""
 
 _GAP = Span("   ")
 _LABEL_WIDTH = 9
@@ -38,8 +38,8 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BLOCKS = " .:-=+*%#"
 _SAMPLE_SECONDS = 1.0
 _HINTS = (
-    "? keys", "q quit", "t running", "4 failures", "3 why tasks wait", "P progress", "7 stream", "9 who uses it",
-    "2 functions", "W workers",
+    "? keys", "q quit", "t running", "4 failures", "3 why tasks wait", "g progress", "7 stream", "9 who uses it",
+    "2 functions", "i workers",
 )  # fmt: skip
 """The most important ones first."""
 
@@ -111,8 +111,8 @@ def _hints(width: int) -> Line:
 
 
 def _stacked(parts: Sequence[Part], width: int, height: int) -> list[Line]:
-    """Parts in their order. What is left when all have what they need goes to them in turn; the last parts are left out
-    when there is no room."""
+    """Parts in their order. Lines that no part needs are given to them in turn; the last parts are left out when there is
+    no room."""
     shown = list(parts)
     while shown and sum(part.least for part in shown) > height:
         shown.pop()
@@ -226,7 +226,7 @@ def _hosts(agents: Sequence[AgentStatus], width: int, height: int, blocks: bool)
     if not agents:
         return [line_of("No workers", Style.HEADING), line_of("start some with scaler_cluster", Style.DIM)]
     shown = agents[: max(1, height - 2)]
-    more = f", {len(agents) - len(shown):,} more: W" if len(agents) > len(shown) else ""
+    more = f", {len(agents) - len(shown):,} more: i" if len(agents) > len(shown) else ""
     name_width = min(max(display_width(agent.host) for agent in shown), max(8, width // 4))
     lines: list[Line] = [(Span("Hosts", Style.HEADING), Span(f"  a mark for each busy worker{more}", Style.DIM))]
     return [*lines, *(_host(agent, name_width, width, blocks) for agent in shown), ()]
@@ -252,7 +252,7 @@ def _host(agent: AgentStatus, name_width: int, width: int, blocks: bool) -> Line
 
 def _progress(model: Model, rows: Sequence[Progress], width: int, height: int) -> list[Line]:
     """Clients, groups, functions and graphs with unfinished tasks, those with most of them first."""
-    more = f"  {len(rows) - height + 2:,} more: P" if len(rows) > height - 2 else ""
+    more = f"  {len(rows) - height + 2:,} more: g" if len(rows) > height - 2 else ""
     lines: list[Line] = [(Span("Progress", Style.HEADING), Span(more, Style.DIM))]
     if not rows:
         return [*lines, line_of("all tasks have ended", Style.DIM), ()]

@@ -36,8 +36,8 @@ PAGES = {
     "9": "clients",
     "0": "settings",
     "a": "alerts",
-    "P": "progress",
-    "W": "workers",
+    "g": "progress",
+    "i": "workers",
 }
 """The pages by their keys. All but overview, workers and stream show the table of that name."""
 
