@@ -33,6 +33,13 @@ class ReportSettings(AddressSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProgressSettings(ReportSettings):
+    """The settings of ``progress``."""
+
+    once: bool = option(False, "-1", help="Print it once, in place of once a second until all tasks have ended.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetSettings:
     """An argument that follows the address: the arguments of base classes come last."""
 
