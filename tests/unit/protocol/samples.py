@@ -61,6 +61,8 @@ from scaler_protocol.messages import (
     OutputRequest,
     Ping,
     PrintedOutput,
+    ProfileReply,
+    ProfileRequest,
     RefusalReason,
     Refused,
     Relay,
@@ -237,6 +239,8 @@ def all_bodies() -> list[Body]:
         OutputRequest(7, SESSION, 12, "vm-3-0"),
         OutputReply(7, False, "Cannot show the output.", (OUTPUT_PIECE,)),
         PrintedOutput((OUTPUT_PIECE, OUTPUT_PIECE)),
+        ProfileRequest(7, SESSION, 20_000),
+        ProfileReply(7, True, "", 3, b"compressed"),
     ]
 
 

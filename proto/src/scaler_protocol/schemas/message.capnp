@@ -85,9 +85,11 @@ struct Message {
     stackReply @72 :StackReply;
     hostSoftware @73 :HostSoftware;
     endProcess @74 :EndProcess;
-    outputRequest @75 :OutputRequest;
-    outputReply @76 :OutputReply;
-    printedOutput @77 :PrintedOutput;
+    profileRequest @75 :ProfileRequest;
+    profileReply @76 :ProfileReply;
+    outputRequest @77 :OutputRequest;
+    outputReply @78 :OutputReply;
+    printedOutput @79 :PrintedOutput;
   }
 }
 
@@ -512,6 +514,20 @@ struct ControlRequest {
                         # priority of the waiting tasks of 12 a client, 13 a function
   target @2 :Text;
   value @3 :Float64;    # of actions 9 to 13
+}
+
+struct ProfileRequest {
+  number @0 :UInt64;
+  session @1 :Data;      # whose tasks; zero: all
+  intervalUs @2 :UInt32; # 0: the end
+}
+
+struct ProfileReply {
+  number @0 :UInt64;
+  accepted @1 :Bool;
+  text @2 :Text;
+  remaining @3 :UInt32;
+  profile @4 :Data;      # compressed JSON
 }
 
 struct EndProcess {

@@ -7,13 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from scaler import __version__
-from scaler.command import actions, completion, doctor, outputs, stack, stack_template, stacks, status
+from scaler.command import (
+    actions,
+    completion,
+    doctor,
+    outputs,
+    profiles,
+    progress,
+    stack,
+    stack_template,
+    stacks,
+    status,
+)
 from scaler.command.settings import (
     CancelSettings,
     CompletionSettings,
     DownSettings,
     InitSettings,
     OutputSettings,
+    ProfileSettings,
+    ProgressSettings,
     ReportSettings,
     SetSettings,
     StackSettings,
@@ -38,7 +51,9 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "up": Subcommand(UpSettings, stack.up, "Start what a file describes."),
     "down": Subcommand(DownSettings, stack.down, "Stop it."),
     "status": Subcommand(ReportSettings, status.run, "Show what runs, what waits and why, who uses the cluster."),
+    "progress": Subcommand(ProgressSettings, progress.run, "Show how far the tasks are, and when they will be done."),
     "doctor": Subcommand(ReportSettings, doctor.run, "Check connection, keys, versions and hosts; say what to fix."),
+    "profile": Subcommand(ProfileSettings, profiles.run, "Show where running tasks spend their time."),
     "stack": Subcommand(StackSettings, stacks.run, "Show where the task of a worker is."),
     "output": Subcommand(OutputSettings, outputs.run, "Show what the tasks of a worker have printed."),
     "pause": Subcommand(WorkersSettings, actions.pause, "Give some workers no more tasks."),

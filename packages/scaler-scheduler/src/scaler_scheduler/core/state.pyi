@@ -19,6 +19,7 @@ from scaler_scheduler.core.named_table import NamedTable
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.output_table import OutputTable
 from scaler_scheduler.core.placement import Placement
+from scaler_scheduler.core.profile_table import ProfileTable
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.settings import Settings
@@ -111,6 +112,7 @@ class SchedulerState:
     locks: LockTable
     named: NamedTable
     stacks: StackTable
+    profiles: ProfileTable
     software: SoftwareTable
     outputs: OutputTable
 

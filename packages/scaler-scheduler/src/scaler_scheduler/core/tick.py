@@ -19,6 +19,7 @@ from scaler_scheduler.core import (
     outbox,
     outputs,
     pauses,
+    profile_requests,
     shutdown,
     stacks,
     timeouts,
@@ -74,6 +75,7 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     named_requests.on_tick(state, now)
     stacks.on_tick(state, now)
     outputs.on_tick(state, now)
+    profile_requests.on_tick(state, now)
     if state.objects.unstated:
         outbox.send_all(state, state.objects.expire(now, partial(object_messages.stated_by, state)), now)
     if state.objects.awaited:

@@ -294,7 +294,7 @@ cdef class Runner:
     cdef _run(self, run):
         cdef RunUnderWay current = RunUnderWay(run)
         cdef uint64_t index, count = run.count
-        self.host.show_function(run.function_name)
+        self.host.show_function(run.function_name, run.session)
         if current.streams != self.streams:
             self.streams = current.streams
             self.host.stream_output(self.streams)
