@@ -9,8 +9,8 @@ from scaler_worker.core.dispatch import DispatchTasks
 
 __all__ = [
     "AttachStore", "BeginProfile", "DropObjects", "DropStored", "Echo", "EndProfile", "Exit", "FetchStored",
-    "FindStored", "DispatchTasks", "InstallPackages", "Interrupt", "JoinStore", "Kill", "ReadOutput", "ReadStored", "Reconnect",
-    "ReleasePackages", "RenewNested", "Resume", "SendNested", "StartWorkerProcess", "Suspend",
+    "FindStored", "DispatchTasks", "InstallPackages", "Interrupt", "JoinStore", "Kill", "ReadOutput", "ReadStored",
+    "Reconnect", "ReleasePackages", "RenewNested", "Resume", "SendNested", "StartWorkerProcess", "Suspend",
 ]  # fmt: skip
 
 
