@@ -112,8 +112,9 @@ cdef class NodeTable:
         return news
 
     def append_graph(self, RunRecord record, int state):
-        """As ``append``, for nodes: those that miss inputs are PENDING instead of QUEUED, and those whose inputs cannot
-        be had end. What may be queued, and what ended, is in the news. False: the run cannot be part of its graph."""
+        """Like ``append``, for nodes: those that miss inputs are PENDING instead of QUEUED, and those whose inputs are
+        unavailable end. What may be queued, and what ended, is in the news. False: the run cannot be part of its
+        graph."""
         cdef uint32_t low = record.run.options.graph
         cdef uint64_t last = record.first + <uint32_t> (low - <uint32_t> record.first)
         cdef Graph graph = self.graphs.get(last)
@@ -243,7 +244,7 @@ cdef class NodeTable:
                 self.settle(graph, True)
 
     cdef note_size(self, Graph graph, uint64_t task, run, int64_t index):
-        """How large a value is: row ``index`` of ``run`` says it, -1: small."""
+        """Return how large a value is: row ``index`` of ``run`` says it, -1: small."""
         cdef uint32_t kib = 0
         if index >= 0:
             graph.has_large = True
@@ -251,7 +252,8 @@ cdef class NodeTable:
         graph.at(task - graph.base).kib = kib
 
     cdef bint is_stray(self, Page* page, int offset, uint32_t agent) except -1:
-        """Whether a large result that does not count is of no use at its agent, and no other of that task is there."""
+        """Return whether a large result that does not count is of no use at its agent, and no other of that task is
+        there."""
         return page.agent[offset] != agent and self.columns.record_at(page, offset).graph is None
 
     cdef refuse_value(self, Page* page, int offset, uint64_t task, uint32_t attempt, uint32_t agent):
@@ -615,7 +617,8 @@ cdef class NodeTable:
             self.columns.move(page, offset, next_state(ON_INPUT_LOST, state))
 
     def count_nodes(self, Graph graph):
-        """How many nodes there are, and how many wait for inputs, are ready, run, are done, failed or were cancelled."""
+        """Return how many nodes there are, and how many wait for inputs, are ready, run, are done, failed or were
+        cancelled."""
         cdef int64_t waiting = 0, ready = 0, running = 0, done = 0, failed = 0, nodes = 0
         cdef uint32_t index = graph.next_present(0)
         cdef int state
@@ -698,7 +701,7 @@ cdef class NodeTable:
         page.agent[offset] = NO_AGENT
 
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1:
-        """Whether all that a node still waits for is at work at one agent."""
+        """Return whether all that a node still waits for is at work at one agent."""
         cdef Node* node = graph.at(task - graph.base)
         cdef uint32_t at
         cdef uint64_t source

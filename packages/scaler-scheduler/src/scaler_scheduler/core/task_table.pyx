@@ -106,7 +106,7 @@ cdef class CancelledTasks:
 
 
 cdef inline int table_of(RunRecord record) noexcept:
-    """Which transitions hold for the tasks of a record."""
+    """Return which transitions hold for the tasks of a record."""
     return OF_TASKS if record.graph is None else OF_NODES
 
 
@@ -446,7 +446,7 @@ cdef class TaskTable:
         return tasks
 
     cdef int64_t take_moving(self, uint64_t task) except -1:
-        """How long what an assigned task needs would take to move; it leaves its agent."""
+        """Return how long what an assigned task needs would take to move; it leaves its agent."""
         return self.moving.pop(task, 0) if self.moving else 0
 
     cdef bint is_with(self, Page* page, int offset, uint32_t agent) noexcept:
