@@ -332,7 +332,10 @@ GRAPH_CASES: dict[tuple[TaskEvent, TaskState], tuple[list[Step], list[Step]]] = 
     (TaskEvent.INPUT_LOST, TaskState.QUEUED): (TO_QUEUED, [_loses(1)]),
     (TaskEvent.DROPPED, TaskState.WAITING): ([], [_cancels(1)]),
     (TaskEvent.DROPPED, TaskState.HELD): ([], [_ends(1, FAILED)]),
-    (TaskEvent.DROPPED, TaskState.QUEUED): (TO_QUEUED, [_cancels(3, 4)]),
+    (TaskEvent.DROPPED, TaskState.QUEUED): (
+        TO_QUEUED,
+        [_cancels(3, 4), _ends(3, Status.CANCELLED), _ends(4, Status.CANCELLED)],
+    ),
     (TaskEvent.DROPPED, TaskState.PENDING): (TO_PENDING, [_ends(1, FAILED)]),
     (TaskEvent.DROPPED, TaskState.ASSIGNED): ([_give], [_ends(1, FAILED)]),
     (TaskEvent.VALUE_UNNEEDED, TaskState.STORED): (TO_STORED, [_ends(3)]),
