@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Which agent gets which tasks. See placement.pyi for the contract."""
+"""Chooses the agent that is assigned a task. See placement.pyi for the contract."""
 
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -347,7 +347,7 @@ cdef bint needs(tuple demand, name) except -1:
 
 
 cdef Py_ssize_t end_of_level(list waiting, Py_ssize_t start) except -1:
-    """Where the classes with the depth of the one at ``start`` end. There may be thousands of depths."""
+    """Return where the classes with the depth of the one at ``start`` end. There may be thousands of depths."""
     cdef int64_t depth = (<QueueClass> waiting[start]).depth
     cdef Py_ssize_t stop = start + 1
     while stop < len(waiting) and (<QueueClass> waiting[stop]).depth == depth:
