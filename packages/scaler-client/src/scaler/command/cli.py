@@ -14,8 +14,10 @@ from scaler.command.settings import (
     DownSettings,
     InitSettings,
     ReportSettings,
+    SetSettings,
     StackSettings,
     UpSettings,
+    WorkerSettings,
     WorkersSettings,
 )
 from scaler.utility.exceptions import ScalerError
@@ -41,7 +43,10 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "resume": Subcommand(WorkersSettings, actions.resume, "Give paused workers tasks again."),
     "drain": Subcommand(WorkersSettings, actions.drain, "Let workers leave when their running tasks have ended."),
     "completion": Subcommand(CompletionSettings, completion.run, "Print a script that completes commands in a shell."),
-    "cancel": Subcommand(CancelSettings, actions.cancel, "Cancel the tasks of a client or of a function."),
+    "kill": Subcommand(WorkerSettings, actions.kill, "Kill the process of a worker; another takes its place."),
+    "restart": Subcommand(WorkerSettings, actions.restart, "Replace the process of a worker when its task has ended."),
+    "cancel": Subcommand(CancelSettings, actions.cancel, "Cancel a task, or those of a client, a function or a graph."),
+    "set": Subcommand(SetSettings, actions.set_values, "Change weights, limits and priorities."),
 }
 
 

@@ -59,6 +59,40 @@ class WorkersSettings(AddressSettings, TargetSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkerSettings(AddressSettings, WorkerNameSettings):
+    """The settings of ``kill`` and ``restart``."""
+
+    yes: bool = option(False, "-y", help="Do not ask for confirmation.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetSettings(AddressSettings):
+    """The settings of ``set``."""
+
+    client: str | None = option(
+        None, metavar="ID", default_text="none", help="Change the client whose id begins like this."
+    )
+    group: str | None = option(None, metavar="NAME", default_text="none", help="Change this group of clients.")
+    function: str | None = option(
+        None, metavar="NAME", default_text="none", help="Change the waiting tasks of all functions with this name."
+    )
+    weight: float | None = option(
+        None, metavar="NUMBER", default_text="none", help="Give the client or the group this weight."
+    )
+    limit: int | None = option(
+        None,
+        minimum=0,
+        metavar="WORKERS",
+        default_text="none",
+        help="Let the group use at most so many workers. 0 = any number.",
+    )
+    priority: int | None = option(
+        None, metavar="NUMBER", default_text="none", help="Give the waiting tasks this priority."
+    )
+    yes: bool = option(False, "-y", help="Do not ask for confirmation.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class CancelSettings(AddressSettings):
     """The settings of ``cancel``."""
 
@@ -67,6 +101,12 @@ class CancelSettings(AddressSettings):
     )
     function: str | None = option(
         None, metavar="NAME", default_text="none", help="Cancel the tasks of all functions with this name."
+    )
+    task: int | None = option(
+        None, minimum=1, metavar="NUMBER", default_text="none", help="Cancel only this task of the client."
+    )
+    graph: int | None = option(
+        None, minimum=1, metavar="NUMBER", default_text="none", help="Cancel only this graph of the client."
     )
     yes: bool = option(False, "-y", help="Do not ask for confirmation.")
 

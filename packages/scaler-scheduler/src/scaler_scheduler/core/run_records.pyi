@@ -30,6 +30,7 @@ class RunRecord:
     depth: int
     priority: int
     retries: int
+    """Of a task that hosts an actor: how often the actor may be made again."""
     rerun: bool
     hosts_actor: bool
     is_call: bool

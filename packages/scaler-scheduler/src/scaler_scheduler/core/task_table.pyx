@@ -84,7 +84,10 @@ cdef class LostTasks:
     cdef int event(self, Page* page, int offset, RunRecord record) noexcept:
         cdef bint is_blameless = self.blameless and page.state[offset] == ASSIGNED and not record.hosts_actor
         cdef bint may_run_again = record.rerun or is_blameless
-        if may_run_again and page.losses[offset] < self.losses_limit:
+        cdef int spent = page.losses[offset], limit = self.losses_limit
+        if record.hosts_actor:
+            spent, limit = spent + page.deaths[offset], record.retries
+        if may_run_again and spent < limit:
             return ON_AGENT_LOST
         return ON_AGENT_LOST_FINALLY
 
@@ -120,7 +123,7 @@ cdef inline int event_of(int status, RunRecord record) noexcept:
         return ON_STOPPED
     if status == PROCESSOR_DIED:
         return ON_DIED
-    if record.retries and (status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE):
+    if record.retries and not record.hosts_actor and (status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE):
         return ON_FAILED_WITH_RETRIES
     return ON_FAILED
 
@@ -415,6 +418,8 @@ cdef class TaskTable:
                 if box.page.state[offset] != ASSIGNED or box.page.agent[offset] != agent:
                     continue
                 record = self.columns.record_at(box.page, offset)
+                if record.hosts_actor:
+                    continue  # its duration says nothing about it
                 if record.rerun and record.function.samples and record.function.duration_us <= limit_us:
                     tasks.append((box.number << PAGE_BITS) + offset)
                     attempts.append(box.page.attempt[offset])
@@ -434,6 +439,23 @@ cdef class TaskTable:
                 if function is None or self.columns.record_at(box.page, offset).function.name == function:
                     tasks.append((box.number << PAGE_BITS) + offset)
         return tasks
+
+    def set_priority(self, function, int64_t priority):
+        """The queued tasks get this priority; ``function``: only those of functions with this name. Their queues are
+        to be built again. Returns their number."""
+        cdef PageBox box
+        cdef int offset
+        cdef int64_t count = 0
+        cdef RunRecord record
+        for box in self.columns.pages.values():
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] != QUEUED:
+                    continue
+                record = self.columns.record_at(box.page, offset)
+                if not record.is_call and (function is None or record.function.name == function):
+                    record.set_priority(priority)
+                    count += 1
+        return count
 
     def actors(self):
         """The unfinished tasks that host actors."""

@@ -27,6 +27,7 @@ from scaler_protocol.messages import (
     CancelRefused,
     Challenge,
     Drain,
+    EndProcess,
     Envelope,
     Goodbye,
     HeartbeatEcho,
@@ -184,6 +185,7 @@ class AgentCore:
             StackRequest: self._on_stack_request,
             Stop: self._on_stop_message,
             Drain: self._on_drain,
+            EndProcess: self._on_end_process,
         }
 
     # ---- the connection --------------------------------------------------------------------------------------
@@ -691,6 +693,12 @@ class AgentCore:
         text = "the scheduler drains this agent: it leaves when its running tasks have ended"
         self._state.outbox.add(Log("INFO", text))
         self._begin_to_leave(math.inf)
+
+    def _on_end_process(self, order: EndProcess, now: float) -> None:
+        """An operator wants the process of a worker to be replaced."""
+        when = "is killed" if order.at_once else "is replaced when its task has ended"
+        if self._backend.replace_process(order.worker, order.at_once):
+            self._state.outbox.add(Log("WARNING", f"An operator asks for it: the process of {order.worker} {when}"))
 
     def _begin_to_leave(self, stop_at: float) -> None:
         if self._state.stop_at is not None and self._state.stop_at <= stop_at:

@@ -29,6 +29,15 @@ def resident_bytes(pid: int) -> int:
         return 0
 
 
+def private_bytes(pid: int) -> int:
+    """Resident memory that is not shared with other processes, such as through the object store; 0 as above."""
+    try:
+        memory = psutil.Process(pid).memory_info()
+        return int(memory.rss - memory.shared)
+    except (psutil.Error, OSError):
+        return 0
+
+
 class ProcessMeter:
     """Processor time and memory of some processes. The first reading of a process's time is 0."""
 
