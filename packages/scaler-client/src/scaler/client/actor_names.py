@@ -18,7 +18,8 @@ T = TypeVar("T")
 _PREFIX = "scaler.actor/"
 
 _TAKING_SECONDS = 2.0
-"""For an actor of the same name that is ending, and for the first second of a scheduler, which grants no lock."""
+"""Seconds to wait for an actor of the same name that is ending, and for the first second of a scheduler, which grants
+no lock."""
 
 
 class ActorName:

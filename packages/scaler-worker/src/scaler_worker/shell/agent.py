@@ -388,7 +388,7 @@ class AgentShell:
         )
 
     def _of_slot(self, number: int, values: Sequence[_Value], of_spare: _Value) -> _Value:
-        """What a worker process has of its worker's devices or processors. A spare one, for nested tasks, has
+        """Return what a worker process has of its worker's devices or processors. A spare one, for nested tasks, has
         ``of_spare``: it may use all of the host's."""
         process = self._core.slots.processes.get(number)
         return of_spare if process is None or process.slot is None else values[process.slot]
