@@ -42,8 +42,7 @@ def assign_processors(kind: str, worker_count: int, processors: Sequence[Process
 
 
 def read_processors(allowed: Sequence[int], system: Path = SYSTEM) -> list[Processor]:
-    """Return where the processors with these numbers are. A host that does not tell has one node, and a core for
-    each."""
+    """Find where the processors with these numbers are. A host that does not tell has one node, and a core for each."""
     node_of = {
         number: int(folder.name.removeprefix("node"))
         for folder in (system / "node").glob("node[0-9]*")
