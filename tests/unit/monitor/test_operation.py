@@ -19,8 +19,10 @@ from scaler_protocol.messages import (
     Role,
     Welcome,
 )
+from scaler_protocol.monitor.messages import SchedulerStatus, Snapshot
 from scaler_protocol.monitor.operation import Operation, OperationOutcome, done_text, question_of, scheduler_address
 from scaler_protocol.monitor.operator_session import OperatorSession
+from scaler_scheduler.top.operations import Operations
 
 HELLO = make_hello(Role.SUBMIT, bytes(16))
 PAUSE = Operation(ControlAction.PAUSE, "vm-3")
@@ -154,3 +156,14 @@ def test_done(names: tuple[str, ...], count: int, action: ControlAction, text: s
 )
 def test_the_scheduler_of_a_monitor(watched: str, listening: str, reached: str) -> None:
     assert scheduler_address(parse_address(watched), parse_address(listening)) == parse_address(reached)
+
+
+def test_a_snapshot_with_an_address_that_is_none_is_told() -> None:
+    def perform(*_: object) -> OperationOutcome:
+        raise AssertionError("nothing can be asked there")
+
+    operations = Operations("tcp://127.0.0.1:5", perform)
+    operations.begin(PAUSE, Snapshot(SchedulerStatus("no address", 1)))
+    outcome = operations.take()
+    operations.close()
+    assert outcome is not None and not outcome.is_done and outcome.text.startswith("Cannot do this: ")
