@@ -64,7 +64,16 @@ def client_only(installed_alone: Callable[[str], Environment]) -> Environment:
 
 
 @pytest.mark.parametrize(
-    "name", ["SchedulerClusterCombo", "LocalCluster", "SSHCluster", "SlurmCluster", "Scheduler", "Cluster"]
+    "name",
+    [
+        "SchedulerClusterCombo",
+        "LocalCluster",
+        "SSHCluster",
+        "SlurmCluster",
+        "GridEngineCluster",
+        "Scheduler",
+        "Cluster",
+    ],
 )
 def test_a_client_alone_says_what_a_local_cluster_needs(client_only: Environment, name: str) -> None:
     last = client_only.fail_python(f"from scaler import {name}\n{name}").splitlines()[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,10 @@ from scaler_protocol.shipping.environments import Environment  # noqa: E402
 if TYPE_CHECKING:
     from scaler.asynchronous.client import AsyncClient
     from scaler.cluster.combo import SchedulerClusterCombo
+    from scaler.cluster.gridengine import GridEngineCluster
     from scaler.cluster.local import LocalCluster
+    from scaler.cluster.lsf import LSFCluster
+    from scaler.cluster.pbs import PBSCluster
     from scaler.cluster.slurm import SlurmCluster
     from scaler.cluster.ssh import SSHCluster
     from scaler_scheduler import Scheduler
@@ -35,8 +39,11 @@ __all__ = [
     "DefaultSerializer",
     "Environment",
     "Executor",
+    "GridEngineCluster",
+    "LSFCluster",
     "LocalCluster",
     "ObjectReference",
+    "PBSCluster",
     "SSHCluster",
     "ScalerError",
     "ScalerFuture",
@@ -47,7 +54,18 @@ __all__ = [
     "ship",
 ]
 
-_LAZY = ("AsyncClient", "Cluster", "LocalCluster", "SSHCluster", "Scheduler", "SchedulerClusterCombo", "SlurmCluster")
+_CLUSTERS = {
+    "GridEngineCluster": "gridengine",
+    "LSFCluster": "lsf",
+    "LocalCluster": "local",
+    "PBSCluster": "pbs",
+    "SSHCluster": "ssh",
+    "SchedulerClusterCombo": "combo",
+    "SlurmCluster": "slurm",
+}
+"""The module of each class that starts a cluster."""
+
+_LAZY = ("AsyncClient", "Cluster", "Scheduler", *_CLUSTERS)
 
 
 def __getattr__(name: str) -> Any:
@@ -57,30 +75,12 @@ def __getattr__(name: str) -> Any:
         from scaler.asynchronous.client import AsyncClient
 
         return AsyncClient
-    if name == "SchedulerClusterCombo":
-        from scaler.cluster.combo import SchedulerClusterCombo
+    if name in _CLUSTERS:
         from scaler.utility.siblings import require_siblings
 
+        module = importlib.import_module(f"scaler.cluster.{_CLUSTERS[name]}")
         require_siblings(name)
-        return SchedulerClusterCombo
-    if name == "LocalCluster":
-        from scaler.cluster.local import LocalCluster
-        from scaler.utility.siblings import require_siblings
-
-        require_siblings(name)
-        return LocalCluster
-    if name == "SSHCluster":
-        from scaler.cluster.ssh import SSHCluster
-        from scaler.utility.siblings import require_siblings
-
-        require_siblings(name)
-        return SSHCluster
-    if name == "SlurmCluster":
-        from scaler.cluster.slurm import SlurmCluster
-        from scaler.utility.siblings import require_siblings
-
-        require_siblings(name)
-        return SlurmCluster
+        return getattr(module, name)
     if name in _LAZY:
         from scaler.utility.siblings import load_sibling
 

@@ -11,6 +11,7 @@ import signal
 
 _KEPT = (
     *("SIGINT", "SIGQUIT", "SIGHUP"),  # ignored on purpose: background jobs of a shell, and nohup
+    *("SIGUSR1", "SIGUSR2"),  # batch systems send these to all processes of a job, whose script handles them
     *("SIGTSTP", "SIGTTIN", "SIGTTOU"),  # job control
     *("SIGPIPE", "SIGXFSZ"),  # Python itself ignores these
 )

@@ -152,7 +152,7 @@ class Actor:
 
 
 class ActorClient(Protocol):
-    """What a received handle needs of a client."""
+    """The part of a client that a received handle needs."""
 
     def _actor_parts(self) -> ActorParts: ...
 

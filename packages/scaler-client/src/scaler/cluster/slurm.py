@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import shutil
-import socket
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from scaler.cluster.managed import ManagedWorkers
-from scaler.utility.siblings import load_sibling
-from scaler_protocol.keys import VARIABLE
-from scaler_protocol.security import home_directory
+from scaler.cluster.batch import BatchWorkers
 
 
 class SlurmCluster:
@@ -69,7 +60,6 @@ class SlurmCluster:
         per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         logging_level: str = "WARNING",
     ) -> None:
-        self._keys: Path | None = None
         values = {
             "num_of_workers": n_workers,
             "minimum_workers": minimum_workers,
@@ -85,19 +75,10 @@ class SlurmCluster:
             "sbatch_options": sbatch_options,
             "job_setup": job_setup,
             "remote_python": remote_python,
-            "name": name or _own_name(),
+            "name": name,
             "per_worker_capabilities": per_worker_capabilities,
         }
-        own_address = None
-        if address is None:
-            own_address = load_sibling("scaler_worker.manager.shell.slurm_route", "address_for_nodes")()
-            if VARIABLE not in os.environ:
-                self._make_keys()
-        try:
-            self._workers = ManagedWorkers("slurm", address, values, logging_level, own_address)
-        except BaseException:
-            self._forget_keys()
-            raise
+        self._workers = BatchWorkers("slurm", address, values, logging_level)
 
     def get_address(self) -> str:
         """The scheduler's address."""
@@ -106,36 +87,9 @@ class SlurmCluster:
     def shutdown(self) -> None:
         """Cancel the jobs, and stop the scheduler if this cluster started it. Harmless when repeated."""
         self._workers.shutdown()
-        self._forget_keys()
-
-    def _make_keys(self) -> None:
-        """On the disk that the nodes share: they have no other access to them."""
-        from scaler_protocol.key_files import generate
-        from scaler_protocol.transport.curve_authentication import new_key_pair
-
-        home_directory().mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._keys = Path(tempfile.mkdtemp(prefix="slurm-keys-", dir=home_directory()))
-        generate(self._keys, new_key_pair)
-        os.environ[VARIABLE] = str(self._keys)
-        atexit.register(self._forget_keys)
-
-    def _forget_keys(self) -> None:
-        if self._keys is None:
-            return
-        if os.environ.get(VARIABLE) == str(self._keys):
-            del os.environ[VARIABLE]
-        shutil.rmtree(self._keys, ignore_errors=True)
-        atexit.unregister(self._forget_keys)
-        self._keys = None
 
     def __enter__(self) -> SlurmCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.shutdown()
-
-
-def _own_name() -> str:
-    """A name that no other cluster has: a scheduler of its own has nothing to do with the jobs of earlier ones."""
-    host = socket.gethostname().partition(".")[0]
-    return f"slurm-{host[:32]}-{os.getpid()}-{os.urandom(4).hex()}"

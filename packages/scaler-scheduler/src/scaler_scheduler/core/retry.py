@@ -1,4 +1,4 @@
-"""Whether a task that failed, or whose worker process died, runs again."""
+"""Decides whether a task that failed, or whose worker process died, runs again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def on_failed(
     state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
     """A task failed. It runs again unless it has used up its retries."""
-    record = client.table.record(task)
+    record = client.table.columns.record(task)
     failures = client.failures[task] = client.failures.get(task, 0) + 1
     client_endings.stop_children(state, client.session, task, now)
     if failures <= record.retries:
@@ -31,7 +31,7 @@ def on_worker_process_died(
     state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
     """The worker process of a task died. The task runs again unless that is forbidden, or has happened too often."""
-    record = client.table.record(task)
+    record = client.table.columns.record(task)
     certificates = client.certificates.setdefault(task, [])
     payload = bytes(run.payload(index))
     certificates.append(payload if 0 < len(payload) <= CERTIFICATE_LIMIT_BYTES else b"{}")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scaler_worker.manager.backend import WorkerBackend
-    from scaler_worker.manager.config import ManagerSettings
 
 
 @dataclass(frozen=True)
@@ -23,11 +22,11 @@ class ManagerKind:
     backend: str
     starts_at_once: bool = False
 
-    def load_settings_class(self) -> type[ManagerSettings]:
+    def load_settings_class(self) -> type[Any]:
         """ManagerSettings, or a class derived from it that adds the options of this kind."""
         return _load(self.settings)
 
-    def load_backend(self, settings: ManagerSettings) -> WorkerBackend:
+    def load_backend(self, settings: Any) -> WorkerBackend:
         """Made from settings of that class. Raises BadInput."""
         return _load(self.backend)(settings)
 
@@ -47,7 +46,22 @@ KINDS: Mapping[str, ManagerKind] = {
     "slurm": ManagerKind(
         summary="batch jobs of Slurm",
         settings="scaler_worker.manager.slurm_config:SlurmSettings",
-        backend="scaler_worker.manager.shell.slurm:SlurmBackend",
+        backend="scaler_worker.manager.shell.batch:BatchBackend",
+    ),
+    "gridengine": ManagerKind(
+        summary="batch jobs of Grid Engine",
+        settings="scaler_worker.manager.gridengine_config:GridEngineSettings",
+        backend="scaler_worker.manager.shell.batch:BatchBackend",
+    ),
+    "pbs": ManagerKind(
+        summary="batch jobs of PBS",
+        settings="scaler_worker.manager.pbs_config:PBSSettings",
+        backend="scaler_worker.manager.shell.batch:BatchBackend",
+    ),
+    "lsf": ManagerKind(
+        summary="batch jobs of LSF",
+        settings="scaler_worker.manager.lsf_config:LSFSettings",
+        backend="scaler_worker.manager.shell.batch:BatchBackend",
     ),
 }
 

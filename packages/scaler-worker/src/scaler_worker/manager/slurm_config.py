@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scaler_protocol.address import parse_address
-from scaler_protocol.command import BadInput, option
-from scaler_protocol.limits import WORKERS_LIMIT
-from scaler_protocol.units import BYTES, SECONDS
-from scaler_worker.manager.config import ManagerSettings, default_name
-from scaler_worker.manager.core.slurm_listing import job_name
-from scaler_worker.manager.core.slurm_script import SlurmTerms, notice_seconds, sbatch_options
+from scaler_protocol.command import option
+from scaler_worker.manager.batch_config import BatchSettings
+from scaler_worker.manager.core.batch_system import BatchSystem
+from scaler_worker.manager.core.slurm import SLURM, sbatch_options
 
 
 def _sbatch_options(text: str) -> str:
@@ -19,18 +16,9 @@ def _sbatch_options(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlurmSettings(ManagerSettings):
-    """The options of the kind ``slurm``, besides those of every kind."""
+class SlurmSettings(BatchSettings):
+    """The options of the kind ``slurm``, besides those of every batch system."""
 
-    num_of_workers: int | None = option(
-        None,
-        "-n",
-        metavar="COUNT",
-        minimum=1,
-        maximum=WORKERS_LIMIT,
-        default_text="none",
-        help="Run this many workers in all jobs together, each of which runs one task at a time.",
-    )
     partition: str | None = option(
         None, metavar="NAME", default_text="Slurm's default", help="Submit the jobs to this partition."
     )
@@ -40,28 +28,6 @@ class SlurmSettings(ManagerSettings):
     qos: str | None = option(
         None, metavar="NAME", default_text="Slurm's default", help="Submit the jobs with this quality of service."
     )
-    time_limit_seconds: float | None = option(
-        None,
-        unit=SECONDS,
-        minimum=60,
-        default_text="the partition's default",
-        see="managers.md",
-        help="Let each job run for this long, in whole minutes. Its workers drain before, and a new job replaces it.",
-    )
-    cpus_per_worker: int = option(1, metavar="COUNT", minimum=1, help="Reserve this many CPUs for each worker.")
-    memory_per_worker: int | None = option(
-        None,
-        unit=BYTES,
-        minimum=1,
-        default_text="the partition's default",
-        help="Reserve this much memory for each worker.",
-    )
-    output: str | None = option(
-        None,
-        metavar="PATH",
-        default_text="slurm-JOB.out in the manager's working directory",
-        help="Write what the jobs print to this file of their node, in which Slurm replaces %A, %a and %j.",
-    )
     sbatch_options: str | None = option(
         None,
         metavar="OPTIONS",
@@ -69,58 +35,12 @@ class SlurmSettings(ManagerSettings):
         default_text="none",
         help="Give sbatch these options, too, as in '--constraint=fast --gres=gpu:1'.",
     )
-    job_setup: str | None = option(
-        None,
-        metavar="COMMAND",
-        default_text="none",
-        help="Run this command of the shell in each job before its workers start, as in '. /etc/profile'.",
-    )
-    remote_python: str | None = option(
-        None,
-        metavar="PATH",
-        default_text="this manager's own path",
-        help="Run this Python on the nodes, which has scaler-worker.",
-    )
 
-    @property
-    def own_name(self) -> str:
-        """The manager's name, which its jobs carry."""
-        return self.name or default_name(self.kind)
+    @staticmethod
+    def system() -> BatchSystem:
+        return SLURM
 
-    @property
-    def worker_count(self) -> int:
-        """Raises BadInput when no number was given."""
-        if self.worker_names:
-            raise BadInput(
-                "Cannot name workers that run in jobs. Leave out --worker-names: they are named after their hosts."
-            )
-        if self.num_of_workers is None:
-            raise BadInput("Cannot run workers in Slurm: give their number with --num-of-workers or --maximum-workers.")
-        return self.num_of_workers
-
-    def terms(self) -> SlurmTerms:
-        """How jobs are submitted. Raises BadInput."""
-        if parse_address(self.address).is_local:
-            raise BadInput(
-                f"Cannot run workers in Slurm: other hosts cannot reach the scheduler at {self.address}. Let the "
-                "scheduler listen at an address of its host in the network, and give that."
-            )
-        notice = notice_seconds(self.grace_seconds)
-        if self.time_limit_seconds is not None and self.time_limit_seconds <= notice:
-            raise BadInput(
-                f"Cannot run jobs for {self.time_limit_seconds:g} s: their workers begin to drain {notice} s before. "
-                "Give a larger --time-limit-seconds or smaller --grace-seconds."
-            )
-        return SlurmTerms(
-            job_name(self.own_name),
-            self.address,
-            self.grace_seconds,
-            self.cpus_per_worker,
-            self.memory_per_worker,
-            self.time_limit_seconds,
-            self.partition,
-            self.account,
-            self.qos,
-            self.output,
-            sbatch_options(self.sbatch_options or ""),
-        )
+    def system_options(self) -> tuple[str, ...]:
+        named = {"partition": self.partition, "account": self.account, "qos": self.qos}
+        given = (f"--{name}={value}" for name, value in named.items() if value is not None)
+        return (*given, *sbatch_options(self.sbatch_options or ""))

@@ -1,4 +1,4 @@
-"""The kind ``slurm`` without Slurm: what is submitted, what the answers of its commands mean, and which jobs end."""
+"""The kinds of batch systems without their programs: what is submitted, what answers mean, and which jobs end."""
 
 from __future__ import annotations
 
@@ -12,34 +12,27 @@ import pytest
 
 from scaler_protocol.command import BadInput, read_settings
 from scaler_worker.manager.backend import ListError, StartError
+from scaler_worker.manager.core.batch_reasons import explain_exit, explain_rejection, explain_unlisted, explain_waits
+from scaler_worker.manager.core.batch_script import STOPPED_CODE, job_script
+from scaler_worker.manager.core.batch_system import BatchCall, BatchJob, BatchSystem, BatchTerms, JobEnd
 from scaler_worker.manager.core.jobs import Job, JobState
-from scaler_worker.manager.core.slurm_listing import (
-    SlurmJob,
+from scaler_worker.manager.core.slurm import (
+    SLURM,
     job_comment,
-    parse_exit_code,
-    parse_listing,
-    parse_output_path,
-    parse_submitted,
-)
-from scaler_worker.manager.core.slurm_reasons import explain_exit, explain_rejection, explain_unlisted, explain_waits
-from scaler_worker.manager.core.slurm_script import (
-    STOPPED_CODE,
-    SlurmTerms,
-    job_script,
+    meaning_of,
+    read_end,
+    read_ids,
+    read_jobs,
     sbatch_options,
-    submit_arguments,
+    submission,
 )
-from scaler_worker.manager.shell import slurm, slurm_commands, slurm_route
-from scaler_worker.manager.shell.slurm import LISTING_SECONDS, REPEAT_SECONDS, SlurmBackend
-from scaler_worker.manager.shell.slurm_commands import (
-    SlurmAnswer,
-    command_environment,
-    job_environment,
-    run_slurm,
-)
+from scaler_worker.manager.shell import batch, batch_commands, batch_route
+from scaler_worker.manager.shell.batch import LISTING_SECONDS, REPEAT_SECONDS, VANISHED_SECONDS, BatchBackend
+from scaler_worker.manager.shell.batch_commands import BatchAnswer, command_environment, job_environment, run_batch
 from scaler_worker.manager.slurm_config import SlurmSettings
 
 SCHEDULER = "tcp://10.0.0.1:2345"
+TERMS = BatchTerms("night", SCHEDULER, 10)
 
 
 def read(*words: str) -> SlurmSettings:
@@ -55,16 +48,16 @@ def test_every_option_becomes_an_argument_of_sbatch() -> None:
         "--time-limit-seconds=90min", "--cpus-per-worker=2", "--memory-per-worker=1500MiB", "--grace-seconds=60",
         "--sbatch-options=--constraint='a,b' --gres=gpu:1",
     )  # fmt: skip
-    assert submit_arguments(settings.terms(), 4, 2) == [
+    assert submission(settings.terms(), 4, 2).arguments == [
         "--parsable", "--requeue", "--job-name=scaler:night",
         "--comment=scaler workers=4 scheduler=tcp://10.0.0.1:2345", "--nodes=1", "--ntasks=1", "--cpus-per-task=8",
-        "--mem=6000M", "--time=90", "--signal=B:TERM@90", "--export=ALL", "--partition=long",
-        "--account=physics", "--qos=low", "--output=/log/%A", "--array=0-1", "--constraint=a,b", "--gres=gpu:1",
+        "--mem=6000M", "--time=90", "--signal=B:TERM@90", "--export=ALL", "--output=/log/%A", "--array=0-1",
+        "--partition=long", "--account=physics", "--qos=low", "--constraint=a,b", "--gres=gpu:1",
     ]  # fmt: skip
 
 
 def test_without_options_the_configuration_of_slurm_decides() -> None:
-    assert submit_arguments(SlurmTerms("scaler:a", SCHEDULER, 10), 1, 1) == [
+    assert submission(BatchTerms("a", SCHEDULER, 10), 1, 1).arguments == [
         "--parsable", "--requeue", "--job-name=scaler:a", "--comment=scaler workers=1 scheduler=tcp://10.0.0.1:2345",
         "--nodes=1", "--ntasks=1", "--cpus-per-task=1", "--signal=B:TERM@40", "--export=ALL",
     ]  # fmt: skip
@@ -105,26 +98,26 @@ def run_script(script: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_job_ends_with_the_exit_code_of_its_command() -> None:
-    assert run_script(job_script(["sh", "-c", "exit 7"], None)).returncode == 7
-    assert run_script(job_script(["true"], "echo loaded")).stdout == "loaded\n"
+    assert run_script(job_script(["sh", "-c", "exit 7"], None, SLURM.traps)).returncode == 7
+    assert run_script(job_script(["true"], "echo loaded", SLURM.traps)).stdout == "loaded\n"
 
 
 @pytest.mark.parametrize(("number", "ends_with", "code"), [("TERM", 0, STOPPED_CODE), ("TERM", 3, 3), ("USR1", 0, 0)])
 def test_a_job_passes_a_signal_on_and_waits(number: str, ends_with: int, code: int) -> None:
     """The command tells its shell's process id only when it is ready, so that no signal is too early."""
     program = f"trap 'echo drained; exit {ends_with}' TERM; kill -{number} $PPID; while :; do sleep 0.05; done"
-    done = run_script(job_script(["sh", "-c", program], None))
+    done = run_script(job_script(["sh", "-c", program], None, SLURM.traps))
     assert (done.stdout, done.returncode) == ("drained\n", code)
 
 
 def test_jobs_get_no_other_variables() -> None:
     kept = {"HOME": "/h", "SCALER_KEYS": "/h/keys", "SLURM_CONF": "/c", "SBATCH_ACCOUNT": "physics"}
-    assert job_environment({**kept, "AWS_SECRET": "x", "SLURM_JOB_ID": "7", "SBATCH_EXPORT": "NONE"}) == kept
+    assert job_environment(SLURM, {**kept, "AWS_SECRET": "x", "SLURM_JOB_ID": "7", "SBATCH_EXPORT": "NONE"}) == kept
 
 
 def test_a_manager_that_runs_in_a_job_does_not_pass_its_terms_on() -> None:
     own = {"SLURM_CONF": "/c", "SLURM_CPUS_PER_TASK": "4", "SQUEUE_FORMAT": "x", "SBATCH_ACCOUNT": "a", "HOME": "/h"}
-    assert command_environment(own) == {"SLURM_CONF": "/c", "SBATCH_ACCOUNT": "a", "HOME": "/h"}
+    assert command_environment(SLURM, own) == {"SLURM_CONF": "/c", "SBATCH_ACCOUNT": "a", "HOME": "/h"}
 
 
 # ---- the answers of the commands -------------------------------------------------------------------------------------
@@ -137,8 +130,8 @@ def listing(*jobs: tuple[str, str, str], workers: int = 1, address: str = SCHEDU
 def test_jobs_for_other_schedulers_are_not_listed() -> None:
     ours = listing(("7_0", "RUNNING", "None"), workers=4)
     others = listing(("8", "RUNNING", "None"), address="tcp://10.0.0.2:1")
-    assert parse_listing(ours + others + "9|RUNNING|None|mine\nnonsense\n", SCHEDULER) == [
-        SlurmJob("7_0", 4, "RUNNING", "None")
+    assert read_jobs(ours + others + "9|RUNNING|None|mine\nnonsense\n", TERMS) == [
+        BatchJob("7_0", 4, JobState.RUNNING, "None")
     ]
 
 
@@ -159,24 +152,25 @@ def test_jobs_for_other_schedulers_are_not_listed() -> None:
     ],
 )
 def test_what_a_state_means(state: str, meaning: JobState) -> None:
-    assert SlurmJob("1", 1, state, "None").meaning is meaning
+    assert meaning_of(state) is meaning
 
 
 def test_the_ids_of_accepted_jobs() -> None:
-    assert parse_submitted("41\n", 1) == ["41"]
-    assert parse_submitted("sbatch: a note of a plugin\n41;north\n", 2) == ["41_0", "41_1"]
+    assert read_ids("41\n", 1) == ["41"]
+    assert read_ids("sbatch: a note of a plugin\n41;north\n", 2) == ["41_0", "41_1"]
     with pytest.raises(ValueError, match="hello"):
-        parse_submitted("hello", 1)
+        read_ids("hello", 1)
 
 
 def test_what_scontrol_shows() -> None:
     text = "JobId=7 JobName=scaler:a ExitCode=75:0 DerivedExitCode=0:0 StdOut=/home/ann/slurm-7.out Power="
-    assert (parse_exit_code(text), parse_output_path(text)) == ((75, 0), "/home/ann/slurm-7.out")
-    assert (parse_exit_code(""), parse_output_path("")) == (None, "")
+    assert read_end(text) == JobEnd(JobState.FAILED, "was ended by Slurm, at its time limit or for another job")
+    assert read_end("") is None
 
 
 def waits(reason: str) -> str:
-    (sentence,) = explain_waits([SlurmJob("7_0", 4, "PENDING", reason), SlurmJob("7_1", 4, "PENDING", reason)])
+    jobs = [BatchJob(id, 4, JobState.STARTING, reason) for id in ("7_0", "7_1")]
+    (sentence,) = explain_waits(jobs, SLURM)
     return sentence
 
 
@@ -204,7 +198,8 @@ def test_a_job_that_waits_is_explained(reason: str, advice: str) -> None:
 
 
 def test_jobs_that_run_or_have_no_reason_yet_are_not_explained() -> None:
-    assert explain_waits([SlurmJob("1", 1, "RUNNING", "None"), SlurmJob("2", 1, "PENDING", "None")]) == []
+    jobs = [BatchJob("1", 1, JobState.RUNNING, "Resources"), BatchJob("2", 1, JobState.STARTING, "None")]
+    assert explain_waits(jobs, SLURM) == []
 
 
 @pytest.mark.parametrize(
@@ -250,15 +245,18 @@ def test_jobs_that_run_or_have_no_reason_yet_are_not_explained() -> None:
     ],
 )
 def test_a_rejection_is_explained(said: str, sentence: str, is_final: bool) -> None:
-    text, final = explain_rejection(said)
+    text, final = explain_rejection(said, SLURM)
     assert text.startswith(sentence) and final is is_final
 
 
 def test_ends_and_failed_listings_are_explained() -> None:
-    assert explain_exit(75, 0, "/o") == "was ended by Slurm, at its time limit or for another job"
-    assert explain_exit(0, 9, "/o") == "was ended by signal 9. See /o"
-    assert explain_exit(127, 0, "") == "exited with code 127 because its node has no such Python. Give --remote-python"
-    assert explain_unlisted("squeue: error: slurm_load_jobs: x") == (
+    assert explain_exit(75, 0, "/o", "Slurm") == "was ended by Slurm, at its time limit or for another job"
+    assert explain_exit(0, 9, "/o", "Slurm") == "was ended by signal 9. See /o"
+    assert (
+        explain_exit(127, 0, "", "Slurm")
+        == "exited with code 127 because its node has no such Python. Give --remote-python"
+    )
+    assert explain_unlisted("squeue: error: slurm_load_jobs: x", SLURM) == (
         "Cannot list the jobs of Slurm: slurm_load_jobs: x. Check with sinfo that slurmctld runs."
     )
 
@@ -266,25 +264,25 @@ def test_ends_and_failed_listings_are_explained() -> None:
 # ---- the backend -----------------------------------------------------------------------------------------------------
 
 
-class SlurmCommands:
+class PreparedAnswers:
     """Stands in for the commands: records the calls, and answers what was prepared."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[str, Sequence[str], str]] = []
+        self.calls: list[BatchCall] = []
         self.answers = {
-            "squeue": SlurmAnswer(""),
-            "sbatch": SlurmAnswer("41\n"),
-            "scancel": SlurmAnswer(""),
-            "scontrol": SlurmAnswer(""),
+            "squeue": BatchAnswer(""),
+            "sbatch": BatchAnswer("41\n"),
+            "scancel": BatchAnswer(""),
+            "scontrol": BatchAnswer(""),
         }
         self.now = 1000.0
 
-    def run(self, program: str, arguments: Sequence[str], script: str = "") -> SlurmAnswer:
-        self.calls.append((program, arguments, script))
-        return self.answers[program]
+    def run(self, system: BatchSystem, call: BatchCall) -> BatchAnswer:
+        self.calls.append(call)
+        return self.answers[call.program]
 
     def list_as(self, *jobs: tuple[str, str, str], workers: int = 1) -> None:
-        self.answers["squeue"] = SlurmAnswer(listing(*jobs, workers=workers))
+        self.answers["squeue"] = BatchAnswer(listing(*jobs, workers=workers))
         self.now += LISTING_SECONDS
 
     def cancelled(self) -> list[Sequence[str]]:
@@ -295,17 +293,17 @@ class SlurmCommands:
 
 
 @pytest.fixture
-def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SlurmCommands:
-    found = SlurmCommands()
+def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PreparedAnswers:
+    found = PreparedAnswers()
     monkeypatch.setenv("SCALER_HOME", str(tmp_path))
-    monkeypatch.setattr(slurm, "check_programs", lambda: None)
-    monkeypatch.setattr(slurm, "run_slurm", found.run)
-    monkeypatch.setattr(slurm, "time", found)
+    monkeypatch.setattr(batch, "check_programs", lambda system: None)
+    monkeypatch.setattr(batch, "run_batch", found.run)
+    monkeypatch.setattr(batch, "time", found)
     return found
 
 
-def backend(*words: str) -> SlurmBackend:
-    return SlurmBackend(read(SCHEDULER, "-n=8", "--name=night", *words))
+def backend(*words: str) -> BatchBackend:
+    return BatchBackend(read(SCHEDULER, "-n=8", "--name=night", *words))
 
 
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -314,7 +312,7 @@ def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         backend()
 
 
-def test_jobs_of_the_same_size_are_an_array(commands: SlurmCommands) -> None:
+def test_jobs_of_the_same_size_are_an_array(commands: PreparedAnswers) -> None:
     assert backend("--workers-per-job=3").start(8, ["gpu=1"]) == [Job("41_0", 3), Job("41_1", 3), Job("41", 2)]
     (_, first, script), (_, second, _) = commands.calls
     assert "--array=0-1" in first and not any("--array" in each for each in second)
@@ -322,31 +320,31 @@ def test_jobs_of_the_same_size_are_an_array(commands: SlurmCommands) -> None:
     assert "--per-worker-capabilities=gpu=1" in script and "SCALER_KEYS" not in script
 
 
-def test_the_jobs_belong_to_a_manager_that_scales(commands: SlurmCommands) -> None:
-    SlurmBackend(read(SCHEDULER, "--maximum-workers=2", "--name=night", "--manager=night")).start(1, [])
+def test_the_jobs_belong_to_a_manager_that_scales(commands: PreparedAnswers) -> None:
+    BatchBackend(read(SCHEDULER, "--maximum-workers=2", "--name=night", "--manager=night")).start(1, [])
     assert "--manager=night" in commands.calls[-1][2]
 
 
-def test_a_final_rejection_ends_a_manager_without_jobs(commands: SlurmCommands) -> None:
-    commands.answers["sbatch"] = SlurmAnswer(
+def test_a_final_rejection_ends_a_manager_without_jobs(commands: PreparedAnswers) -> None:
+    commands.answers["sbatch"] = BatchAnswer(
         "", "sbatch: error: Batch job submission failed: Invalid qos specification"
     )
     with pytest.raises(BadInput, match="Invalid qos specification. Give another --qos"):
         backend().start(1, [])
 
 
-def test_a_final_rejection_does_not_end_a_manager_with_jobs(commands: SlurmCommands) -> None:
+def test_a_final_rejection_does_not_end_a_manager_with_jobs(commands: PreparedAnswers) -> None:
     running = backend()
     commands.list_as(("7", "RUNNING", "None"))
     running.list()
-    commands.answers["sbatch"] = SlurmAnswer(
+    commands.answers["sbatch"] = BatchAnswer(
         "", "sbatch: error: Batch job submission failed: Invalid qos specification"
     )
     with pytest.raises(StartError, match="Give another --qos"):
         running.start(1, [])
 
 
-def test_jobs_of_an_earlier_manager_are_adopted_and_its_ended_ones_are_not(commands: SlurmCommands) -> None:
+def test_jobs_of_an_earlier_manager_are_adopted_and_its_ended_ones_are_not(commands: PreparedAnswers) -> None:
     commands.list_as(("7_0", "RUNNING", "None"), ("7_1", "PENDING", "Resources"), ("6", "COMPLETED", "None"), workers=4)
     adopting = backend()
     assert adopting.list() == [Job("7_0", 4, JobState.RUNNING), Job("7_1", 4)]
@@ -354,8 +352,8 @@ def test_jobs_of_an_earlier_manager_are_adopted_and_its_ended_ones_are_not(comma
     assert f"--user={os.getuid()}" in commands.calls[0][1] and "--name=scaler:night" in commands.calls[0][1]
 
 
-def test_the_end_of_a_job_is_reported_once(commands: SlurmCommands) -> None:
-    commands.answers["scontrol"] = SlurmAnswer("ExitCode=3:0 StdOut=/o")
+def test_the_end_of_a_job_is_reported_once(commands: PreparedAnswers) -> None:
+    commands.answers["scontrol"] = BatchAnswer("ExitCode=3:0 StdOut=/o")
     running = backend("--workers-per-job=4")
     running.start(8, [])
     commands.list_as(("41_0", "FAILED", "NonZeroExitCode"), ("41_1", "COMPLETED", "None"), workers=4)
@@ -367,20 +365,20 @@ def test_the_end_of_a_job_is_reported_once(commands: SlurmCommands) -> None:
     assert list(running.list()) == []
 
 
-def test_slurm_is_not_asked_all_the_time(commands: SlurmCommands) -> None:
+def test_slurm_is_not_asked_all_the_time(commands: PreparedAnswers) -> None:
     running = backend()
     commands.list_as(("7", "RUNNING", "None"))
     assert running.list() == running.list() == [Job("7", 1, JobState.RUNNING)]
     assert len(commands.calls) == 1
 
 
-def test_a_failed_listing_is_told(commands: SlurmCommands) -> None:
-    commands.answers["squeue"] = SlurmAnswer("", "slurm_load_jobs error: Unable to contact slurm controller")
+def test_a_failed_listing_is_told(commands: PreparedAnswers) -> None:
+    commands.answers["squeue"] = BatchAnswer("", "slurm_load_jobs error: Unable to contact slurm controller")
     with pytest.raises(ListError, match="Unable to contact slurm controller. Check with sinfo"):
         backend().list()
 
 
-def test_running_jobs_get_their_grace_time_and_waiting_ones_none(commands: SlurmCommands) -> None:
+def test_running_jobs_get_their_grace_time_and_waiting_ones_none(commands: PreparedAnswers) -> None:
     running = backend("--grace-seconds=60")
     commands.list_as(("7_0", "RUNNING", "None"), ("7_1", "PENDING", "Resources"))
     running.list()
@@ -398,6 +396,27 @@ def test_running_jobs_get_their_grace_time_and_waiting_ones_none(commands: Slurm
     assert commands.cancelled()[4:] == [["7_0"]]
     commands.list_as(("7_0", "COMPLETING", "None"), ("7_1", "CANCELLED", "None"))
     assert list(running.list()) == [] and running.why_not() == []
+
+
+def test_a_job_that_is_not_listed_any_more_is_looked_for_elsewhere(commands: PreparedAnswers) -> None:
+    running = backend()
+    running.start(8, [])
+    commands.list_as()
+    assert list(running.list()) == [Job("41", 8)]
+    commands.answers["scontrol"] = BatchAnswer("ExitCode=3:0 StdOut=/o")
+    commands.list_as()
+    assert list(running.list()) == [Job("41", 8, JobState.FAILED, "exited with code 3. See /o")]
+    commands.list_as()
+    assert list(running.list()) == []
+
+
+def test_the_search_for_the_end_of_a_job_ends(commands: PreparedAnswers) -> None:
+    running = backend()
+    running.start(8, [])
+    commands.list_as()
+    running.list()
+    commands.now += VANISHED_SECONDS
+    assert list(running.list()) == [Job("41", 8, JobState.FAILED, "disappeared from the list of Slurm")]
 
 
 # ---- the programs ----------------------------------------------------------------------------------------------------
@@ -419,7 +438,9 @@ def write_program(folder: Path, name: str, script: str) -> None:
 
 def test_a_command_gets_the_script_as_its_input(programs: Path) -> None:
     write_program(programs, "sbatch", "cat; echo $1")
-    assert run_slurm("sbatch", ["--parsable"], "#!/bin/sh\n") == SlurmAnswer("#!/bin/sh\n--parsable\n")
+    assert run_batch(SLURM, BatchCall("sbatch", ["--parsable"], "#!/bin/sh\n")) == BatchAnswer(
+        "#!/bin/sh\n--parsable\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -429,15 +450,15 @@ def test_a_command_gets_the_script_as_its_input(programs: Path) -> None:
 def test_a_command_that_fails_says_why(
     programs: Path, monkeypatch: pytest.MonkeyPatch, script: str, complaint: str
 ) -> None:
-    monkeypatch.setattr(slurm_commands, "ANSWER_SECONDS", 0.2 if "sleep" in script else 20.0)
+    monkeypatch.setattr(batch_commands, "ANSWER_SECONDS", 0.2 if "sleep" in script else 20.0)
     write_program(programs, "squeue", script)
-    assert run_slurm("squeue", []).complaint == complaint
+    assert run_batch(SLURM, BatchCall("squeue", [])).complaint == complaint
 
 
 def test_a_command_that_cannot_be_run_says_why(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(programs))
     (programs / "squeue").mkdir()
-    assert "squeue cannot be run" in str(run_slurm("squeue", []).complaint)
+    assert "squeue cannot be run" in str(run_batch(SLURM, BatchCall("squeue", [])).complaint)
 
 
 def test_no_address_towards_a_controller_on_this_host_is_one_for_nodes(
@@ -446,6 +467,6 @@ def test_no_address_towards_a_controller_on_this_host_is_one_for_nodes(
     for name in ("sbatch", "squeue", "scancel"):
         write_program(programs, name, "exit 1")
     write_program(programs, "scontrol", "echo 'SlurmctldHost[0]        = here(127.0.0.1)'")
-    monkeypatch.setattr(slurm_route, "_ELSEWHERE", "127.0.0.1")
+    monkeypatch.setattr(batch_route, "_ELSEWHERE", "127.0.0.1")
     with pytest.raises(BadInput, match="Start a scheduler at an address of its host in the network"):
-        slurm_route.address_for_nodes()
+        batch_route.address_for_nodes("slurm")

@@ -1,0 +1,93 @@
+"""Workers in batch jobs of LSF, with a scheduler of their own if needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scaler.cluster.batch import BatchWorkers
+
+
+class LSFCluster:
+    """Runs ``scaler_worker_manager lsf`` as a child process, and a scheduler on this host if no address is given.
+    Leave with ``shutdown``, or use it in ``with``, which cancels the jobs. If the application is killed, they end
+    because they have no scheduler.
+
+    The jobs find the keys in the directory that SCALER_KEYS names, which the nodes share. If there is none yet, the
+    cluster makes keys of its own in ~/.scaler, and sets SCALER_KEYS in this process until ``shutdown``.
+
+    Args:
+        n_workers: Keep this many workers running in all jobs together.
+        address: Use the scheduler at this address. Default: start one that the nodes can reach.
+        minimum_workers: With ``maximum_workers``: always run this many.
+        maximum_workers: Follow the load: run as many workers as the tasks need, at most this many. Give this or
+            ``n_workers``.
+        workers_per_job: Start jobs with at most this many workers. Default: 1 with ``maximum_workers``, or else all.
+        queue: Submit the jobs to this queue. Default: LSF's.
+        project: Submit the jobs for this project. Default: LSF's.
+        time_limit_seconds (seconds): Let each job run for this long. Its workers drain before, and a new job replaces
+            it. Default: that of the queue.
+        cpus_per_worker: Reserve this many CPUs for each worker.
+        memory_per_worker (bytes): Reserve this much memory for each worker. Default: that of the queue.
+        output: Write what the jobs print to this file of their node. Default: scaler-JOB.out in the
+            working directory.
+        bsub_options: Give bsub these options, too, as in "-gpu num=1".
+        job_setup: Run this command of the shell in each job before its workers start.
+        remote_python: Run this Python on the nodes, which has scaler-worker. Default: this one's path.
+        name: Reserve this name, and adopt the jobs of an earlier manager of this name. Default: one for this cluster.
+        per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has.
+        logging_level: Log messages of this level and above to stderr. Default: WARNING.
+    """
+
+    def __init__(
+        self,
+        n_workers: int | None = None,
+        address: str | None = None,
+        *,
+        minimum_workers: int = 0,
+        maximum_workers: int | None = None,
+        workers_per_job: int | None = None,
+        queue: str | None = None,
+        project: str | None = None,
+        time_limit_seconds: float | str | None = None,
+        cpus_per_worker: int = 1,
+        memory_per_worker: int | str | None = None,
+        output: str | None = None,
+        bsub_options: str | None = None,
+        job_setup: str | None = None,
+        remote_python: str | None = None,
+        name: str | None = None,
+        per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
+        logging_level: str = "WARNING",
+    ) -> None:
+        values = {
+            "num_of_workers": n_workers,
+            "minimum_workers": minimum_workers,
+            "maximum_workers": maximum_workers,
+            "workers_per_job": workers_per_job,
+            "queue": queue,
+            "project": project,
+            "time_limit_seconds": time_limit_seconds,
+            "cpus_per_worker": cpus_per_worker,
+            "memory_per_worker": memory_per_worker,
+            "output": output,
+            "bsub_options": bsub_options,
+            "job_setup": job_setup,
+            "remote_python": remote_python,
+            "name": name,
+            "per_worker_capabilities": per_worker_capabilities,
+        }
+        self._workers = BatchWorkers("lsf", address, values, logging_level)
+
+    def get_address(self) -> str:
+        """The scheduler's address."""
+        return self._workers.address
+
+    def shutdown(self) -> None:
+        """Cancel the jobs, and stop the scheduler if this cluster started it. Harmless when repeated."""
+        self._workers.shutdown()
+
+    def __enter__(self) -> LSFCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()

@@ -1,0 +1,166 @@
+"""``scaler_worker_manager pbs`` and ``lsf``: stand-ins for the commands of both, real jobs and workers."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import Client, LSFCluster, PBSCluster
+from scaler_protocol.key_files import generate
+from scaler_protocol.transport.curve_authentication import new_key_pair
+from tests.cluster.conftest import Gate
+from tests.support.batch_programs import BatchPrograms
+from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
+from tests.support.functions import wait_at_gate
+from tests.support.slurm_site import network_address
+from tests.support.waiting import wait_until
+
+OPTIONS = {
+    "pbs": (
+        "--queue=long", "--account=physics", "--project=cold", "--resources=ngpus=1:model=fast", "--output=out",
+        "--memory-per-worker=1GiB", "--time-limit-seconds=1h", "--cpus-per-worker=2",
+        "--qsub-options=-l place=excl -p 3",
+    ),
+    "lsf": (
+        "--queue=long", "--project=cold", "--output=out", "--memory-per-worker=1GiB", "--time-limit-seconds=1h",
+        "--cpus-per-worker=2", "--bsub-options=-G group -R 'select[fast]' -gpu num=1",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=["pbs", "lsf"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def site(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchPrograms]:
+    """No test leaves a job."""
+    programs = BatchPrograms(kind, tmp_path / "site")
+    monkeypatch.setenv("PATH", str(programs.path), prepend=os.pathsep)
+    monkeypatch.setenv(programs.variable, str(programs.folder))
+    monkeypatch.chdir(tmp_path)
+    yield programs
+    left = programs.jobs()
+    programs.kill_all()
+    assert not left
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "keys"
+    generate(folder, new_key_pair)
+    monkeypatch.setenv("SCALER_KEYS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def address(site: BatchPrograms, keys: Path) -> Iterator[str]:
+    found = f"tcp://{network_address()}:{free_port()}"
+    with start_scheduler(found, "--protected=False"):
+        yield found
+
+
+def manager(kind: str, address: str, *flags: object) -> Command:
+    return Command(command_line("scaler_worker_manager", kind, address, *flags), child_environment())
+
+
+def test_tasks_run_in_jobs_with_every_option(kind: str, site: BatchPrograms, address: str) -> None:
+    with manager(kind, address, "-n=3", "--workers-per-job=1", *OPTIONS[kind]) as command, Client(address) as client:
+        assert client.map(abs, [-1, -2, -3]) == [1, 2, 3]
+        wait_until(lambda: len(site.jobs()) == 3)
+        assert command.terminate() == 0
+    assert not site.jobs()
+
+
+def test_running_tasks_finish_when_the_manager_is_stopped(
+    kind: str, site: BatchPrograms, address: str, gate: Gate
+) -> None:
+    """The processes of a job get the signal, too, and ignore it."""
+    with manager(kind, address, "-n=1", "--grace-seconds=60") as command, Client(address) as client:
+        task = client.submit(wait_at_gate, *gate.paths, "done")
+        wait_until(lambda: gate.waiting_pids)
+        command.signal(signal.SIGTERM)
+        gate.open()
+        assert task.result() == "done"
+        assert command.wait() == 0
+
+
+def test_jobs_of_a_killed_manager_are_adopted(kind: str, site: BatchPrograms, address: str) -> None:
+    site.close()
+    with manager(kind, address, "-n=2", "--workers-per-job=1", "--name=night") as command:
+        wait_until(lambda: len(site.jobs()) == 2)
+        command.kill()
+    jobs = site.jobs()
+    with manager(kind, address, "-n=2", "--workers-per-job=1", "--name=night") as command, Client(address) as client:
+        command.wait_for_output(r"2 workers wait in the queue of (PBS|LSF) for the reason ")
+        assert site.jobs() == jobs
+        site.open()
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+
+
+def test_a_held_job_is_explained(kind: str, site: BatchPrograms, address: str) -> None:
+    option = "--qsub-options=-h" if kind == "pbs" else "--bsub-options=-H"
+    with manager(kind, address, "-n=1", option) as command:
+        command.wait_for_output(r"they are held\. Run: (qrls|bresume) 41")
+        assert command.terminate() == 0
+
+
+@pytest.mark.parametrize(("queue", "code"), [("none", 2), ("full", None)])
+def test_a_rejected_job(kind: str, site: BatchPrograms, address: str, queue: str, code: int | None) -> None:
+    """An unknown queue ends the manager; one that is full does not."""
+    if code is not None:
+        done = run_command("scaler_worker_manager", kind, address, "-n=1", f"--queue={queue}")
+        assert done.returncode == code and "Traceback" not in done.stderr
+        assert re.search(r"(Unknown queue|No such queue).*\. Give another --queue", done.stderr), done.stderr
+    else:
+        with manager(kind, address, "-n=1", f"--queue={queue}") as command:
+            command.wait_for_output(r"1 worker is missing: .*Wait until other jobs have ended")
+            assert command.terminate() == 0
+
+
+def test_a_deleted_job_is_replaced(kind: str, site: BatchPrograms, address: str) -> None:
+    with manager(kind, address, "-n=1") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        site.kill_all()
+        command.wait_for_output(r"Job 41\S* was ended by signal 9")
+        assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
+
+
+def test_jobs_end_and_then_the_manager_when_the_scheduler_is_shut_down(
+    kind: str, site: BatchPrograms, keys: Path
+) -> None:
+    address = f"tcp://{network_address()}:{free_port()}"
+    with start_scheduler(address, "--protected=False"), manager(kind, address, "-n=1") as command:
+        with Client(address) as client:
+            assert client.submit(abs, -1).result() == 1
+            client.shutdown()
+        assert command.wait() == 0
+
+
+def test_the_number_of_jobs_follows_the_load(kind: str, site: BatchPrograms, address: str) -> None:
+    scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
+    with manager(kind, address, *scaling) as command, Client(address) as client:
+        futures = [client.submit(time.sleep, 0.5) for _ in range(24)]
+        wait_until(lambda: list(site.jobs().values()) == ["running"] * 3)
+        for future in futures:
+            future.result()
+        wait_until(lambda: not site.jobs())
+        assert command.terminate() == 0
+
+
+def test_one_call_starts_a_scheduler_and_jobs(kind: str, site: BatchPrograms, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    cluster_class = PBSCluster if kind == "pbs" else LSFCluster
+    with cluster_class(2, workers_per_job=1) as cluster, Client(cluster.get_address()) as client:
+        assert client.map(abs, [-1, -2]) == [1, 2]
+    assert "SCALER_KEYS" not in os.environ
+    assert not site.jobs()
