@@ -1,6 +1,6 @@
 """Environments of tasks as text: an environment, or ValueError with a sentence; none has options for the installer.
 
-What was read is written as the same text.
+An environment is written as the text that it was read from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What programs on hosts print: jobs behind SSH, commands of batch systems, installers of packages, stacks of Python.
+"""Words of programs on hosts: jobs behind SSH, commands of batch systems, installers of packages, stacks of Python.
 
 Whatever they say, facts have their types, lists name jobs of this scheduler only, and texts for people are short and
 printable.

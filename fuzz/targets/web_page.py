@@ -1,4 +1,4 @@
-"""What a page of scaler_ui says: it is shown what it asks for, or refused; nothing else raises.
+"""Messages of a page of scaler_ui: it is shown what it asks for, or refused; nothing else raises.
 
 Answers are JSON, whatever names the monitor has received.
 """
@@ -18,7 +18,7 @@ from scaler_scheduler.web.page import Page
 
 LOOK = bytes(range(7, 250))
 REFUSED = (KeyError, ValueError, TypeError, OverflowError)
-"""With these, the server ends a page; with AttributeError and RecursionError only while it reads what the page says."""
+"""The server ends a page with these; with AttributeError and RecursionError only while it reads a message."""
 
 ODD = (
     None, True, False, -1, 0, 1, 5, 1000, 2**31, 2**63, -(2**70), 0.5, -1e308, float("inf"), float("nan"), "", "name",
@@ -47,7 +47,7 @@ def odd_query(choices: Choices) -> dict[str, Any]:
 
 
 def lines(data: bytes) -> Iterator[bytes]:
-    """As they are, or made of the bytes."""
+    """Messages: the lines of the input, or queries made of its bytes."""
     if data[:1] != b"\0":
         yield from data.split(b"\n")[:4]
         return

@@ -10,7 +10,7 @@ from scaler_protocol.command.logs import plain_text
 from scaler_protocol.host_software import loaded_packages, this_machine, this_python
 
 _SENTENCES_LIMIT = 100
-"""Of this process; workers on ever other hosts must not fill the log."""
+"""Sentences of this process: workers on ever other hosts must not fill the log."""
 
 _logger = logging.getLogger("scaler")
 _said: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a job at the other end of a connection reports, line by line. The host may say anything."""
+"""Facts that a job at the other end of a connection reports, line by line. The host may say anything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 LINE_LIMIT_BYTES = 512 * 1024
-"""Of a line; a longer one is read in pieces."""
+"""A longer line is read in pieces."""
 
 TEXT_LIMIT = 16_384
 """Characters of a text; the rest is left out."""
