@@ -16,7 +16,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from scaler.client import client_pool
-from scaler.client.actors import ActorHandle, ActorParts, BorrowedActor, make_actor
+from scaler.client.actor_names import named_actor, named_handle
+from scaler.client.actors import (
+    ActorHandle,
+    ActorParts,
+    BorrowedActor,
+    keep_actors_until_done,
+    make_actor,
+    pickled_actors,
+)
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
@@ -367,6 +375,8 @@ class Client:
             except Exception as error:
                 raise self._arguments.explain(error, fn, values, shape.keywords) from None
             size = sum(map(len, slots))
+            if pickled_actors and isinstance(future, ScalerFuture):
+                keep_actors_until_done(future)
         client_io = self._client_io
         if client_io.is_mine():
             client_io.defers(partial(self._send_late_call, shape, slots, future))
@@ -401,6 +411,8 @@ class Client:
         send = partial(self._inputs.send, fn, shape, values, future)
         if not self._client_io.defers(send):
             send()
+        if pickled_actors:
+            keep_actors_until_done(future)
 
     def _send_late_call(self, shape: Shape, payloads: Sequence[Payload], future: CallSink) -> None:
         try:
@@ -786,6 +798,40 @@ class Client:
         try:
             self._client_io.check_usable()
             return make_actor(self._actor_parts(), cast("type[T]", cls), args, kwargs, self._options)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    def actor_verbose(
+        self,
+        cls: Callable[..., T],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        max_restarts: int = 0,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
+        priority: int = 0,
+    ) -> ActorHandle[T]:
+        """Make an actor with options. ``name``: other clients and tasks find the actor with ``get_actor``, until it
+        ends; ValueError if another actor has the name. ``max_restarts``: how often the actor is made again, with the
+        same arguments and a new state, when its process or its host dies; -1 means always. Calls that had not ended
+        raise ActorDiedError nevertheless; calls that follow reach the new instance."""
+        try:
+            self._client_io.check_usable()
+            options = self._make_options(capabilities, priority, 0, True, None, None, None)
+            parts = self._actor_parts()
+            make = partial(make_actor, parts, cast("type[T]", cls), args, dict(kwargs or {}), options, max_restarts)
+            return make() if name is None else named_actor(self, name, make)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    def get_actor(self, name: str) -> ActorHandle[Any]:
+        """Return a handle of the actor with this name, whichever client or task has made it. The handle does not keep
+        an actor of another client alive. Raises ValueError if there is no such actor."""
+        try:
+            return named_handle(self, name)
         except BaseException as error:
             hide_frames(error)
             raise

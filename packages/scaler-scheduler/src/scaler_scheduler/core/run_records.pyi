@@ -30,6 +30,7 @@ class RunRecord:
     depth: int
     priority: int
     retries: int
+    """The number of times that the actor of a hosting task may be made again."""
     rerun: bool
     hosts_actor: bool
     is_call: bool

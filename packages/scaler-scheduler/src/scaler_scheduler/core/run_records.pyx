@@ -39,7 +39,7 @@ cdef class RunRecord:
         self.hosts_actor = options.hosts_actor
         self.is_call = options.actor != 0
         self.slots = 0 if self.is_call else 1
-        self.rerun = options.rerun and not self.is_call and not self.hosts_actor
+        self.rerun = options.rerun and not self.is_call and (not self.hosts_actor or self.retries > 0)
         self.demand = queue.demand
         self.queue = queue
         self.memory = memory

@@ -80,7 +80,10 @@ cdef class LostTasks:
     cdef int event(self, Page* page, int offset, RunRecord record) noexcept:
         cdef bint is_blameless = self.blameless and page.state[offset] == ASSIGNED and not record.hosts_actor
         cdef bint may_run_again = record.rerun or is_blameless
-        if may_run_again and page.losses[offset] < self.losses_limit:
+        cdef int spent = page.losses[offset], limit = self.losses_limit
+        if record.hosts_actor:
+            spent, limit = spent + page.deaths[offset], record.retries
+        if may_run_again and spent < limit:
             return ON_AGENT_LOST
         return ON_AGENT_LOST_FINALLY
 
@@ -116,7 +119,7 @@ cdef inline int event_of(int status, RunRecord record) noexcept:
         return ON_STOPPED
     if status == PROCESSOR_DIED:
         return ON_DIED
-    if record.retries and (status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE):
+    if record.retries and not record.hosts_actor and (status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE):
         return ON_FAILED_WITH_RETRIES
     return ON_FAILED
 
@@ -403,6 +406,8 @@ cdef class TaskTable:
                 if box.page.state[offset] != ASSIGNED or box.page.agent[offset] != agent:
                     continue
                 record = self.columns.record_at(box.page, offset)
+                if record.hosts_actor:
+                    continue  # its duration says nothing about it
                 if record.rerun and record.function.samples and record.function.duration_us <= limit_us:
                     tasks.append((box.number << PAGE_BITS) + offset)
                     attempts.append(box.page.attempt[offset])
