@@ -271,7 +271,7 @@ cdef class Runner:
     cdef _run(self, run):
         cdef RunUnderWay current = RunUnderWay(run)
         cdef uint64_t index, count = run.count
-        self.host.show_function(run.function_name)
+        self.host.show_function(run.function_name, run.session)
         self.cpu_ns = process_cpu_ns()
         self.wall_since_cpu_ns = 0
         if os.environ is not self.environ:
