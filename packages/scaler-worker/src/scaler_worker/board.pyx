@@ -209,7 +209,7 @@ cdef class Harvest:
         return record.payload[:record.payload_bytes] + words if words and is_exception(record.status) else None
 
     cdef int add_parts(self, Parts* parts) except -1:
-        """Of the result that was added last."""
+        """Add the parts of the result that was added last."""
         if self._parts is None:
             self._parts = array("I")
         self._parts.extend((self._builder.count - 1, parts.fetching_us, parts.loading_us, parts.storing_us))
@@ -267,7 +267,7 @@ cdef class Board:
     # ---- the agent's side ------------------------------------------------------------------------------------
 
     def room(self):
-        """How many tasks may be dispatched now."""
+        """Return how many tasks may be dispatched now."""
         cdef uint64_t position = scaler_load(self._base + POSITION)
         cdef uint64_t first
         if position < self._position or position > self._next:
@@ -292,7 +292,8 @@ cdef class Board:
         return sequence < self._next and sequence + CELL_COUNT >= self._next and self._open[sequence & (CELL_COUNT - 1)]
 
     def is_open(self, uint64_t sequence):
-        """Whether the task was dispatched and, as far as is known here, has neither ended nor been taken back."""
+        """Return whether the task was dispatched and, as far as is known here, has neither ended nor been taken
+        back."""
         return self.has_open(sequence)
 
     cdef bint take_back(self, uint64_t sequence) noexcept nogil:
@@ -333,7 +334,7 @@ cdef class Board:
 
     @property
     def started(self):
-        """When the task under way started, in monotonic seconds."""
+        """The time at which the task under way started, in monotonic seconds."""
         return scaler_load(self._base + STARTED) / 1e9
 
     @property
@@ -351,11 +352,11 @@ cdef class Board:
         scaler_store(self._base + READS + 8 * stream, 2 * self._read_bytes[stream])
 
     def read_bytes(self, int stream):
-        """How much the agent has read from this stream."""
+        """Return how much the agent has read from this stream."""
         return self._read_bytes[stream]
 
     def output_mark(self, int stream):
-        """How much had been written to this stream before the tasks that follow."""
+        """Return how much had been written to this stream before the tasks that follow."""
         return scaler_load(self._base + MARKS + 8 * stream)
 
     def interrupt(self, uint64_t sequence):
@@ -372,7 +373,7 @@ cdef class Board:
 
     @property
     def broken(self):
-        """Why nothing is read from here any more, or None."""
+        """The reason why nothing is read from here any more, or None."""
         return self._broken
 
     cdef void break_off(self, str why):
@@ -520,7 +521,7 @@ cdef class Board:
         scaler_store(self._base + HEAD, self._head)
 
     def interrupted(self):
-        """Whether the agent wants the task under way ended."""
+        """Return whether the agent wants the task under way ended."""
         cdef uint64_t running = scaler_load(self._base + RUNNING)
         return running != 0 and running == scaler_load(self._base + INTERRUPT)
 
@@ -529,7 +530,7 @@ cdef class Board:
 
 
 cdef bint is_result(uint8_t status) noexcept nogil:
-    """Whether a worker process may say that a task ended so."""
+    """Return whether a worker process may say that a task ended so."""
     if status == STATUS_OBJECT_MISSING or status == STATUS_NO_WORKER:
         return True
     return status <= STATUS_CANCELLED or status == STATUS_DESERIALIZE_FAILED
@@ -544,6 +545,6 @@ cdef bint is_exception(uint8_t status) noexcept nogil:
 
 
 cdef uint32_t age_us(uint64_t then_ns, uint64_t now_ns) noexcept nogil:
-    """How long ago, as far as 32 bits reach."""
+    """Return how long ago, as far as 32 bits reach."""
     cdef uint64_t age = (now_ns - then_ns) // 1000 if now_ns > then_ns else 0
     return <uint32_t> (age if age < AGE_LIMIT else AGE_LIMIT)
