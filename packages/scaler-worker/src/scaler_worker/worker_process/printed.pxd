@@ -1,4 +1,4 @@
-"""Where the text of a task begins and ends in the pipes that are stdout and stderr of its process.
+"""Positions at which the text of a task begins and ends in the pipes that are stdout and stderr of its process.
 
 The end of what was written is what the agent has read so far and what is still in the pipe. As system calls take as long
 as a small task, one of them tells that nothing was written to either pipe: the agent gives the process an epoll
@@ -67,8 +67,8 @@ cdef inline bint may_have_printed(Board board, OutputDescriptors* descriptors) n
 
 
 cdef inline uint64_t written(Board board, int stream, int descriptor) noexcept:
-    """How much has been written to this stream; if that is not known, because a task has closed descriptors or the agent
-    is stopped: what was known before."""
+    """Return how much has been written to this stream; if that is not known, because a task has closed descriptors or
+    the agent is stopped: what was known before."""
     cdef uint64_t seen = 0
     cdef int unread = 0, attempt
     for attempt in range(TRIES):  # until no read of the agent falls between the two numbers
