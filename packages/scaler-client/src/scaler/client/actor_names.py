@@ -18,7 +18,7 @@ T = TypeVar("T")
 _PREFIX = "scaler.actor/"
 
 _TAKING_SECONDS = 2.0
-"""For an actor of the same name that is ending, and for the first second of a scheduler, which grants no lock."""
+"""The time that an actor of the same name has to end, and a scheduler to grant locks, which takes a second at first."""
 
 
 class ActorName:

@@ -302,7 +302,7 @@ def make_actor(
 
 
 def restarts_of(max_restarts: int) -> int:
-    """How often an actor may be made again. Raises TypeError or ValueError if that is not a number of restarts."""
+    """Return the number of times that an actor may be made again. Raises TypeError or ValueError if it is none."""
     if max_restarts == -1:
         return UNLIMITED_RESTARTS
     return whole_number("max_restarts", max_restarts, 0, RESTARTS_LIMIT)

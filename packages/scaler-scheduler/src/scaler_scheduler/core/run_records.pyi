@@ -30,7 +30,7 @@ class RunRecord:
     depth: int
     priority: int
     retries: int
-    """Of a task that hosts an actor: how often the actor may be made again."""
+    """The number of times that a task may run again after an exception, or an actor after a death."""
     rerun: bool
     hosts_actor: bool
     is_call: bool

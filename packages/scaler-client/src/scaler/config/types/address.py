@@ -9,7 +9,7 @@ from scaler_protocol.address import parse_address
 
 
 class SocketType(enum.Enum):
-    """How peers reach an address."""
+    """The kinds of addresses."""
 
     inproc = "inproc"
     ipc = "ipc"
