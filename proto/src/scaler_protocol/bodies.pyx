@@ -36,6 +36,7 @@ from scaler_protocol.wire cimport (
 from scaler_protocol import layout, limits, messages
 from scaler_protocol.fields import MalformedMessage
 from scaler_protocol.messages import (
+    ControlRequest,
     CoordinationKind,
     Envelope,
     Hello,
@@ -97,7 +98,7 @@ _COUNTS = {
     "reasons": limits.REASONS_LIMIT,
     "packages": limits.PACKAGES_LIMIT,
 }
-"""How many items a list may have. Other lists are bounded by the size of their message: their items take bytes."""
+"""Maximum number of items in a list. Other lists are bounded by the size of their message: their items take bytes."""
 
 cdef double REAL_LIMIT = limits.REAL_LIMIT
 
@@ -155,7 +156,8 @@ cdef BodyField make_field(object owner, str name, object placed):
     field.name = name
     field.place = placed.offset
     field.bits = placed.bits
-    field.enumeration = _ENUMERATIONS.get(name)
+    if owner is not ControlRequest:  # the scheduler refuses an action that it does not know
+        field.enumeration = _ENUMERATIONS.get(name)
     field.most_bytes = limits.NAME_LIMIT_BYTES if name in _NAMES else limits.TEXT_LIMIT_BYTES
     field.most_items = _COUNTS.get(name, 0xFFFFFFFF)
     if placed.bits:
@@ -249,7 +251,7 @@ cdef uint64_t text_words(str text) except? 0:
 
 
 cdef int put_fields(Writer* writer, uint64_t start, Plan plan, object value) except -1:
-    """Of the struct at word ``start``."""
+    """Write the fields of the struct at word ``start``."""
     cdef uint8_t* data = word(writer, start)
     cdef uint64_t pointers = start + plan.data_words
     cdef BodyField field

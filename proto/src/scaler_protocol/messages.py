@@ -581,16 +581,27 @@ class ControlAction(enum.IntEnum):
     DRAIN = 2  # have it leave when its running tasks have ended
     CANCEL_CLIENT = 3  # cancel all tasks of a client
     CANCEL_FUNCTION = 4  # cancel all tasks of the functions with a name
+    CANCEL_TASK = 5
+    CANCEL_GRAPH = 6  # cancel all tasks of a graph
+    KILL_WORKER = 7  # kill a worker process; another takes its place
+    RESTART_WORKER = 8  # replace a worker process when its task has ended
+    SET_CLIENT_WEIGHT = 9  # within its group
+    SET_GROUP_WEIGHT = 10
+    SET_GROUP_LIMIT = 11  # how many workers a group uses at most; 0: any number
+    SET_CLIENT_PRIORITY = 12  # of the tasks of a client that have not been assigned
+    SET_FUNCTION_PRIORITY = 13  # the same of the functions with a name
 
 
 @value(frozen=True, slots=True)
 class ControlRequest:
     """Client to scheduler. Each is answered by a ControlReply with its number. ``target``: the name of an agent, of one
-    of its workers, or its host; the beginning of a client's id in hexadecimal; the name of a function."""
+    of its workers, or its host; the beginning of a client's id in hexadecimal, followed by a slash and the number of a
+    task or graph if the action is about one; the name of a function or a group. ``value``: what is set."""
 
     number: int
     action: ControlAction
     target: str
+    value: float = 0.0
 
 
 @value(frozen=True, slots=True)
@@ -601,7 +612,38 @@ class ControlReply:
     accepted: bool
     text: str = ""
     names: tuple[str, ...] = ()  # of the agents
-    count: int = 0  # of the cancelled tasks
+    count: int = 0  # of the tasks concerned
+
+
+@value(frozen=True, slots=True)
+class EndProcess:
+    """Scheduler to agent: replace the worker process of this worker, at once or when its task has ended."""
+
+    worker: str
+    at_once: bool
+
+
+@value(frozen=True, slots=True)
+class ProfileRequest:
+    """Client to scheduler, and scheduler to agents: begin to sample where tasks are, or end that (``interval_us`` 0).
+    The beginning and the end have the same number, and the client gets answers with it. ``session``: the client whose
+    tasks are profiled; zero: all."""
+
+    number: int
+    session: bytes
+    interval_us: int
+
+
+@value(frozen=True, slots=True)
+class ProfileReply:
+    """Agent to scheduler, and scheduler to client. ``profile``: see ``scaler_protocol.profile``; empty: none, or the
+    profile has begun. ``remaining``: how many further answers come. ``text``: why it was refused, in a sentence."""
+
+    number: int
+    accepted: bool
+    text: str = ""
+    remaining: int = 0
+    profile: bytes = b""
 
 
 @value(frozen=True, slots=True)
@@ -981,7 +1023,8 @@ Body = Union[
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
-    StackReply, HostSoftware,
+    StackReply, HostSoftware, EndProcess, ProfileRequest,
+    ProfileReply,
 ]  # fmt: skip
 
 UNNUMBERED = (

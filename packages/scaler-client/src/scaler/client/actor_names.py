@@ -18,7 +18,7 @@ T = TypeVar("T")
 _PREFIX = "scaler.actor/"
 
 _TAKING_SECONDS = 2.0
-"""The time that an actor of the same name has to end, and a scheduler to grant locks, which takes a second at first."""
+"""Time for an actor of the same name to end, and for a scheduler that has just started, which grants no lock yet."""
 
 
 class ActorName:

@@ -302,7 +302,7 @@ def make_actor(
 
 
 def restarts_of(max_restarts: int) -> int:
-    """Return the number of times that an actor may be made again. Raises TypeError or ValueError if it is none."""
+    """Return how often an actor may be made again. Raises TypeError or ValueError for anything but such a number."""
     if max_restarts == -1:
         return UNLIMITED_RESTARTS
     return whole_number("max_restarts", max_restarts, 0, RESTARTS_LIMIT)

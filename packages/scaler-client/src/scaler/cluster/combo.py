@@ -74,6 +74,8 @@ class SchedulerClusterCombo:
         event_log: Write event logs to this directory; replay them with scaler_top --replay DIR.
         event_log_limit_bytes (bytes): Limit the total size of the event logs; the oldest are deleted first. 0 =
             unlimited. Default: 0.
+        audit_log: Append the actions of users on the cluster to this file, as lines of JSON with the names of the
+            users.
         prometheus_address: Serve Prometheus metrics on this address.
         prometheus_token_file: Require the bearer token in this file for the metrics; only you may be able to read the
             file.
@@ -90,6 +92,8 @@ class SchedulerClusterCombo:
         worker_names: Name the workers, one name for each: a,b. Default: numbers.
         pin_workers: Bind each worker to processors of its own (cpu), or to those of one NUMA node (numa). Default:
             none.
+        termination_notices: Leave in good order when this provider of the machine announces that it takes the machine
+            back. Default: none.
         object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
             its control group. Default: 0.
         spill_directory: Move objects that do not fit into the object store's memory to this directory. Default:
@@ -141,6 +145,7 @@ class SchedulerClusterCombo:
         *,
         event_log: str | None = None,
         event_log_limit_bytes: int | str = 0,
+        audit_log: str | None = None,
         prometheus_address: str | None = None,
         prometheus_token_file: str | None = None,
         client_memory: int | str = 0,
@@ -152,6 +157,7 @@ class SchedulerClusterCombo:
         log_format: str = "text",
         worker_names: Sequence[str] | None = None,
         pin_workers: str = "none",
+        termination_notices: str = "none",
         object_store_memory: int | str = 0,
         spill_directory: str | None = None,
         environments_kept: int = 10,

@@ -7,15 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from scaler import __version__
-from scaler.command import actions, completion, doctor, stack, stack_template, stacks, status
+from scaler.command import actions, completion, doctor, profiles, progress, stack, stack_template, stacks, status
 from scaler.command.settings import (
     CancelSettings,
     CompletionSettings,
     DownSettings,
     InitSettings,
+    ProfileSettings,
+    ProgressSettings,
     ReportSettings,
+    SetSettings,
     StackSettings,
     UpSettings,
+    WorkerSettings,
     WorkersSettings,
 )
 from scaler.utility.exceptions import ScalerError
@@ -35,13 +39,18 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "up": Subcommand(UpSettings, stack.up, "Start what a file describes."),
     "down": Subcommand(DownSettings, stack.down, "Stop it."),
     "status": Subcommand(ReportSettings, status.run, "Show what runs, what waits and why, who uses the cluster."),
+    "progress": Subcommand(ProgressSettings, progress.run, "Show how far the tasks are, and when they will be done."),
     "doctor": Subcommand(ReportSettings, doctor.run, "Check connection, keys, versions and hosts; say what to fix."),
+    "profile": Subcommand(ProfileSettings, profiles.run, "Show where running tasks spend their time."),
     "stack": Subcommand(StackSettings, stacks.run, "Show where the task of a worker is."),
     "pause": Subcommand(WorkersSettings, actions.pause, "Give some workers no more tasks."),
     "resume": Subcommand(WorkersSettings, actions.resume, "Give paused workers tasks again."),
     "drain": Subcommand(WorkersSettings, actions.drain, "Let workers leave when their running tasks have ended."),
     "completion": Subcommand(CompletionSettings, completion.run, "Print a script that completes commands in a shell."),
-    "cancel": Subcommand(CancelSettings, actions.cancel, "Cancel the tasks of a client or of a function."),
+    "kill": Subcommand(WorkerSettings, actions.kill, "Kill the process of a worker; another takes its place."),
+    "restart": Subcommand(WorkerSettings, actions.restart, "Replace the process of a worker when its task has ended."),
+    "cancel": Subcommand(CancelSettings, actions.cancel, "Cancel a task, or those of a client, a function or a graph."),
+    "set": Subcommand(SetSettings, actions.set_values, "Change weights, limits and priorities."),
 }
 
 

@@ -33,6 +33,13 @@ class ReportSettings(AddressSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProgressSettings(ReportSettings):
+    """The settings of ``progress``."""
+
+    once: bool = option(False, "-1", help="Print it once, in place of once a second until all tasks have ended.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetSettings:
     """An argument that follows the address: the arguments of base classes come last."""
 
@@ -44,6 +51,22 @@ class WorkerNameSettings:
     """TargetSettings with the names of workers."""
 
     worker: str = argument(help="The name of the worker, as monitors show it.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileSettings(AddressSettings):
+    """The settings of ``profile``."""
+
+    seconds: float = option(10.0, "-s", unit=SECONDS, minimum=0.01, help="Sample the running tasks for this long.")
+    interval: float = option(0.02, "-i", unit=SECONDS, minimum=0.001, help="Sample them this often.")
+    by: str = option("function", choices=("function", "worker", "client"), help="Divide the time by these first.")
+    output: str | None = option(
+        None,
+        "-o",
+        metavar="FILE",
+        default_text="a text on stdout",
+        help="Save a flame graph (.html), a file for speedscope (.json), or a text (.txt).",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +82,40 @@ class WorkersSettings(AddressSettings, TargetSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkerSettings(AddressSettings, WorkerNameSettings):
+    """The settings of ``kill`` and ``restart``."""
+
+    yes: bool = option(False, "-y", help="Do not ask for confirmation.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetSettings(AddressSettings):
+    """The settings of ``set``."""
+
+    client: str | None = option(
+        None, metavar="ID", default_text="none", help="Change the client whose id begins like this."
+    )
+    group: str | None = option(None, metavar="NAME", default_text="none", help="Change this group of clients.")
+    function: str | None = option(
+        None, metavar="NAME", default_text="none", help="Change the waiting tasks of all functions with this name."
+    )
+    weight: float | None = option(
+        None, metavar="NUMBER", default_text="none", help="Give the client or the group this weight."
+    )
+    limit: int | None = option(
+        None,
+        minimum=0,
+        metavar="WORKERS",
+        default_text="none",
+        help="Let the group use at most so many workers. 0 = any number.",
+    )
+    priority: int | None = option(
+        None, metavar="NUMBER", default_text="none", help="Give the waiting tasks this priority."
+    )
+    yes: bool = option(False, "-y", help="Do not ask for confirmation.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class CancelSettings(AddressSettings):
     """The settings of ``cancel``."""
 
@@ -67,6 +124,12 @@ class CancelSettings(AddressSettings):
     )
     function: str | None = option(
         None, metavar="NAME", default_text="none", help="Cancel the tasks of all functions with this name."
+    )
+    task: int | None = option(
+        None, minimum=1, metavar="NUMBER", default_text="none", help="Cancel only this task of the client."
+    )
+    graph: int | None = option(
+        None, minimum=1, metavar="NUMBER", default_text="none", help="Cancel only this graph of the client."
     )
     yes: bool = option(False, "-y", help="Do not ask for confirmation.")
 

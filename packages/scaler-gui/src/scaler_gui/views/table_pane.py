@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QColor, QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QSizePolicy
+from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QLabel, QLineEdit, QSizePolicy
 
 from scaler_gui.models.table import TableModel
 from scaler_gui.monitor import Monitor
@@ -15,19 +15,37 @@ from scaler_gui.theme import LIGHT, Theme
 from scaler_gui.views.action_dialog import ActionDialog
 from scaler_gui.views.pane import Pane
 from scaler_gui.views.table_view import TableWidget
-from scaler_protocol.monitor.operation import Operation
+from scaler_protocol.monitor.operation import ACTION_LABELS, VALUE_LABELS, Operation
 from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import Row, TableSpec
 
 _TYPING_PAUSE_MILLISECONDS = 120
+_TITLE_LIMIT = 80
 _WARNINGS = {"suspect", "paused", "away"}
 _ALARMS = {"lost"}
+_EMPTY = {
+    "workers": "No workers are connected. Start some: scaler_cluster ADDRESS",
+    "processors": "No workers are connected. Start some: scaler_cluster ADDRESS",
+    "agents": "No hosts are connected.",
+    "clients": "No clients are connected.",
+    "functions": "No function has been called yet.",
+    "running": "No task has run for a second or longer.",
+    "progress": "All tasks have ended.",
+    "failures": "No task has failed while this window watched.",
+    "waits": "No task waits.",
+    "tasks": "No task has ended while this window watched.",
+    "graphs": "No graph is running.",
+    "objects": "No host has an object store yet.",
+    "alerts": "Nothing is wrong.",
+    "notices": "No agent or client has joined or left while this window watched.",
+}
 
 
 class TablePane(Pane):
     keys: Sequence[tuple[str, str]] = (
         ("/ or Ctrl+F", "filter rows; Esc drops the filter, Enter goes to the rows"),
         ("s", "sort by the column under the cursor; again turns the order"),
+        ("Enter, double click", "all that is known of the row"),
         ("Ctrl+C", "copy the selected rows"),
         ("Menu", "columns, copies, and actions on workers, functions and clients"),
     )
@@ -39,6 +57,7 @@ class TablePane(Pane):
         self.table = TableModel(spec, monitor, self._style, self)
         self.view = TableWidget(self.table)
         self.view.acted.connect(self.ask)
+        self.view.empty_text = _EMPTY.get(spec.name, f"No {self.title.lower()} yet.")
         self.filter = QLineEdit()
         self._count = QLabel()
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_PAUSE_MILLISECONDS)
@@ -69,7 +88,23 @@ class TablePane(Pane):
         self.filter.setFocus()
         self.filter.selectAll()
 
-    def ask(self, operation: Operation) -> ActionDialog:
+    def ask(self, operation: Operation) -> None:
+        """Ask for the number that an action on the cluster needs, if any, and whether to carry it out."""
+        if operation.action not in VALUE_LABELS:
+            self.confirm(operation)
+            return
+        dialog = QInputDialog(self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setInputMode(QInputDialog.InputMode.DoubleInput)
+        dialog.setDoubleRange(-1e6, 1e6)
+        dialog.setWindowTitle(f"{ACTION_LABELS[operation.action]}: {operation.target}"[:_TITLE_LIMIT])
+        dialog.setLabelText(VALUE_LABELS[operation.action])
+        dialog.doubleValueSelected.connect(
+            lambda value: self.confirm(Operation(operation.action, operation.target, value))
+        )
+        dialog.open()
+
+    def confirm(self, operation: Operation) -> ActionDialog:
         """Show the question whether to carry out an action on the cluster."""
         dialog = ActionDialog(operation, self.monitor, self)
         dialog.open()
@@ -114,6 +149,8 @@ class TablePane(Pane):
 
     def _apply_filter(self) -> None:
         self.table.set_filter(self.filter.text())
+        nothing = _EMPTY.get(self.name, f"No {self.title.lower()} yet.")
+        self.view.empty_text = f"No row contains “{self.filter.text()[:60]}”." if self.filter.text() else nothing
         self.view.scrollToTop()
         self._show_count()
 

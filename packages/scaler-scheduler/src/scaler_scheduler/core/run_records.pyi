@@ -30,7 +30,7 @@ class RunRecord:
     depth: int
     priority: int
     retries: int
-    """The number of times that a task may run again after an exception, or an actor after a death."""
+    """The number of times that the actor of a hosting task may be made again."""
     rerun: bool
     hosts_actor: bool
     is_call: bool

@@ -94,6 +94,7 @@ class Settings(SchedulerOptions):
     python_version: str = ""
     host: str = ""
     pid: int = 0
+    user: str = ""
 
 
 PING_SECONDS = 0.4

@@ -2,8 +2,8 @@ from libc.stdint cimport int64_t
 
 cdef class ShareGroup:
     cdef readonly str name
-    cdef readonly double weight
-    cdef readonly int64_t worker_limit
+    cdef public double weight
+    cdef public int64_t worker_limit
     cdef public int64_t running
     cdef readonly double virtual_us
     cdef readonly int64_t members
@@ -11,12 +11,12 @@ cdef class ShareGroup:
     cdef Shares shares
 
     cdef inline bint is_full(self) noexcept:
-        """Whether the operator allows it no further worker."""
+        """Return whether the operator allows it no further worker."""
         return self.worker_limit > 0 and self.running >= self.worker_limit
 
 cdef class Share:
     cdef readonly ShareGroup group
-    cdef readonly double weight
+    cdef public double weight
     cdef readonly double virtual_us
     cdef readonly double used_us
 

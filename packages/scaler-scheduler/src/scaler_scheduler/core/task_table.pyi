@@ -39,6 +39,9 @@ class TaskTable:
 
     def short_tasks(self, agent: int, limit_us: float) -> tuple[list[int], list[int]]: ...
     def unfinished_tasks(self, function: str | None = None) -> list[int]: ...
+    def set_priority(self, function: str | None, priority: int) -> int:
+        """The queued tasks, apart from calls of actors, get this priority; ``function``: only those of functions with
+        this name. Their queues are to be built again. Returns how many tasks these are."""
     def lose(
         self, agent: int, blameless: bool, losses_limit: int, status: int
     ) -> tuple[Ranges, list[int], list[int]]: ...

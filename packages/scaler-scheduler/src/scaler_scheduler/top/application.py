@@ -29,14 +29,19 @@ class Application:
     """Runs until its user quits or a signal stops it."""
 
     def __init__(
-        self, source: ScreenSource, terminal: Terminal, address: str, operations: Operations | None = None
+        self,
+        source: ScreenSource,
+        terminal: Terminal,
+        address: str,
+        operations: Operations | None = None,
+        page: str = "overview",
     ) -> None:
-        """``operations``: None: there is no cluster to act on."""
+        """``operations``: None: there is no cluster to act on. ``page``: the first one."""
         self._source = source
         self._operations = operations
         self._terminal = terminal
         self._address = address
-        self._view = View()
+        self._view = View(page=page)
         self._screen = Screen([], 1, 0)
         self._painted_page = ""
         self._painted_at = -FRAME_SECONDS
@@ -75,8 +80,8 @@ class Application:
         self._resized = True  # drawn at once
         if not self._view.is_typing and self._source.pressed(key):
             return
-        target = self._screen.target if self._view.page == self._painted_page else ""
-        pressed = self._view.pressed(key, self._screen.page_rows, self._screen.selected, target)
+        targets = self._screen.targets if self._view.page == self._painted_page else {}
+        pressed = self._view.pressed(key, self._screen.page_rows, self._screen.selected, targets)
         same_rows = (pressed.page, pressed.details_of, pressed.help_shown) == (
             self._view.page,
             self._view.details_of,

@@ -6,7 +6,7 @@ from scaler_protocol.monitor.format import clip
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 
 KEYS = (
-    ("1 t", "workers, clients and functions; running tasks"),
+    ("1 t g i", "overview, running tasks, progress; workers and messages"),
     ("2 3 4 5", "functions, waiting tasks, failures, objects"),
     ("6 7 8 9 0 a", "graphs, task stream, ended tasks, clients, settings, alerts"),
     ("Tab, Shift-Tab", "next page, page before"),
@@ -15,8 +15,10 @@ KEYS = (
     ("? q", "this help, quit"),
 )
 ACTION_KEYS = (
-    ("x", "functions, running, clients: cancel the tasks of the chosen one"),
+    ("x X", "running, functions, clients, graphs: cancel; X: all of its function"),
     ("p u D", "workers, objects: pause, resume, drain a host or agent"),
+    ("R K", "workers, running: restart, kill a worker process"),
+    ("P W G L", "functions, clients: priority; weight; group's weight and limit"),
 )
 WORKER_KEYS = (
     ("n C M c m f w d l", "sort by this column; again turns the order"),
@@ -27,7 +29,7 @@ WORKER_KEYS = (
 )
 TABLE_KEYS = (
     ("s S r", "sort: next column, column before, turn the order"),
-    ("Enter", "waiting: the whole reason; failures: tracebacks and death certificates"),
+    ("Enter", "the page of the chosen row: all that is known of it"),
     ("+ - [ ]", "task stream: zoom in and out, earlier, later"),
 )
 REPLAY_KEYS = (

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.workers import filter_rows, sort_rows, total_of
 from scaler_scheduler.top.help import help_lines
 from scaler_scheduler.top.lines import Line, Span, Style, cut, dimmed, joined, line_of, padded, width_of, wrapped
+from scaler_scheduler.top.overview import overview_body
 from scaler_scheduler.top.pages import Body, details_lines, head_lines, scrolled, table_body
 from scaler_scheduler.top.status import running_line, status_line, waiting_lines
 from scaler_scheduler.top.stream import stream_body
@@ -43,8 +45,8 @@ class Screen:
     selected: Hashable = None
     """The key of the row under the cursor."""
 
-    target: str = ""
-    """Its name for actions."""
+    targets: Mapping[ControlAction, str] = field(default_factory=dict)
+    """The actions on it, and their targets."""
 
 
 def draw(
@@ -83,6 +85,8 @@ def _draw_page(
     if view.details_of is not None:
         body = scrolled(details_lines(model, view.page, view.details_of, width), view.first_line, room)
         status = status or line_of("arrows scroll, Esc goes back", Style.DIM)
+    elif view.page == "overview":
+        body = overview_body(model, snapshot, width, room, blocks)
     elif view.page == "stream":
         body = stream_body(model, view, width, room, blocks)
     else:
@@ -94,7 +98,7 @@ def _draw_page(
 
 def _of_body(body: Body, width: int, height: int) -> Screen:
     lines = [cut(line, width) for line in body.lines[: max(0, height)]]
-    return Screen(lines, body.page_rows, body.last_first_row, body.rows, body.selected, body.target)
+    return Screen(lines, body.page_rows, body.last_first_row, body.rows, body.selected, body.targets)
 
 
 def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:

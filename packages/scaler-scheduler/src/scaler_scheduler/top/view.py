@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.operation import OperationOutcome
 from scaler_protocol.monitor.tables import TABLES
 from scaler_protocol.monitor.workers import Order, SortKey
@@ -23,7 +24,7 @@ SORT_KEYS = {
 }
 
 PAGES = {
-    "1": "workers",
+    "1": "overview",
     "t": "running",
     "2": "functions",
     "3": "waits",
@@ -35,14 +36,16 @@ PAGES = {
     "9": "clients",
     "0": "settings",
     "a": "alerts",
+    "g": "progress",
+    "i": "workers",
 }
-"""The pages by their keys. All but the first one and the stream show the table of that name."""
+"""The pages by their keys. All but overview, workers and stream show the table of that name."""
 
-DETAILED = ("failures", "waits", "alerts")
-"""Pages on which more is known of the chosen row than its line can hold."""
+PREVIEWED = ("failures", "waits", "alerts")
+"""Pages that show more of the chosen row below the table."""
 
-CHOOSING = (*DETAILED, "functions", "running", "clients", "objects")
-"""Pages with a cursor: there are details of the chosen row, or actions on it."""
+DETAILED = (*PREVIEWED, "running", "functions", "objects", "graphs", "tasks", "clients", "progress")
+"""Pages with a cursor: there is a page of what the chosen row stands for, or there are actions on it."""
 
 STREAM_SECONDS = 20.0
 _SHORTEST_STREAM, _LONGEST_STREAM = 0.01, 24 * 3600.0
@@ -99,11 +102,13 @@ class View:
         """Keys are text, or an answer, and have no other meaning."""
         return self.editing_filter or self.question is not None
 
-    def pressed(self, key: str, page_rows: int, selected: Hashable = None, target: str = "") -> View:
+    def pressed(
+        self, key: str, page_rows: int, selected: Hashable = None, targets: Mapping[ControlAction, str] | None = None
+    ) -> View:
         """The view after a key: a character, or the name of one (``up``, ``page down``, ``enter``, ``escape``).
-        ``selected`` is what the cursor stands on, ``target`` its name for actions."""
+        ``selected`` is what the cursor stands on, ``targets`` are the actions on it."""
         if self.outcome is not None:
-            return replace(self, outcome=None).pressed(key, page_rows, selected, target)
+            return replace(self, outcome=None).pressed(key, page_rows, selected, targets)
         if self.question is not None:
             return replace(self, question=self.question.pressed(key))
         if self.editing_filter:
@@ -112,7 +117,7 @@ class View:
             return self._turned(key, page_rows, replace(self, help_shown=False, first_line=0))
         if self.details_of is not None and key not in PAGES:
             return self._turned(key, page_rows, replace(self, details_of=None, first_line=0))
-        question = question_for(self.page, key, target)
+        question = question_for(self.page, key, targets or {})
         if question is not None:
             return replace(self, question=question)
         return self._commanded(key, page_rows, selected)
@@ -151,6 +156,8 @@ class View:
             if key in SORT_KEYS:
                 return replace(self, order=self.order.pressed(SORT_KEYS[key]), first_row=0)
             return self._scrolled(key, page_rows)
+        if self.page == "overview":
+            return self
         if self.page == "stream":
             return self._zoomed(key, page_rows)
         if key == "enter" and selected is not None and self.page in DETAILED:
@@ -167,7 +174,11 @@ class View:
 
     def _unfiltered(self) -> View:
         cleared = replace(self, filter_text="", first_row=0)
-        return cleared if self.page == "workers" else cleared._with_table(replace(self.table, first_row=0, cursor=0))
+        return (
+            cleared
+            if self.page in ("workers", "overview")
+            else cleared._with_table(replace(self.table, first_row=0, cursor=0))
+        )
 
     def _sorted(self, key: str) -> View:
         """Sort by the next column, the one before, or in the opposite order."""
@@ -199,7 +210,7 @@ class View:
     def _moved(self, key: str, page_rows: int) -> View:
         """The cursor moves, and the rows with it when it would leave them."""
         table, step = self.table, _step(key, page_rows)
-        if self.page not in CHOOSING:
+        if self.page not in DETAILED:
             return self._with_table(replace(table, first_row=max(0, table.first_row + step)))
         cursor = max(0, table.cursor + step)
         first = min(max(table.first_row, cursor - page_rows + 1), cursor)

@@ -42,6 +42,9 @@ class ExecutionBackend(Protocol):
     def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
         """The process that runs this task, or, if ``worker`` is not empty, that of this worker. None: there is none."""
 
+    def replace_process(self, worker: str, at_once: bool) -> bool:
+        """End the process of this worker, at once or when it holds no started task. False: it has none."""
+
     @property
     def queued(self) -> int:
         """The number of tasks that wait."""

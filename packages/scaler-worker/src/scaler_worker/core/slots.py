@@ -191,8 +191,7 @@ class Slots:
             if size > self._recycle_memory_threshold_bytes and process.ready and not process.is_worn:
                 text = f"{process.name} uses {size // 2**20} MiB: its process is replaced when its task has ended"
                 self._state.outbox.add(Log("INFO", text))
-                process.is_worn = True
-                self.take_back(process, process.unfinished())
+                self._wear_out(process)
 
     def start_missing(self, now: float) -> None:
         if not self._starts.start_missing(self._eligible_count(), now):
@@ -538,6 +537,21 @@ class Slots:
             if found is not None and process.board is not None and process.board.cell(found[1]) == STARTED_CELL:
                 return process.number
         return None
+
+    def replace_process(self, worker: str, at_once: bool) -> bool:
+        found = [each for each in self.processes.values() if each.name == worker and not each.dying]
+        for process in found:
+            if at_once:
+                self.end_worker_process(process.number)
+            elif process.ready and not process.is_worn:
+                self._wear_out(process)
+        return bool(found)
+
+    def _wear_out(self, process: WorkerProcess) -> None:
+        """It is given nothing more, and ends when its task has ended."""
+        process.is_worn = True
+        self._roster.sort(process)
+        self.take_back(process, process.unfinished())
 
     def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
         """The busy process of this worker, or the one that runs this task."""

@@ -298,6 +298,10 @@ class Grid:
         """None: the process of a service instance is on another host."""
         return None
 
+    def replace_process(self, worker: str, at_once: bool) -> bool:
+        """False: Symphony owns its processes."""
+        return False
+
     def check(self) -> None:
         self._state.queue.check()
         self._state.nodes.check()
