@@ -54,6 +54,22 @@ class WorkerNameSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProfileSettings(AddressSettings):
+    """The settings of ``profile``."""
+
+    seconds: float = option(10.0, "-s", unit=SECONDS, minimum=0.01, help="Sample the running tasks for this long.")
+    interval: float = option(0.02, "-i", unit=SECONDS, minimum=0.001, help="Sample them this often.")
+    by: str = option("function", choices=("function", "worker", "client"), help="Divide the time by these first.")
+    output: str | None = option(
+        None,
+        "-o",
+        metavar="FILE",
+        default_text="a text on stdout",
+        help="Save a flame graph (.html), a file for speedscope (.json), or a text (.txt).",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class StackSettings(AddressSettings, WorkerNameSettings):
     """The settings of ``stack``."""
 
