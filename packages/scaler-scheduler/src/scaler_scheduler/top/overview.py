@@ -111,8 +111,8 @@ def _hints(width: int) -> Line:
 
 
 def _stacked(parts: Sequence[Part], width: int, height: int) -> list[Line]:
-    """Parts in their order. Lines that no part needs are given to them in turn; the last parts are left out when there
-    is no room."""
+    """Parts in their order. Lines that no part needs are given to them in turn; the last parts are left out when they
+    do not fit."""
     shown = list(parts)
     while shown and sum(part.least for part in shown) > height:
         shown.pop()

@@ -32,6 +32,7 @@ from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.worker_process import channel, context, missing_modules
 from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelled
+from scaler_worker.worker_process.import_guard import interrupt_later, is_importing
 from scaler_worker.worker_process.module_sets import ModuleSets
 from scaler_worker.worker_process.output import OutputChannel, OutputStream, Shield
 from scaler_worker.worker_process.preparation import IDLE_SECONDS, is_prepared, prepare
@@ -397,6 +398,9 @@ def _install_interrupt(board: Board, shield: Shield) -> None:
         if shield.closed:
             shield.pending = True
         elif board.interrupted():
+            if is_importing(frame):
+                interrupt_later()
+                return
             raise TaskCancelled("the task was cancelled")
 
     signal.signal(channel.INTERRUPT_SIGNAL, on_interrupt)
