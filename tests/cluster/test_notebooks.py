@@ -47,6 +47,33 @@ def test_names_are_escaped(client: Client) -> None:
     assert "&lt;script&gt;" in client.submit(named)._repr_html_()
 
 
+def test_the_futures_of_a_graph_show_their_states(client: Client) -> None:
+    lock = client.lock("gate")
+    with lock:
+        graph = {"one": 1, "two": (increment, "one"), "lock": lock, "late": (wait_for, "lock")}
+        futures: Any = client.get(graph, ["two", "late"], block=False)
+        assert futures["two"].result() == 2
+        html = futures._repr_html_()
+        assert "1 finished, 1 running" in html and ">late<" in html
+        assert "1 of 2 ended" in repr(futures)
+    assert futures["late"].result() == 1
+    assert dict(futures) == futures and "2 finished" in futures._repr_html_()
+    keys = [f"n{place}" for place in range(30)]
+    many: Any = client.get({"one": 1, **dict.fromkeys(keys, (increment, "one"))}, keys, block=False)
+    assert "10 more" in many._repr_html_()
+
+
+class Shown:
+    """Has a representation for notebooks, which its actor has not."""
+
+    def _repr_html_(self) -> str:
+        return "<b>shown</b>"
+
+
+def test_notebooks_show_actors_without_a_call(client: Client) -> None:
+    assert not hasattr(client.actor(Shown), "_repr_html_")
+
+
 class Bar:
     """Counts what a progress bar would show."""
 
