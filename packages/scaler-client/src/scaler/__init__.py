@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scaler.asynchronous.client import AsyncClient
     from scaler.cluster.combo import SchedulerClusterCombo
     from scaler.cluster.gridengine import GridEngineCluster
+    from scaler.cluster.kubernetes import KubernetesCluster
     from scaler.cluster.local import LocalCluster
     from scaler.cluster.lsf import LSFCluster
     from scaler.cluster.pbs import PBSCluster
@@ -40,6 +41,7 @@ __all__ = [
     "Environment",
     "Executor",
     "GridEngineCluster",
+    "KubernetesCluster",
     "LSFCluster",
     "LocalCluster",
     "ObjectReference",
@@ -56,6 +58,7 @@ __all__ = [
 
 _CLUSTERS = {
     "GridEngineCluster": "gridengine",
+    "KubernetesCluster": "kubernetes",
     "LSFCluster": "lsf",
     "LocalCluster": "local",
     "PBSCluster": "pbs",

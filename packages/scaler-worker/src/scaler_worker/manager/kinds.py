@@ -64,6 +64,11 @@ KINDS: Mapping[str, ManagerKind] = {
         settings="scaler_worker.manager.lsf_config:LSFSettings",
         backend="scaler_worker.manager.shell.batch:BatchBackend",
     ),
+    "kubernetes": ManagerKind(
+        summary="pods of Kubernetes",
+        settings="scaler_worker.manager.kubernetes_config:KubernetesSettings",
+        backend="scaler_worker.manager.shell.pods:PodBackend",
+    ),
 }
 
 

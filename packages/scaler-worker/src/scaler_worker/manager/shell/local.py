@@ -62,6 +62,9 @@ class LocalBackend:
                 self._ready.discard(job.id)
         return jobs
 
+    def close(self) -> None:
+        """Nothing is left."""
+
     def why_not(self) -> Sequence[str]:
         return ()
 
