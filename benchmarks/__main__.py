@@ -48,7 +48,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def size_for(workload: Workload, peer: Competitor, scale: float) -> int:
-    """As many tasks as the peer does in the workload's time, at most the full number."""
+    """Return as many tasks as the peer does in the workload's time, at most the full number."""
     if workload.size <= 0:
         return 0
     rate = min(peer.rate, 4_000) if workload.name == "latency" else peer.rate

@@ -15,7 +15,7 @@ PIPELINED = 30_000
 
 
 class Adder:
-    """As little work as possible."""
+    """An actor that does as little work as possible."""
 
     def __init__(self) -> None:
         self.value = 0

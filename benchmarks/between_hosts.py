@@ -45,7 +45,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def size_of(workload: str, peer: RemotePeer, scale: float) -> int:
-    """As many tasks as the peer does in the workload's time, at most the full number."""
+    """Return as many tasks as the peer does in the workload's time, at most the full number."""
     known = WORKLOADS[workload]
     rate = min(PEERS[peer.catalogue_name].rate, 4_000) if workload == "latency" else PEERS[peer.catalogue_name].rate
     return max(20, int(scale * min(known.size, rate * known.seconds)))

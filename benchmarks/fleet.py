@@ -62,7 +62,7 @@ class Fleet:
         ]
 
     def joined_at(self) -> float:
-        """When the last agent had been welcomed; waits for it."""
+        """Return when the last agent had been welcomed; waits for it."""
         return max(float(_line(process, JOIN_SECONDS).split()[1]) for process in self.processes)
 
     def lose_one_process(self) -> float:
@@ -94,7 +94,7 @@ class FleetScheduler:
         return time.monotonic()
 
     def cpu_seconds(self) -> float:
-        """Of the scheduler itself, without its publisher."""
+        """Return the processor time of the scheduler itself, without its publisher."""
         times = self.process.cpu_times()
         return float(times.user + times.system)
 
@@ -135,7 +135,7 @@ def _ask(process: subprocess.Popen[str], words: str) -> dict[str, float]:
 
 @contextmanager
 def watched(address: str, host: Host) -> Iterator[None]:
-    """With open monitors on the scheduler's host."""
+    """Run with open monitors on the scheduler's host."""
     watchers = [host.popen(sys.executable, "-c", _WATCHER, address, cwd=ROOT) for _ in range(WATCHERS)]
     try:
         yield
@@ -190,7 +190,7 @@ def _add_work(figures: dict[str, float], scheduler: FleetScheduler, clients: sub
 
 
 def _lose(fleet: Fleet, clients: subprocess.Popen[str], count: int) -> float:
-    """How long the tasks of lost agents took to begin elsewhere."""
+    """Return how long the tasks of lost agents took to begin elsewhere."""
     _ask(clients, f"hold {count}")  # answers "begun"
     time.sleep(BEFORE_LOSS_SECONDS)
     lost_at = fleet.lose_one_process()

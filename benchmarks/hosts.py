@@ -56,7 +56,7 @@ class Host:
     address: str
 
     def on(self) -> list[str]:
-        """What a command line begins with to run there."""
+        """Return the beginning of a command line that runs there."""
         return ["ip", "netns", "exec", self.name]
 
     def popen(self, *command: str, **options: Any) -> subprocess.Popen[Any]:
@@ -108,7 +108,8 @@ def running(host: Host, *command: str, settings: dict[str, str] | None = None) -
 
 @contextmanager
 def lab(count: int, links: Links | None = None) -> Iterator[list[Host]]:
-    """So many hosts. Raises CalledProcessError where they cannot be made, and PermissionError for others than root."""
+    """Create this many hosts. Raises CalledProcessError where they cannot be made, and PermissionError for others than
+    root."""
     if os.getuid() != 0 or not (shutil.which("ip") and shutil.which("tc")):
         raise PermissionError("Cannot make hosts: only root can, with the commands ip and tc.")
     sweep()
@@ -176,7 +177,7 @@ def _has_netem(name: str) -> bool:
 
 
 def _make_delayed(switch: str, hosts: list[Host], links: Links) -> None:
-    """Without netem: each host's device is a tun, whose packets a process passes on later."""
+    """Create the links without netem: each host's device is a tun, whose packets a process passes on later."""
     command = [sys.executable, "-m", "benchmarks.delaying_switch", f"{links.delay_seconds}"]
     pairs = [part for host in hosts for part in (host.name, host.address)]
     started = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What the links between hosts allow: raw TCP, and a bare ZeroMQ ping-pong over the two hops of a task.
+"""The limits of the links between hosts: raw TCP, and a bare ZeroMQ ping-pong over the two hops of a task.
 
 ``python -m benchmarks.link_limits ROLE ADDRESS [KEYS]``, where ROLE is one of the functions below.
 """
@@ -115,7 +115,7 @@ ROLES = {role.__name__: role for role in (tcp_server, tcp_client, zeromq_router,
 
 
 def measure(hosts: list[Host]) -> dict[str, dict[str, float]]:
-    """By the name of the limit: scheduler, workers and client are on these hosts."""
+    """Return the measurements by the name of the limit: scheduler, workers and client are on these hosts."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([Path(sys.executable).parent / "scaler_keygen", folder], check=True, capture_output=True)
         return {

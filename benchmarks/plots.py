@@ -13,7 +13,7 @@ from benchmarks.workloads.catalogue import WORKLOADS, Workload
 HERE, BASE = "scaler_here", "process_pool"
 OURS, OTHERS, TEXT, FAINT = ("#0b6e99", "#7fb8d1"), ("#8d99a6", "#cdd4db"), "#1f2933", "#7b8794"
 LOGARITHMIC_FROM = 20
-"""From this ratio of the longest to the shortest bar on."""
+"""Ratio of the longest to the shortest bar from which on the axis is logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,8 @@ def _draw_bars(name: str, peers: dict[str, Any]) -> Any:
 
 
 def _ratio(plot: BarChart, peer: str, figure: str, peers: dict[str, Any]) -> str:
-    """How the figure compares to that of ProcessPoolExecutor, or of another where that one cannot do the work."""
+    """Return how the figure compares to that of ProcessPoolExecutor, or of another where that one cannot do the
+    work."""
     base = BASE if BASE in peers else next((other for other in peers if other != HERE), None)
     if peer != HERE or base is None or plot.ideal is not None:
         return ""
@@ -198,7 +199,7 @@ def _legend(axes: Any, plot: BarChart) -> None:
 
 
 def _draw_core(name: str, peers: dict[str, Any]) -> Any:
-    """What a task costs the scheduler's core, by the number of agents."""
+    """Draw the cost of a task in the scheduler's core, by the number of agents."""
     from matplotlib.figure import Figure
 
     costs = {

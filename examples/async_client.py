@@ -14,7 +14,7 @@ def square(number: int) -> int:
 
 
 async def numbers() -> AsyncIterator[int]:
-    """As from a web socket."""
+    """Yield numbers like a web socket."""
     for number in range(1000):
         yield number
         await asyncio.sleep(0.001)

@@ -8,7 +8,7 @@ from scaler import Client, SchedulerClusterCombo
 
 
 def sum_of_squares(client: Client, count: int) -> int:
-    """As a tree: squares in pairs, pairs of pairs, and so on."""
+    """Add the squares as a tree: squares in pairs, pairs of pairs, and so on."""
     graph: dict[str, object] = {"two": 2}
     names = []
     for number in range(count):

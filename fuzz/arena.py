@@ -22,7 +22,7 @@ from tests.simulation.objects import ObjectScenario
 
 PAUSES_SECONDS = (0.0, 0.0, 0.0, 0.0005, 0.005, 0.05, 0.5, 2.0)
 START_SECONDS = 0.3
-"""Until all are connected."""
+"""Seconds until all are connected."""
 
 MOST_ACTS = 300
 TASKS = 6
@@ -41,7 +41,7 @@ def attack(data: bytes, scenario: LyingScenario | LyingObjectScenario) -> None:
 
 
 class Fight:
-    """In addition to a cluster with liars."""
+    """A fight in addition to a cluster with liars."""
 
     def fight(self: Any, choices: Choices) -> None:
         world = self.world

@@ -41,7 +41,7 @@ class Choices:
         return items[self.below(len(items))]
 
     def take(self, size: int) -> bytes:
-        """At most so many bytes."""
+        """Take at most ``count`` bytes."""
         self._at += size
         return self._data[self._at - size : self._at]
 

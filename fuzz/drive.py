@@ -27,7 +27,7 @@ REPORT_LINES = 12
 
 @dataclass(frozen=True)
 class Bound:
-    """When a run ends."""
+    """The condition that ends a run."""
 
     inputs: int = 0
     seconds: int = 0
@@ -55,7 +55,7 @@ class DriveOutcome:
 
 
 def fuzz(names: list[str], bound: Bound, jobs: int) -> bool:
-    """Whether nothing was found. Results are printed as they come."""
+    """Return whether nothing was found. Results are printed as they come."""
     found = False
     with ThreadPoolExecutor(jobs) as pool:
         for outcome in pool.map(lambda name: fuzz_one(FuzzTarget(name), bound), names):
@@ -112,7 +112,7 @@ def reproduce(target: FuzzTarget, paths: list[Path]) -> int:
 
 
 def essence(log: str) -> str:
-    """What a sanitizer or Python said first, without the frames below the target."""
+    """Return the first message of a sanitizer or of Python, without the frames below the target."""
     lines = log.splitlines()
     marks = "ERROR:", "Uncaught Python", "runtime error"
     found = (at for at, line in enumerate(lines) if any(mark in line for mark in marks))
@@ -130,7 +130,7 @@ def add_to_totals(outcome: DriveOutcome) -> None:
 
 
 def read_totals() -> dict[str, tuple[int, int]]:
-    """Of all runs in this folder: inputs and messages by target."""
+    """Return the totals of all runs in this folder: inputs and messages by target."""
     if not TOTALS.exists():
         return {}
     return {name: (counts[0], counts[1]) for name, counts in json.loads(TOTALS.read_text(encoding="utf-8")).items()}

@@ -32,7 +32,7 @@ INDICES = (0, 1, 2, 7, 65_535, 1_000_000, NONE - 1, NONE)
 NUMBERS = (0, 1, 5, 2**31, 2**32 - 1, 2**53, 2**63, 2**64 - 1)
 TIMES_US = (0, 1_700_000_000_000_000, 1_700_000_001_000_000, 2**63, 2**64 - 1)
 REALS = (0.0, 0.5, -1.0, 1e9, 1e30)
-"""What a scheduler lets into a snapshot: heartbeats with other numbers are refused."""
+"""The numbers that a scheduler lets into a snapshot: heartbeats with other numbers are refused."""
 
 NAMED = (
     {"session": "00" * 16, "host": "host", "pid": 5, "parent": ""},

@@ -28,7 +28,7 @@ def frames_of(data: bytes) -> list[bytes]:
 
 
 def data_of(frames: Sequence[bytes]) -> bytes:
-    """What ``frames_of`` makes these frames of (or, with several payload frames, similar ones)."""
+    """Return data of which ``frames_of`` makes these frames (or, with several payload frames, similar ones)."""
     payload = b"".join(frames[1:])
     return b"".join(frames) + len(payload).to_bytes(2, "little") + bytes([len(frames) - 1])
 

@@ -35,7 +35,7 @@ def is_regression(path: Path) -> bool:
 
 
 def features(target: FuzzTarget, folders: list[Path]) -> dict[Path, set[int]]:
-    """What each input reaches, as libFuzzer notes it while it merges."""
+    """Return the features that each input reaches, as libFuzzer notes it while it merges."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         (scratch / "merged").mkdir()

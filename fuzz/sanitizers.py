@@ -26,7 +26,7 @@ _GENERATED = shutil.ignore_patterns("*.so", "*.c", "*.pyc", "__pycache__", "*.eg
 
 
 class Unavailable(Exception):
-    """Why there can be no sanitizer build here, as one sentence."""
+    """The reason why there can be no sanitizer build here, as one sentence."""
 
 
 def prepare() -> None:

@@ -1,4 +1,4 @@
-"""What every screen asks of the model behind it."""
+"""The calls of every screen on the model behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What targets need that fuzz sockets: pieces of a byte stream, and proof that no descriptor is left open."""
+"""The common part of targets that fuzz sockets: pieces of a byte stream, and proof that no descriptor is left open."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def pieces(data: bytes, choices: Choices) -> Iterator[bytes]:
 
 
 def send(connection: socket.socket, data: bytes) -> None:
-    """To an end that may be gone."""
+    """Send to an end that may be gone."""
     with contextlib.suppress(ConnectionError):
         connection.sendall(data)

@@ -1,4 +1,4 @@
-"""How much has been tried, in a file that outlives a crash: inputs, and messages given to cores."""
+"""The number of inputs, and of messages given to cores, in a file that outlives a crash."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ DICTIONARIES = FOLDER / "dictionaries"
 
 LONGEST_INPUT_BYTES = 4096
 SLOWEST_SECONDS = 2.0
-"""Of a processor's time, for one input in the sanitizer build, which is about ten times slower than a release."""
+"""Processor time for one input in the sanitizer build, which is about ten times slower than a release."""
 
 
 class FuzzTarget:

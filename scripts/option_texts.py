@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scaler.cluster.combo import SCHEDULER_PARAMETERS
-from scaler_gui.cli import GuiSettings
+from scaler_gui.config import GuiSettings
 from scaler_protocol.command.settings import CommandSetting, settings_of
 from scaler_protocol.keygen import KeygenSettings
 from scaler_scheduler.config import SchedulerSettings

@@ -26,7 +26,8 @@ class Engine(Protocol):
         """The value of ``key``. Engines without graphs have no such method."""
 
     def send(self, value: Any) -> Any:
-        """What stands for ``value`` as an argument; it travels once. Engines without objects have no such method."""
+        """Return the object that represents ``value`` as an argument; it travels once. Engines without objects have no
+        such method."""
 
     def compute(self, collection: Any) -> Any:
         """The value of a collection of Dask's, for engines that take these."""

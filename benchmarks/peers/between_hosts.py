@@ -1,4 +1,4 @@
-"""How each engine runs on several hosts: what to start on which, and how a client connects.
+"""The way in which each engine runs on several hosts: what to start on which, and how a client connects.
 
 ``python -m benchmarks.peers.between_hosts PEER ADDRESS WORKLOAD SIZE`` is the client: it prints its figures as JSON.
 """

@@ -1,4 +1,4 @@
-"""Which engines there are, what to install for each, and how large a workload each can be given in a few seconds."""
+"""The engines, what to install for each, and how large a workload each can be given in a few seconds."""
 
 from __future__ import annotations
 

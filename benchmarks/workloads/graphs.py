@@ -106,7 +106,7 @@ def chain_of_futures(engine: Engine, length: int) -> dict[str, float]:
 
 
 def layers_of_futures(engine: Engine, width: int) -> dict[str, float]:
-    """As ``layered``, submitted call by call."""
+    """Like ``layered``, submitted call by call."""
     choose = random.Random(1)
 
     def run() -> float:

@@ -1,4 +1,4 @@
-"""What outstanding and finished tasks cost in memory. For this Scaler only: it looks into its processes."""
+"""The cost of outstanding and finished tasks in memory. For this Scaler only: it looks into its processes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What monitors cost: processor time per task of a map of no-ops, with and without three watchers of everything, or the
-three screens."""
+"""The cost of monitors: processor time per task of a map of no-ops, with and without three watchers of everything, or
+the three screens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAPS_IN_ROUND = 4
 WATCHERS = 3
 SETTLE_SECONDS = 1.0
 SCREEN_SECONDS = 10.0
-"""Until all screens have started, and show what was before."""
+"""Seconds until all screens have started, and show what was before."""
 
 _WATCHER = """
 import sys, zmq

@@ -187,7 +187,7 @@ def _dask_work(side: int, chunk: int) -> Any:
 
 
 def _against(least: Callable[[], Any], work: Callable[[], Any], size: int) -> dict[str, float]:
-    """In turns, so that both see the same machine."""
+    """Measure in turns, so that both see the same machine."""
     least()
     work()
     times: tuple[list[float], list[float]] = [], []
@@ -221,7 +221,8 @@ class _Peak:
 
 
 def _resident_mib() -> float:
-    """Of this process, its descendants and the host's object stores; a page that several share counts once."""
+    """Return the memory of this process, its descendants and the host's object stores; a page that several share counts
+    once."""
     own = psutil.Process()
     stores = [each for each in psutil.process_iter(["cmdline"]) if "scaler_protocol.objects" in str(each.info)]
     processes = {each.pid: each for each in (own, *own.children(recursive=True), *stores)}

@@ -1,4 +1,4 @@
-"""From nothing to the first result."""
+"""The time from nothing to the first result."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Workshop(Stage):
             self.die(choices.pick(list(self.processes)), signal="SIGSEGV")
 
     def end_killed(self) -> None:
-        """As the shell does with those that the core wants killed."""
+        """End the processes that the core wants killed, like the shell."""
         wanted = [effect.number for effect in self.effects if isinstance(effect, Kill)]
         self.effects.clear()
         for number in wanted:

@@ -12,7 +12,7 @@ from fuzz.messages import check_written_again, decoded, examine, sample_envelope
 from scaler_protocol.codec import encode
 
 ROOT_BYTES = 8 + 8 * 4
-"""Of a message in one segment: the table of segments, the root pointer and three words of data."""
+"""Size of the root of a message in one segment: the table of segments, the root pointer and three words of data."""
 
 
 def one_input(data: bytes) -> None:

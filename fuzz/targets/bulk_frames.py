@@ -1,5 +1,5 @@
-"""What a bulk connection begins with and what is between its bytes: any offer and any header, cut or forged, gives a
-piece within its object or ValueError, and what was written is read again.
+"""The beginning of a bulk connection and the headers between its bytes: any offer and any header, cut or forged, gives
+a piece within its object or ValueError, and what was written is read again.
 """
 
 from __future__ import annotations

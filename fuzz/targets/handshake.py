@@ -27,7 +27,7 @@ TOKEN, OTHER_TOKEN = b"0" * 64, b"1" * 64
 SEEDS = (b"s" * NONCE_SIZE_BYTES, b"t" * NONCE_SIZE_BYTES, b"u" * NONCE_SIZE_BYTES)
 SESSIONS = (b"a" * 16, b"b" * 16)
 PROOF_FIELDS = ("role", "session", "number", "nonce", "challenge")
-"""Of a Hello: what its proof covers."""
+"""The fields of a Hello that its proof covers."""
 
 PAUSES_SECONDS = (0.0, 1.0, 10.0, 30.0, 1e6)
 MESSAGES_LIMIT = 64
@@ -165,7 +165,7 @@ def one_input(data: bytes) -> None:
 
 
 def read_hello(data: bytes) -> None:
-    """As a scheduler does with whatever comes first."""
+    """Read a Hello like a scheduler, whatever comes first."""
     try:
         said = decode_hello([data])
     except MalformedMessage as error:

@@ -95,7 +95,7 @@ class Stores(World):
         return ObjectKey(LIAR, self.chance.randrange(4))
 
     def answer_to(self, granted: StoreGranted | StoreRegion) -> Any:
-        """As an honest peer does."""
+        """Answer like an honest peer."""
         if isinstance(granted, StoreGranted):
             return StoreSeal(granted.key)
         return StorePlace(self.key_of_liar(), granted.offset, min(granted.size, 5000))

@@ -25,7 +25,7 @@ NAME = f"scaler-fuzz-unauthenticated-{os.getpid()}"
 IDENTITIES = (b"", b"one", b"two", b"i" * 255)
 HONEST, HELLO = b"the honest peer", b"hello of the honest peer"
 COUNT_LIMIT = 6
-"""In place of the real one, so that it is reached. The honest peer has been admitted and does not count."""
+"""A limit in place of the real one, so that it is reached. The honest peer has been admitted and does not count."""
 
 CONNECTIONS_LIMIT = 10
 CALLS_LIMIT = 5000
@@ -122,7 +122,7 @@ class Siege:
         raise AssertionError("An honest peer was not served.")
 
     def end(self) -> None:
-        """While unauthenticated connections are still open, a peer sends a message and another one connects."""
+        """End while unauthenticated connections are still open: a peer sends a message and another one connects."""
         self.honest.waiting = protocol.message([b"0"]) + protocol.message([b"1"])
         self.honest.send(1000)
         self.serve_until(lambda: self.heard == 2)

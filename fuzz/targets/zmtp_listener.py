@@ -27,8 +27,8 @@ HELLO = b"hello"
 
 CONNECTIONS_LIMIT = 8
 CALLS_LIMIT = 5000
-"""Of the listener until it has heard all: a share of the time is spent on unauthenticated peers, so time may have to
-pass."""
+"""Maximum number of calls of the listener until it has heard all: a share of the time is spent on unauthenticated
+peers, so time may have to pass."""
 
 
 def listening_socket() -> socket.socket:
@@ -86,7 +86,7 @@ class ListenerConversation:
                 send(choices.pick(self.connections), data)
 
     def answer(self, choices: Choices) -> None:
-        """To a peer, or to an unauthenticated one; or one of them is cut off."""
+        """Answer a peer, or an unauthenticated one; or cut one of them off."""
         peer, frames = choices.pick(IDENTITIES[1:5]), [b"answer", choices.take(4)]
         how = choices.below(3)
         if how == 0:

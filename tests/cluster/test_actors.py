@@ -82,6 +82,16 @@ class Broken:
         return 1
 
 
+class BrokenAndCounted:
+    def __init__(self, path: str) -> None:
+        with open(path, "a") as file:
+            file.write("x")
+        raise KeyError("the constructor failed")
+
+    def get(self) -> int:
+        return 1
+
+
 def make_counter_in_task(address: str) -> list[int]:
     with Client(address) as client:
         counter = client.actor(Counter, 10)
@@ -246,6 +256,167 @@ def test_a_task_that_calls_an_ended_actor(client: Client) -> None:
     counter.kill()
     with pytest.raises(ActorDiedError):
         client.submit(add_often, counter, 1).result(timeout=20)
+
+
+def call_later(counters: list[Any], *gate: str) -> int:
+    functions.wait_at_gate(*gate)
+    return int(counters[0].add().result(timeout=30))
+
+
+def test_a_call_with_a_handle_keeps_the_actor_alive(client: Client, gate: Gate) -> None:
+    counter = client.actor(Counter, 6)
+    pid = counter.pid().result(timeout=20)
+    future = client.submit(call_later, [counter], *gate.paths)
+    del counter
+    gc.collect()
+    wait_until(lambda: bool(gate.waiting_pids))
+    gate.open()
+    assert future.result(timeout=30) == 7
+    wait_until(lambda: not psutil.pid_exists(pid), 10, "it ends after the call")
+    wait_until(lambda: is_idle(client), 10)
+
+
+def test_a_pickled_handle_keeps_nothing_alive(client: Client) -> None:
+    counter = client.actor(Counter)
+    pid = counter.pid().result(timeout=20)
+    pickle.dumps(counter)
+    del counter
+    gc.collect()
+    wait_until(lambda: not psutil.pid_exists(pid), 10)
+    assert client.submit(abs, -1).result(timeout=20) == 1
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+
+def add_by_name(name: str) -> int:
+    with Client() as inner:
+        return int(inner.get_actor(name).add().result(timeout=30))
+
+
+def test_a_named_actor_is_found_by_clients_and_tasks(combo: SchedulerClusterCombo, client: Client) -> None:
+    counter = client.actor_verbose(Counter, (10,), name="counter")
+    assert client.submit(add_by_name, "counter").result(timeout=30) == 11
+    with Client(combo.get_address()) as other:
+        assert other.get_actor("counter").add().result(timeout=20) == 12
+        with pytest.raises(ValueError, match="another actor has this name"):
+            other.actor_verbose(Counter, name="counter")
+        counter.kill()
+        again = other.actor_verbose(Counter, kwargs={"value": 100}, name="counter")
+        assert client.get_actor("counter").get().result(timeout=20) == 100
+        del again
+        gc.collect()
+        wait_until(lambda: not has_actor(client, "counter"), 20)
+
+
+def has_actor(client: Client, name: str) -> bool:
+    try:
+        client.get_actor(name)
+    except ValueError:
+        return False
+    return True
+
+
+def test_the_name_of_an_actor_whose_client_has_left_is_free(combo: SchedulerClusterCombo, client: Client) -> None:
+    with Client(combo.get_address()) as other:
+        counter = other.actor_verbose(Counter, name="left")
+        assert client.get_actor("left").add().result(timeout=20) == 1
+        del counter
+    wait_until(lambda: not has_actor(client, "left"), 20)
+    assert client.actor_verbose(Counter, name="left").add().result(timeout=20) == 1
+
+
+def test_names_that_cannot_be(client: Client) -> None:
+    with pytest.raises(ValueError, match="Cannot find an actor named 'nobody'"):
+        client.get_actor("nobody")
+    with pytest.raises(ValueError, match="1 to 1024 bytes"):
+        client.actor_verbose(Counter, name="")
+    with pytest.raises(TypeError, match="is a string"):
+        client.get_actor(1)  # type: ignore[arg-type]
+
+
+def test_a_name_stays_through_a_restart_of_the_scheduler() -> None:
+    address = free_address()
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 1), Client(address) as client, Client(address) as other:
+            counter = client.actor_verbose(Counter, name="lasting")
+            assert other.get_actor("lasting").add().result(timeout=20) == 1
+            first.kill()
+            with start_scheduler(address):
+                assert counter.add().result(timeout=60) == 2
+                wait_until(lambda: has_actor(other, "lasting"), 20)
+                assert other.get_actor("lasting").add().result(timeout=60) == 3
+    finally:
+        first.__exit__()
+
+
+# ---- restarts --------------------------------------------------------------------------------------------------------
+
+
+def next_value(counter: Any, pid: int) -> int:
+    """Of the next instance: calls that reach the one that dies fail."""
+    while True:
+        try:
+            assert counter.pid().result(timeout=30) != pid
+            return int(counter.add().result(timeout=30))
+        except ActorDiedError as error:
+            assert "Its state is lost; later calls reach a new instance" in str(error)
+
+
+def test_an_actor_is_made_again_with_a_new_state(client: Client, gate: Gate) -> None:
+    counter = client.actor_verbose(Counter, (5,), max_restarts=2)
+    for _ in range(2):
+        assert counter.add().result(timeout=20) == 6
+        assert counter.add().result(timeout=20) == 7
+        pid = counter.pid().result(timeout=20)
+        running = counter.sleep(60)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(ActorDiedError, match="Its state is lost"):
+            running.result(timeout=20)
+        assert next_value(counter, pid) == 6
+        assert counter.add(-1).result(timeout=20) == 5
+    os.kill(counter.pid().result(timeout=20), signal.SIGKILL)
+    wait_until(lambda: is_idle(client), 20)
+    with pytest.raises(ActorDiedError, match="died 3 time"):
+        counter.add().result(timeout=20)
+
+
+def test_calls_that_no_process_has_reach_the_new_instance() -> None:
+    address = free_address()
+    with start_scheduler(address), Client(address) as client:
+        with start_cluster(address, "-n", 1) as cluster:
+            counter = client.actor_verbose(Counter, (5,), max_restarts=-1)
+            assert counter.add().result(timeout=20) == 6
+            cluster.kill()
+        wait_until(lambda: not client.cluster_info().workers, 30)
+        futures = [counter.add() for _ in range(100)]
+        with start_cluster(address, "-n", 1):
+            assert [future.result(timeout=60) for future in futures] == list(range(6, 106))
+
+
+def test_a_constructor_that_raises_is_not_repeated(client: Client, tmp_path: Path) -> None:
+    broken = client.actor_verbose(BrokenAndCounted, (str(tmp_path / "made"),), max_restarts=5)
+    with pytest.raises(ActorDiedError, match="the constructor failed"):
+        broken.get().result(timeout=20)
+    assert (tmp_path / "made").read_text() == "x"
+
+
+def test_a_killed_actor_is_not_made_again(client: Client) -> None:
+    counter = client.actor_verbose(Counter, max_restarts=-1)
+    assert counter.add().result(timeout=20) == 1
+    counter.kill()
+    with pytest.raises(ActorDiedError, match="was killed"):
+        counter.add().result(timeout=20)
+    wait_until(lambda: is_idle(client), 10)
+
+
+def test_numbers_of_restarts_that_cannot_be(client: Client) -> None:
+    for number in (-2, 251):
+        with pytest.raises(ValueError, match="max_restarts must be between 0 and 250"):
+            client.actor_verbose(Counter, max_restarts=number)
+    with pytest.raises(TypeError, match="max_restarts must be a whole number"):
+        client.actor_verbose(Counter, max_restarts=1.5)  # type: ignore[arg-type]
 
 
 # ---- mistakes --------------------------------------------------------------------------------------------------------

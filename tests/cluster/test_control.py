@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pwd
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +90,56 @@ def test_what_does_not_exist_is_a_clear_error(client: Client) -> None:
         client.cancel_tasks(client="ffffffffffffffff")
     with pytest.raises(TypeError, match="either client or function"):
         client.cancel_tasks()
+
+
+def test_a_worker_process_is_killed_and_its_task_runs_again(gate: Gate) -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1), Client(address) as client:
+        running = client.submit(functions.wait_at_gate, *gate.paths)
+        wait_until(lambda: gate.waiting_pids)
+        [worker] = client.cluster_info().workers
+        client.kill_worker(worker.name)
+        wait_until(lambda: gate.waiting_pids and gate.waiting_pids != [worker.pid])
+        gate.open()
+        running.result(30)
+        client.restart_worker(worker.name)
+        wait_until(lambda: client.submit(functions.process_id).result(30) not in (worker.pid, *gate.waiting_pids))
+
+
+def test_weights_limits_and_priorities_are_changed(combo: SchedulerClusterCombo, operator: Client, gate: Gate) -> None:
+    with Client(combo.get_address(), group="nightly") as other:
+        futures = [other.submit(functions.wait_at_gate, *gate.paths) for _ in range(6)]
+        wait_until(lambda: len(gate.waiting_pids) == 2)
+        [row] = [each for each in operator.cluster_info().clients if each.group == "nightly"]
+        name = row.session.hex()[:8]
+        operator.set_weight(3, client=name)
+        operator.set_weight(0.5, group="nightly")
+        operator.set_limit(1, group="nightly")
+        assert operator.set_priority(7, client=name) == operator.set_priority(7, function="wait_at_gate") > 0
+        wait_until(lambda: [each.weight for each in operator.cluster_info().clients if each.group == "nightly"] == [3])
+        task = futures[-1].task_id
+        assert operator.cancel_tasks(client=name, task=task) == 1
+        with pytest.raises(CancelledError):
+            futures[-1].result(30)
+        gate.open()
+        for future in futures[:-1]:
+            future.result(30)
+    with pytest.raises(ControlError, match="no client is in a group"):
+        operator.set_limit(1, group="nightly")
+
+
+def test_actions_are_written_to_the_audit_log(tmp_path: Path) -> None:
+    address, path = free_address(), tmp_path / "audit.jsonl"
+    with start_scheduler(address, "--audit-log", path), start_cluster(address, "-n", 1), Client(address) as client:
+        [agent] = client.cluster_info().agents
+        client.pause_workers(agent.name)
+        with pytest.raises(ControlError):
+            client.pause_workers("nothing")
+        client.set_limit(3, group="default")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert [(each["user"], each["action"], each["target"], each["value"]) for each in lines] == [
+        (user, "pause", agent.name, 0.0),
+        (user, "set group limit", "default", 3.0),
+    ]
+    assert lines[0]["pid"] == os.getpid() and path.stat().st_mode & 0o777 == 0o600

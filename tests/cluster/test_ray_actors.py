@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from scaler import SchedulerClusterCombo
 from scaler.compat import ray
+from scaler.compat.ray.exceptions import RayActorError
 from tests.support import functions
 from tests.support.waiting import wait_until
 
@@ -25,6 +27,14 @@ def cluster(combo: SchedulerClusterCombo) -> Iterator[None]:
 @ray.remote
 def square(number: int) -> int:
     return number * number
+
+
+@ray.remote
+class Process:
+    """Says where it lives."""
+
+    def pid(self) -> int:
+        return os.getpid()
 
 
 @ray.remote
@@ -153,11 +163,50 @@ def test_options(cluster: None) -> None:
         assert ray.get(Counter.options(**options).remote(1).increment.remote()) == 2
     with pytest.warns(UserWarning, match="runtime_env of remote classes has no effect"):
         Counter.options(runtime_env={})
-    for option, value in (("name", "x"), ("max_restarts", 1), ("max_concurrency", 2), ("lifetime", "detached")):
+    for option, value in (("max_task_retries", 1), ("max_concurrency", 2), ("lifetime", "detached")):
         with pytest.raises(NotImplementedError, match=f"Cannot use {option}="):
             Counter.options(**{option: value})
     with pytest.raises(ValueError, match="Cannot use the option 'max_restart'"):
         Counter.options(max_restart=1)
+    with pytest.raises(ValueError, match="get_if_exists=True without a name"):
+        Counter.options(get_if_exists=True)
+
+
+@ray.remote
+def increment_by_name(name: str) -> int:
+    return int(ray.get(ray.get_actor(name).increment.remote()))
+
+
+def test_named_actors(cluster: None) -> None:
+    counter = Counter.options(name="named").remote(5)
+    assert ray.get(ray.get_actor("named").increment.remote()) == 6
+    assert ray.get(increment_by_name.remote("named")) == 7
+    with pytest.raises(ValueError, match="another actor has this name"):
+        Counter.options(name="named").remote(5)
+    same = Counter.options(name="named", get_if_exists=True).remote(100)
+    assert ray.get(same.increment.remote()) == 8
+    with pytest.warns(UserWarning, match="namespace of get_actor"):
+        ray.get_actor("named", namespace="other")
+    ray.kill(counter)
+    with pytest.raises(ValueError, match="Cannot find an actor named 'nobody'"):
+        ray.get_actor("nobody")
+
+
+def test_an_actor_restarts(cluster: None) -> None:
+    host = Process.options(max_restarts=1).remote()
+    pid = ray.get(host.pid.remote())
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(RayActorError):
+        while True:  # a call that came before the death was noticed
+            assert ray.get(host.pid.remote()) == pid
+    wait_until(lambda: pid_of(host) not in (None, pid), 20)
+
+
+def pid_of(host: Any) -> int | None:
+    try:
+        return int(ray.get(host.pid.remote()))
+    except RayActorError:
+        return None
 
 
 def test_mistakes(cluster: None) -> None:

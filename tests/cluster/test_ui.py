@@ -900,19 +900,23 @@ def test_actions_on_a_real_cluster(browser: Browser) -> None:
             act(watched, f"{agent.name}-0", "Pause", f"Paused: {agent.name}.")
             waiting = [client.submit(functions.sleep_and_return, 1000) for _ in range(3)]
             watched.open("functions")
-            act(watched, "sleep_and_return", None, "Cancelled 3 tasks.")
+            act(watched, "sleep_and_return", "Cancel", "Cancelled 3 tasks.")
             wait_until(lambda: all(future.cancelled() for future in waiting))
             watched.open("workers")
             act(watched, f"{agent.name}-0", "Resume", f"Resumed: {agent.name}.")
             assert client.submit(abs, -1).result() == 1
+            watched.open("clients")
+            row = str(client.cluster_info().clients[0].session.hex()[:8])
+            act(watched, row, "Set weight of group", "Set the weight of: default.", value="2")
             assert watched.errors == []
 
 
-def act(watched: Watched, row: str, action: str | None, outcome: str) -> None:
-    """``action`` None: there is one only."""
+def act(watched: Watched, row: str, action: str, outcome: str, value: str = "") -> None:
     watched.page.click(f"tr:has-text('{row}') button.more")
-    if action is not None:
-        watched.page.click(f"#operation button:has-text('{action}')")
+    watched.page.click(f"#operation button:has-text('{action}')")
+    if value:
+        watched.page.fill("#operation input", value)
+        watched.page.click("#operation button:has-text('Continue')")
     watched.wait_for_text("?", "#operation .answer")
     watched.page.click("#operation button.act")
     watched.wait_for_text(outcome, "#operation")

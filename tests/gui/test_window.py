@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QImage, QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDialog, QLineEdit, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QInputDialog, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from scaler_gui.main_window import MainWindow
@@ -438,7 +438,7 @@ def test_a_scheduler_with_keys_is_said(window: MainWindow, qtbot: QtBot) -> None
 
 
 def test_rows_of_workers_functions_and_clients_offer_actions(busy_window: MainWindow) -> None:
-    offered = {"workers": 3, "objects": 3, "functions": 1, "clients": 1, "tasks": 0}
+    offered = {"workers": 5, "objects": 3, "functions": 2, "clients": 3, "running": 4, "tasks": 0}
     for name, count in offered.items():
         pane = table(busy_window, name)
         pane.refresh()
@@ -449,7 +449,7 @@ def test_rows_of_workers_functions_and_clients_offer_actions(busy_window: MainWi
 
 def test_an_action_is_confirmed_and_its_outcome_shown(busy_window: MainWindow, qtbot: QtBot) -> None:
     pane = table(busy_window, "functions")
-    dialog = pane.ask(Operation(ControlAction.CANCEL_FUNCTION, "price"))
+    dialog = pane.confirm(Operation(ControlAction.CANCEL_FUNCTION, "price"))
     assert dialog.text() == "Cancel all tasks of function price? Running ones are interrupted."
     dialog.accept_button.click()
     qtbot.waitUntil(lambda: dialog.text().startswith("Cannot reach the scheduler"), timeout=20_000)
@@ -458,13 +458,25 @@ def test_an_action_is_confirmed_and_its_outcome_shown(busy_window: MainWindow, q
 
 
 def test_an_action_that_is_not_confirmed_does_nothing(busy_window: MainWindow) -> None:
-    dialog = table(busy_window, "workers").ask(Operation(ControlAction.DRAIN, "vm"))
+    dialog = table(busy_window, "workers").confirm(Operation(ControlAction.DRAIN, "vm"))
     QTest.keyClick(dialog, Key.Key_Escape)
     assert not dialog.isVisible()
 
 
 def test_there_are_no_actions_on_recordings(window: MainWindow, qtbot: QtBot) -> None:
-    dialog = table(window, "workers").ask(Operation(ControlAction.PAUSE, "vm"))
+    dialog = table(window, "workers").confirm(Operation(ControlAction.PAUSE, "vm"))
     dialog.accept_button.click()
     assert dialog.text() == "Cannot act on a recording."
+    dialog.close()
+
+
+def test_a_number_that_an_action_needs_is_asked_for_first(busy_window: MainWindow, qtbot: QtBot) -> None:
+    pane = table(busy_window, "clients")
+    pane.ask(Operation(ControlAction.SET_GROUP_LIMIT, "ci"))
+    (entry,) = pane.findChildren(QInputDialog)
+    assert entry.labelText() == "workers (0 = any number)"
+    entry.setDoubleValue(3)
+    entry.accept()
+    (dialog,) = pane.findChildren(ActionDialog)
+    assert dialog.text() == "Let group ci use at most 3 workers? 0 means any number."
     dialog.close()

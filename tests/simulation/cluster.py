@@ -139,7 +139,7 @@ class Cluster:
         assert not self.scheduler.core.state.named.waiting and not self.scheduler.core.state.named.by_task
         self.scheduler.check_records()
         for table in [client.table for client in self.scheduler.core.state.clients.values()]:
-            assert not table.unfinished and not table.graphs, table.unfinished
+            assert not table.columns.unfinished and not table.nodes.graphs, table.columns.unfinished
         for agent in self.agents:
             agent.check_empty()
 

@@ -262,7 +262,7 @@ def _fields(kind: type) -> list[tuple[str, Any]]:
 _PLAIN = (bytes, int, float, str, bool)
 ALL: tuple[type, ...] = typing.get_args(Body)
 _SCHEDULER_ONLY = {"Welcome", "Refused", "WhoAreYou", "Withdraw", "ResultsReleased", "HeartbeatEcho", "Stop", "Drain"}
-_SCHEDULER_ONLY |= {"ManagerOrder"}
+_SCHEDULER_ONLY |= {"ManagerOrder", "EndProcess"}
 _AGENT_ONLY = {
     "Results",
     "AgentAttach",

@@ -102,7 +102,7 @@ class SchedulerNode(Node):
         assert self.core.state.events.dropped == 0
         counted = Counter({status: self.core.state.totals.outcome(status) for status in Status})
         counted[Status.SUCCESS_LARGE] += sum(
-            client.table.count(TaskState.DONE_LARGE) for client in self.core.state.clients.values()
+            client.table.columns.count(TaskState.DONE_LARGE) for client in self.core.state.clients.values()
         )
         assert +self._ended == +counted
 

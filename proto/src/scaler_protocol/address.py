@@ -46,7 +46,7 @@ def parse_address(text: str) -> Address:
 
 
 def default_monitor_address(address: Address | str) -> str:
-    """Where a scheduler at ``address`` publishes for monitors: tcp://127.0.0.1:2345 gives
+    """Return where a scheduler at ``address`` publishes for monitors: tcp://127.0.0.1:2345 gives
     ipc:///tmp/127.0.0.1_2345_monitor."""
     parsed = parse_address(address) if isinstance(address, str) else address
     if parsed.scheme == "tcp":

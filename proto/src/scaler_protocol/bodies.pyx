@@ -36,6 +36,7 @@ from scaler_protocol.wire cimport (
 from scaler_protocol import layout, limits, messages
 from scaler_protocol.fields import MalformedMessage
 from scaler_protocol.messages import (
+    ControlRequest,
     CoordinationKind,
     Envelope,
     Hello,
@@ -155,7 +156,8 @@ cdef BodyField make_field(object owner, str name, object placed):
     field.name = name
     field.place = placed.offset
     field.bits = placed.bits
-    field.enumeration = _ENUMERATIONS.get(name)
+    if owner is not ControlRequest:  # the scheduler refuses an action that it does not know
+        field.enumeration = _ENUMERATIONS.get(name)
     field.most_bytes = limits.NAME_LIMIT_BYTES if name in _NAMES else limits.TEXT_LIMIT_BYTES
     field.most_items = _COUNTS.get(name, 0xFFFFFFFF)
     if placed.bits:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 _CONTROLLERS = ("memory", "cpu")
-"""In the first version each has a tree of its own, in a folder of this name."""
+"""The controllers, each of which has a tree of its own in the first version, in a folder of this name."""
 _MEMORY_FILES = ("memory.max", "memory.limit_in_bytes")
 _USAGE_FILES = {"memory.max": "memory.current", "memory.limit_in_bytes": "memory.usage_in_bytes"}
 _CACHE_NAMES = ("inactive_file", "total_inactive_file")
@@ -15,7 +15,7 @@ _QUOTA_FILES = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
 
 
 def memory_limits_bytes(root: Path = ROOT) -> list[int]:
-    """Of its own group and those above, in the first and the second version of control groups."""
+    """Return the limits of its own group and of those above, in the first and the second version of control groups."""
     files = [folder / name for folder in _folders(root) for name in _MEMORY_FILES]
     return [limit for limit in map(_number, files) if limit > 0]
 
@@ -40,7 +40,7 @@ def _cached_bytes(path: Path) -> int:
 
 
 def processor_limits(root: Path = ROOT) -> list[int]:
-    """How many processors' time it may use, rounded up; as ``memory_limits_bytes``."""
+    """Return how many processors' time it may use, rounded up; as ``memory_limits_bytes``."""
     limits = []
     for folder in _folders(root):
         for names in _QUOTA_FILES:

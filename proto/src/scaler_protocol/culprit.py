@@ -84,7 +84,7 @@ class _Search:
         return None
 
     def _search(self, parts: Sequence[Part]) -> tuple[str, Any, Exception] | None:
-        """By halves, since there may be many."""
+        """Search by halves, since there may be many parts."""
         while len(parts) > 1:
             if time.monotonic() > self._deadline:
                 return None
@@ -108,7 +108,7 @@ class _Search:
 
 
 def _groups_of_parts(value: Any) -> Iterator[Iterator[Part]]:
-    """In the order in which they are looked at."""
+    """Yield groups of parts in the order in which they are searched."""
     if isinstance(value, functools.partial):
         yield _parts_of_partial(value)
     elif isinstance(value, types.MethodType):

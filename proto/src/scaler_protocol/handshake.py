@@ -47,7 +47,7 @@ WINDOW_SECONDS = 10.0
 
 _TIME_SIZE_BYTES = 8
 _ANSWERS_LIMIT = 3
-"""For one Hello: a challenge may have become too old on its way, and is then replaced."""
+"""Maximum number of answers to one Hello: a challenge may have become too old on its way, and is then replaced."""
 
 _PEER_LABEL = b"scaler peer 1"
 _SCHEDULER_LABEL = b"scaler scheduler 1"
@@ -95,8 +95,8 @@ def make_hello(
 
 
 def refusal_for(hello: Hello, user: bytes = b"") -> Refused | None:
-    """Why ``hello`` is refused, whatever it may prove; None: it is not. ``user``: whose key the connection showed;
-    empty: there are no keys."""
+    """Return why ``hello`` is refused, whatever it may prove; None: it is not. ``user``: whose key the connection
+    showed; empty: there are no keys."""
     if hello.major != PROTOCOL_MAJOR:
         return Refused(RefusalReason.VERSION, _version_text(hello))
     if len(hello.session) != ID_SIZE_BYTES:
@@ -151,7 +151,7 @@ class PeerHandshake:
 
     @property
     def forged_text(self) -> str:
-        """Why a forged Welcome is not believed."""
+        """The reason why a forged Welcome is not believed."""
         return (
             f"Cannot trust the process that listens at {self._place}: it did not prove that it knows this user's token."
             " Run the scheduler as this user and with the same SCALER_HOME, and forward a port to the same number."
@@ -180,8 +180,8 @@ class PeerHandshake:
         return self._said
 
     def judge(self, welcome: Welcome) -> Verdict:
-        """Whether the scheduler may be believed. ``late``: the Welcome answers an earlier Hello; another answer is on
-        its way."""
+        """Return whether the scheduler may be believed. ``late``: the Welcome answers an earlier Hello; another answer
+        is on its way."""
         said = self._said
         if said is None or welcome.number != said.number:
             return "late"
@@ -240,7 +240,7 @@ class ServerHandshake:
         return time + made[: NONCE_SIZE_BYTES - len(time)]
 
     def _is_fresh(self, hello: Hello, now: float) -> bool:
-        """Whether it answers a challenge made here for it, not long ago."""
+        """Return whether it answers a challenge made here for it, not long ago."""
         window = int.from_bytes(hello.challenge[:_TIME_SIZE_BYTES], "little")
         if window not in (_window(now), _window(now) - 1):
             return False

@@ -21,7 +21,8 @@ _X86_LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
 
 
 def installed_software(host: str) -> HostSoftware:
-    """Of this interpreter, with the packages that are installed, although they may not be loaded."""
+    """Return the software of this interpreter, with the packages that are installed, although they may not be
+    loaded."""
     import importlib.metadata  # takes a while, and clients do not need it
 
     packages = []

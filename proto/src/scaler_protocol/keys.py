@@ -35,7 +35,7 @@ from scaler_protocol.private_file import read_private_file
 VARIABLE = "SCALER_KEYS"
 SCHEDULER = "scheduler"
 REREAD_SECONDS = 1.0
-"""How long it takes at most until a key that was taken away, or has expired, is noticed."""
+"""Maximum time until a key that was removed, or has expired, is noticed."""
 
 _MISSED_SECONDS = 0.1
 """A key that is not known may have been written just now: then the files are read again, not more often than this."""
@@ -150,7 +150,7 @@ def holder_of_user(user: bytes) -> str:
 
 
 def is_same_holder(one: bytes, other: bytes) -> bool:
-    """Whether these users have the same key, or an older and a newer one of the same name and role."""
+    """Return whether these users have the same key, or an older and a newer one of the same name and role."""
     return key_of_user(one) == key_of_user(other) or one.split(b":", 2)[:2] == other.split(b":", 2)[:2]
 
 
@@ -174,12 +174,12 @@ def scheduler_keys(address: Address) -> ServerKeys | None:
 
 
 def monitor_keys(address: Address) -> ServerKeys | None:
-    """As ``scheduler_keys``, for the monitor address."""
+    """Like ``scheduler_keys``, for the monitor address."""
     return _server_keys(address, SCHEDULER, frozenset((Role.OBSERVE, Role.ADMIN)))
 
 
 def store_keys(address: Address) -> ServerKeys | None:
-    """As ``scheduler_keys``, for an object store that others fetch from: it stands for the hosts that work."""
+    """Like ``scheduler_keys``, for an object store that others fetch from: it represents the hosts that work."""
     return _server_keys(address, "work", frozenset((Role.SUBMIT, Role.WORK, Role.ADMIN)))
 
 
@@ -197,7 +197,8 @@ def _server_keys(address: Address, name: str, admitted: frozenset[Role]) -> Serv
 
 
 def public_keys(directory: Path, read: Callable[[Path], bytes] | None = None) -> list[PublicKey]:
-    """In the order of the roles: of a key that is there twice, the last one counts. Raises as ``scheduler_keys``."""
+    """Return the public keys in the order of the roles: of a key that exists twice, the last one counts. Raises as
+    ``scheduler_keys``."""
     found = []
     for file in sorted(os.listdir(directory)):
         match = _PUBLIC_FILE.fullmatch(file)
@@ -242,8 +243,8 @@ def peer_keys(address: Address, role: Role, directory: Path | None = None, serve
 
 
 def files_of_peer(directory: Path, role: Role, server: str = SCHEDULER) -> tuple[Path, Path]:
-    """Where its secret key is, and the public one of the other end: admin.key, ROLE.key, or ROLE-NAME.key when there is
-    one of that role alone."""
+    """Return where its secret key is, and the public one of the other end: admin.key, ROLE.key, or ROLE-NAME.key when
+    there is one of that role alone."""
     name = role.name.lower()
     named = sorted(directory.glob(f"{name}-*.key"))
     usual = directory / f"{name}.key"

@@ -1,4 +1,4 @@
-"""Where the fields of the schema's structs are in their sections.
+"""The positions of the fields of the schema's structs in their sections.
 
 Cap'n Proto places fields in the order of their numbers: data into the first hole that fits, else into a new word;
 pointers one after the other. So the schema's text is all that is needed, and no library has to be loaded for it.
@@ -75,7 +75,7 @@ _texts: dict[str, str] = dict(_STRUCT.findall(_TEXT))
 
 
 def layout(name: str) -> StructLayout:
-    """Of the struct of this name (not Message, which has a union)."""
+    """Return the layout of the struct of this name (not Message, which has a union)."""
     return StructLayout(_texts[name])
 
 

@@ -18,13 +18,13 @@ ENVIRONMENT_LIMIT_BYTES = 16_384
 """The UTF-8 of the environment of a serializer."""
 
 OBJECT_LIMIT_BYTES = 2**48
-"""Of an object that travels in chunks."""
+"""Maximum size of an object that travels in chunks."""
 
 WORKERS_LIMIT = 10_000
 """Workers of one agent."""
 
 NO_WORKER = 0xFFFF
-"""In place of the index of a worker: the worker is unknown or has no index."""
+"""The index that stands for a worker that is unknown or has no index."""
 
 CAPABILITIES_LIMIT = 64
 """Capabilities of one task, or of one agent."""

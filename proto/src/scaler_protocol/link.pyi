@@ -55,7 +55,7 @@ class Link:
         """Something numbered was received since the last envelope was wrapped."""
 
     def acknowledgement_at(self, now: float, delay_seconds: float = ...) -> float | None:
-        """When what was received must be acknowledged in a message of its own, if nothing else is sent before; not
+        """Return when a message of its own must acknowledge what was received, if nothing else is sent before; not
         after ``now``: at once. None: nothing is owed."""
 
     def resume(self, received: int) -> list[Envelope]:

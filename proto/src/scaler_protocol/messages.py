@@ -39,8 +39,8 @@ UPLOAD_NUMBER = 2**63
 """Numbers of uploaded arguments count down from the top to this, ids of tasks count up and stay below."""
 
 PRIVATE_UPLOAD_NUMBER = 2**63 + 2**62
-"""Of an upload with this number or a greater one, each task gets a copy of its own. The tasks of a worker process may
-share one loaded copy of an upload with a smaller number."""
+"""The least number of private uploads: each task gets a copy of its own. The tasks of a worker process may share one
+loaded copy of an upload with a smaller number."""
 
 
 class Role(enum.IntEnum):
@@ -53,7 +53,7 @@ class Role(enum.IntEnum):
 
 
 class Status(enum.IntEnum):
-    """How a task ended, one byte in a result column. Payloads: see docs/protocol.md."""
+    """The way a task ended, one byte in a result column. Payloads: see docs/protocol.md."""
 
     SUCCESS = 0
     SUCCESS_LARGE = 1  # payload: size, u64 little-endian; the bytes are object ObjectKey(session, task)
@@ -491,7 +491,7 @@ class ObjectLocations:
 
 
 OWNER_SOURCE = "owner"
-"""In place of an endpoint: the owner of the object connects to the store that needs it."""
+"""The value that replaces an endpoint if the owner of the object connects to the store that needs it."""
 
 
 @value(frozen=True, slots=True)
@@ -574,23 +574,34 @@ CONTROL_SINCE_MINOR = 4
 
 
 class ControlAction(enum.IntEnum):
-    """What a client may do with agents, and with tasks of others."""
+    """The actions of a client on agents and on tasks of other clients."""
 
     PAUSE = 0  # give an agent no more tasks
     RESUME = 1
     DRAIN = 2  # have it leave when its running tasks have ended
     CANCEL_CLIENT = 3  # cancel all tasks of a client
     CANCEL_FUNCTION = 4  # cancel all tasks of the functions with a name
+    CANCEL_TASK = 5
+    CANCEL_GRAPH = 6  # cancel all tasks of a graph
+    KILL_WORKER = 7  # kill a worker process; another takes its place
+    RESTART_WORKER = 8  # replace a worker process when its task has ended
+    SET_CLIENT_WEIGHT = 9  # within its group
+    SET_GROUP_WEIGHT = 10
+    SET_GROUP_LIMIT = 11  # how many workers a group uses at most; 0: any number
+    SET_CLIENT_PRIORITY = 12  # of the tasks of a client that have not been assigned
+    SET_FUNCTION_PRIORITY = 13  # the same of the functions with a name
 
 
 @value(frozen=True, slots=True)
 class ControlRequest:
     """Client to scheduler. Each is answered by a ControlReply with its number. ``target``: the name of an agent, of one
-    of its workers, or its host; the beginning of a client's id in hexadecimal; the name of a function."""
+    of its workers, or its host; the beginning of a client's id in hexadecimal, followed by a slash and the number of a
+    task or graph if the action is about one; the name of a function or a group. ``value``: what is set."""
 
     number: int
     action: ControlAction
     target: str
+    value: float = 0.0
 
 
 @value(frozen=True, slots=True)
@@ -601,7 +612,15 @@ class ControlReply:
     accepted: bool
     text: str = ""
     names: tuple[str, ...] = ()  # of the agents
-    count: int = 0  # of the cancelled tasks
+    count: int = 0  # of the tasks concerned
+
+
+@value(frozen=True, slots=True)
+class EndProcess:
+    """Scheduler to agent: replace the worker process of this worker, at once or when its task has ended."""
+
+    worker: str
+    at_once: bool
 
 
 @value(frozen=True, slots=True)
@@ -786,7 +805,7 @@ class NamedReply:
 
 
 class StoreFailure(enum.IntEnum):
-    """Why a store did not do what it was asked."""
+    """The reason why a store did not carry out a request."""
 
     FULL = 0  # memory or disk, for now
     TOO_LARGE = 1  # larger than all its memory
@@ -795,8 +814,8 @@ class StoreFailure(enum.IntEnum):
 
 @value(frozen=True, slots=True)
 class StoreSettings:
-    """To a store, from an agent: how much it may hold, where it may spill, and on which address of this host it
-    serves the stores of other hosts. Zero or empty: as before."""
+    """The settings that an agent sends to its store: how much it may hold, where it may spill, and the address of this
+    host on which it serves the stores of other hosts. Zero or empty: as before."""
 
     memory_bytes: int
     spill_directory: str
@@ -981,7 +1000,7 @@ Body = Union[
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
-    StackReply, HostSoftware,
+    StackReply, HostSoftware, EndProcess,
 ]  # fmt: skip
 
 UNNUMBERED = (

@@ -35,7 +35,7 @@ def write_private_file(path: Path, data: bytes) -> None:
 
 
 def create_private_file(path: Path, data: bytes) -> bool:
-    """As ``write_private_file``, in one step: no reader, and no power loss, ever leaves half a file under this name.
+    """Like ``write_private_file``, in one step: no reader, and no power loss, ever leaves half a file under this name.
     False: there is one already, which stays."""
     temporary = _temporary(path)
     write_private_file(temporary, data)
@@ -50,7 +50,7 @@ def create_private_file(path: Path, data: bytes) -> bool:
 
 
 def replace_private_file(path: Path, data: bytes) -> None:
-    """As ``create_private_file``, also where there is a file already: readers see the old one or the new one."""
+    """Like ``create_private_file``, also if there is a file already: readers see the old one or the new one."""
     temporary = _temporary(path)
     write_private_file(temporary, data)
     try:

@@ -10,7 +10,7 @@ class ResultRun:
     count: int
     payload_bytes: int
     worker: int
-    """Which worker of its agent made the results, counted from 0; 65535: unknown."""
+    """The worker of its agent that made the results, counted from 0; 65535: unknown."""
     def __init__(self, session: bytes, rows: Iterable[tuple[int, int, int, bytes, int, int, int]]) -> None:
         """rows: task, attempt, status, payload, duration and cpu time in microseconds, memory peak in bytes"""
     def task(self, index: int) -> int: ...
@@ -23,7 +23,7 @@ class ResultRun:
     def memory_peak(self, index: int) -> int: ...
     def rows(self) -> Iterator[tuple[int, int, int, memoryview, int, int, int]]: ...
     def copied_rows(self) -> Iterator[tuple[int, int, bytes, int, int, int]]:
-        """As rows, without the attempt, and each payload as bytes of its own."""
+        """Like rows, without the attempt, and each payload as bytes of its own."""
     def mark(self, first_task: int, states: bytearray) -> int:
         """Set ``states[task - first_task]`` to 1 for each result, if all of them succeeded and each was 0. Returns the
         number of results; 0: some task is not among these, had ended before or did not succeed, and nothing was set."""
@@ -50,8 +50,8 @@ class ResultRun:
     def set_place(self, worker: int, ages: bytes) -> None:
         """Say which worker made the results, and how long ago. Not part of a run's equality."""
     parts: bytes | None
-    """What some durations consist of besides running: for each, in ascending order, four u32: its row, and
-    microseconds of fetching and loading arguments and of storing the result."""
+    """The parts of some durations besides running: for each, in ascending order, four u32: its row, and microseconds of
+    fetching and loading arguments and of storing the result."""
 
     def set_parts(self, parts: bytes) -> None: ...
     def forget_parts(self) -> None: ...

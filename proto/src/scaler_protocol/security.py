@@ -24,7 +24,7 @@ def home_directory() -> Path:
 
 
 def is_token(token: bytes) -> bool:
-    """Whether these are exactly 64 hexadecimal characters."""
+    """Return whether these are exactly 64 hexadecimal characters."""
     return _TOKEN.fullmatch(token) is not None
 
 

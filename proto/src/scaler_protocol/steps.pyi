@@ -1,4 +1,4 @@
-"""How long tasks of a row took and when each ended, in two bytes a task.
+"""The durations of the tasks of a row and when each ended, in two bytes a task.
 
 Tasks that one worker ran one after another end shortly after one another. So what is written is how long each took and
 how long after the one before it ended, in microseconds. All little-endian:

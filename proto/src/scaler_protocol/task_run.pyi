@@ -28,7 +28,7 @@ class TaskRun:
     """The maximum size of its names and options in a message: each part of a run carries them."""
 
     frame_bytes: int
-    """Of the frames in which its columns and its payload are, and which it keeps in memory."""
+    """Size of the frames in which its columns and its payload are, and which it keeps in memory."""
     def __init__(
         self,
         session: bytes,
@@ -75,7 +75,7 @@ class TaskRunBuilder:
         options: TaskOptions,
     ) -> None: ...
     def fits(self, size: int) -> bool:
-        """Whether a task of so many bytes may join and the message stays under its limit."""
+        """Return whether a task of so many bytes may join and the message stays under its limit."""
 
     def append(self, slots: Sequence[bytes | ObjectKey]) -> None: ...
     def append_one(self, slot: bytes) -> None: ...

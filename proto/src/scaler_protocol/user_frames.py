@@ -31,7 +31,7 @@ def _is_deliberate(error: BaseException) -> bool:
 
 
 def user_part(trace: TracebackType | None) -> TracebackType | None:
-    """From the first frame of user code on; None: there is none."""
+    """Return the traceback from the first frame of user code on; None: there is none."""
     while trace is not None and _is_internal(trace):
         trace = trace.tb_next
     return trace

@@ -32,8 +32,6 @@ MAY_REACH = {
 FOR_SHELLS = re.compile(r"\b(new_session|make_hello)\b")
 """Functions of these modules that do use it."""
 
-CLASS = re.compile(r"^(?:cdef )?class (\w+)(?:\((.*?)\))?:", re.M)
-
 C_HEADERS = {"stddef.h", "stdint.h", "string.h"}
 """The only headers of C that a compiled core, or what it imports, may include."""
 
@@ -86,25 +84,13 @@ def test_the_test_follows_imports() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "source",
-    [each for each in CORES if each.distribution == "scaler_worker" and each.path.name != "settings.py"],
-    ids=lambda source: source.name,
-)
-def test_no_class_of_a_core_inherits_from_another(source: Source) -> None:
-    """Apart from settings, which are composed of the options of commands."""
-    own = {found[1] for each in CORES for found in CLASS.finditer(each.text)}
-    bases = {base for found in CLASS.finditer(source.text) for base in re.findall(r"\w+", found[2] or "")}
-    assert not bases & own
-
-
 @pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)
 def test_a_core_does_not_reach_into_a_shell(source: Source) -> None:
-    rooms = {"shell", "transport", "command", "worker_process", "cli"}
+    shells = {"shell", "transport", "command", "worker_process", "cli"}
     found = [
         f"{source.name}:{each.line} {each.module}"
         for each in source.imports()
-        if set(each.module.split(".")) & rooms and ".core" not in each.module
+        if set(each.module.split(".")) & shells and ".core" not in each.module
     ]
     assert not found
 

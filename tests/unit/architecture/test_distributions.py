@@ -12,7 +12,7 @@ PACKAGES = {"scaler", "scaler_protocol", "scaler_scheduler", "scaler_worker", "s
 JOINS_ALL = "scaler/cluster/"
 """The only folder that may import siblings, and only inside functions: it runs a whole cluster on this machine."""
 
-ROOMS = {
+OWNERS = {
     "aiohttp": ("scaler_scheduler/web/",),
     "capnp": ("scaler_protocol/monitor/",),
     "cloudpickle": (
@@ -57,7 +57,7 @@ ROOMS = {
         "scaler_scheduler/web/",
     ),
 }
-"""Third-party libraries and the rooms that own them: everywhere else uses the room."""
+"""Third-party libraries and the modules that own them: all other modules use these."""
 
 NOT_EVERYWHERE = {"curses", "fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
 """Modules that only some systems have. A client runs on any."""
@@ -75,7 +75,7 @@ def test_no_distribution_imports_a_sibling(source: Source) -> None:
 
 
 @pytest.mark.parametrize("source", ALL, ids=lambda source: source.name)
-def test_each_library_has_its_room(source: Source) -> None:
+def test_each_library_has_its_owner(source: Source) -> None:
     found = [each for each in source.imports() if not _may_import(source.name, each.module.split(".")[0])]
     assert not found
 
@@ -88,11 +88,11 @@ def test_clients_import_what_every_system_has(source: Source) -> None:
     assert not found
 
 
-@pytest.mark.parametrize("room", ["top", "web"])
-def test_a_monitor_command_stands_alone(room: str) -> None:
+@pytest.mark.parametrize("folder", ["top", "web"])
+def test_a_monitor_command_stands_alone(folder: str) -> None:
     """scaler_top and scaler_ui ship with the scheduler so that a server has them, and share nothing with it."""
-    own = f"scaler_scheduler.{room}"
-    found = [source for source in ALL if source.name.startswith(f"scaler_scheduler/{room}/")]
+    own = f"scaler_scheduler.{folder}"
+    found = [source for source in ALL if source.name.startswith(f"scaler_scheduler/{folder}/")]
     assert found
     for source in found:
         assert not [
@@ -106,9 +106,9 @@ def test_a_monitor_command_stands_alone(room: str) -> None:
 def test_packages_are_typed_and_ordinary(folder: Path) -> None:
     for package in [path for path in folder.iterdir() if path.is_dir() and path.name in PACKAGES]:
         assert (package / "py.typed").exists()
-        for room in {path.parent for path in package.rglob("*.py")}:
-            assert (room / "__init__.py").exists(), f"{room} would be a namespace package"
+        for inner in {path.parent for path in package.rglob("*.py")}:
+            assert (inner / "__init__.py").exists(), f"{inner} would be a namespace package"
 
 
 def _may_import(name: str, library: str) -> bool:
-    return library not in ROOMS or name.startswith(ROOMS[library] or "-")
+    return library not in OWNERS or name.startswith(OWNERS[library] or "-")

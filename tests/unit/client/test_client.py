@@ -92,7 +92,7 @@ def test_a_batch_left_open_leaves_by_itself(client: Client) -> None:
 
 def one_at_a_time_until_it_dozes(client: Client) -> None:
     deadline = time.monotonic() + 20
-    while not client._client_io.background_dozes:
+    while not client._client_io.background.dozes:
         assert client.submit(operator.neg, 1).result(5) == -1
         assert time.monotonic() < deadline
 
@@ -106,7 +106,7 @@ def test_the_background_thread_dozes_while_each_task_is_waited_for(client: Clien
     one_at_a_time_until_it_dozes(client)
     futures = [client.submit(operator.neg, value) for value in range(1000)]
     wait_until(lambda: all(future._state == "FINISHED" for future in futures))  # done() would look by itself
-    assert not client._client_io.background_dozes
+    assert not client._client_io.background.dozes
 
 
 def test_wait_and_as_completed(client: Client, scheduler: FakeScheduler) -> None:
@@ -315,7 +315,7 @@ def test_a_forked_child_is_told(client: Client) -> None:
 def test_a_collected_client_leaves_when_its_tasks_have_ended(scheduler: FakeScheduler) -> None:
     scheduler.hold.set()
     client = Client(scheduler.address)
-    thread = client._client_io._thread
+    thread = client._client_io.background._thread
     future = client.submit(math.sqrt, 4.0)
     del client
     gc.collect()

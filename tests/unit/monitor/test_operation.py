@@ -19,8 +19,20 @@ from scaler_protocol.messages import (
     Role,
     Welcome,
 )
-from scaler_protocol.monitor.operation import Operation, OperationOutcome, done_text, question_of, scheduler_address
+from scaler_protocol.monitor.operation import (
+    ACTION_LABELS,
+    ACTIONS_OF_TABLE,
+    VALUE_LABELS,
+    Operation,
+    OperationOutcome,
+    done_text,
+    question_of,
+    read_value,
+    scheduler_address,
+    targets_of,
+)
 from scaler_protocol.monitor.operator_session import OperatorSession
+from scaler_protocol.monitor.tables import TABLES
 
 HELLO = make_hello(Role.SUBMIT, bytes(16))
 PAUSE = Operation(ControlAction.PAUSE, "vm-3")
@@ -154,3 +166,29 @@ def test_done(names: tuple[str, ...], count: int, action: ControlAction, text: s
 )
 def test_the_scheduler_of_a_monitor(watched: str, listening: str, reached: str) -> None:
     assert scheduler_address(parse_address(watched), parse_address(listening)) == parse_address(reached)
+
+
+def test_every_action_of_a_table_has_its_words_and_its_columns() -> None:
+    for table, actions in ACTIONS_OF_TABLE.items():
+        for action, columns in actions.items():
+            assert ACTION_LABELS[action]
+            assert all(TABLES[table].index(key) >= 0 for key in columns)
+            operation = Operation(action, "a target", 2.0)
+            assert "a target" in question_of(operation) and ("2" in question_of(operation)) is (action in VALUE_LABELS)
+    assert done_text(ControlAction.SET_FUNCTION_PRIORITY, (), 1) == "Set the priority of 1 task."
+    assert done_text(ControlAction.CANCEL_GRAPH, (), 1200) == "Cancelled 1,200 tasks."
+    assert done_text(ControlAction.KILL_WORKER, ("vm-0",), 0) == "Killed the process of: vm-0."
+
+
+def test_the_target_of_a_row_is_made_of_its_columns() -> None:
+    spec = TABLES["graphs"]
+    row = tuple("abcd" if column.key == "session" else 12 for column in spec.columns)
+    assert targets_of(spec, row) == {ControlAction.CANCEL_GRAPH: "abcd/12"}
+    ended = tuple("" for _ in TABLES["clients"].columns)
+    assert targets_of(TABLES["clients"], ended) == {}
+    assert targets_of(TABLES["settings"], ("a", "b")) == {}
+
+
+@pytest.mark.parametrize(("text", "number"), [("2", 2.0), (" -1.5 ", -1.5), ("inf", None), ("x", None), ("", None)])
+def test_a_typed_number(text: str, number: float | None) -> None:
+    assert read_value(text) == number

@@ -57,7 +57,7 @@ def test_unknown_keys_change_nothing() -> None:
 
 
 def test_an_action_on_the_chosen_row_is_confirmed_first() -> None:
-    view = View(page="functions").pressed("x", 10, None, "price")
+    view = View(page="functions").pressed("x", 10, None, {ControlAction.CANCEL_FUNCTION: "price"})
     assert view.question == Question(Operation(ControlAction.CANCEL_FUNCTION, "price"))
     assert view.question.text == "Cancel all tasks of function price? Running ones are interrupted. (y/n)"
     confirmed = view.pressed("y", 10).question
@@ -76,13 +76,13 @@ def test_the_target_of_an_action_on_workers_is_typed() -> None:
 
 
 def test_a_host_under_the_cursor_is_not_typed() -> None:
-    view = View(page="objects").pressed("u", 10, None, "vm")
+    view = View(page="objects").pressed("u", 10, None, {ControlAction.RESUME: "vm"})
     assert view.question == Question(Operation(ControlAction.RESUME, "vm"))
 
 
 @pytest.mark.parametrize(("page", "key"), [("functions", "p"), ("settings", "x"), ("workers", "x"), ("graphs", "D")])
 def test_other_pages_have_no_actions(page: str, key: str) -> None:
-    assert View(page=page).pressed(key, 10, None, "name").question is None
+    assert View(page=page).pressed(key, 10, None, {}).question is None
 
 
 def test_an_action_without_a_row_is_not_asked_for() -> None:
@@ -92,3 +92,29 @@ def test_an_action_without_a_row_is_not_asked_for() -> None:
 def test_an_outcome_stays_until_the_next_key() -> None:
     view = View(outcome=OperationOutcome(True, "Paused: vm."))
     assert pressed(view, "2") == View(page="functions")
+
+
+def test_a_number_that_an_action_needs_is_typed() -> None:
+    targets = {ControlAction.CANCEL_CLIENT: "abcd", ControlAction.SET_CLIENT_WEIGHT: "abcd"}
+    asked = View(page="clients").pressed("W", 10, None, targets)
+    assert asked.question is not None and asked.is_typing
+    asked = pressed(asked, *"2.5x")
+    assert asked.question is not None and asked.question.text == "weight (1 = usual): 2.5x_"
+    assert pressed(asked, "enter").question == asked.question
+    asked = pressed(asked, "backspace", "enter")
+    assert asked.question == Question(Operation(ControlAction.SET_CLIENT_WEIGHT, "abcd", 2.5), typed="2.5")
+    assert asked.question.text == "Give client abcd the weight 2.5 within its group? (y/n)"
+    assert pressed(View(page="clients").pressed("W", 10, None, targets), "enter").question is None
+
+
+def test_a_running_task_is_cancelled_or_its_whole_function_or_its_process_is_killed() -> None:
+    targets = {
+        ControlAction.CANCEL_TASK: "abcd/7",
+        ControlAction.CANCEL_FUNCTION: "price",
+        ControlAction.KILL_WORKER: "vm-0",
+        ControlAction.RESTART_WORKER: "vm-0",
+    }
+    view = View(page="running")
+    keys = {"x": (5, "abcd/7"), "X": (4, "price"), "K": (7, "vm-0"), "R": (8, "vm-0")}
+    for key, (action, target) in keys.items():
+        assert view.pressed(key, 10, None, targets).question == Question(Operation(ControlAction(action), target))

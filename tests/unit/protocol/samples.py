@@ -26,6 +26,7 @@ from scaler_protocol.messages import (
     ControlRequest,
     CoordinationKind,
     Drain,
+    EndProcess,
     Envelope,
     ExplainRequest,
     Explanation,
@@ -225,6 +226,7 @@ def all_bodies() -> list[Body]:
         StackRequest(7, SESSION, 12, "vm-3-0"),
         StackReply(7, True, "Thread 0x1 (most recent call first):"),
         HostSoftware("vm-3", "3.12.1", "x86_64-v3", ("numpy 2.1.0", "größe 1")),
+        EndProcess("vm-3-0", True),
     ]
 
 

@@ -20,6 +20,7 @@ from scaler_protocol.messages import (
     UNNUMBERED,
     Body,
     Capability,
+    ControlRequest,
     Envelope,
     FunctionDefinition,
     ObjectKey,
@@ -421,3 +422,9 @@ def test_a_status_that_does_not_exist_is_malformed(status: int) -> None:
     run = ResultRun(samples.SESSION, [(1, 1, 0, b"", 0, 0, 0), (2, 1, status, b"", 0, 0, 0)])
     with pytest.raises(MalformedMessage, match="status"):
         decode(encode(Envelope(Results([run]))))
+
+
+def test_an_action_of_a_later_version_is_read() -> None:
+    """The scheduler refuses it with a sentence, and the session goes on."""
+    request = ControlRequest(1, 200, "vm")  # type: ignore[arg-type]
+    assert decode(encode(Envelope(request))).body == request

@@ -30,7 +30,7 @@ from scaler_protocol.messages import (
     Tasks,
     Welcome,
 )
-from scaler_scheduler.core.effects import Log, Quit, Send, Trouble
+from scaler_scheduler.core.effects import Audit, Log, Quit, Send, Trouble
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 
@@ -93,6 +93,7 @@ class Playbook:
         self.core = SchedulerCore(Settings(**{**values, **settings}), now)
         self.peers: dict[bytes, Peer] = {}
         self.logs: list[str] = []
+        self.audits: list[Audit] = []
         self.troubles: list[Trouble] = []
         self.has_quit = False
         self.deaf: set[str] = set()
@@ -155,6 +156,8 @@ class Playbook:
                 said += self._hear(effect)
             elif isinstance(effect, Log):
                 self.logs.append(effect.text)
+            elif isinstance(effect, Audit):
+                self.audits.append(effect)
             elif isinstance(effect, Trouble):
                 self.troubles.append(effect)
             else:

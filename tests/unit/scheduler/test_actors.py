@@ -85,7 +85,7 @@ def test_calls_fail_when_the_constructor_has_failed():
     assert statuses(agent.says(results(client, (1, 1, Status.EXCEPTION))), client) == {1: Status.EXCEPTION}
     assert statuses(book.wait(0.5, (agent,)), client) == {2: Status.WORKER_DIED, 3: Status.WORKER_DIED}
     assert statuses(client.says(tasks(client, 4, 1, **CALL)), client) == {4: Status.WORKER_DIED}
-    assert book.core.state.clients[client.session].table.unfinished == 0
+    assert book.core.state.clients[client.session].table.columns.unfinished == 0
 
 
 def test_calls_of_what_is_no_actor_fail():

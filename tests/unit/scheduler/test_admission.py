@@ -80,8 +80,8 @@ def test_who_names_the_session_of_another_and_proves_nothing_changes_nothing() -
     on_malformed_first_message(book.core.state, peer.session, "garbage", book.now)
     say(book, peer, None)
     client = book.core.state.clients[peer.session]
-    assert client.connection.is_open and client.table.unfinished == 3
-    assert peer.says(tasks(peer, 4, 1)) == [] and client.table.unfinished == 4
+    assert client.connection.is_open and client.table.columns.unfinished == 3
+    assert peer.says(tasks(peer, 4, 1)) == [] and client.table.columns.unfinished == 4
 
 
 def test_a_peer_that_comes_back_resumes_when_it_has_proved_who_it_is() -> None:

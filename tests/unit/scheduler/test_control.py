@@ -9,27 +9,30 @@ from scaler_protocol.messages import (
     ControlReply,
     ControlRequest,
     Drain,
+    EndProcess,
     Goodbye,
     Status,
     TaskColumn,
+    Tasks,
     Withdraw,
     Withdrawn,
 )
 from scaler_protocol.monitor.messages import PeerState
 from scaler_scheduler.core import control
 from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
+from tests.unit.scheduler.test_graphs import chain
 
 
-def ask(client, action, target):
+def ask(client, action, target, value=0.0):
     """The reply to a request, and what else was said."""
-    said = client.says(ControlRequest(7, action, target))
+    said = client.says(ControlRequest(7, action, target, value))
     replies = [body for name, body in said if name == client.name and isinstance(body, ControlReply)]
     assert len(replies) == 1 and replies[0].number == 7
     return replies[0], [each for each in said if each[1] is not replies[0]]
 
 
-def refusal(client, action, target):
-    reply, said = ask(client, action, target)
+def refusal(client, action, target, value=0.0):
+    reply, said = ask(client, action, target, value)
     assert not reply.accepted and said == []
     return reply.text
 
@@ -170,3 +173,112 @@ def test_an_action_that_the_scheduler_does_not_know_is_refused():
     book = Playbook()
     client = book.client()
     assert "does not know this action" in refusal(client, 77, "agent")
+
+
+def test_one_task_of_a_client_is_cancelled():
+    book = Playbook()
+    client, other = book.client(), book.client("other")
+    other.says(tasks(other, 1, 3))
+    name = other.session.hex()[:8]
+    reply, said = ask(client, ControlAction.CANCEL_TASK, f"{name}/2")
+    assert (reply.count, statuses(said, other)) == (1, {2: Status.CANCELLED})
+    assert "has ended, or was never submitted" in refusal(client, ControlAction.CANCEL_TASK, f"{name}/2")
+    for wrong in (name, f"{name}/x", f"{name}/-1", f"{name}/{'9' * 30}", "/1", "\u0663/1"):
+        assert refusal(client, ControlAction.CANCEL_TASK, wrong).startswith("Cannot cancel task ")
+
+
+def test_a_graph_is_cancelled_and_other_tasks_of_its_client_are_not():
+    book = Playbook()
+    client, other = book.client(), book.client("other")
+    other.says(tasks(other, 1, 1))
+    for node in chain(other, 3, 2):
+        other.says(node)
+    name = other.session.hex()
+    reply, said = ask(client, ControlAction.CANCEL_GRAPH, f"{name}/4")
+    assert reply.count == 3
+    assert statuses(said, other)[4] == Status.CANCELLED and 1 not in statuses(said, other)
+    assert "has ended, or was never submitted" in refusal(client, ControlAction.CANCEL_GRAPH, f"{name}/4")
+
+
+def test_a_worker_process_is_killed_or_restarted():
+    book = Playbook()
+    client = book.client()
+    book.agent()
+    assert ask(client, ControlAction.KILL_WORKER, "agent-0")[1] == [("agent", EndProcess("agent-0", True))]
+    assert ask(client, ControlAction.RESTART_WORKER, "agent-0")[1] == [("agent", EndProcess("agent-0", False))]
+    assert "no worker has this name" in refusal(client, ControlAction.KILL_WORKER, "agent")
+
+
+def test_a_weight_changes_the_share():
+    book = Playbook()
+    client, other = book.client(), book.client("other", group="ci")
+    name = other.session.hex()
+    assert ask(client, ControlAction.SET_CLIENT_WEIGHT, name, 4.0)[0].names == (name[:8],)
+    assert ask(client, ControlAction.SET_GROUP_WEIGHT, "ci", 0.5)[0].names == ("ci",)
+    share = book.core.state.clients[other.session].table.columns.share
+    assert (share.weight, share.group.weight) == (4.0, 0.5)
+    for wrong in (0.0, -1.0, float("nan"), float("inf"), 1e9):
+        assert "A weight is a number" in refusal(client, ControlAction.SET_CLIENT_WEIGHT, name, wrong)
+        assert "A weight is a number" in refusal(client, ControlAction.SET_GROUP_WEIGHT, "ci", wrong)
+    assert "no client is in a group" in refusal(client, ControlAction.SET_GROUP_WEIGHT, "x", 1.0)
+
+
+def test_a_raised_limit_lets_a_group_use_more_workers_at_once():
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=4)
+    assert ask(client, ControlAction.SET_GROUP_LIMIT, "default", 1.0)[0].accepted
+    assert handed(client.says(tasks(client, 1, 3)), agent) == [(1, 1)]
+    assert handed(ask(client, ControlAction.SET_GROUP_LIMIT, "default", 0.0)[1], agent) == [(2, 1), (3, 1)]
+    for wrong in (-1.0, 1.5, float("nan"), 1e18):
+        assert "ive a whole number" in refusal(client, ControlAction.SET_GROUP_LIMIT, "default", wrong)
+
+
+def test_waiting_tasks_get_another_priority():
+    book = Playbook()
+    first, second, agent = book.client(), book.client("second"), book.agent(slots=1)
+    first.says(tasks(first, 1, 1))
+    first.says(tasks(first, 2, 3))
+    second.says(tasks(second, 1, 1))
+    assert ask(first, ControlAction.SET_CLIENT_PRIORITY, second.session.hex(), 5.0)[0].count >= 1
+    book.core.check()
+    said = agent.says(results(first, 1))
+    runs = [run for name, body in said if name == "agent" and isinstance(body, Tasks) for run in body.runs]
+    assert (runs[0].session, runs[0].options.priority) == (second.session, 5)
+    assert ask(first, ControlAction.SET_FUNCTION_PRIORITY, "f", -3.0)[0].accepted
+    book.core.check()
+    assert "no task has a function" in refusal(first, ControlAction.SET_FUNCTION_PRIORITY, "nothing", 1.0)
+    for wrong in (1.5, float("nan"), float("-inf"), 1e12):
+        assert "ive a whole number" in refusal(first, ControlAction.SET_CLIENT_PRIORITY, first.session.hex(), wrong)
+
+
+def test_only_administrators_set_values_and_end_processes():
+    book = Playbook()
+    client = book.client()
+    book.agent()
+    give_key(book, client, b"submit:alice:A")
+    targets = {
+        ControlAction.KILL_WORKER: "agent-0",
+        ControlAction.RESTART_WORKER: "agent-0",
+        ControlAction.SET_CLIENT_WEIGHT: client.session.hex(),
+        ControlAction.SET_GROUP_WEIGHT: "default",
+        ControlAction.SET_GROUP_LIMIT: "default",
+        ControlAction.SET_CLIENT_PRIORITY: client.session.hex(),
+        ControlAction.SET_FUNCTION_PRIORITY: "f",
+    }
+    for action, target in targets.items():
+        assert "does not permit it. Use admin.key" in refusal(client, action, target, 1.0)
+
+
+def test_actions_are_recorded_with_the_name_of_the_user():
+    book = Playbook()
+    client = book.client()
+    book.agent()
+    ask(client, ControlAction.PAUSE, "agent")
+    give_key(book, client, b"admin:root:R")
+    ask(client, ControlAction.SET_GROUP_LIMIT, "default", 3.0)
+    refusal(client, ControlAction.PAUSE, "nothing")
+    found = [(each.user, each.action, each.target, each.value, each.names) for each in book.audits]
+    assert found == [
+        ("", "pause", "agent", 0.0, ("agent",)),
+        ("admin-root", "set group limit", "default", 3.0, ("default",)),
+    ]

@@ -52,7 +52,7 @@ def test_a_recording_begins_with_the_names_of_all_who_are_there() -> None:
     book = Playbook()
     client, agent = book.client(), book.agent(slots=2)
     names = Watcher(book).names()
-    number = book.core.state.clients[client.session].table.number
+    number = book.core.state.clients[client.session].table.columns.number
     assert names[Naming.SESSION, number]["session"] == shown_id(client.session).hex()
     assert names[Naming.AGENT, 0] == {
         "session": shown_id(agent.session).hex(), "name": "agent", "host": "host", "pid": 1,
@@ -215,8 +215,10 @@ def test_every_task_ends_exactly_once_in_the_records(lost: bool) -> None:
     for _ in range(20):
         for agent in (first, second):
             held = book.core.state.clients[client.session].table
-            mine = [task for task in range(8) if (known := held.describe(task)) and _is_with(book, known, agent)]
-            rows = [(task, held.describe(task)[1], Status.SUCCESS, b"r") for task in mine]
+            mine = [
+                task for task in range(8) if (known := held.columns.describe(task)) and _is_with(book, known, agent)
+            ]
+            rows = [(task, held.columns.describe(task)[1], Status.SUCCESS, b"r") for task in mine]
             if rows:
                 agent.says(results(client, *rows))
     ended = [task for task, _, status in watcher.rows() if not status & AGAIN]
@@ -313,5 +315,5 @@ def test_parts_of_durations_are_recorded() -> None:
     said.runs[0].set_parts(struct.pack("<4I", 1, 100, 200, 300))
     agent.says(said)
     (record,) = watcher.take(Kind.PARTS)
-    assert record.session == book.core.state.clients[client.session].table.number
+    assert record.session == book.core.state.clients[client.session].table.columns.number
     assert list(records.parts_of(record)) == [(6, 1, 100, 200, 300)]

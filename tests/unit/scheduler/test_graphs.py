@@ -94,8 +94,8 @@ def test_a_dependant_waits_for_its_input():
     said = agent.says(done(client, 2, payload=b"r"))
     assert statuses(said, client) == {2: Status.SUCCESS}
     assert freed(said, agent) == [(1, 1), (2, 1)]
-    assert book.core.state.clients[client.session].table.graphs == {}
-    assert book.core.state.clients[client.session].table.unfinished == 0
+    assert book.core.state.clients[client.session].table.nodes.graphs == {}
+    assert book.core.state.clients[client.session].table.columns.unfinished == 0
 
 
 def known(book: Playbook, client: Peer, agent: Peer, duration_us: int = 1) -> None:
@@ -155,7 +155,7 @@ def test_a_failure_ends_what_depends_on_it():
     assert sorted(freed(said, agent)) == [(1, 1), (3, 1), (4, 1)]
     said = agent.says(Withdrawn((TaskColumn(client.session, (3, 4), (1, 1)),)))
     assert statuses(said, client)[4] == Status.CANCELLED
-    assert book.core.state.clients[client.session].table.unfinished == 0
+    assert book.core.state.clients[client.session].table.columns.unfinished == 0
 
 
 def test_what_no_agent_has_is_cancelled_with_its_input_after_the_failure():
@@ -167,7 +167,7 @@ def test_what_no_agent_has_is_cancelled_with_its_input_after_the_failure():
     assert rows[0] == 1 and sorted(rows[1:]) == [3, 4]
     assert freed(said, agent) == [(2, 1)]
     assert statuses(agent.says(done(client, 2, status=Status.CANCELLED)), client) == {2: Status.CANCELLED}
-    assert book.core.state.clients[client.session].table.unfinished == 0
+    assert book.core.state.clients[client.session].table.columns.unfinished == 0
 
 
 def test_an_input_is_made_again_when_its_holder_is_lost():
@@ -259,7 +259,7 @@ def test_a_cancel_of_its_number_closes_a_graph_that_grows():
     assert statuses(said, client) == {1: Status.SUCCESS, 3: Status.SUCCESS} and freed(said, agent) == []
     said = client.says(Cancel((TaskColumn(client.session, (9,)),)))
     assert sorted(freed(said, agent)) == [(1, 1), (3, 1)]
-    assert book.core.state.clients[client.session].table.graphs == {}
+    assert book.core.state.clients[client.session].table.nodes.graphs == {}
 
 
 def test_the_copies_of_a_large_result_are_released_with_it():
@@ -291,7 +291,7 @@ def test_inputs_that_cannot_be_had():
     client = book.client()
     said = client.says(nodes(client, 1, [[1], [7], [99]], 3, True))
     assert statuses(said, client) == dict.fromkeys((1, 2, 3), Status.OBJECT_MISSING)
-    assert book.core.state.clients[client.session].table.unfinished == 0
+    assert book.core.state.clients[client.session].table.columns.unfinished == 0
 
 
 def test_a_cancelled_graph_leaves_nothing():
@@ -302,7 +302,7 @@ def test_a_cancelled_graph_leaves_nothing():
     assert freed(said, agent) == [(1, 1), (2, 1)]
     agent.says(done(client, 1, 2, status=Status.CANCELLED))
     table = book.core.state.clients[client.session].table
-    assert table.unfinished == 0 and table.graphs == {}
+    assert table.columns.unfinished == 0 and table.nodes.graphs == {}
 
 
 def test_after_a_restart_held_values_are_not_made_again():
@@ -388,7 +388,7 @@ def _play(chance: random.Random) -> None:
     fails = chance.random() < 0.3
     for _ in range(2000):
         table = book.core.state.clients[client.session].table
-        if not table.unfinished:
+        if not table.columns.unfinished:
             break
         choice = chance.random()
         name = chance.choice(sorted(agents))
@@ -405,7 +405,7 @@ def _play(chance: random.Random) -> None:
             task, attempt = held[name].pop(0)
             status = Status.EXCEPTION if fails and chance.random() < 0.05 else Status.SUCCESS
             take(agents[name].says(done(client, task, attempt=attempt, payload=b"r", status=status)))
-    assert not table.unfinished and not table.graphs
+    assert not table.columns.unfinished and not table.nodes.graphs
     for task in range(1, count + 1):
         if task not in needed or task % 7 == 0:
             assert task in ended

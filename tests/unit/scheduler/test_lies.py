@@ -38,7 +38,7 @@ def test_the_number_of_a_node_is_not_used_again():
     assert handed(client.says(tasks(client, 2, 1)), agent) == []
     client.says(Cancel((TaskColumn(client.session, (1,)),)))
     agent.says(done(client, 1, status=Status.CANCELLED))
-    assert book.core.state.clients[client.session].table.next_task == 3
+    assert book.core.state.clients[client.session].table.columns.next_task == 3
 
 
 def test_a_task_is_not_queued_twice_for_different_workers():
@@ -102,8 +102,8 @@ def test_gaps_in_a_graph_cost_next_to_no_memory():
     for index in range(8):
         client.says(lonely_node(client, first + index * step, 1 << 30))
     table = book.core.state.clients[client.session].table
-    assert len(table.graphs) == 1 and table.unfinished == 8
-    assert table.held_bytes < 1_000_000
+    assert len(table.nodes.graphs) == 1 and table.columns.unfinished == 8
+    assert table.columns.held_bytes < 1_000_000
 
 
 def test_the_gaps_of_a_graph_have_a_limit_together():
@@ -113,9 +113,9 @@ def test_the_gaps_of_a_graph_have_a_limit_together():
     for index in range(20):
         said += client.says(lonely_node(client, 1 + index * (1 << 20), 1 << 30))
     table = book.core.state.clients[client.session].table
-    [graph] = table.graphs.values()
+    [graph] = table.nodes.graphs.values()
     assert graph.absent <= 1 << 22
-    assert table.unfinished == 5
+    assert table.columns.unfinished == 5
 
 
 def test_a_node_cannot_name_a_task_that_is_no_node_of_its_graph():

@@ -67,7 +67,7 @@ def test_clients_nested_deeper_than_the_stack_are_cancelled_with_their_root(monk
         chain.append(book.client(f"nested {number}", **parent))
         chain[-1].says(tasks(chain[-1], 1, 1))
     chain[0].says(Goodbye())
-    assert all(client.table.unfinished == 0 for client in book.core.state.clients.values())
+    assert all(client.table.columns.unfinished == 0 for client in book.core.state.clients.values())
     assert len(book.core.state.clients) == 1200
 
 
@@ -97,7 +97,7 @@ def test_children_that_a_finished_parent_did_not_wait_for_go_on():
     agent.says(results(client, 1))
     agent.says(RelayClosed(child.session))
     agent.says(results(child, 1))
-    assert book.core.state.clients[child.session].table.unfinished == 1
+    assert book.core.state.clients[child.session].table.columns.unfinished == 1
     agent.says(results(child, 2))
     book.wait(1.0, (agent,))
     assert child.session not in book.core.state.clients
@@ -215,7 +215,7 @@ def test_what_no_running_task_waits_for_does_not_pass_the_bound():
     child = nested(book, agent, client, 1)
     agent.says(results(client, 1, duration_us=10_000_000))
     assert handed(child.says(tasks(child, 1, 3)), agent) == []
-    assert book.core.state.clients[child.session].table.count(TaskState.WAITING) == 3
+    assert book.core.state.clients[child.session].table.columns.count(TaskState.WAITING) == 3
 
 
 def test_clients_outside_a_full_queue_enter_it_in_turn():
@@ -229,8 +229,8 @@ def test_clients_outside_a_full_queue_enter_it_in_turn():
     for _ in range(3):
         given += handed(agent.says(results(flood, given[-1][0], duration_us=10_000_000)), agent)
         given += handed(agent.says(results(other, 1, duration_us=10_000_000)), agent)
-    assert book.core.state.clients[other.session].table.unfinished == 0
-    assert book.core.state.clients[flood.session].table.unfinished > 30
+    assert book.core.state.clients[other.session].table.columns.unfinished == 0
+    assert book.core.state.clients[flood.session].table.columns.unfinished > 30
 
 
 def test_a_parent_that_says_hello_twice_keeps_its_children():
@@ -248,4 +248,4 @@ def test_a_parent_that_says_hello_twice_keeps_its_children():
     assert parent.connect() == []
     assert statuses(agent.says(results(child, 1)), child) == {1: Status.SUCCESS}
     parent.says(tasks(parent, 1, 1))
-    assert book.core.state.clients[parent.session].table.unfinished == 1
+    assert book.core.state.clients[parent.session].table.columns.unfinished == 1

@@ -63,7 +63,7 @@ def handed_last(book: Playbook, agent: Peer) -> tuple[Peer, int]:
         if known is None:
             continue
         for task in range(1, 101):
-            described = known.table.describe(task)
+            described = known.table.columns.describe(task)
             if described is not None and described[0] == TaskState.ASSIGNED and described[2] == index:
                 return peer, task
     raise AssertionError(f"{agent.name} has no task")

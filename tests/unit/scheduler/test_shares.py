@@ -169,7 +169,7 @@ def function_of(us: int) -> bytes:
 
 def submit(workers: Workers, name: str, count: int, **options) -> None:
     client, us = next(entry for entry in workers.by_session.values() if entry[0].name == name)
-    first = workers.book.core.state.clients[client.session].table.next_task
+    first = workers.book.core.state.clients[client.session].table.columns.next_task
     workers.take(client.says(tasks(client, first, count, function=function_of(us), **options)))
 
 
@@ -252,7 +252,7 @@ def test_a_limited_group_leaves_workers_alone() -> None:
 def test_what_an_agent_returns_is_not_charged() -> None:
     workers = cluster({"first": 10_000})
     client = workers.book.peers[next(iter(workers.by_session))]
-    share = workers.book.core.state.clients[client.session].table.share
+    share = workers.book.core.state.clients[client.session].table.columns.share
     before = share.virtual_us
     submit(workers, "first", 1)
     assert share.virtual_us == before + 10_000
@@ -266,7 +266,7 @@ def test_nested_clients_belong_to_the_share_of_their_root() -> None:
     client, agent = book.client(group="g", weight=2.0), book.agent()
     client.says(tasks(client, 1, 1))
     child = nested(book, agent, client, 1)
-    root, inner = (book.core.state.clients[peer.session].table.share for peer in (client, child))
+    root, inner = (book.core.state.clients[peer.session].table.columns.share for peer in (client, child))
     assert root is inner and root.group.members == 2 and root.weight == 2.0
 
 
@@ -304,7 +304,7 @@ def test_the_number_of_groups_is_bounded() -> None:
 
 def test_a_client_of_an_earlier_version_has_the_weight_of_one() -> None:
     book = Playbook()
-    share = book.core.state.clients[book.client().session].table.share
+    share = book.core.state.clients[book.client().session].table.columns.share
     assert (share.group.name, share.weight) == ("default", 1.0)
 
 

@@ -59,13 +59,13 @@ class Fixture:
         if self.is_node:
             self.enter_graph(state)
             return
-        assert self.table.append(self.record(1, [b""]), state)
+        assert self.table.columns.append(self.record(1, [b""]), state)
         if state == TaskState.QUEUED:
             self.queue.push(Client, self.table, 0, 1, 2)
 
     def enter_graph(self, state: TaskState) -> None:
         for task, slots in ((1, [b""]), (2, [ObjectKey(SESSION, 1)]), (3, [ObjectKey(SESSION, 2)])):
-            assert self.table.append_graph(self.record(task, slots), state)
+            assert self.table.nodes.append_graph(self.record(task, slots), state)
         self.push_ready()
 
     def record(self, task: int, slots: list[Any]) -> RunRecord:
@@ -76,7 +76,7 @@ class Fixture:
         return RunRecord(run, FunctionLoad(FUNCTION, "f"), self.queue, MessageMemory(1))
 
     def push_ready(self) -> None:
-        news = self.table.take_news()
+        news = self.table.nodes.take_news()
         for record, first, stop in news.ready if news is not None else ():
             self.queue.push(Client, self.table, record.priority, first, stop)
 
@@ -87,13 +87,13 @@ class Fixture:
     def result(self, status: Status, agent: AgentLoad | None = None, task: int | None = None) -> Any:
         payload = LARGE if status == Status.SUCCESS_LARGE else b"N."
         number = self.task if task is None else task
-        known = self.table.describe(number)
+        known = self.table.columns.describe(number)
         row = (number, 1 if known is None else known[1], int(status), payload, 1, 1, 0)
         return self.table.accept(ResultRun(SESSION, [row]), agent or self.agent)
 
     @property
     def state(self) -> TaskState:
-        return TaskState(self.table.state(self.task))
+        return TaskState(self.table.columns.state(self.task))
 
 
 class Client:
@@ -141,7 +141,7 @@ def _result(status: Status) -> Callable[[Fixture], Action]:
 
 
 def _claim(found: Fixture, agent: AgentLoad) -> Action:
-    known = found.table.describe(found.task)
+    known = found.table.columns.describe(found.task)
     stale, unknown = found.table.claim([found.task], [1 if known is None else known[1]], agent)
     return Action.CANCEL_AT_AGENT if stale else Action.KEEP_UNKNOWN if unknown else Action.NOTHING
 
@@ -158,7 +158,7 @@ def _allocate(found: Fixture) -> Action:
 
 def _withdraw(found: Fixture) -> Action:
     before = found.state
-    known = found.table.describe(found.task)
+    known = found.table.columns.describe(found.task)
     ranges, cancelled = found.table.withdrawn([found.task], [1 if known is None else known[1]], found.agent)
     if found.state == before:
         return Action.NOTHING
@@ -168,7 +168,7 @@ def _withdraw(found: Fixture) -> Action:
 def _lose(found: Fixture) -> Action:
     before = found.state
     ranges, died, cancelled = found.table.lose(found.agent.index, False, LOSSES_LIMIT, Status.WORKER_DIED)
-    ended = found.table.take_news() if found.is_node else None
+    ended = found.table.nodes.take_news() if found.is_node else None
     if died or (ended is not None and found.task in [task for task, _ in ended.died]):
         return Action.GIVE_UP
     if found.state == before:
@@ -183,7 +183,7 @@ def _what_follows(found: Fixture, is_cancelled: bool, is_queued: bool) -> Action
 
 
 def _lose_value(found: Fixture) -> Action:
-    return Action(found.table.lose_value(found.task, found.agent.index, LOSSES_LIMIT))
+    return Action(found.table.nodes.lose_value(found.task, found.agent.index, LOSSES_LIMIT))
 
 
 def _cancel(found: Fixture) -> Action:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.effects import Log
-from scaler_protocol.messages import Status
+from scaler_protocol.messages import EndProcess, Status
 from scaler_worker.core.effects import Kill
 from tests.unit.worker.playbook import Stage, run_of
 
@@ -66,3 +66,21 @@ def test_without_limits_nothing_is_replaced() -> None:
     stage.core.on_memory_measured({1000: 2**40}, stage.now)
     stage.turn()
     assert killed(stage) == []
+
+
+def test_an_operator_has_a_worker_process_killed() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1, first=1))
+    (process,) = stage.core.slots.processes.values()
+    stage.say(EndProcess("nothing", True))
+    assert stage.count(Kill) == 0
+    stage.say(EndProcess(process.name, True))
+    assert Kill(process.number) in stage.effects
+
+
+def test_an_operator_has_an_idle_worker_process_replaced() -> None:
+    stage = Stage(1)
+    (process,) = stage.core.slots.processes.values()
+    stage.say(EndProcess(process.name, False))
+    assert process.is_worn
+    assert Kill(process.number) in stage.effects

@@ -123,7 +123,7 @@ CycleError."""
 
 
 def analyse(graph: CallGraph, groups: Sequence[int]) -> Analysis:
-    """In plain Python, in time proportional to the graph."""
+    """Analyse in plain Python, in time proportional to the graph."""
     calls = _behind_their_needs(graph)
     levels = _levels(graph, calls)
     heights = _heights(graph, calls)

@@ -10,7 +10,7 @@ from PySide6.QtCore import QSettings, QSocketNotifier, QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
-from scaler_gui.cli import GuiSettings
+from scaler_gui.config import GuiSettings
 from scaler_gui.main_window import MainWindow
 from scaler_gui.monitor import Monitor
 

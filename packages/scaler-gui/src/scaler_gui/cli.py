@@ -5,29 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 from scaler_gui import __version__
-from scaler_protocol.command import BadInput, argument, option, run_command
-from scaler_protocol.units import SECONDS
+from scaler_gui.config import GuiSettings
+from scaler_protocol.command import BadInput, run_command
 
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
-
-
-@dataclass(frozen=True, kw_only=True)
-class GuiSettings:
-    address: str | None = argument(
-        default=None,
-        help="Watch the scheduler at this address of this machine, such as tcp://127.0.0.1:2345, or the one with this "
-        "monitor address.",
-    )
-    replay: str | None = option(
-        None, "-r", metavar="DIR", help="Replay the event logs that scaler_scheduler --event-log DIR has written."
-    )
-    timeout: float = option(
-        5.0, "-t", unit=SECONDS, minimum=0.1, help="Consider the scheduler lost after this long without a message."
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

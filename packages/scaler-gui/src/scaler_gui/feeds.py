@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import zmq
 from PySide6.QtCore import QObject, QSocketNotifier, QTimer
 
 from scaler_gui.models.recent import RecentAddress
 from scaler_protocol.monitor.feed import FeedError
+from scaler_protocol.monitor.messages import MonitorMessage
 from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
-
-if TYPE_CHECKING:
-    from scaler_gui.monitor import Monitor
 
 TURN_SECONDS = 0.02
 """After this long, key presses and painting get their turn before the next message."""
@@ -23,15 +21,30 @@ TURN_SECONDS = 0.02
 REPLAY_TICK_MILLISECONDS = 100
 
 LOOK_MILLISECONDS = 1000
-"""How soon it is noticed that the scheduler admits no monitor, which the descriptor does not show."""
+"""Period in which the descriptor's silence is checked: it does not show that the scheduler admits no monitor."""
+
+
+class LiveTarget(Protocol):
+    """The interface of the monitor to a live stream."""
+
+    def take(self, message: MonitorMessage) -> None: ...
+
+    def refuse(self, problem: str) -> None: ...
+
+
+class ReplayTarget(Protocol):
+    """The interface of the monitor to a recording."""
+
+    def follow(self, player: Player, has_moved: bool) -> None: ...
 
 
 class LiveFeed(QObject):
-    """ValueError with a sentence when one cannot connect there."""
+    """A live stream, which ends with its ``owner``. Raises ValueError with a sentence if ``place`` cannot be connected
+    to."""
 
-    def __init__(self, place: RecentAddress, monitor: Monitor) -> None:
-        super().__init__(monitor)
-        self._monitor = monitor
+    def __init__(self, place: RecentAddress, owner: QObject, target: LiveTarget) -> None:
+        super().__init__(owner)
+        self._target = target
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
             self._subscription = Subscription(self._context, place.address, events=True, keys=place.keys or None)
@@ -67,20 +80,20 @@ class LiveFeed(QObject):
         try:
             received = self._subscription.receive()
         except FeedError as error:
-            self._monitor.refuse(str(error))
+            self._target.refuse(str(error))
             return True
         if received is not None:
-            self._monitor.take(received.message)
+            self._target.take(received.message)
         return received is not None
 
 
 class ReplayFeed(QObject):
-    """Plays a recording. To move through it, move ``player``. Raises ValueError or OSError, with a sentence, when there
-    is nothing to play."""
+    """A recording, which plays until its ``owner`` ends. To move through it, move ``player``. Raises ValueError or
+    OSError, with a sentence, if there is nothing to play."""
 
-    def __init__(self, folder: str, monitor: Monitor) -> None:
-        super().__init__(monitor)
-        self._monitor = monitor
+    def __init__(self, folder: str, owner: QObject, target: ReplayTarget) -> None:
+        super().__init__(owner)
+        self._target = target
         self._recording = Replay(folder)
         self.player = Player(self._recording)
         self._last_tick = time.monotonic()
@@ -109,4 +122,4 @@ class ReplayFeed(QObject):
             if time.monotonic() > until:
                 self._again.start()
                 break
-        self._monitor.follow(self.player, self.player.now != before)
+        self._target.follow(self.player, self.player.now != before)

@@ -74,7 +74,7 @@ class MainWindow(QMainWindow):
         self.monitor.connect_to(place)
 
     def connect_to_address(self, address: str) -> None:
-        """With the key files that were used for it before."""
+        """Connect with the key files that were used for the address before."""
         known = {place.address: place for place in self._recent()}
         self.connect_to(known.get(address, RecentAddress(address)))
 

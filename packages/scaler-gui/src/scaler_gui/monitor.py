@@ -17,14 +17,15 @@ from scaler_protocol.monitor.tables import Row
 
 TICK_MILLISECONDS = 1000
 EVENTS_MILLISECONDS = 330
-"""How soon after events panes that show them are told, so that a flood costs no more than three paintings a second."""
+"""Milliseconds after events until panes that show them are told, so that a flood costs no more than three paintings a
+second."""
 
 _CLOCK_AHEAD_SECONDS = 1.5
-"""How far the time shown may run ahead of the last message."""
+"""Seconds that the time shown may run ahead of the last message."""
 
 
 class Feed(Protocol):
-    """Where messages come from."""
+    """The source of messages."""
 
     def close(self) -> None: ...
 
@@ -45,10 +46,10 @@ class Monitor(QObject):
         self.place: RecentAddress | None = None
         self.recording = ""
         self.player: Player | None = None
-        """Of the recording that is shown; None while the stream is live."""
+        """The player of the recording that is shown; None while the stream is live."""
 
         self.problem = ""
-        """Why nothing can come: one sentence."""
+        """The reason why no messages can arrive: one sentence."""
 
         self._feed: Feed | None = None
         self._status: ConnectionStatus | None = None
@@ -68,7 +69,7 @@ class Monitor(QObject):
 
         self._start(place=place)
         try:
-            self._feed = LiveFeed(place, self)
+            self._feed = LiveFeed(place, self, self)
         except (ValueError, OSError) as error:
             self.problem = str(error)
         self._finish_start()
@@ -79,7 +80,7 @@ class Monitor(QObject):
 
         self._start(recording=folder)
         try:
-            feed = ReplayFeed(folder, self)
+            feed = ReplayFeed(folder, self, self)
         except (ValueError, OSError) as error:
             self.problem = str(error)
         else:

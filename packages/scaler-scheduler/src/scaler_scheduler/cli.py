@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import platform
+import pwd
 import secrets
 import socket
 import time
@@ -37,6 +38,7 @@ from scaler_protocol.transport.router_socket import RouterSocket
 from scaler_scheduler.config import SchedulerSettings
 from scaler_scheduler.core.settings import SchedulerOptions, Settings
 from scaler_scheduler.metrics.server import MetricsServer
+from scaler_scheduler.shell.audit_log import AuditLog
 from scaler_scheduler.shell.gateway import Gateway
 from scaler_scheduler.shell.log_keeper import log_name
 from scaler_scheduler.shell.monitor_socket import MonitorSocket, listen_at, listen_by_default
@@ -119,7 +121,8 @@ def _serve(
     monitor_socket = _open_monitor_socket(settings.monitor_address, address)
     monitor_address = monitor_socket.address if monitor_socket is not None else settings.monitor_address or ""
     logging.info(f"Scheduler: monitor address is {monitor_address}")
-    gateway = Gateway(loop, router, _core_settings(settings, address, token))
+    audit_log = AuditLog(settings.audit_log)
+    gateway = Gateway(loop, router, _core_settings(settings, address, token), audit_log)
     event_log = _event_log(settings.event_log, gateway.core.state.settings.epoch)
     reporter = Reporter(loop, gateway, monitor_address, event_log, settings.event_log_limit_bytes, monitor_socket)
     gc.freeze()  # the objects made by imports are never freed: collections skip them
@@ -139,6 +142,7 @@ def _serve(
             metrics.close()
         reporter.close()
         gateway.close()
+        audit_log.close()
     if reporter.error is not None:
         raise BadInput(reporter.error)
     return 0
@@ -201,7 +205,15 @@ def _core_settings(settings: SchedulerSettings, address: str, token: bytes) -> S
         python_version=platform.python_version(),
         host=socket.gethostname(),
         pid=os.getpid(),
+        user=_user_name(),
     )
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may have no entry for it
+        return str(os.getuid())
 
 
 def _handshake(address: str, token: bytes) -> ServerHandshake:

@@ -34,6 +34,12 @@ class SchedulerSettings(SchedulerOptions, LoggingSettings):
         minimum=0,
         help="Limit the total size of the event logs; the oldest are deleted first. 0 = unlimited.",
     )
+    audit_log: str | None = option(
+        None,
+        metavar="FILE",
+        see="monitor.md",
+        help="Append the actions of users on the cluster to this file, as lines of JSON with the names of the users.",
+    )
     prometheus_address: str | None = option(
         None, metavar="HOST:PORT", see="metrics.md", help="Serve Prometheus metrics on this address."
     )

@@ -25,6 +25,8 @@ class Scheduler:
         event_log: Write event logs to this directory; replay them with scaler_top --replay DIR.
         event_log_limit_bytes (bytes): Limit the total size of the event logs; the oldest are deleted first. 0 =
             unlimited. Default: 0.
+        audit_log: Append the actions of users on the cluster to this file, as lines of JSON with the names of the
+            users.
         prometheus_address: Serve Prometheus metrics on this address.
         prometheus_token_file: Require the bearer token in this file for the metrics; only you may be able to read the
             file.
@@ -65,6 +67,7 @@ class Scheduler:
         monitor_address: str | None = None,
         event_log: str | None = None,
         event_log_limit_bytes: int | str = 0,
+        audit_log: str | None = None,
         prometheus_address: str | None = None,
         prometheus_token_file: str | None = None,
         client_memory: int | str = 0,

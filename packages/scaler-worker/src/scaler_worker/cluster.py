@@ -54,6 +54,8 @@ class Cluster:
         logging_level: Log messages of this level and above. Default: INFO.
         logging_config_file: Configure logging with this file of Python's logging.config format instead.
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
+        pin_workers: Bind each worker to processors of its own (cpu), or to those of one NUMA node (numa). Default:
+            none.
         environments_kept: Keep the packages of this many environments that no worker process uses, for later clients.
             Default: 10.
         per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
@@ -89,6 +91,7 @@ class Cluster:
         logging_config_file: str | None = None,
         log_format: str = "text",
         *,
+        pin_workers: str = "none",
         environments_kept: int = 10,
         per_worker_loaded_objects_size: int | str = 536870912,
         manager: str | None = None,

@@ -13,6 +13,7 @@ from scaler_protocol.messages import UNITS_PER_WHOLE, Capability
 from scaler_protocol.units import BYTES, SECONDS
 from scaler_worker.core.settings import ConnectionOptions, ExecutionOptions
 from scaler_worker.devices import UNLIMITED_AMOUNT
+from scaler_worker.pinning import PINNING_KINDS, UNBOUND
 from scaler_worker.system import default_worker_count
 
 OBJECT_RETENTION_SECONDS = 3600
@@ -96,6 +97,12 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         see="client.md",
         help="Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1. A fraction, such "
         "as gpu=0.5, lets workers share a device.",
+    )
+    pin_workers: str = option(
+        UNBOUND,
+        choices=PINNING_KINDS,
+        see="running.md",
+        help="Bind each worker to processors of its own (cpu), or to those of one NUMA node (numa).",
     )
     preload: str | None = option(
         None,

@@ -78,7 +78,7 @@ def _bundled_pip() -> list[str]:
 
 
 def last_line(text: str) -> str:
-    """What an installer has printed last: of pip, the last line that names an error; of uv, the error and its last
+    """Return the last line of an installer: of pip, the last line that names an error; of uv, the error and its last
     cause; otherwise the last line."""
     lines = [line.strip(_DECORATION) for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("[notice]")]

@@ -1,4 +1,4 @@
-"""How many threads numerical libraries start in a worker process.
+"""The number of threads that numerical libraries start in a worker process.
 
 OpenMP and the BLAS libraries start as many threads as there are processors, in each process: with a worker for each
 processor, their threads would wait for one another."""

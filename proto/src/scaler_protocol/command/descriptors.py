@@ -1,4 +1,4 @@
-"""How many descriptors a process may have open."""
+"""The number of descriptors that a process may have open."""
 
 from __future__ import annotations
 

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 
 LOOK_SECONDS = 0.2
-"""How often a parent is looked for where the kernel does not tell of its end."""
+"""Period in which the parent is checked if the kernel does not report its end."""
 
 
 def open_exit_descriptor(pid: int) -> int:
-    """Of the parent or a child of this process. The caller closes it. ProcessLookupError: it has ended already.
+    """Open a descriptor that becomes readable when the parent or a child of this process ends. The caller closes it.
+    ProcessLookupError: it has ended already.
 
     Linux before 5.3 and some containers have no pidfd. There a thread waits for the end, and closes a pipe."""
     try:

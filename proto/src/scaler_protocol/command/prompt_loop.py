@@ -25,7 +25,8 @@ _Arguments = TypeVarTuple("_Arguments")
 
 
 class TimerAlarm(Alarm):
-    """In a loop that knows no alarms: moving a timer costs more than waking, so it only ever moves to the front."""
+    """An alarm in a loop that has none of its own: moving a timer costs more than waking, so it only ever moves to the
+    front."""
 
     def __init__(self, ring: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(ring)
@@ -53,7 +54,7 @@ class TimerAlarm(Alarm):
 
 
 class PromptSelector(BaseSelector):
-    """As asyncio uses it. ``prompt``: what is served while it waits."""
+    """The selector that asyncio uses. ``prompt``: what is served while it waits."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -90,7 +91,7 @@ class PromptSelector(BaseSelector):
             self._epoll.register(fd, select.EPOLLIN)
 
     def stop_serving(self, fd: int) -> bool:
-        """Whether it was served."""
+        """Return whether it was served."""
         if not self.prompt.forget(fd):
             return False
         self._forget(fd)
@@ -155,12 +156,12 @@ def add_prompt_reader(loop: asyncio.AbstractEventLoop, fd: int, serve: Callable[
 
 
 def remove_prompt_reader(loop: asyncio.AbstractEventLoop, fd: int) -> bool:
-    """Whether there was one."""
+    """Return whether there was one."""
     return loop.remove_prompt_reader(fd) if isinstance(loop, PromptEventLoop) else loop.remove_reader(fd)
 
 
 def add_alarm(loop: asyncio.AbstractEventLoop, ring: Callable[[], object]) -> Alarm:
-    """For as long as the loop lives."""
+    """Add an alarm, which lives as long as the loop."""
     return loop.add_alarm(ring) if isinstance(loop, PromptEventLoop) else TimerAlarm(ring, loop)
 
 

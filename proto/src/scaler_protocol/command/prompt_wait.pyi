@@ -26,7 +26,7 @@ class PromptWait:
         """Call this whenever ``fd``, which is the caller's to register, is ready. Whether nothing was called so far."""
 
     def forget(self, fd: int) -> bool:
-        """Whether it was served."""
+        """Return whether it was served."""
 
     def add_alarm(self, alarm: Alarm) -> None: ...
     def wait(self, deadline: float) -> list[tuple[int, int]]:

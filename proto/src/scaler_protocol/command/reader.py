@@ -153,7 +153,7 @@ def _with_switch_values(settings: Iterable[CommandSetting], arguments: Sequence[
 
 
 def _move_trailing_words(settings: Sequence[CommandSetting], given: dict[str, Any]) -> None:
-    """In ``--logging-paths a b tcp://host:port`` argparse takes the address for a third path: give it back."""
+    """Give back a trailing address: in ``--logging-paths a b tcp://host:port``, argparse takes it for a third path."""
     missing = [each for each in settings if each.description.positional and each.name not in given]
     for each in reversed(missing):
         for many in settings:

@@ -155,7 +155,7 @@ def settings_of(settings_class: type) -> list[CommandSetting]:
 
 
 def _distance(settings_class: type, name: str) -> int:
-    """How far up in the order of the bases the field is declared."""
+    """Return how far up in the order of the bases the field is declared."""
     bases = settings_class.__mro__
     return next(place for place, base in enumerate(bases) if name in base.__dict__.get("__annotations__", {}))
 

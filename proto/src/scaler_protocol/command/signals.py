@@ -14,7 +14,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def hold_stop_signals() -> None:
-    """From here to ``install_stop_signals`` a signal waits: it would end the process in bad order."""
+    """Hold signals back until ``install_stop_signals``: they would end the process in the wrong order."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
 
 

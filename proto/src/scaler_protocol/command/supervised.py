@@ -26,7 +26,7 @@ EARLY_LIMIT = 5
 
 
 class RestartPolicy:
-    """Whether a command that ended is started again, and when."""
+    """The rule that decides whether a command that ended is started again, and when."""
 
     def __init__(self) -> None:
         self._early = 0
@@ -42,9 +42,10 @@ class RestartPolicy:
 
 
 class SupervisedCommand(ChildCommand):
-    """As ChildCommand. A child that ends because it is broken (code 70), or that another process kills, is started
-    again: a thread waits for that. ``name`` is for log lines; ``renewed`` tells the arguments of the next start from
-    what the first one reported, such as the port that it found."""
+    """A ChildCommand that is started again if it breaks (code 70) or another process kills it: a thread waits for that.
+    A child that ends because it is broken (code 70), or that another process kills, is started again: a thread waits
+    for that. ``name`` is for log lines; ``renewed`` tells the arguments of the next start from what the first one
+    reported, such as the port that it found."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ INDEX_LIMIT = 1 << 24
 """Indices count from 0 and never come so far."""
 
 NOTICE_LIMIT = 1000
-"""How many of the latest comings and goings are kept."""
+"""Maximum number of the latest arrivals and departures that are kept."""
 
 _MICROSECONDS = 1e6
 _SHORT = int(Flag.SHORT)
@@ -127,14 +127,14 @@ class Activity:
             raise BadRecord("An event record cannot be taken in.") from error
 
     def expect(self, recorded: int, time: float) -> None:
-        """So many records were made before this time: what has not come by now does not come. Harmless before the
-        first ones."""
+        """Note the number of records made before this time: one that has not arrived by now does not arrive. Harmless
+        before the first ones."""
         if self._next is not None and recorded > self._next:
             self._on_missed(recorded - self._next, time)
             self._next = recorded
 
     def _follow_numbers(self, events: Events) -> int:
-        """How many of these records have been seen."""
+        """Return how many of these records have been seen."""
         expected = events.first if self._next is None else self._next
         if events.first > expected:
             self._on_missed(events.first - expected, events.time)
@@ -146,7 +146,7 @@ class Activity:
         return named.name if named is not None else ""
 
     def colour_number(self, index: int) -> int:
-        """Of a function: functions of one name have one colour (see ``palette``)."""
+        """Return the number of the colour of a function: functions of one name have one colour (see ``palette``)."""
         return self.colours.number_of(self.function_name(index))
 
     def session_of(self, index: int) -> bytes:
@@ -302,7 +302,7 @@ class Activity:
         return index
 
     def _indices_of(self, agent: AgentName, workers: memoryview | None, last: int) -> array[int]:
-        """As ``agent.indices``, with the unnamed ones in this column of numbers."""
+        """Like ``agent.indices``, with the unnamed workers in this column of numbers."""
         found = array("I", [NO_WORKER]) * (last + 1)
         found[: len(agent.indices)] = agent.indices
         for number in set(workers or ()):
@@ -331,7 +331,7 @@ def _number(value: Any) -> int:
 
 
 def _identity(value: Any) -> bytes:
-    """From hexadecimal digits; empty when it is not that."""
+    """Return the bytes of hexadecimal digits; empty if ``text`` is not hexadecimal."""
     try:
         return bytes.fromhex(_text(value)[: 2 * IDENTITY_LIMIT_BYTES])
     except ValueError:

@@ -27,7 +27,7 @@ from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
 from scaler_protocol.monitor.silence import silence_text, silent_agents
 
 HOLD_SECONDS = 5.0
-"""How long an alert stays after its cause."""
+"""Seconds that an alert stays after its cause."""
 
 WAIT_SECONDS = 10.0
 STORE_SECONDS = 60.0
@@ -110,7 +110,7 @@ class _Look(NamedTuple):
 
 
 class _RecentOutcomes:
-    """How many tasks ended and failed within ``WINDOW_SECONDS``."""
+    """Return how many tasks ended and failed within ``WINDOW_SECONDS``."""
 
     def __init__(self) -> None:
         self._counts: deque[tuple[float, int, int]] = deque()
@@ -148,7 +148,8 @@ class _MemoryTrends:
             samples.append((time, free[host]))
 
     def seconds_left(self, host: str) -> float | None:
-        """Until the memory of the host is used up at the present rate; None: it is not being used up."""
+        """Return the seconds until the memory of the host is used up at the present rate; None: it is not being used
+        up."""
         (first_time, first), (last_time, last) = self._samples[host][0], self._samples[host][-1]
         seconds = last_time - first_time
         if seconds < _TREND_LEAST_SECONDS or last >= first:
@@ -157,7 +158,7 @@ class _MemoryTrends:
 
 
 def _tightest(snapshot: Snapshot) -> dict[str, AgentStatus]:
-    """Of each host, the agent that reports the least free memory."""
+    """Return, of each host, the agent that reports the least free memory."""
     found: dict[str, AgentStatus] = {}
     for agent in snapshot.agents:
         if agent.memory_limit_bytes or agent.rss_free_bytes:

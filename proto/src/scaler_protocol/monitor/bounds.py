@@ -23,7 +23,7 @@ MEASURE_LIMIT = 2.0**50
 
 COUNT_LIMIT = 2**64 - 1
 IDENTITY_LIMIT_BYTES = 64
-"""Of a session or a digest."""
+"""Maximum size of a session or a digest."""
 
 ROWS_LIMIT = 200_000
 """Rows of one table in a snapshot."""
@@ -38,14 +38,14 @@ WORKERS_LIMIT = 200_000
 """Workers whose names are kept; tasks of further ones have none."""
 
 NAME_LIMIT_BYTES = 1024 * 1024
-"""Of a record that names something: an agent names its workers, some thousand at most."""
+"""Maximum size of a record that names something: an agent names its workers, some thousand at most."""
 
 MOMENT_LIMIT_US = 10**17
 """Microseconds since 1970, some thousand years from now."""
 
 
 def measured(value: float) -> float:
-    """From 0 to ``MEASURE_LIMIT``; 0 for what is not a number."""
+    """Return ``value`` limited to 0 to ``MEASURE_LIMIT``; 0 if it is not a number."""
     return min(max(value, 0.0), MEASURE_LIMIT) if not math.isnan(value) else 0.0
 
 
@@ -57,12 +57,12 @@ def all_measured(values: Sequence[float]) -> Sequence[float]:
 
 
 def counted(value: int) -> int:
-    """From 0 to ``COUNT_LIMIT``."""
+    """Return ``value`` limited to 0 to ``COUNT_LIMIT``."""
     return min(max(value, 0), COUNT_LIMIT)
 
 
 def short_text(text: str) -> str:
-    """At most ``TEXT_LIMIT`` characters, all of which have an encoding."""
+    """Return at most ``TEXT_LIMIT`` characters of the text, all of which have an encoding."""
     if len(text) > TEXT_LIMIT:
         text = text[: TEXT_LIMIT - 1] + "…"
     if text.isascii():

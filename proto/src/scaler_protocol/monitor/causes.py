@@ -1,5 +1,5 @@
-"""What makes failures alike: how they ended, the type of the exception, the line that raised it, and its message
-without the values in it."""
+"""The causes that make failures alike: how they ended, the type of the exception, the line that raised it, and its
+message without the values in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"(?:(?<!\w)[-+])?\d+(?:[.,_]\d+)*(?:[eE][-+]?\d+)?")
 
 
 class Cause(NamedTuple):
-    """What alike failures share."""
+    """The properties that similar failures share."""
 
     status: int
     type: str
@@ -30,7 +30,7 @@ class Cause(NamedTuple):
 
 
 class CauseKind(NamedTuple):
-    """What causes share that differ only in their messages."""
+    """The properties that causes share if only their messages differ."""
 
     status: int
     type: str

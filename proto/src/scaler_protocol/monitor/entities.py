@@ -32,7 +32,7 @@ from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.tables import TABLES, Row
 
 ROWS_LIMIT = 50
-"""Of one table on a page."""
+"""Maximum number of rows of one table on a page."""
 
 NEIGHBOURS_LIMIT = 20
 """Tasks named as needed by a task, or as needing it."""
@@ -62,7 +62,7 @@ class EntityPage(NamedTuple):
     """Tracebacks and death certificates."""
 
     moments: tuple[float, float] | None = None
-    """Of a task that has ended: when it began and ended, in unix seconds."""
+    """The times at which an ended task began and ended, in unix seconds."""
 
 
 def page_of(model: Model, link: EntityLink) -> EntityPage | None:
@@ -115,7 +115,7 @@ def _task_state(rows: Sequence[Row], running: Sequence[Row]) -> str:
 
 
 def _last_execution(newest: dict[str, object], has_ended: bool) -> list[Fact]:
-    """Where and when; the parts of its time."""
+    """Return where and when the last execution ran, and the parts of its time."""
     host, worker = str(newest.get("host", "")), str(newest.get("worker", ""))
     facts = []
     if worker:
@@ -160,7 +160,7 @@ def _neighbours(name: str, tasks: Sequence[int], graph: WatchedGraph, model: Mod
 
 
 def _reasons(model: Model, function: str) -> list[Fact]:
-    """Why tasks of its function wait; of all functions if it is not known."""
+    """Return why tasks of its function wait; of all functions if it is not known."""
     waits = model.snapshot.waits if model.snapshot is not None else ()
     return [Fact("may wait because", each.reason) for each in waits if function in ("", each.function)][:3]
 
@@ -410,7 +410,7 @@ def _executions(
     functions: list[int] | None = None,
     workers: list[int] | None = None,
 ) -> list[Section]:
-    """Of the tasks of one thing, of those that are kept."""
+    """Return the executions of the tasks of one thing, of those that are kept."""
     if not (sessions or functions or workers):
         return []
     serials, total = model.log.query(sessions, functions, workers, sort=sort, limit=most)

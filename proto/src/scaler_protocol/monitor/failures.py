@@ -75,7 +75,7 @@ class FailureGroup:
     number: int
     cause: Cause
     message: str
-    """What the table shows: the message itself, or the masked one when messages differ."""
+    """The message that the table shows: the message itself, or the masked one if messages differ."""
 
     count: int = 0
     first_time: float = 0.0
@@ -85,7 +85,7 @@ class FailureGroup:
     examples: list[Failure] = field(default_factory=list)
 
     def add(self, failure: Failure) -> int:
-        """How many more characters are kept."""
+        """Return how many more characters are kept."""
         if not self.count:
             self.first_time = failure.time
         self.count += 1
@@ -110,7 +110,7 @@ class Failures:
     def __init__(self) -> None:
         self.total = 0
         self.dropped = 0
-        """Of ``total``, those whose groups were dropped to make room for others."""
+        """The part of ``total`` whose groups were dropped to make room for others."""
 
         self._by_cause: dict[Cause, FailureGroup] = {}
         self._by_number: dict[int, FailureGroup] = {}
@@ -119,12 +119,12 @@ class Failures:
 
     @property
     def groups(self) -> list[FailureGroup]:
-        """In the order in which they began."""
+        """The groups in the order in which they began."""
         return list(self._by_number.values())
 
     @property
     def dropped_text(self) -> str:
-        """For the line above the table: how many failures are not in it. Empty when all are."""
+        """The line above the table that states how many failures are not in it. Empty when all are."""
         return f"{format_count(self.dropped)} of rare causes are no longer listed" if self.dropped else ""
 
     def add(self, failure: Failure) -> None:
@@ -149,7 +149,8 @@ class Failures:
         return group
 
     def _drop_rare(self) -> None:
-        """Of the kind with the most groups, so that a kind with many messages never removes one with few."""
+        """Drop a group of the kind with the most groups, so that a kind with many messages never removes one with
+        few."""
         kinds = Counter(map(kind_of, self._by_cause))
         ((largest, _),) = kinds.most_common(1)
         alike = [group for cause, group in self._by_cause.items() if kind_of(cause) == largest]
@@ -237,13 +238,13 @@ def _note(names: list[str], name: str) -> None:
 
 
 def _read_exception(payload: bytes) -> tuple[str, str, str]:
-    """Of the tuple (exception as bytes, type name, message, formatted traceback)."""
+    """Read the tuple (exception as bytes, type name, message, formatted traceback)."""
     kind, message, details = (*exception_texts(payload), "", "", "")[:3]
     return kind, message, details
 
 
 def _read_certificates(payload: bytes) -> tuple[str, str, str]:
-    """Of the JSON list of death certificates, or one. The last death is the message."""
+    """Read the JSON list of death certificates, or a single one. The last death is the message."""
     try:
         certificates = json.loads(payload)
     except ValueError:
@@ -256,7 +257,7 @@ def _read_certificates(payload: bytes) -> tuple[str, str, str]:
 
 
 def _death(certificate: dict[str, Any]) -> str:
-    """How the process ended, without what differs from death to death."""
+    """Return how the process ended, without what differs from death to death."""
     parts = [str(certificate.get("signal") or "")]
     if certificate.get("exit_code") is not None:
         parts.append(f"exit code {certificate['exit_code']}")

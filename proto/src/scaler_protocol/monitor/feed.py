@@ -242,7 +242,7 @@ _FROM_WIRE = _cleaners({"str": shown_text, "float": measured})
 _LISTS_TO_WIRE: dict[str, _Clean] = {"str": short_text, "bytes": _cut_identity, "counts": _packed_counts}
 _LISTS_FROM_WIRE: dict[str, _Clean] = {"str": shown_text, "bytes": _cut_identity, "counts": _unpacked_counts}
 _COUNTS_LIMIT = 64
-"""Of one distribution: a little more than any has."""
+"""Maximum number of counts of one distribution: a little more than any has."""
 
 _PROCESS_ID_LIMIT = 2**32 - 1
 
@@ -274,7 +274,7 @@ def _rows(row_type: type[_Row], reader: Any) -> Iterator[_Row]:
 
 
 _PACKED = {"int": "Q", "float": "f", "bool": "?", "PeerState": "Q"}
-"""How numbers of this annotation are packed, as ``struct`` writes it; texts and bytes travel as lists."""
+"""The formats of packed numbers by annotation, as ``struct`` writes them; texts and bytes travel as lists."""
 
 _COLUMNS: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _PACKED.get(str(field.type), str(field.type))) for field in fields(each)] for each in _STRUCTS

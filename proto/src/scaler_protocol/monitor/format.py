@@ -68,7 +68,7 @@ def format_flags(*flags: bool) -> str:
 
 
 def format_span(seconds: float) -> str:
-    """How long a task took: ``87us``, ``1.2ms``, ``45.1s``, ``3m07s``, ``2h05m``."""
+    """Return how long a task took: ``87us``, ``1.2ms``, ``45.1s``, ``3m07s``, ``2h05m``."""
     if seconds < 0.0009995:
         return f"{max(0.0, seconds) * 1e6:.0f}us"
     if seconds < 0.9995:
@@ -80,7 +80,7 @@ def format_span(seconds: float) -> str:
 
 
 def is_time(unix_seconds: float) -> bool:
-    """Whether this may be a moment, or 0, for none."""
+    """Return whether this may be a moment, or 0, for none."""
     return 0 <= unix_seconds < TIME_LIMIT_SECONDS
 
 
@@ -100,7 +100,7 @@ def format_moment(unix_seconds: float) -> str:
 
 
 def format_end(unix_seconds: float, now: float) -> str:
-    """When something is expected: ``14:03:59``, with the date unless that is today's."""
+    """Return when something is expected: ``14:03:59``, with the date unless that is today's."""
     text = format_moment(unix_seconds)
     return text[11:] if text[:10] == format_moment(now)[:10] else text[:16]
 
@@ -121,7 +121,7 @@ def format_value(kind: str, value: Any) -> str:
 
 
 def display_width(text: str) -> int:
-    """How many terminal columns the text takes."""
+    """Return how many terminal columns the text takes."""
     return len(text) if text.isascii() else sum(_character_width(character) for character in text)
 
 
@@ -131,7 +131,7 @@ def printable(text: str) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """At most ``width`` columns; ``+`` at the end says that something is missing."""
+    """Return at most ``width`` columns of the text; ``+`` at the end shows that something is missing."""
     clean = printable(text)
     if display_width(clean) <= width:
         return clean

@@ -123,7 +123,7 @@ class Graphs:
 
 
 def _is_too_large(graph: WatchedGraph, more_edges: int) -> bool:
-    """To be shown node by node."""
+    """Return whether the graph is too large to be shown node by node."""
     return (
         graph.count > NODE_LIMIT
         or graph.edge_count + more_edges > EDGE_LIMIT
@@ -157,7 +157,7 @@ def nodes_of(graph: WatchedGraph, log: TaskLog) -> list[GraphNode]:
 
 
 def _functions_of(graph: WatchedGraph, span: int) -> dict[int, int]:
-    """By the place of a node behind the first one."""
+    """Return the functions of the nodes by the distance of a node from the first one."""
     return {
         task - graph.first: function
         for first, count, function in graph.functions

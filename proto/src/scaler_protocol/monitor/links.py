@@ -34,7 +34,7 @@ _ROW_KINDS = {
     "graphs": GRAPH,
     "tasks": TASK,
 }
-"""What the rows of a table are."""
+"""The kinds of the rows of a table."""
 
 _COLUMNS = {
     TASK: (("session", "task"),),
@@ -55,7 +55,7 @@ _MENTIONS = {
     "function": FUNCTION,
     "graph": GRAPH,
 }
-"""What a column mentions, in any table; a row's own name leads to the row's thing."""
+"""The kinds that a column mentions, in any table; a row's own name leads to the row's thing."""
 
 _NAMELESS = ("", "?", "(nested)")
 """In place of the name of a worker that is not known, or is none."""

@@ -24,13 +24,13 @@ from scaler_protocol.transport.zmtp import ZmtpConnection
 RECONNECT_SECONDS = 0.1
 RECONNECT_LIMIT_SECONDS = 0.5
 REFUSED_RETRY_SECONDS = 1.0
-"""How soon after it was refused it connects again."""
+"""Seconds until it connects again after it was refused."""
 
 BROKEN_LIMIT = 5
 """This many broken handshakes in a row are not an accident, such as a scheduler that ends."""
 
 HANDSHAKE_SECONDS = 0.2
-"""How long the first handshake is waited for."""
+"""Maximum duration of the first handshake."""
 
 _KEYS = f"it has keys (set {VARIABLE} to their directory), "
 _NOT_A_MONITOR = "it serves too many monitors, or it is not the monitor address that a scheduler logs"
@@ -42,7 +42,7 @@ _ABSENT = (errno.ENOENT, errno.ECONNREFUSED, errno.EAGAIN, errno.ENOTDIR, errno.
 
 
 class Pollable:
-    """For ``zmq.Poller`` and event loops: readable (level-triggered) when ``receive`` has something to do."""
+    """An object for ``zmq.Poller`` and event loops: readable (level-triggered) when ``receive`` has something to do."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -105,7 +105,7 @@ class LocalStream:
         self.socket.close()
 
     def _read(self) -> bool:
-        """Whether there may be more."""
+        """Return whether there may be more."""
         if self._connection is None:
             if self._timer.take():
                 self._connect()

@@ -37,7 +37,7 @@ class BadLog(ValueError):
 
 
 class Frame(NamedTuple):
-    """Where a frame is, and what its header says."""
+    """The position of a frame, and the contents of its header."""
 
     offset: int  # of the payload
     size: int

@@ -20,8 +20,9 @@ MONITOR_MINOR = 2
 
 
 DURATION_BOUNDS_SECONDS = tuple(4**power / 1e6 for power in range(4, 17))
-"""From 256 us to 72 minutes. Distributions of durations count those below the first one, between successive ones, and
-the others. Powers of four microseconds, because the scheduler's own buckets are parts of powers of two."""
+"""The bounds of distributions of durations, from 256 us to 72 minutes. Distributions of durations count those below the
+first one, between successive ones, and the others. Powers of four microseconds, because the scheduler's own buckets are
+parts of powers of two."""
 
 
 class PeerState(enum.IntEnum):
@@ -278,7 +279,8 @@ class Snapshot:
 
 
 def _busy_processes(agent: AgentStatus) -> int:
-    """Those for nested tasks are known only while they run a task that takes long."""
+    """Return the number of busy processes. Those for nested tasks are known only while they run a task that takes
+    long."""
     nested = sum(task.worker >= NO_WORKER for task in agent.running)
     return nested + sum(worker.has_task for worker in agent.workers)
 

@@ -24,6 +24,7 @@ from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
 from scaler_protocol.monitor.open_bars import OpenBar, open_bars
 from scaler_protocol.monitor.progress import ProgressWatch
 from scaler_protocol.monitor.records import BadRecord
+from scaler_protocol.monitor.rows import rows_of_table
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey, running_rows
 from scaler_protocol.monitor.store_rates import StoreRate, StoreRates
 from scaler_protocol.monitor.tables import Row
@@ -35,7 +36,7 @@ SET_BACK_SECONDS = 10.0
 """A snapshot that is so much earlier than what came before it was made by a clock that had been set back."""
 
 DEFAULT_TASK_LIMIT = 1_000_000
-"""How many of the tasks that ended last are kept, each on its own; counts know of all."""
+"""Number of the latest ended tasks that are kept individually; the counts include all tasks."""
 
 HISTORIES = (
     "throughput",
@@ -89,17 +90,17 @@ class Model:
         """The tasks that have run for a second or longer."""
 
         self.store_rates: list[StoreRate] = []
-        """How fast each of the snapshot's stores works."""
+        """The speed at which each of the snapshot's stores works."""
 
         self.progress = ProgressWatch()
         self.restarted_at: float | None = None
-        """When another epoch of the scheduler last followed the one before."""
+        """The last time at which another epoch of the scheduler followed the one before."""
 
         self.latest: dict[str, float] = {}
         """By name of a history, its value in the last snapshot: histories keep means of seconds."""
 
         self.problem: str | None = None
-        """Why the last thing that arrived could not be shown: one sentence."""
+        """The reason why the last message could not be shown: one sentence."""
 
         self.activity = Activity(task_limit)
         self._unseen = 0
@@ -135,7 +136,7 @@ class Model:
         return FeedState.LOST if self.silent_seconds(now) > self.timeout_seconds else FeedState.LIVE
 
     def silent_seconds(self, now: float) -> float:
-        """Since the last message, or since the start when there was none."""
+        """Return the seconds since the last message, or since the start if there was none."""
         return max(0.0, now - self._heard_at)
 
     @property
@@ -145,7 +146,7 @@ class Model:
 
     @property
     def alerts(self) -> tuple[Alert, ...]:
-        """What goes wrong in the cluster, most urgent first."""
+        """The problems of the cluster, most urgent first."""
         return self._alerts.active
 
     @property
@@ -168,8 +169,6 @@ class Model:
     ) -> tuple[list[Row], int]:
         """Rows ``offset`` to ``offset + limit`` of those whose texts contain ``filter_text``, and how many these are.
         ``table`` and ``sort_key`` are names in ``tables``; None: the table's own order."""
-        from scaler_protocol.monitor.rows import rows_of_table
-
         return rows_of_table(self, table, filter_text, sort_key, descending, offset, limit)
 
     def failure_details(self, group: int) -> str:
@@ -199,7 +198,7 @@ class Model:
         return sorted(rows, key=lambda row: ((row.worker.host, row.worker.agent) not in present, _place(row.worker)))
 
     def count_of_executions(self, start: float, stop: float) -> int:
-        """How many of the tasks that are kept ran at a time from ``start`` to ``stop``, at any worker."""
+        """Return how many of the tasks that are kept ran at a time from ``start`` to ``stop``, at any worker."""
         return self.bars(start, stop, 1, range(len(self.activity.workers))).tasks
 
     def bars(self, start: float, stop: float, width: int, workers: Sequence[int]) -> task_stream.Bars:

@@ -19,10 +19,10 @@ _RECONNECT_LIMIT_MILLISECONDS = 500
 _HEARTBEAT_INTERVAL_MILLISECONDS = 500
 _HEARTBEAT_TIMEOUT_MILLISECONDS = 3000
 _HEARTBEAT_LIFE_MILLISECONDS = 5000
-"""Without a heartbeat of this watcher for this long, its publisher closes the connection and frees the queue."""
+"""The publisher closes the connection, and frees the queue, if no heartbeat of this watcher arrives for this long."""
 
 _RETRY_SECONDS = 1.0
-"""How soon after it was refused it connects again."""
+"""Seconds until it connects again after it was refused."""
 
 _NEED = f"set {VARIABLE} to their directory"
 _BROKEN_LIMIT = 5

@@ -31,8 +31,8 @@ def open_bars(
     width: int,
     workers: Sequence[int],
 ) -> list[OpenBar]:
-    """What ``width`` pixels show of the time from ``start`` to ``stop``, the oldest first. All tasks were running at
-    ``until``, and no bar reaches further. All times are unix seconds."""
+    """Return the bars that ``width`` pixels show of the time from ``start`` to ``stop``, the oldest first. All tasks
+    were running at ``until``, and no bar reaches further. All times are unix seconds."""
     seen = [row for row in running if row.started < min(stop, until)]
     if not seen or until <= start or stop <= start:
         return []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 
 from scaler_protocol.address import Address
 from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.format import format_count, printable
+from scaler_protocol.monitor.tables import Row, TableSpec
 from scaler_protocol.value import value
 
 ACTION_LABELS = {
@@ -14,26 +16,49 @@ ACTION_LABELS = {
     ControlAction.RESUME: "Resume",
     ControlAction.DRAIN: "Drain",
     ControlAction.CANCEL_CLIENT: "Cancel tasks",
-    ControlAction.CANCEL_FUNCTION: "Cancel tasks",
+    ControlAction.CANCEL_FUNCTION: "Cancel tasks of function",
+    ControlAction.CANCEL_TASK: "Cancel task",
+    ControlAction.CANCEL_GRAPH: "Cancel graph",
+    ControlAction.KILL_WORKER: "Kill process",
+    ControlAction.RESTART_WORKER: "Restart process",
+    ControlAction.SET_CLIENT_WEIGHT: "Set weight",
+    ControlAction.SET_GROUP_WEIGHT: "Set weight of group",
+    ControlAction.SET_GROUP_LIMIT: "Set limit of group",
+    ControlAction.SET_CLIENT_PRIORITY: "Set priority",
+    ControlAction.SET_FUNCTION_PRIORITY: "Set priority",
 }
-_ON_WORKERS = (ControlAction.PAUSE, ControlAction.RESUME, ControlAction.DRAIN)
-ACTIONS_OF_TABLE = {
-    "workers": _ON_WORKERS,
-    "objects": _ON_WORKERS,
-    "functions": (ControlAction.CANCEL_FUNCTION,),
-    "running": (ControlAction.CANCEL_FUNCTION,),
-    "clients": (ControlAction.CANCEL_CLIENT,),
+VALUE_LABELS = {
+    ControlAction.SET_CLIENT_WEIGHT: "weight (1 = usual)",
+    ControlAction.SET_GROUP_WEIGHT: "weight (1 = usual)",
+    ControlAction.SET_GROUP_LIMIT: "workers (0 = any number)",
+    ControlAction.SET_CLIENT_PRIORITY: "priority of waiting tasks (0 = usual)",
+    ControlAction.SET_FUNCTION_PRIORITY: "priority of waiting tasks (0 = usual)",
 }
-"""The actions on what a row of a table shows."""
+"""The number that these actions need."""
 
-TARGET_COLUMNS = {
-    "workers": "name",
-    "objects": "host",
-    "functions": "name",
-    "running": "function",
-    "clients": "session",
+_ON_HOSTS = (ControlAction.PAUSE, ControlAction.RESUME, ControlAction.DRAIN)
+_ON_PROCESSES = (ControlAction.RESTART_WORKER, ControlAction.KILL_WORKER)
+ACTIONS_OF_TABLE: dict[str, dict[ControlAction, tuple[str, ...]]] = {
+    "workers": dict.fromkeys((*_ON_HOSTS, *_ON_PROCESSES), ("name",)),
+    "agents": dict.fromkeys(_ON_HOSTS, ("name",)),
+    "processors": dict.fromkeys(_ON_PROCESSES, ("name",)),
+    "objects": dict.fromkeys(_ON_HOSTS, ("host",)),
+    "functions": dict.fromkeys((ControlAction.CANCEL_FUNCTION, ControlAction.SET_FUNCTION_PRIORITY), ("name",)),
+    "running": {
+        ControlAction.CANCEL_TASK: ("session", "task"),
+        ControlAction.CANCEL_FUNCTION: ("function",),
+        **dict.fromkeys(_ON_PROCESSES, ("worker",)),
+    },
+    "graphs": {ControlAction.CANCEL_GRAPH: ("session", "graph")},
+    "clients": {
+        ControlAction.CANCEL_CLIENT: ("session",),
+        ControlAction.SET_CLIENT_PRIORITY: ("session",),
+        ControlAction.SET_CLIENT_WEIGHT: ("session",),
+        ControlAction.SET_GROUP_WEIGHT: ("group",),
+        ControlAction.SET_GROUP_LIMIT: ("group",),
+    },
 }
-"""The column with the target of an action, by table."""
+"""The actions on what a row of a table shows, and the columns whose values, joined by slashes, are the target."""
 
 TARGET_LIMIT = 10_000
 """Characters."""
@@ -46,16 +71,52 @@ _QUESTIONS = {
     ControlAction.DRAIN: "Drain {}, with all workers of the agent? They end when their running tasks have ended.",
     ControlAction.CANCEL_CLIENT: "Cancel all tasks of client {}? Running ones are interrupted.",
     ControlAction.CANCEL_FUNCTION: "Cancel all tasks of function {}? Running ones are interrupted.",
+    ControlAction.CANCEL_TASK: "Cancel task {}? If it runs, it is interrupted.",
+    ControlAction.CANCEL_GRAPH: "Cancel all tasks of graph {}? Running ones are interrupted.",
+    ControlAction.KILL_WORKER: "Kill the process of worker {}? Its task dies, and usually runs again.",
+    ControlAction.RESTART_WORKER: "Replace the process of worker {} when its task has ended?",
+    ControlAction.SET_CLIENT_WEIGHT: "Give client {} the weight {value} within its group?",
+    ControlAction.SET_GROUP_WEIGHT: "Give group {} the weight {value}?",
+    ControlAction.SET_GROUP_LIMIT: "Let group {} use at most {value} workers? 0 means any number.",
+    ControlAction.SET_CLIENT_PRIORITY: "Give the waiting tasks of client {} the priority {value}?",
+    ControlAction.SET_FUNCTION_PRIORITY: "Give the waiting tasks of function {} the priority {value}?",
 }
-_DONE = {ControlAction.PAUSE: "Paused", ControlAction.RESUME: "Resumed", ControlAction.DRAIN: "Draining"}
+_DONE = {
+    ControlAction.PAUSE: "Paused",
+    ControlAction.RESUME: "Resumed",
+    ControlAction.DRAIN: "Draining",
+    ControlAction.KILL_WORKER: "Killed the process of",
+    ControlAction.RESTART_WORKER: "Restarting when its task has ended",
+    ControlAction.SET_CLIENT_WEIGHT: "Set the weight of",
+    ControlAction.SET_GROUP_WEIGHT: "Set the weight of",
+    ControlAction.SET_GROUP_LIMIT: "Set the limit of",
+}
+_PRIORITIES = (ControlAction.SET_CLIENT_PRIORITY, ControlAction.SET_FUNCTION_PRIORITY)
 
 
 @value(frozen=True, slots=True)
 class Operation:
-    """``target``: as in ControlRequest."""
+    """``target``, ``value``: as in ControlRequest."""
 
     action: ControlAction
     target: str
+    value: float = 0.0
+
+
+def targets_of(spec: TableSpec, row: Row) -> dict[ControlAction, str]:
+    """The actions on this row of a table, and their targets."""
+    actions = ACTIONS_OF_TABLE.get(spec.name, {})
+    found = {action: [str(row[spec.index(key)]) for key in columns] for action, columns in actions.items()}
+    return {action: "/".join(parts) for action, parts in found.items() if all(parts)}
+
+
+def read_value(text: str) -> float | None:
+    """The number that a person has typed; None if it is not one."""
+    try:
+        number = float(text.strip())
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 @value(frozen=True, slots=True)
@@ -68,13 +129,16 @@ class OperationOutcome:
 
 def question_of(operation: Operation) -> str:
     """The question to which a person says yes before it is carried out."""
-    return _QUESTIONS[operation.action].format(_shown(operation.target))
+    return _QUESTIONS[operation.action].format(_shown(operation.target), value=f"{operation.value:g}")
 
 
 def done_text(action: ControlAction, names: tuple[str, ...], count: int) -> str:
     """``names``, ``count``: as in ControlReply."""
+    tasks = f"{format_count(count)} task{'' if count == 1 else 's'}"
+    if action in _PRIORITIES:
+        return f"Set the priority of {tasks}."
     if action not in _DONE:
-        return f"Cancelled {format_count(count)} task{'' if count == 1 else 's'}."
+        return f"Cancelled {tasks}."
     others = len(names) - _SHOWN_NAMES_LIMIT
     shown = ", ".join(_shown(name) for name in names[:_SHOWN_NAMES_LIMIT])
     return f"{_DONE[action]}: {shown}{f' and {others} others' if others > 0 else ''}."

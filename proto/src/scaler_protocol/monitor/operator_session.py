@@ -102,7 +102,8 @@ class OperatorSession:
             self._send(Goodbye())
             self._end(False, _OLD_TEXT)
             return
-        self._send(ControlRequest(1, self._operation.action, self._operation.target))
+        operation = self._operation
+        self._send(ControlRequest(1, operation.action, operation.target, operation.value))
 
     def _on_reply(self, reply: ControlReply) -> None:
         self._send(Goodbye())

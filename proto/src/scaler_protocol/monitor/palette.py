@@ -36,7 +36,7 @@ TERMINAL_COLOURS = (
     33, 220, 42, 133, 117, 101, 99, 44, 172, 150, 67, 219,
     21, 229, 29, 90, 45, 143, 141, 23, 94, 191, 103, 222,
 )  # fmt: skip
-"""Of a terminal's 256 colours, for functions by number: first the ones nearest to ``FUNCTION_COLOURS``."""
+"""Numbers of a terminal's 256 colours, for functions by number: first the ones nearest to ``FUNCTION_COLOURS``."""
 
 _GOLDEN_SECTION = 0.618034
 _HUES = 0.06, 0.92

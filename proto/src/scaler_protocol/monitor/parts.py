@@ -1,4 +1,4 @@
-"""What the time from the submission of tasks to their results consists of."""
+"""The parts of the time from the submission of tasks to their results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEAST_SECONDS = 20e-6
 
 
 class TimeParts(NamedTuple):
-    """In seconds, in the order in which a task spends them."""
+    """The parts in seconds, in the order in which a task passes through them."""
 
     dependencies: float = 0.0
     waiting: float = 0.0
@@ -32,8 +32,8 @@ def parts_of_function(function: FunctionStatus) -> TimeParts:
 
 
 def parts_of_task(times: TaskTimes, row: tuple[int, ...]) -> TimeParts:
-    """Of a row of the task log. Waiting for dependencies is part of waiting, which is 0 if the arrival of the task is
-    not known, and for later attempts."""
+    """Return the parts of a row of the task log. Waiting for dependencies is part of waiting, which is 0 if the arrival
+    of the task is not known, and for later attempts."""
     task, ended_us, duration_us, session, _, _, attempt, _ = row
     known = times.parts(session, task, attempt) or ExecutionParts()
     arrived_us = times.arrived_us(session, task) if attempt == 1 else None

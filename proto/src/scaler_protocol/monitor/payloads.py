@@ -1,4 +1,4 @@
-"""What an event record keeps of a failure's payload.
+"""The part of a failure's payload that an event record keeps.
 
 A payload within the limit is kept as it is. A longer one is written again, in the same form, with the beginning and the
 end of each of its texts, so that readers of every version can read it. A pickle is never loaded, only searched for its
@@ -31,11 +31,11 @@ _CERTIFICATE_LIMIT_BYTES = 1024 * 1024
 
 _CERTIFICATES_KEPT = 4
 _FIELD_LIMITS_BYTES = (6 * 1024, 1024, 128)
-"""For the texts of death certificates: the first limit with which they fit."""
+"""The limits for the texts of death certificates: the first one with which they fit is used."""
 
 
 def kept_payload(status: int, payload: bytes) -> bytes:
-    """At most ``FAILURE_LIMIT_BYTES`` of a payload. Never raises."""
+    """Return at most ``FAILURE_LIMIT_BYTES`` of a payload. Never raises."""
     if len(payload) <= FAILURE_LIMIT_BYTES:
         return payload
     kept = None

@@ -15,10 +15,10 @@ from scaler_protocol.monitor.model import DEFAULT_TIMEOUT_SECONDS, Model
 from scaler_protocol.monitor.replay import Replay, Step
 
 LOOK_BACK_SECONDS = 600.0
-"""How much before a chosen moment is read, so that histories, task log and task stream have a past."""
+"""Seconds before a chosen moment that are read as well, so that histories, task log and task stream have a past."""
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 1000.0)
-"""Those that :meth:`Player.change_speed` goes through."""
+"""The speeds that :meth:`Player.change_speed` steps through."""
 
 PROBLEM_NEW_SECONDS = 15.0
 
@@ -62,14 +62,14 @@ class Player:
         self.speed = max(SPEEDS[0], min(SPEEDS[-1], speed))
 
     def change_speed(self, steps: int) -> None:
-        """So many of ``SPEEDS`` faster, or slower."""
+        """Go ``steps`` entries of ``SPEEDS`` forward, or back."""
         index = bisect_left(SPEEDS, self.speed) if steps < 0 else bisect_right(SPEEDS, self.speed) - 1
         self.speed = SPEEDS[max(0, min(len(SPEEDS) - 1, index + steps))]
 
     # ---- what screens do ---------------------------------------------------------------------------------------------
 
     def advance(self, seconds: float) -> None:
-        """So much time of the watcher has passed. The recording stands at its end, and while something is read that is
+        """Let this much time of the watcher pass. The recording stands at its end, and while something is read that is
         before the moment to be shown."""
         self._note_problems(seconds)
         if self.plays and self._is_there:
@@ -110,7 +110,7 @@ class Player:
 
     @property
     def reading(self) -> str:
-        """Where reading is on its way to the moment to be shown; empty when there is nothing more to be read."""
+        """The position of reading on its way to the moment to be shown; empty if there is nothing more to be read."""
         return f"reading {format_time(self._read_at)}" if self._steps is not None else ""
 
     @property

@@ -24,7 +24,8 @@ RECENT_ENDINGS = 10.0
 
 
 class Progress(NamedTuple):
-    """How far some tasks are. ``key``: of a client its session, of a graph its session and number, else the name."""
+    """The progress of some tasks. ``key``: of a client its session, of a graph its session and number, else the
+    name."""
 
     kind: str
     key: Hashable
@@ -52,7 +53,7 @@ def seconds_left(unfinished: int, ended: float, seconds: float) -> float:
 
 
 class Pace:
-    """How many tasks of one kind ended lately, in how much time."""
+    """The number of tasks of one kind that ended lately, and the time in which they did."""
 
     __slots__ = ("_ended", "_endings", "_seconds", "_time")
 

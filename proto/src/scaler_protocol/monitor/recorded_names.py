@@ -9,7 +9,7 @@ from scaler_protocol.monitor.bounds import NAMES_LIMIT, RECORDS_LIMIT
 from scaler_protocol.monitor.ring import names_in
 
 BYTES_LIMIT = 64 * 1024 * 1024
-"""Of all names: beyond it those of the oldest epoch go."""
+"""Maximum size of all names: beyond it those of the oldest epoch are dropped."""
 
 _Names = OrderedDict[tuple[int, int], bytes]
 
@@ -20,7 +20,7 @@ class RecordedNames:
         self._bytes = 0
 
     def add(self, epoch: int, records: bytes) -> None:
-        """Those among these event records; the latest ones are kept."""
+        """Add the names in these event records; the latest ones are kept."""
         found = names_in(records)
         names = self._by_epoch.setdefault(epoch, OrderedDict()) if found else OrderedDict()
         for naming, index, record in found:

@@ -102,7 +102,7 @@ class Naming(enum.IntEnum):
 
 
 class Flag(enum.IntFlag):
-    """Of ENDED records: the columns that may be missing; of GRAPH records: CUT; of RAN records: SHORT."""
+    """The flags of records. ENDED: the columns that may be missing; GRAPH: CUT; RAN: SHORT."""
 
     FUNCTIONS = 1
     AGES = 2
@@ -166,7 +166,7 @@ def records(data: bytes | memoryview) -> Iterator[Record]:
 
 
 def ended_columns(record: Record) -> EndedColumns:
-    """Of a record of ENDINGS. BadRecord when the body is shorter than its columns."""
+    """Return the columns of a record of ENDINGS. BadRecord when the body is shorter than its columns."""
     if record.kind != Kind.ENDED:
         return _spelled_out(record, *durations_and_ages(record))
     columns: list[memoryview | None] = []
@@ -184,7 +184,7 @@ def ended_columns(record: Record) -> EndedColumns:
 
 
 def durations_and_ages(record: Record) -> tuple[Sequence[int], Sequence[int]]:
-    """Of a RAN or STEPPED record. BadRecord when they are cut off."""
+    """Return the durations and the ages of a RAN or STEPPED record. BadRecord when they are cut off."""
     if record.kind == Kind.STEPPED:
         try:
             return steps.spelled_out(record.body, record.count)
@@ -232,7 +232,7 @@ def name_of(record: Record) -> dict[str, Any]:
 
 
 def failure_of(record: Record) -> tuple[int, bytes]:
-    """Of a FAILED record: the whole size of the payload, and what there is of it."""
+    """Return the complete size of the payload of a FAILED record, and the part of it that the record has."""
     if len(record.body) < 8:
         raise BadRecord("The payload of an event record is cut off.")
     size, kept = struct.unpack_from("<II", record.body)
@@ -256,7 +256,7 @@ def parts_of(record: Record) -> Iterator[tuple[int, ...]]:
 
 
 def edges_of(record: Record) -> tuple[int, memoryview]:
-    """Of a GRAPH record: the number of the graph, and (node, input) pairs, flat."""
+    """Return the number of the graph of a GRAPH record, and (node, input) pairs, flat."""
     if len(record.body) < 8 or (len(record.body) - 8) % 16:
         raise BadRecord("The edges of an event record are cut off.")
     values = record.body.cast("Q")

@@ -73,7 +73,7 @@ class Replay:
         return (step.message for step in self.steps(start, stop) if step.message is not None)
 
     def steps(self, start: float, stop: float) -> Iterator[Step]:
-        """As :meth:`messages`, but at most one frame is read for a step: for callers with other work to do meanwhile.
+        """Like :meth:`messages`, but read at most one frame for a step: for callers with other work to do meanwhile.
         Reading that was given up cannot be continued."""
         goes_on = self._read_to == start
         first = 0 if start <= self.start and not goes_on else bisect_right(self._times, start)
@@ -152,7 +152,7 @@ class Replay:
         return None
 
     def _read_names(self, first: int) -> Iterator[Step]:
-        """Those in all frames before ``first``. Each frame is looked through once."""
+        """Read the names in all frames before ``first``. Each frame is looked through once."""
         while self._names_to < first:
             place = self._places[self._names_to]
             message = self._read(place)

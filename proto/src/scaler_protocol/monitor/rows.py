@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from scaler_protocol.messages import Status
+from scaler_protocol.monitor.activity import Activity
+from scaler_protocol.monitor.alerts import Alert
 from scaler_protocol.monitor.failures import status_name
 from scaler_protocol.monitor.format import format_count, format_flags
-from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus
+from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, Snapshot
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.parts import parts_of_function, parts_of_task, parts_text, spans_text
-from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress
+from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress, ProgressWatch
 from scaler_protocol.monitor.records import AGAIN
+from scaler_protocol.monitor.running import RunningTaskRow, TaskKey
+from scaler_protocol.monitor.store_rates import StoreRate
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
-
-if TYPE_CHECKING:
-    from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.task_log import TaskLog
+from scaler_protocol.monitor.workers import WorkerRow
 
 _SEARCHED = ("text", "id")
 _RANKED_LIMIT = 1_000_000
@@ -35,8 +38,28 @@ _LOG_COLUMNS = {
 }
 
 
+class TabularState(Protocol):
+    """The part of a ``Model`` that tables show."""
+
+    snapshot: Snapshot | None
+    worker_rows: tuple[WorkerRow, ...]
+    running: dict[TaskKey, RunningTaskRow]
+    store_rates: list[StoreRate]
+    progress: ProgressWatch
+    activity: Activity
+
+    @property
+    def alerts(self) -> tuple[Alert, ...]: ...
+
+    @property
+    def log(self) -> TaskLog: ...
+
+    @property
+    def time(self) -> float: ...
+
+
 def rows_of_table(
-    model: Model,
+    model: TabularState,
     name: str,
     filter_text: str = "",
     sort_key: str | None = None,
@@ -82,7 +105,7 @@ def _value_of(table: TableSpec, key: str) -> Callable[[Row], Any]:
 # ---- tables made of the last snapshot --------------------------------------------------------------------------------
 
 
-def _worker_rows(model: Model) -> list[Row]:
+def _worker_rows(model: TabularState) -> list[Row]:
     return [
         (
             row.pid, row.host, row.name, row.state.name.lower(), row.agent_cpu_percent, row.agent_rss_bytes,
@@ -93,7 +116,7 @@ def _worker_rows(model: Model) -> list[Row]:
     ]  # fmt: skip
 
 
-def _agent_rows(model: Model) -> list[Row]:
+def _agent_rows(model: TabularState) -> list[Row]:
     return [
         (
             agent.name, agent.host, agent.pid, agent.state.name.lower(), len(agent.workers), agent.cpu_percent,
@@ -104,7 +127,7 @@ def _agent_rows(model: Model) -> list[Row]:
     ]  # fmt: skip
 
 
-def _processor_rows(model: Model) -> list[Row]:
+def _processor_rows(model: TabularState) -> list[Row]:
     return [
         (
             agent.host, agent.name, worker.name, worker.pid, worker.cpu_percent, worker.rss_bytes, worker.initialized,
@@ -115,7 +138,7 @@ def _processor_rows(model: Model) -> list[Row]:
     ]  # fmt: skip
 
 
-def _client_rows(model: Model) -> list[Row]:
+def _client_rows(model: TabularState) -> list[Row]:
     if model.snapshot is None:
         return []
     left = model.progress.by_key(CLIENT)
@@ -143,7 +166,7 @@ def _ended_clients(clients: Iterable[EndedClientStatus]) -> list[Row]:
     ]  # fmt: skip
 
 
-def _function_rows(model: Model) -> list[Row]:
+def _function_rows(model: TabularState) -> list[Row]:
     functions = model.snapshot.functions if model.snapshot is not None else ()
     left = model.progress.by_key(FUNCTION)
     return [
@@ -158,7 +181,7 @@ def _function_rows(model: Model) -> list[Row]:
     ]  # fmt: skip
 
 
-def _wait_rows(model: Model) -> list[Row]:
+def _wait_rows(model: TabularState) -> list[Row]:
     waits = model.snapshot.waits if model.snapshot is not None else ()
     return [
         (each.function, each.reason, each.count, each.oldest_seconds, short_id(each.session), each.task)
@@ -166,7 +189,7 @@ def _wait_rows(model: Model) -> list[Row]:
     ]
 
 
-def _object_rows(model: Model) -> list[Row]:
+def _object_rows(model: TabularState) -> list[Row]:
     stores = model.snapshot.stores if model.snapshot is not None else ()
     return [
         (
@@ -178,7 +201,7 @@ def _object_rows(model: Model) -> list[Row]:
     ]  # fmt: skip
 
 
-def _graph_rows(model: Model) -> list[Row]:
+def _graph_rows(model: TabularState) -> list[Row]:
     graphs = model.snapshot.graphs if model.snapshot is not None else ()
     left = model.progress.by_key(GRAPH)
     return [
@@ -191,7 +214,7 @@ def _graph_rows(model: Model) -> list[Row]:
     ]  # fmt: skip
 
 
-def _progress_rows(model: Model) -> list[Row]:
+def _progress_rows(model: TabularState) -> list[Row]:
     return [
         (
             each.kind, each.name, each.share, each.seconds_left,
@@ -206,7 +229,7 @@ def _seconds_left(progress: Progress | None) -> float:
     return progress.seconds_left if progress is not None else 0.0
 
 
-def _message_rows(model: Model) -> list[Row]:
+def _message_rows(model: TabularState) -> list[Row]:
     if model.snapshot is None:
         return []
     sent = {each.name: each.count for each in model.snapshot.sent}
@@ -214,12 +237,12 @@ def _message_rows(model: Model) -> list[Row]:
     return [(name, sent.get(name, 0), received.get(name, 0)) for name in {**sent, **received}]
 
 
-def _setting_rows(model: Model) -> list[Row]:
+def _setting_rows(model: TabularState) -> list[Row]:
     settings = model.snapshot.settings if model.snapshot is not None else ()
     return [(each.name, each.value) for each in settings]
 
 
-def _alert_rows(model: Model) -> list[Row]:
+def _alert_rows(model: TabularState) -> list[Row]:
     return [
         (each.severity, max(0.0, model.time - each.since), each.text, each.since, each.rule) for each in model.alerts
     ]
@@ -228,7 +251,7 @@ def _alert_rows(model: Model) -> list[Row]:
 # ---- tables made of events -------------------------------------------------------------------------------------------
 
 
-def _running_rows(model: Model) -> list[Row]:
+def _running_rows(model: TabularState) -> list[Row]:
     return [
         (
             row.task.function, row.task.seconds, row.state, row.task.cpu_percent, row.task.rss_bytes,
@@ -239,7 +262,7 @@ def _running_rows(model: Model) -> list[Row]:
     ]  # fmt: skip
 
 
-def _failure_rows(model: Model) -> list[Row]:
+def _failure_rows(model: TabularState) -> list[Row]:
     return [
         (
             group.count, status_name(group.cause.status), group.cause.type, group.message,
@@ -250,12 +273,12 @@ def _failure_rows(model: Model) -> list[Row]:
     ]  # fmt: skip
 
 
-def _notice_rows(model: Model) -> list[Row]:
+def _notice_rows(model: TabularState) -> list[Row]:
     return [tuple(notice) for notice in model.activity.notices]
 
 
 def _task_rows(
-    model: Model, text: str, key: str, descending: bool, offset: int, limit: int | None
+    model: TabularState, text: str, key: str, descending: bool, offset: int, limit: int | None
 ) -> tuple[list[Row], int]:
     wanted = _log_filter(model, text.strip())
     count = len(model.log) if limit is None else limit
@@ -273,7 +296,7 @@ def _task_rows(
     return [task_row(model, serial) for serial in serials], total
 
 
-def _names_in_log(model: Model, key: str) -> dict[int, str] | None:
+def _names_in_log(model: TabularState, key: str) -> dict[int, str] | None:
     """The names of the indices in a column of the log; None: its values are not indices."""
     activity = model.activity
     if key == "session":
@@ -300,7 +323,7 @@ def _ranks(names: Mapping[int, str]) -> tuple[int, array[int]]:
     return first, ranks
 
 
-def _log_filter(model: Model, text: str) -> dict[str, Any]:
+def _log_filter(model: TabularState, text: str) -> dict[str, Any]:
     """The filter of the log for a text: the number of a task, or part of any name."""
     if not text:
         return {}
@@ -317,7 +340,7 @@ def _log_filter(model: Model, text: str) -> dict[str, Any]:
     }
 
 
-def task_row(model: Model, serial: int) -> Row:
+def task_row(model: TabularState, serial: int) -> Row:
     """One row of the table of tasks."""
     found = model.log.row(serial)
     assert found is not None
@@ -331,7 +354,7 @@ def task_row(model: Model, serial: int) -> Row:
 
 
 def ending_name(status: int) -> str:
-    """How an execution ended; one that was not the last of its task says so."""
+    """Return how an execution ended; one that was not the last of its task says so."""
     return f"{status_name(status & ~AGAIN)}, again" if status & AGAIN else status_name(status)
 
 
@@ -344,11 +367,11 @@ def _all_statuses() -> Sequence[int]:
     return [*Status, *(status | AGAIN for status in Status)]
 
 
-def _agents(model: Model) -> Sequence[AgentStatus]:
+def _agents(model: TabularState) -> Sequence[AgentStatus]:
     return model.snapshot.agents if model.snapshot is not None else ()
 
 
-_ROWS: dict[str, Callable[[Model], list[Row]]] = {
+_ROWS: dict[str, Callable[[TabularState], list[Row]]] = {
     "workers": _worker_rows,
     "agents": _agent_rows,
     "processors": _processor_rows,

@@ -9,10 +9,10 @@ from scaler_protocol.monitor.format import format_duration, printable
 from scaler_protocol.monitor.messages import AgentStatus, RunningTaskStatus, Snapshot
 
 STUCK = "stuck?"
-"""What the state of a task that looks stuck begins with."""
+"""The beginning of the state of a task that looks stuck."""
 
 SPARE_NAME = "(nested)"
-"""In place of the name of a worker: the process is not one of the workers, but runs nested tasks."""
+"""The text that replaces the name of a worker if the process is not one of the workers, but runs nested tasks."""
 
 STUCK_SECONDS = 10.0
 """No task that has run for less looks stuck."""
@@ -45,7 +45,8 @@ class RunningTaskRow:
 
     @property
     def suspicion(self) -> str:
-        """Why the task looks stuck; empty if it does not. One that waits for other tasks or a lock does not."""
+        """The reason why the task looks stuck; empty if it does not. One that waits for other tasks or a lock does
+        not."""
         task = self.task
         if task.blocked or task.seconds < STUCK_SECONDS:
             return ""
@@ -65,7 +66,7 @@ class RunningTaskRow:
 
 
 def longest_running(rows: Iterable[RunningTaskRow]) -> list[RunningTaskRow]:
-    """Those that look stuck first, then those that started first."""
+    """Return the running tasks: those that look stuck first, then those that started first."""
     return sorted(rows, key=lambda row: (not row.suspicion, row.started))
 
 

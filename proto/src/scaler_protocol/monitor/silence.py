@@ -14,14 +14,14 @@ def is_silent(state: PeerState) -> bool:
 
 
 def silent_agents(snapshot: Snapshot | None) -> list[AgentStatus]:
-    """Those that have been silent for the longest time come first."""
+    """Return the silent agents, those that have been silent for the longest time first."""
     agents = snapshot.agents if snapshot is not None else ()
     silent = [agent for agent in agents if is_silent(agent.state)]
     return sorted(silent, key=lambda agent: -agent.silent_seconds)
 
 
 def silence_text(agents: Sequence[AgentStatus]) -> str:
-    """What to say about silent agents; empty if there are none."""
+    """Return a sentence about silent agents; empty if there are none."""
     if not agents:
         return ""
     first, seconds = agents[0], format_duration(agents[0].silent_seconds)

@@ -25,9 +25,9 @@ Kind = Literal[
     "flag",
     "estimate",
 ]
-"""How a value is meant: ``duration``, ``latency`` and ``age`` are seconds, ``time`` is unix seconds, ``share`` is from
-0 to 1, ``id`` is a number that is not a quantity, ``byte_rate`` is bytes per second,
-``flag`` is true or false, ``estimate`` is seconds, or 0 if not known."""
+"""The meaning of a value: ``duration``, ``latency`` and ``age`` are seconds, ``time`` is unix seconds, ``share`` is
+from 0 to 1, ``id`` is a number that is not a quantity, ``byte_rate`` is bytes per second, ``flag`` is true or false,
+``estimate`` is seconds, or 0 if not known."""
 
 Row = tuple[Any, ...]
 
@@ -38,7 +38,7 @@ class Column:
     title: str
     kind: Kind = "text"
     width: int = 8
-    """How many characters usual values need."""
+    """The number of characters that usual values need."""
 
     help: str = ""
 
@@ -58,7 +58,7 @@ class TableSpec:
     help: str = ""
 
     def index(self, key: str) -> int:
-        """Where a column stands; KeyError when there is none with this key."""
+        """Return where a column stands; KeyError when there is none with this key."""
         for position, column in enumerate(self.columns):
             if column.key == key:
                 return position

@@ -9,7 +9,7 @@ NO_WORKER: int
 """The worker of a task whose worker was not reported."""
 
 NOT_ENDED: int
-"""In ``TaskLog.endings``: this task has not ended, or is no longer held."""
+"""The value in ``TaskLog.endings`` of a task that has not ended, or is no longer held."""
 
 LogRow = tuple[int, int, int, int, int, int, int, int]
 """task, ended_us, duration_us, session, function, worker, attempt, status. Times are microseconds, ``ended_us`` unix
@@ -22,17 +22,17 @@ class TaskPage:
     earliest_start_us: int
     latest_end_us: int
     def column(self, name: str) -> memoryview:
-        """Without copying: ``task``, ``ended_us``, ``duration_us``, ``session``, ``function``, ``worker``, ``attempt``
-        or ``status``."""
+        """Return a column without copying it: ``task``, ``ended_us``, ``duration_us``, ``session``, ``function``,
+        ``worker``, ``attempt`` or ``status``."""
 
 class TaskLog:
-    """At most ``capacity`` tasks, and up to a page more; older ones leave page by page. Each task that ever came has a
-    serial number, from 0; ``first`` is that of the oldest one held, ``total`` counts all that came."""
+    """A log of at most ``capacity`` tasks, and up to a page more; older ones leave page by page. Each task that ever
+    came has a serial number, from 0; ``first`` is that of the oldest one held, ``total`` counts all that came."""
 
     capacity: int
     total: int
     ended: int
-    """Of ``total``: those that ended their task. The others are executions whose task was queued again."""
+    """The part of ``total`` that ended its task. The others are executions whose task was queued again."""
 
     first: int
     def __init__(self, capacity: int = 1_000_000) -> None: ...

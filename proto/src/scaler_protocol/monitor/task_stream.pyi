@@ -19,7 +19,7 @@ class Bars:
     busy: memoryview  # f32: what part of the bar's time was spent in tasks, 0 to 1
     serials: memoryview  # u64: of the longest task in the bar, for ``TaskLog.row``
     tasks: int
-    """How many tasks of these rows lie in the time asked for."""
+    """The number of tasks of these rows in the requested time."""
 
     def __len__(self) -> int: ...
 

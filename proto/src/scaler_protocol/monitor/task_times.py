@@ -16,7 +16,7 @@ PARTS_LIMIT = 100_000
 
 
 class ExecutionParts(NamedTuple):
-    """Of a duration, in seconds; the rest is running."""
+    """The parts of a duration, in seconds; the rest is running."""
 
     fetching: float = 0.0
     loading: float = 0.0
@@ -24,7 +24,7 @@ class ExecutionParts(NamedTuple):
 
 
 class TaskTimes:
-    """By session (its index in records), task and attempt."""
+    """The times of tasks by session (its index in records), task and attempt."""
 
     def __init__(self) -> None:
         self._arrivals: OrderedDict[int, _Arrivals] = OrderedDict()
@@ -44,7 +44,7 @@ class TaskTimes:
         self._parts[session, task, attempt] = parts
 
     def arrived_us(self, session: int, task: int) -> int | None:
-        """When a task came from its client; None if that is not known."""
+        """Return when a task arrived from its client; None if that is not known."""
         arrivals = self._arrivals.get(session)
         return arrivals.find(task) if arrivals is not None else None
 

@@ -70,7 +70,7 @@ _SORT_VALUES: dict[SortKey, Callable[[WorkerRow], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How rows are sorted. Numbers start with the largest, names with the first letter."""
+    """The order of rows. Numbers start with the largest, names with the first letter."""
 
     key: SortKey = SortKey.CPU
     reversed: bool = False

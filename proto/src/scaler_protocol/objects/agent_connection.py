@@ -117,7 +117,7 @@ class AgentConnection:
     # ---- verbs ---------------------------------------------------------------------------------------------------
 
     def knows(self, key: ObjectKey) -> bool:
-        """Whether the object is here, as far as can be seen without a question; if not, ``find`` it."""
+        """Return whether the object is here, as far as can be seen without a question; if not, ``find`` it."""
         return self._directory is not None and self._directory.find(key.owner, key.number) is not None
 
     def find(self, key: ObjectKey) -> None:
@@ -163,7 +163,7 @@ class AgentConnection:
         self._send(StoreStatusRequest())
 
     def on_period(self) -> list[AgentAnswer]:
-        """To be called every ``PERIOD_SECONDS`` of ``silence``: asks for a sign of life. A store that has not given one
+        """Ask for a sign of life; to be called every ``PERIOD_SECONDS`` of ``silence``. A store that has not given one
         for too long is ended, and ``lost``. Returns the answers, as ``on_readable``."""
         answers = self.on_readable()
         if self._has_heard:

@@ -39,13 +39,13 @@ _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Traffic(Protocol):
-    """Where the bytes of pieces go and come from. ``label`` names the connection."""
+    """The source and the target of the bytes of pieces. ``label`` names the connection."""
 
     def target(self, label: str, piece: Piece, done: int) -> memoryview | None:
-        """Where to write the rest of a piece of which ``done`` bytes have come; None: it is not wanted."""
+        """Return where to write the rest of a piece of which ``done`` bytes have come; None: it is not wanted."""
 
     def received(self, label: str, piece: Piece, count: int) -> None:
-        """So many bytes more are at the target."""
+        """Note that this many further bytes are at the target."""
 
     def sent(self, label: str, piece: Piece) -> None:
         """All of a piece was passed to the system."""
@@ -101,7 +101,7 @@ class Channel:
         self._outgoing.append((piece, content))
 
     def on_ready(self, events: int, traffic: Traffic) -> None:
-        """As much as can be done now."""
+        """Do as much as can be done now."""
         try:
             while not self.is_open:
                 self._wants_write = False
@@ -316,7 +316,7 @@ def client_context() -> ssl.SSLContext:
 
 
 def server_context() -> ssl.SSLContext:
-    """Without a certificate yet."""
+    """Create a TLS context that has no certificate yet."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0

@@ -57,7 +57,7 @@ class Offer:
     fingerprint: bytes = b""
 
     def to_feature(self) -> str:
-        """As a feature of Welcome."""
+        """Return the value as a feature of Welcome."""
         return ":".join((FEATURE, str(self.port), self.name.hex(), self.token.hex(), self.fingerprint.hex()))
 
 

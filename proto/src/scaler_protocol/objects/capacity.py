@@ -1,4 +1,4 @@
-"""How much memory a host has for objects."""
+"""The memory of a host that objects may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whether bytes in memory are the same, at the speed of reading them."""
+"""Comparison of bytes in memory, at the speed of reading them."""
 
 def same(first: bytes | memoryview, second: bytes | memoryview) -> bool:
-    """Of two contiguous buffers. Others may run meanwhile."""
+    """Return whether two contiguous buffers have the same bytes. Other threads may run meanwhile. Others may run
+    meanwhile."""

@@ -67,7 +67,7 @@ class StoreConnection:
         return self._connected().store
 
     def allow_start(self) -> None:
-        """From now on a store is of use here."""
+        """Allow a store to be started: from now on it is of use here."""
         self._may_start = True
 
     # ---- verbs ---------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ class StoreConnection:
         return self.put_somewhere(key, data)[0]
 
     def put_somewhere(self, key: ObjectKey, data: ObjectLayout | bytes | bytearray | memoryview) -> tuple[int, bytes]:
-        """As ``put``; returns also the id of the store that has it."""
+        """Like ``put``, but also return the id of the store that has the object."""
         parts = data.parts() if isinstance(data, ObjectLayout) else [(0, memoryview(data).cast("B"))]
         size = parts[-1][0] + len(parts[-1][1])
 

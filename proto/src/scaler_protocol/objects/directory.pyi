@@ -1,4 +1,4 @@
-"""Where the small objects of a store are, in memory that the store writes and its peers read.
+"""The directory of the small objects of a store, in memory that the store writes and its peers read.
 
 An entry names an object and the place of its bytes. A reader looks an entry up, copies the bytes, and looks whether the
 entry still stands: the store withdraws an entry before it uses the memory for something else, so bytes that were copied
@@ -44,4 +44,5 @@ class DirectoryView:
 
     def find(self, owner: bytes, number: int) -> Entry | None: ...
     def stands(self, entry: Entry) -> bool:
-        """Whether the entry has not been withdrawn. Bytes that were copied before are the object's if it has not."""
+        """Return whether the entry has not been withdrawn. Bytes that were copied before are the object's if it has
+        not."""

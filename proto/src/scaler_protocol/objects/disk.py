@@ -70,7 +70,7 @@ class Disk:
         self._measured_at = float("-inf")
 
     def use_directory(self, directory: str) -> None:
-        """As soon as nothing is in a file elsewhere."""
+        """Use another directory as soon as nothing is in a file elsewhere."""
         self._directory = directory
 
     def measure(self) -> None:
@@ -148,7 +148,7 @@ class Disk:
             self._finish(Done(job.number, job.is_spill, error))
 
     def _start_thread(self) -> str | None:
-        """Why there is none; None: it runs."""
+        """Start the thread unless it runs. Returns why it cannot be started, or None."""
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="scaler-disk", daemon=True)
             try:
@@ -190,7 +190,7 @@ def default_directory() -> str:
 
 
 def _space_of(directory: str) -> tuple[int, int]:
-    """As ``Disk.space``; of the nearest directory above that exists."""
+    """Like ``Disk.space``, of the nearest directory above that exists."""
     for folder in (Path(directory), *Path(directory).absolute().parents):
         try:
             found = os.statvfs(folder)

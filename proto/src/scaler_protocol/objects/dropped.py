@@ -1,4 +1,4 @@
-"""What a peer has dropped by messages that the store may not have handled yet.
+"""The objects that a peer has dropped by messages that the store may not have handled yet.
 
 So its own drops take effect for it at once, although it reads small objects without a question to the store.
 """
@@ -20,7 +20,7 @@ class Dropped:
 
     def __init__(self) -> None:
         self.position = 0
-        """How many calls of ``add`` there were."""
+        """The number of calls of ``add``."""
         self._names: dict[ObjectKey | bytes, int] = {}  # with the position of the last call
 
     def add(self, names: Iterable[ObjectKey | bytes]) -> None:

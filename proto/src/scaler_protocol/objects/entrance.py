@@ -13,7 +13,8 @@ from scaler_protocol.objects.names import socket_name
 from scaler_protocol.security import ensure_token, read_token
 
 DIRECTORY_FEATURE = "directory"
-"""Of Hello: the peer takes the descriptor of the directory. Of Welcome: that descriptor came with it."""
+"""The feature of Hello of a peer that takes the descriptor of the directory. In Welcome: that descriptor came with it.
+Of Welcome: that descriptor came with it."""
 
 
 class Entrance:

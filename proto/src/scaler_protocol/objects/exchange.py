@@ -129,7 +129,7 @@ class Exchange:
         self._context.term()
 
     def next_deadline(self) -> float | None:
-        """When to call ``receive`` though nothing is readable."""
+        """Return when to call ``receive`` although nothing is readable."""
         times = [*self._probes[:1], *([self._look_at] if self._users else [])]
         due = self._bulk.next_deadline() if self._bulk is not None else None
         return min([*times, due] if due is not None else times, default=None)
@@ -217,7 +217,7 @@ class Exchange:
     def _on_first_message(
         self, router: RouterSocket, routing_id: bytes, frames: list[bytes], user: bytes
     ) -> list[Arrival]:
-        """Of a connection that has proved nothing: only a Hello is read."""
+        """Handle the first message of a connection that has proved nothing: only a Hello is read."""
         try:
             hello = decode_hello(frames)
         except MalformedMessage:

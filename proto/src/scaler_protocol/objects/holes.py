@@ -15,7 +15,7 @@ class Holes:
         self._by_size: list[tuple[int, int]] = []
 
     def take(self, size: int) -> int:
-        """Where there is room: in the smallest hole that has it, or at the end."""
+        """Return where there is room: in the smallest hole that has it, or at the end."""
         index = bisect.bisect_left(self._by_size, (size, 0))
         if index == len(self._by_size):
             self.end += size

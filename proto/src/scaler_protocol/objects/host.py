@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class StoredLocation(NamedTuple):
-    """Where an object is: its size, and the 16 bytes that name a store."""
+    """The location of an object: its size, and the 16 bytes that name a store."""
 
     size: int
     store: bytes
@@ -56,7 +56,7 @@ class HostStore:
             return None
 
     def require(self, key: ObjectKey) -> memoryview:
-        """As ``get``; raises MissingObject with the reason when it is not here."""
+        """Like ``get``, but raise MissingObject with the reason if the object is not here."""
         connection = self._connection()
         if connection is None:
             raise MissingObject("This host has no object store.")

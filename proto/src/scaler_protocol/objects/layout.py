@@ -37,7 +37,7 @@ class ObjectLayout:
         return self.size
 
     def parts(self) -> list[Part]:
-        """In ascending order. What lies between them, less than 64 bytes, may be anything."""
+        """Return the parts in ascending order. What lies between them, less than 64 bytes, may be anything."""
         return self._parts
 
     def write_into(self, view: memoryview) -> None:
@@ -54,7 +54,7 @@ class ObjectLayout:
         return bytes(data)
 
     def to_memory(self) -> memoryview:
-        """As ``to_bytes``, in memory of its own, which is obtained and given back as a whole."""
+        """Like ``to_bytes``, in memory of its own, which is obtained and given back as a whole."""
         if not hasattr(mmap, "MAP_ANONYMOUS"):
             return memoryview(self.to_bytes())
         memory = mmap.mmap(-1, self.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -104,7 +104,7 @@ def load(view: memoryview | bytes, loads: Callable[..., Any] = pickle.loads) -> 
 
 
 def load_read_only(view: memoryview | bytes, loads: Callable[..., Any] = pickle.loads) -> Any:
-    """As ``load``, but its arrays cannot be written to, so that several tasks may have the same object."""
+    """Like ``load``, but its arrays cannot be written to, so that several tasks may have the same object."""
     if bytes(view[: len(MAGIC)]) != MAGIC:
         return loads(view)
     return _load_parts(memoryview(view).toreadonly(), loads)

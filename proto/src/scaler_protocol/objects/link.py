@@ -53,7 +53,7 @@ class StoreLink:
         self.segments = Segments()
         self.lost = False
         self.region: StoreRegion | None = None
-        """Where its small objects go. A thread that places one holds a lock of the caller."""
+        """The memory for its small objects. A thread that places one holds a lock of the caller."""
         self.region_asked = False
         self._stream = reached.stream
         self._silence = silence.Silence(reached.stream.plain_socket)
@@ -161,7 +161,7 @@ class StoreLink:
         self._condition.wait(self._rest(deadline))
 
     def _rest(self, deadline: float | None) -> float | None:
-        """How many seconds are left. Raises TimeoutError and LinkLost."""
+        """Return how many seconds are left. Raises TimeoutError and LinkLost."""
         self._check_alive()
         if deadline is None:
             return None

@@ -19,7 +19,7 @@ class Releases:
 
     @property
     def mapped(self) -> int:
-        """How many mappings have a pin on it."""
+        """The number of mappings with a pin on the extent."""
 
     @property
     def silent(self) -> bool: ...
@@ -61,8 +61,8 @@ class Mapping:
         kept: Kept | None = None,
         segment: int = 0,
     ) -> None:
-        """With ``releases``, ``pin`` is released when nothing uses it any more. With ``kept``, a private one is taken
-        from there and goes back there; ``segment`` names the file. Raises OSError."""
+        """Map an extent. With ``releases``, ``pin`` is released when nothing uses it any more. With ``kept``, a private
+        one is taken from there and goes back there; ``segment`` names the file. Raises OSError."""
 
     def __buffer__(self, flags: int) -> memoryview: ...
     @property

@@ -43,7 +43,7 @@ class MemoryFiles:
             os.close(fd)
 
     def punch(self, extent: Extent) -> None:
-        """As ``close``."""
+        """Free the file's memory like ``close``."""
         fd = self._fds.get(extent.segment)
         if fd is not None:
             punch(fd, extent.offset, extent.size)

@@ -1,4 +1,4 @@
-"""By which name the store of a host and cluster is found, and who answers there."""
+"""The name by which the store of a host and cluster is found, and the check of who answers there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def socket_name(cluster: bytes) -> str:
 
 
 def is_same_user(connected: socket.socket) -> bool:
-    """Whether the process at the other end runs as this user, as the kernel says."""
+    """Return whether the process at the other end runs as this user, as the kernel says."""
     return _credentials(connected)[1] == os.getuid()
 
 

@@ -1,4 +1,4 @@
-"""How much a bulk connection may have under way, so that it fills its link but not the queue in front of that.
+"""The amount that a bulk connection may have under way, so that it fills its link but not the queue in front of that.
 
 A slow link's queue may hold seconds of bytes, and all other messages of this host wait behind them. TCP knows the round
 trip without a queue, the one with it, and how fast bytes are delivered.
@@ -22,7 +22,7 @@ _RTT, _MIN_RTT, _DELIVERY_RATE = 68, 148, 160
 
 
 def limit_queue(connected: socket.socket) -> int:
-    """How many bytes to send before the next call. Limits the send buffer when the queue is too long."""
+    """Return how many bytes to send before the next call. Limits the send buffer when the queue is too long."""
     try:
         info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
     except (OSError, AttributeError):

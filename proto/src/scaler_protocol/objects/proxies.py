@@ -20,7 +20,7 @@ _MANAGERS = "multiprocessing.managers"
 
 
 def is_private(address: str) -> bool:
-    """Whether what is sent by way of a scheduler at ``address`` stays on this machine or is encrypted."""
+    """Return whether what is sent by way of a scheduler at ``address`` stays on this machine or is encrypted."""
     parsed = parse_address(address)
     return parsed.is_local or keys_directory() is not None
 
@@ -48,7 +48,7 @@ class ProxyReducers(ArrayReducers):
 
 
 def reduce_proxy(proxy: Any) -> Any:
-    """As multiprocessing does when it starts a process, key included."""
+    """Reduce a proxy as multiprocessing does when it starts a process, key included."""
     from multiprocessing.managers import RebuildProxy  # type: ignore[attr-defined]
 
     rebuild, arguments = proxy.__reduce__()[:2]
@@ -59,8 +59,8 @@ def reduce_proxy(proxy: Any) -> Any:
 
 
 def rebuild_proxy(kind: Any, token: Any, serializer: str, keywords: dict[str, Any]) -> Any:
-    """In a task the manager's key becomes that of the process, as in a process that multiprocessing has started:
-    proxies that are found in other proxies carry none."""
+    """Rebuild a proxy. In a task, the manager's key becomes that of the process, as in a process that multiprocessing
+    has started: proxies that are found in other proxies carry none."""
     from multiprocessing import process
     from multiprocessing.managers import RebuildProxy, RemoteError  # type: ignore[attr-defined]
 

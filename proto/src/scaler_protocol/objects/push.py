@@ -34,8 +34,8 @@ _POLL_MILLISECONDS = 20
 
 
 class PushConnection:
-    """To one store: the control connection, which proves who is who and says where an object begins, and the bulk
-    connection. Raises OSError when it cannot be made, or used."""
+    """A connection to one store: the control connection, which authenticates both ends and states where an object
+    begins, and the bulk connection. Raises OSError when it cannot be made, or used."""
 
     def __init__(self, endpoint: str) -> None:
         try:

@@ -1,4 +1,4 @@
-"""How NumPy's arrays are pickled where NumPy itself would write more than there is, or write it twice.
+"""The pickling of NumPy arrays where NumPy itself would write more than necessary, or write it twice.
 
 An array that repeats itself (``numpy.broadcast_to``; what ``dask.array.ones`` is made of) stays one: what it repeats
 travels. A piece of a larger array is gathered once, so that it can lie outside the pickle as other arrays do.
@@ -42,7 +42,7 @@ class ArrayReducers(dict[type, Reducer]):
         raise KeyError(kind)
 
     def find(self, kind: type) -> Reducer | None:
-        """How objects of this type are pickled, when that is left neither to them nor to the table."""
+        """Return how objects of this type are pickled, when that is left neither to them nor to the table."""
         return _reduce if kind.__name__ == "ndarray" and kind.__module__ == "numpy" else None
 
 
@@ -55,7 +55,7 @@ def _reduce(array: Any) -> Any:
 
 
 def _repeats(array: Any) -> bool:
-    """Whether it cannot be told from a new array made by ``broadcast_to``, which is read-only as well."""
+    """Return whether it cannot be told from a new array made by ``broadcast_to``, which is read-only as well."""
     if 0 not in array.strides or not array.size or array.flags.writeable:
         return False
     return any(not stride and length > 1 for stride, length in zip(array.strides, array.shape, strict=True))

@@ -97,7 +97,7 @@ class ObjectServer:
         self._had_peers = False
 
     def run(self) -> None:
-        """Until the last peer is gone. A turn that fails is survived; when one after the other does, SystemExit."""
+        """Run until the last peer is gone. A turn that fails is survived; when one after the other does, SystemExit."""
         try:
             while not self._is_over():
                 with self._guard:
@@ -157,7 +157,7 @@ class ObjectServer:
             self._core.settle(time.monotonic())
 
     def _read(self, events: list[tuple[int, int]]) -> None:
-        """Those who have said who they are come first; of the others, as many as take no time worth mentioning."""
+        """Read authenticated connections first; of the others, as many as take no time worth mentioning."""
         arriving, has_more = [], False
         for fd, event in events:
             if fd == self._acceptor.fd:
@@ -194,7 +194,7 @@ class ObjectServer:
     # ---- peers ---------------------------------------------------------------------------------------------------
 
     def _accept(self) -> bool:
-        """Whether a peer has connected."""
+        """Return whether a peer has connected."""
         came = False
         for connected in self._acceptor.accept():
             stream = StreamConnection(connected)
@@ -278,7 +278,7 @@ class ObjectServer:
         self._end_pins(number)
 
     def _end_pins(self, number: int) -> None:
-        """When both its stream, on which it may still get some, and its pipe have ended."""
+        """End the pins of a peer when both its stream, on which it may still get some, and its pipe have ended."""
         if number not in self._streams and number not in self._holders.values():
             self._core.on_pins_lost(number, time.monotonic())
 
@@ -526,7 +526,7 @@ class ObjectServer:
 
 
 def _make_directory() -> Directory | None:
-    """Without one, peers ask for every object."""
+    """Create the directory. Without one, peers ask for every object."""
     try:
         return Directory()
     except OSError as error:

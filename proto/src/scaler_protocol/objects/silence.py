@@ -1,5 +1,5 @@
-"""Whether a store that says nothing will ever say something again. One that is stopped, or stuck, is ended, and what
-follows is what follows the death of a store.
+"""Decides when a silent store is considered dead. One that is stopped, or stuck, is ended, and what follows is what
+follows the death of a store.
 
 Time is counted in periods of the process that asks, ``PERIOD_SECONDS`` of its running time: when both were stopped, or
 the machine slept, no time has passed. A store that is at work, or waits for a disk, gets more of it.
@@ -24,7 +24,8 @@ _BUSY_PERIODS = 20
 
 
 class Silence:
-    """Of the store at the other end of ``connected``. It is told of every period, and when something is heard."""
+    """The silence of the store at the other end of ``connected``. It is told of every period, and when something is
+    heard."""
 
     def __init__(self, connected: socket.socket) -> None:
         self.pid = peer_process(connected)
@@ -57,8 +58,9 @@ class Silence:
         return fields[0] == "D" or 0 <= before < self._cpu_ticks
 
     def _kill(self) -> None:
-        """While the connection stands its process lives, so the number names no other process if it is taken before. A
-        process in another namespace (a container) cannot be ended from here, and 0 would mean all of our own group."""
+        """Kill the process at the other end. While the connection stands its process lives, so the number names no
+        other process if it is taken before. A process in another namespace (a container) cannot be ended from here, and
+        0 would mean all of our own group."""
         if not self.pid:
             return
         try:

@@ -84,6 +84,7 @@ struct Message {
     stackRequest @71 :StackRequest;
     stackReply @72 :StackReply;
     hostSoftware @73 :HostSoftware;
+    endProcess @74 :EndProcess;
   }
 }
 
@@ -471,8 +472,16 @@ struct ShutdownReply {
 
 struct ControlRequest {
   number @0 :UInt64;
-  action @1 :UInt8;     # 0 pause, 1 resume, 2 drain, 3 cancel the tasks of a client, 4 of a function
+  action @1 :UInt8;     # 0 pause, 1 resume, 2 drain; cancel the tasks of 3 a client, 4 a function, 5 one task, 6 a graph;
+                        # 7 kill and 8 restart a worker process; 9 weight of a client, 10 weight and 11 limit of a group;
+                        # priority of the waiting tasks of 12 a client, 13 a function
   target @2 :Text;
+  value @3 :Float64;    # of actions 9 to 13
+}
+
+struct EndProcess {
+  worker @0 :Text;
+  atOnce @1 :Bool;      # otherwise when its task has ended
 }
 
 struct ControlReply {

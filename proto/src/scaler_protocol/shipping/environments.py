@@ -14,7 +14,8 @@ _OWN_PREFIX = "SCALER_"
 
 @dataclass(frozen=True, slots=True, init=False)
 class Environment:
-    """What the worker processes of a client's tasks have in addition to what their host has.
+    """The packages, variables and directory that the worker processes of a client's tasks have in addition to those of
+    their host.
 
     ``requirements``: packages to install, as for pip: ``["numpy==2.1", "polars>=1"]``. Each host installs them once,
     from the index that is configured there. ``variables``: environment variables. ``working_directory``: an absolute

@@ -1,1 +1,1 @@
-"""How frames travel: ZeroMQ between hosts, stream sockets within one."""
+"""The transport of frames: ZeroMQ between hosts, stream sockets within one."""

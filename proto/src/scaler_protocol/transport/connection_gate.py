@@ -12,8 +12,8 @@ from scaler_protocol.transport.timer import Timer
 
 
 class ConnectionGate:
-    """For one listening TCP socket, which belongs to libzmq. Connections are named by their descriptors. ``fd`` is
-    readable when ``update`` must be called."""
+    """The gate of one listening TCP socket, which belongs to libzmq. Connections are named by their descriptors. ``fd``
+    is readable when ``update`` must be called."""
 
     def __init__(self, listening_fd: int) -> None:
         self._listening_fd = listening_fd

@@ -1,4 +1,4 @@
-"""How many connections an address may open that do not authenticate: a token bucket for each address."""
+"""The number of connections that an address may open without authenticating: a token bucket for each address."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class DealerConnection(DealerFrames):
 
     @property
     def token(self) -> bytes:
-        """As it is now; empty without a ``place``."""
+        """The current token; empty without a ``place``."""
         return self._token.read() if self._token is not None else b""
 
     @property
@@ -303,7 +303,7 @@ class DealerConnection(DealerFrames):
         return events
 
     def _use_new_keys(self) -> bool:
-        """Whether there are others than it has connected with: their files are replaced now and then."""
+        """Return whether there are others than it has connected with: their files are replaced now and then."""
         before = self._keys
         if before is not None:
             try:

@@ -40,14 +40,14 @@ def bound_socket(address: Address) -> socket.socket:
 
 
 def bound_address(address: Address, bound: socket.socket) -> Address:
-    """With the port that it got."""
+    """Return the address with the port that the socket was given."""
     if address.scheme != "tcp" or address.port:
         return address
     return Address("tcp", address.host, bound.getsockname()[1])
 
 
 def unix_name(address: Address) -> str:
-    """Of an ipc address, as the kernel takes it."""
+    """Return the name of the unix socket of an ipc address, as the kernel takes it."""
     return "\0" + address.path[1:] if address.path.startswith("@") else address.path
 
 
@@ -66,7 +66,7 @@ def _bound(family: int, name: object) -> socket.socket:
 
 
 def _ipv4_of(host: str) -> str:
-    """Of a number, a name, a network interface, or ``*``."""
+    """Return the IPv4 address of a number, a name, a network interface, or ``*``."""
     if host in ("*", "localhost"):
         return "0.0.0.0" if host == "*" else "127.0.0.1"
     try:

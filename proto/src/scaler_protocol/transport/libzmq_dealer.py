@@ -30,7 +30,8 @@ _CONNECTION_EVENTS: dict[int, ConnectionEvent] = {
     zmq.EVENT_HANDSHAKE_FAILED_AUTH: "handshake_failed",
 }
 _DESCRIPTORS_NEEDED = 8
-"""For a context's first socket, its monitor and its connection; each of the context's threads has two more."""
+"""Descriptors for a context's first socket, its monitor and its connection; each of the context's threads needs two
+more."""
 
 _WATCHED_EVENTS = sum(_CONNECTION_EVENTS) | zmq.EVENT_CLOSED
 
@@ -84,7 +85,7 @@ class LibzmqDealer:
             self.socket.setsockopt(zmq.CURVE_PUBLICKEY, zmq.curve_public(keys.secret))
 
     def take_events(self) -> list[ConnectionEvent]:
-        """Since the last call, in order."""
+        """Return the events since the last call, in order."""
         events: list[ConnectionEvent] = []
         for event, value in self._monitor.events():
             if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH and value == _REFUSED_STATUS:
@@ -110,7 +111,7 @@ class LibzmqDealer:
 
 
 def _check_descriptors(count: int) -> None:
-    """Where one is missing in the middle, libzmq ends the process. Raises zmq.ZMQError."""
+    """Return where one is missing in the middle, libzmq ends the process. Raises zmq.ZMQError."""
     taken: list[int] = []
     try:
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""How a peer reaches a scheduler on its own machine, and whether it should: before it connects, or sends anything, it
+"""The way to a scheduler on the same machine, and whether to take it: before a peer connects, or sends anything, it
 checks which user owns the listening socket."""
 
 from __future__ import annotations

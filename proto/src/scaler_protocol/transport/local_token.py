@@ -13,7 +13,8 @@ class LocalToken:
         self._token = ensure_token()
 
     def read(self) -> bytes:
-        """As the file says now: it may have been replaced. While it cannot be read, the last one."""
+        """Return the token that is in the file now: it may have been replaced. While it cannot be read, the last
+        one."""
         try:
             self._token = read_token() or self._token
         except (OSError, ValueError):

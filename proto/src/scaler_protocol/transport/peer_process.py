@@ -6,8 +6,8 @@ import os
 
 
 def can_watch(number: int) -> bool:
-    """Whether it can be told from here when this process is stopped. ``number`` is 0 for one in another namespace (a
-    container); and where /proc is that of another one, the number there belongs to another process."""
+    """Return whether it can be told from here when this process is stopped. ``number`` is 0 for one in another
+    namespace (a container); and where /proc is that of another one, the number there belongs to another process."""
     try:
         return number > 0 and os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -15,8 +15,8 @@ def can_watch(number: int) -> bool:
 
 
 class PeerProcess:
-    """Which may be stopped by a signal: then it keeps its end open and says nothing. ``number`` is 0 while there is
-    none."""
+    """A process that may be suspended by a signal: then it keeps its end of the connection open, but does not answer.
+    ``number`` is 0 while there is none."""
 
     def __init__(self, number: int) -> None:
         self._number = number

@@ -7,7 +7,7 @@ SECONDS_LIMIT = 10.0
 
 
 class PendingHandshakes:
-    """By number, the oldest first."""
+    """The handshakes under way by number, the oldest first."""
 
     def __init__(self, count_limit: int = COUNT_LIMIT, seconds_limit: float = SECONDS_LIMIT) -> None:
         self._count_limit = count_limit

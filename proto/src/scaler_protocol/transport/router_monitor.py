@@ -15,7 +15,8 @@ from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.unauthenticated_limits import UnauthenticatedLimits
 
 _LOOK_SECONDS = 0.05
-"""How often unauthenticated connections are checked while there are some: what they send in between is received."""
+"""Period in which unauthenticated connections are checked while there are any: what they send in between is
+received."""
 
 _REST_SECONDS = 0.02
 """After events were read, until they are waited for again: connections may come and go by the thousand."""
@@ -47,7 +48,7 @@ class RouterMonitor:
         return self._descriptor_set.fd if self._descriptor_set is not None else self._monitor.fd
 
     def guard(self) -> None:
-        """From now on, connections are unauthenticated until they are admitted. Linux only."""
+        """Treat connections as unauthenticated from now on, until they are admitted. Linux only."""
         if self._descriptor_set is not None:
             return
         self._descriptor_set = DescriptorSet()
@@ -85,7 +86,8 @@ class RouterMonitor:
             self._unauthenticated.end(fd)
 
     def take_lost(self) -> int:
-        """How many connections have ended since the last call, apart from unauthenticated ones (after ``guard``)."""
+        """Return how many connections have ended since the last call, apart from unauthenticated ones (after
+        ``guard``)."""
         if self._rest is not None and self._rest.take() and self._descriptor_set is not None:
             self._rests = False
             self._descriptor_set.add(self._monitor.fd, select.EPOLLIN)
@@ -108,7 +110,7 @@ class RouterMonitor:
                 used.close()
 
     def _read(self) -> bool:
-        """Whether anything has happened."""
+        """Return whether anything has happened."""
         events = self._monitor.events()
         for event, fd in events:
             if event == zmq.EVENT_DISCONNECTED:

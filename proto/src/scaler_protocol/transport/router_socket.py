@@ -58,8 +58,8 @@ class RouterSocket(RouterFrames):
         return bound
 
     def reserve(self, address: Address | str) -> str:
-        """As ``bind``; but peers cannot connect before ``listen``, so they cannot take what the caller still needs
-        to start, such as descriptors."""
+        """Like ``bind``, but peers cannot connect before ``listen``, so they cannot take what the caller still needs to
+        start, such as descriptors."""
         wanted = parse_address(address) if isinstance(address, str) else address
         self._keys = self._keys_of(wanted)
         if wanted.scheme == "inproc" or sys.platform != "linux":
@@ -114,7 +114,7 @@ class RouterSocket(RouterFrames):
         return iter(()) if self.listener is None else self.listener.unauthenticated_messages()
 
     def answer(self, peer: bytes, frames: Sequence[bytes]) -> str:
-        """As ``send``, to the connection that has said Hello as ``peer``, whether it was admitted or not."""
+        """Like ``send``, to the connection that has sent Hello as ``peer``, whether it was admitted or not."""
         return self.send(peer, frames) if self.listener is None else self.listener.answer(peer, frames)
 
     def admit(self, peer: bytes) -> None:
@@ -132,7 +132,7 @@ class RouterSocket(RouterFrames):
             self._monitor.end(self.sources_of(peer))
 
     def probe(self, peer: bytes) -> bool:
-        """Whether the connection of ``peer`` is still there."""
+        """Return whether the connection of ``peer`` is still there."""
         if self.listener is not None:
             return self.listener.has(peer)
         return self.send(peer, [b""]) != "gone"
@@ -142,7 +142,7 @@ class RouterSocket(RouterFrames):
         return self._keys.known.users() if self._keys is not None else None
 
     def disconnected_events(self) -> int:
-        """How many connections ended since the last call; ``probe`` tells whose."""
+        """Return how many connections ended since the last call; ``probe`` tells whose."""
         if self._monitor is not None:
             return self._monitor.take_lost()
         if self.listener is None:

@@ -50,7 +50,7 @@ class SocketFile:
             self._inode = status.st_ino if stat.S_ISSOCK(status.st_mode) else 0
 
     def is_there(self) -> bool:
-        """Whether it has not been removed or replaced."""
+        """Return whether it has not been removed or replaced."""
         try:
             return bool(self._inode) and os.stat(self._path).st_ino == self._inode
         except FileNotFoundError:

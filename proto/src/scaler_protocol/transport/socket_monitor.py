@@ -15,8 +15,8 @@ _numbers = itertools.count(1)
 
 
 class SocketMonitor:
-    """To be read always, and kept as long as its socket: a bounded, unread or collected monitor freezes every socket of
-    the context."""
+    """A monitor that must always be read, and kept as long as its socket: a bounded, unread or collected monitor
+    freezes every socket of the context."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], watched: zmq.Socket[bytes], events: int) -> None:
         endpoint = f"inproc://scaler-monitor-{os.getpid()}-{next(_numbers)}"
@@ -33,7 +33,7 @@ class SocketMonitor:
         return fd_of(self._socket)
 
     def events(self) -> list[tuple[int, int]]:
-        """Since the last call, in order: each with its value, which is most often a descriptor."""
+        """Return the events since the last call, in order: each with its value, which is most often a descriptor."""
         events: list[tuple[int, int]] = []
         while True:
             try:

@@ -69,13 +69,13 @@ def credentials_of(connected: socket.socket) -> tuple[int, int]:
 
 
 def is_trusted(owner: int | None) -> bool:
-    """Whether messages of this user may be read: our own user, root, and a user that cannot be seen, whose process has
-    to prove what it knows."""
+    """Return whether messages of this user may be read: our own user, root, and a user that cannot be seen, whose
+    process has to prove what it knows."""
     return owner is None or owner in (os.geteuid(), 0)
 
 
 def is_foreign(user: int) -> bool:
-    """As ``is_trusted``, of a user that the kernel named."""
+    """Like ``is_trusted``, for a user that the kernel named."""
     return not is_trusted(_seen(user))
 
 
@@ -136,7 +136,7 @@ def _answer(data: bytes) -> int | None:
 
 
 def _look_for_listener(host: str, port: int) -> int | None:
-    """Of the one that is bound to this very address, else to all. Raises ConnectionRefusedError."""
+    """Find the listener that is bound to this very address, or else to all addresses. Raises ConnectionRefusedError."""
     wanted = (_as_in_proc(host), *([] if ":" in host else [_as_in_proc(f"::ffff:{host}")]), *_WILDCARDS)
     found: dict[str, int] = {}
     try:

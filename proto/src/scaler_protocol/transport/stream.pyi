@@ -17,7 +17,7 @@ class StreamConnection:
     def __init__(self, connected: socket.socket) -> None: ...
     @classmethod
     def connect(cls, address: str) -> StreamConnection:
-        """To a listening AF_UNIX socket: a path, or ``@name`` for an abstract one. Raises OSError."""
+        """Connect to a listening AF_UNIX socket: a path, or ``@name`` for an abstract one. Raises OSError."""
 
     @classmethod
     def pair(cls) -> tuple[StreamConnection, StreamConnection]:
@@ -29,7 +29,7 @@ class StreamConnection:
 
     @property
     def plain_socket(self) -> socket.socket:
-        """For questions about the other end; not for reading and writing."""
+        """The socket, for questions about the other end; not for reading and writing."""
 
     @property
     def received_fds(self) -> deque[int]:
@@ -51,7 +51,7 @@ class StreamConnection:
     def wants_write(self) -> bool: ...
     @property
     def outgoing_bytes(self) -> int:
-        """How much waits to be written."""
+        """The number of bytes that wait to be written."""
 
     def send(self, frames: Sequence[bytes], fds: Sequence[int] = ()) -> bool:
         """Queue one message and write what the kernel takes. False: the other end is gone. Descriptors that cannot be
@@ -64,7 +64,7 @@ class StreamConnection:
         """One message; None: nothing complete is waiting. Liveness probes (one empty frame) are swallowed."""
 
     def wait(self, seconds: float) -> None:
-        """Until something may be there, the time is over or a signal came; what waits to be written goes out
+        """Wait until something may have arrived, the time is over or a signal came; pending bytes are written
         meanwhile."""
 
     def shut_down(self) -> None:

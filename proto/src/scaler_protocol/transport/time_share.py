@@ -7,11 +7,11 @@ is served at once, what comes without end gets its share.
 from __future__ import annotations
 
 BURST_SECONDS = 0.1
-"""Of a hundred peers and more that come at once, none waits."""
+"""The burst that is allowed: if a hundred peers or more connect at once, none waits."""
 
 SLICE_SECONDS = 0.00025
-"""How long it takes at once, at most. An authenticated peer's message may come at its begin and wait till its end: the
-time of a single task is about as long."""
+"""Maximum duration of one slice. An authenticated peer's message may come at its begin and wait till its end: the time
+of a single task is about as long."""
 
 BUSY_SHARE = 0.05
 IDLE_SHARE = 0.5
@@ -28,13 +28,13 @@ class TimeShare:
         self._began_at = now
 
     def begin(self, now: float, is_busy: bool) -> float:
-        """Until when it may go on."""
+        """Return until when the work may continue."""
         self._earn(now, is_busy)
         self._began_at = now
         return now + min(SLICE_SECONDS, max(self._credit, _LEAST_SECONDS))
 
     def end(self, now: float, is_busy: bool) -> float:
-        """How many seconds to wait before it begins again; 0: it need not wait."""
+        """Return how many seconds to wait before it begins again; 0: it need not wait."""
         self._earn(now, is_busy)
         self._credit -= now - self._began_at
         if self._credit > 0:

@@ -8,9 +8,9 @@ class Timer:
         """Readable once the time has come, until it is taken or set again."""
 
     def set(self, seconds: float) -> None:
-        """From now on; before that time is over nothing is readable."""
+        """Start the timer: nothing is readable before that time is over."""
 
     def take(self) -> bool:
-        """Whether the time has come since this was asked last."""
+        """Return whether the time has come since this was asked last."""
 
     def close(self) -> None: ...

@@ -21,10 +21,10 @@ from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zmtp import ZmtpConnection
 
 HANDSHAKE_SECONDS_LIMIT = 10.0
-"""Until a connection has shaken hands."""
+"""Seconds until a connection must have completed its handshake."""
 
 SECONDS_LIMIT = 30.0
-"""Until it has authenticated."""
+"""Seconds until a connection must have authenticated."""
 
 COUNT_LIMIT = 2048
 """No more than half of the descriptors that this process may have, either. Beyond it the oldest goes, or the newest
@@ -72,7 +72,7 @@ class Unauthenticated:
 
     @property
     def identities(self) -> list[bytes]:
-        """Of those that have shaken hands."""
+        """The identities of the connections that have completed their handshake."""
         return list(self._identities)
 
     def listen(self, listening: Listening) -> None:
@@ -174,7 +174,8 @@ class Unauthenticated:
                 self._add(connected, process)
 
     def _process_of(self, connected: socket.socket, address: object, listening: Listening) -> int | None:
-        """At the other end; 0: it cannot be seen from here. None: it is another user's, and is told nothing."""
+        """Return the id of the process at the other end; 0: it cannot be seen from here. None: it is another user's,
+        and is told nothing."""
         if connected.family == socket.AF_UNIX:
             process, user = credentials_of(connected)
             return None if is_foreign(user) or (listening.needs_process and not process) else process

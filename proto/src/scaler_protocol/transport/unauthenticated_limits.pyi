@@ -11,16 +11,16 @@ TOTAL_BYTES_LIMIT: int
 """Limit for the bytes of all connections; beyond it, the connection that has sent most is closed."""
 
 SECONDS_LIMIT: float
-"""How long one may take."""
+"""Seconds that one connection may take to authenticate."""
 
 COUNT_LIMIT: int
-"""How many there may be; no more than half of the descriptors that this process may have. Beyond it the oldest goes, or
-the newest while the oldest has not had ``GRACE_SECONDS``: many peers may come back at once."""
+"""Maximum number of unauthenticated connections, at most half of the descriptors that this process may have. Beyond it
+the oldest goes, or the newest while the oldest has not had ``GRACE_SECONDS``: many peers may come back at once."""
 
 GRACE_SECONDS: float
 
 class UnauthenticatedLimits:
-    """By the descriptor of their socket, which is libzmq's: it is shut down, never closed."""
+    """The limits by the descriptor of the socket, which is libzmq's: it is shut down, never closed."""
 
     def __len__(self) -> int: ...
     def add(self, fd: int, now: float) -> None: ...

@@ -29,7 +29,7 @@ class DealerFrames(Socket):
         """There is no socket until ``attach``: nothing is sent and nothing comes."""
 
     def end(self) -> None:
-        """From now on every call raises, as after pyzmq's socket was closed."""
+        """Let every call raise from now on, as after pyzmq's socket was closed."""
 
     def look_after_peer(self) -> None:
         """Called by ``send`` once a second, at most, while there is a stream: it has no heartbeats."""
@@ -61,10 +61,10 @@ class RouterFrames(Socket):
         """Connections show keys: from now on each message comes with its user."""
 
     def note_sources(self) -> None:
-        """From now on it is noted through which descriptor of libzmq's each message came."""
+        """Note, from now on, through which descriptor of libzmq's each message came."""
 
     def sources_of(self, peer: bytes) -> list[int]:
         """The descriptors through which ``peer`` was the last to speak."""
 
     def forget_source(self, fd: int) -> None:
-        """That connection has ended."""
+        """Forget the source of messages of a connection that has ended."""

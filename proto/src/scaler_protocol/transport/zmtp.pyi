@@ -12,7 +12,8 @@ WAITING_LIMIT_BYTES: int
 """Limit for waiting bytes: a peer that reads too little is disconnected and receives them again after it reconnects."""
 
 SKIPPED_LIMIT_BYTES: int
-"""How much of what is no Hello a limited connection may send: what was on its way to a scheduler that has just gone."""
+"""Number of bytes before a Hello that a limited connection may send: they were on their way to a scheduler that has
+just gone."""
 
 class ZmtpConnection:
     """One end, a DEALER's, ROUTER's, PUB's or SUB's, of a connected stream socket, which it owns from now on. Never
@@ -65,7 +66,7 @@ class ZmtpConnection:
 
     @property
     def waiting_bytes(self) -> int:
-        """How much waits to be written."""
+        """The number of bytes that wait to be written."""
 
     def watch_in(self, epoll: int) -> None:
         """Have this epoll descriptor, and no other any more, watch the connection: for reading, and for writing while
@@ -93,14 +94,15 @@ class ZmtpConnection:
         """The other end has sent something."""
 
     def take_sign_of_life(self) -> bool:
-        """Whether the other end has said anything since the last call; what has not been read yet counts, too."""
+        """Return whether the other end has said anything since the last call; what has not been read yet counts,
+        too."""
 
     def send(self, frames: Sequence[bytes]) -> bool:
         """False: not ready, or ended; then nothing was sent. When ``WAITING_LIMIT_BYTES`` wait already, the connection
         ends: after it no message may be missing. Frames are bytes or other contiguous buffers, 1 to 64 of them."""
 
     def send_together(self, messages: Sequence[bytes]) -> bool:
-        """As ``send``, for several messages of one frame each: the other end gets them at once."""
+        """Like ``send``, for several messages of one frame each: the other end gets them at once."""
 
     def receive(self) -> list[bytes] | None:
         """One message; None: ``fd`` tells when there is another one (level-triggered), so nothing is lost when this

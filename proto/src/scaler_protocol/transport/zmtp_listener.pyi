@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from scaler_protocol.transport.unauthenticated import Listening, Unauthenticated
 
 BEAT_SECONDS: float
-"""How often a peer whose process cannot be watched is asked for a sign of life, while it says nothing."""
+"""Period in which a silent peer is asked for a sign of life if its process cannot be watched."""
 
 SILENT_BEATS_LIMIT: int
-"""So many times without an answer: then it is gone."""
+"""Number of unanswered requests after which the peer counts as gone."""
 
 class ZmtpListener:
     """Served by ``RouterFrames``. ``tell_lost`` is called when connections have ended; ``take_lost`` says how many."""
@@ -31,10 +31,10 @@ class ZmtpListener:
         """Peer and frames, for a short time only. The frames are empty for what is no Hello and was dropped."""
 
     def has(self, peer: bytes) -> bool:
-        """Whether there is a connection to it."""
+        """Return whether there is a connection to it."""
 
     def answer(self, peer: bytes, frames: Sequence[bytes]) -> str:
-        """As ``send``: to the connection of this name that has not authenticated, if there is one."""
+        """Like ``send``, to the connection of this name that has not authenticated, if there is one."""
 
     def admit(self, peer: bytes) -> None:
         """The connection of this name has authenticated: it takes the place of an earlier one."""
@@ -43,6 +43,6 @@ class ZmtpListener:
         """End its connections."""
 
     def take_lost(self) -> int:
-        """How many connections have ended since the last call."""
+        """Return how many connections have ended since the last call."""
 
     def close(self, linger_milliseconds: int = 0) -> None: ...

@@ -402,7 +402,7 @@ class AsyncClient:
         return self._client.identity
 
     async def explain(self, future: AsyncFuture[Any]) -> str:
-        """Where the task is and what it waits for."""
+        """Return where the task is and what it waits for."""
         link = self._link
         if future.done():
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
@@ -462,6 +462,6 @@ class AsyncClient:
 
 
 def _stop_reading(link: LoopLink, client: InnerClient) -> None:
-    """In the loop, for a client that was not closed. ``client`` keeps the connection until the loop does not watch it
-    any more: its descriptor may be used again."""
+    """Stop reading, in the loop, for a client that was not closed. ``client`` keeps the connection until the loop does
+    not watch it any more: its descriptor may be used again."""
     link.end_reading()

@@ -41,7 +41,7 @@ class _LoopFuture(asyncio.Future[T]):
         """Not called: ``settle`` always takes the outcome."""
 
     def take(self, outcome: Outcome) -> None:
-        """In the loop: end with this outcome, unless this was cancelled meanwhile."""
+        """End with this outcome, in the loop, unless this was cancelled meanwhile."""
         raise NotImplementedError
 
 

@@ -24,7 +24,7 @@ class ImapLine(Protocol):
     def add(self, future: AsyncFuture[Any]) -> None: ...
 
     def is_ready(self) -> bool:
-        """Whether a result can be taken."""
+        """Return whether a result can be taken."""
 
     async def take(self) -> Any:
         """Wait for the next result. The line must not be empty."""

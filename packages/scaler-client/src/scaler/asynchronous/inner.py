@@ -32,7 +32,7 @@ class InnerClient(Client):
     # ---- submit, in the loop ---------------------------------------------------------------------------------------
 
     def submit_later(self, future: AsyncFuture[Any], send: Callable[[], object]) -> None:
-        """In another thread: send a call. It may have been cancelled before, or meanwhile."""
+        """Send a call, in another thread. It may have been cancelled before, or meanwhile."""
         if future.cancelled():
             return
         try:

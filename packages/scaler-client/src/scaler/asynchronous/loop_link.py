@@ -1,4 +1,4 @@
-"""What joins a client to the event loop in which it was opened.
+"""The connection between a client and the event loop in which it was opened.
 
 Outcomes reach the loop in batches: a sink puts its outcome into a queue, in whichever thread received it, and the first
 outcome of a batch wakes the loop. Usually the loop receives them itself, because it watches the client's connection.
@@ -28,7 +28,7 @@ _BATCH = 512
 """After so many outcomes, other callbacks of the loop have their turn."""
 
 _LEADER_SECONDS = 0.005
-"""How often the loop looks whether the thread that reads in its place has left."""
+"""Period in which the loop checks whether the thread that reads in its place has left."""
 
 _THREADS = 4
 _ELSEWHERE = (
@@ -87,7 +87,7 @@ class LoopLink:
             pass
 
     def take(self) -> None:
-        """In the loop: pass on a batch of outcomes."""
+        """Pass on a batch of outcomes, in the loop."""
         self.is_woken = False  # before the first is taken: one that comes later wakes the loop again
         ended = self.ended
         try:

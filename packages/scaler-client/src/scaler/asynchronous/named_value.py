@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class AsyncNamedValue:
-    """What the events, variables and queues of an event loop have in common. ``shared``: the one that a thread would
+    """The common part of the events, variables and queues of an event loop. ``shared``: the one that a thread would
     use."""
 
     def __init__(self, shared: NamedValue, link: LoopLink) -> None:

@@ -1,4 +1,4 @@
-"""What coroutines hold by name in the whole cluster: the common part of their locks and semaphores."""
+"""The common part of the locks and semaphores of coroutines, which they hold by name in the whole cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AsyncPermit:
-    """What the locks and semaphores of an event loop have in common. ``held``: the one that a thread would use."""
+    """The common part of the locks and semaphores of an event loop. ``held``: the one that a thread would use."""
 
     def __init__(self, held: NamedPermit, link: LoopLink) -> None:
         self._held = held
@@ -76,7 +76,7 @@ class AsyncPermit:
             raise held._lost(claim)
 
     async def locked(self) -> bool:
-        """Whether it cannot be acquired now, because it is held here or elsewhere."""
+        """Return whether it cannot be acquired now, because it is held here or elsewhere."""
         self._link.check()
         answer = AnswerFuture(self._link)
         self._link.client_io.take_turn(lambda session: session.claims.ask(self._held._permit, answer))

@@ -26,7 +26,7 @@ class AsyncPublishedValue(AsyncNamedValue):
         super().__init__(self._value, link)
 
     async def publish(self, value: Any) -> None:
-        """In place of a future, its result is published."""
+        """Publish a value. In place of a future, its result is published."""
         result = await value if isinstance(value, AsyncFuture) else value
         self._value.check_published(await self._call(NamedAction.TRY_SET, serialized(self._value, result)))
 

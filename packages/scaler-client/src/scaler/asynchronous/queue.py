@@ -25,7 +25,7 @@ class AsyncQueue(AsyncNamedValue):
 
     @property
     def maximum_size(self) -> int:
-        """How many items there may be; 0 means no limit."""
+        """The maximum number of items; 0 means no limit."""
         return self._shared.limit
 
     async def put(self, item: Any) -> None:

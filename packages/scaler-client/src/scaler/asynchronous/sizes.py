@@ -1,4 +1,4 @@
-"""How large an argument obviously is, seen from outside and without pickling it."""
+"""The size of an argument as far as it shows without pickling it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _CONTAINERS = (list, tuple, set, frozenset)
 
 
 def are_large(values: Iterable[Any]) -> bool:
-    """Whether it takes long to pickle ``values``, as far as that shows: by the length of strings and containers, and by
-    ``nbytes``, which arrays have. Containers are looked into, but not what they contain."""
+    """Return whether it takes long to pickle ``values``, as far as that shows: by the length of strings and containers,
+    and by ``nbytes``, which arrays have. Containers are looked into, but not what they contain."""
     return any(type(value) not in _SMALL_TYPES and _is_large(value, True) for value in values)
 
 
 def are_small(values: Iterable[Any]) -> bool:
-    """Whether all are numbers or None: a quick answer for most calls."""
+    """Return whether all are numbers or None: a quick answer for most calls."""
     return _SMALL_TYPES.issuperset(map(type, values))
 
 

@@ -43,7 +43,7 @@ class Abort:
 
 
 def arm(action: Callable[[], object]) -> None:
-    """In the thread of a call: ``action`` ends the wait that follows."""
+    """Let ``action`` end the wait that follows, in the thread of a call."""
     _current.get().arm(action)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 import threading
 import types
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.future import ScalerFuture
-from scaler.client.options import shared
+from scaler.client.options import shared, whole_number
 from scaler.client.outcomes import actor_died
 from scaler.client.signatures import check_call, function_name
 from scaler.core.outcome import Outcome
@@ -29,9 +30,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _DEATHS = (Status.PROCESSOR_DIED, Status.WORKER_DIED)
 
+UNLIMITED_RESTARTS = 2**31 - 1
+RESTARTS_LIMIT = 250
+
 SendCall = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFuture[Any]], None]
 SendCallBehind = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFuture[Any], ScalerFuture[Any]], None]
 """Sends a call when another one, the last argument, has been sent."""
+
+
+_own_actors: weakref.WeakValueDictionary[tuple[bytes, int], Actor] = weakref.WeakValueDictionary()
+"""The actors that clients of this process have made."""
+
+pickled_actors: dict[int, list[weakref.ref[Actor]]] = {}
+"""By thread, the actors whose handles were pickled since its last call with handles as arguments."""
 
 
 class ActorParts(NamedTuple):
@@ -64,6 +75,7 @@ class ActorCall(ScalerFuture[T]):
         self._actor = actor
         self._anchor = actor.anchor
         self._class_name = function_name(actor.cls)
+        self._restarts = actor.restarts
 
     def settle(self, outcome: Outcome) -> bool:
         if not super().settle(outcome):
@@ -83,12 +95,13 @@ class ActorCall(ScalerFuture[T]):
         if outcome.status not in _DEATHS:
             return super()._failure(outcome)
         anchor = None if self._anchor is None or self._anchor.is_unsettled else self._anchor
-        return self._with_note(actor_died(self._class_name, outcome, anchor))
+        return self._with_note(actor_died(self._class_name, outcome, anchor, self._restarts))
 
 
 class Actor:
     """One actor, as its client sees it: the handle and the unfinished calls share it, and the actor ends with it.
-    ``name``: the session and the number of its anchor. ``anchor``: None if it is an actor of another client."""
+    ``name``: the session and the number of its anchor. ``anchor``: None if it is an actor of another client.
+    ``restarts``: how often it may be made again."""
 
     def __init__(
         self,
@@ -97,10 +110,14 @@ class Actor:
         anchor: ScalerFuture[Any] | None,
         options: TaskOptions,
         parts: ActorParts,
+        restarts: int = 0,
     ) -> None:
         self.cls = cls
         self.name = name
         self.anchor = anchor
+        self.restarts = restarts
+        if anchor is not None:
+            _own_actors[name] = self
         self._client_io = parts.client_io
         self._options = options
         self._parts = parts
@@ -152,7 +169,7 @@ class Actor:
 
 
 class ActorClient(Protocol):
-    """What a received handle needs of a client."""
+    """The part of a client that a received handle needs."""
 
     def _actor_parts(self) -> ActorParts: ...
 
@@ -224,6 +241,8 @@ class ActorHandle(Generic[T]):
         self._actor.end()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self._actor, Actor):
+            pickled_actors.setdefault(threading.get_ident(), []).append(weakref.ref(self._actor))
         return received_handle, (self._actor.cls, self._actor.name)
 
     def __repr__(self) -> str:
@@ -232,17 +251,36 @@ class ActorHandle(Generic[T]):
 
 def received_handle(cls: type[T], name: tuple[bytes, int]) -> ActorHandle[T]:
     """A handle that was an argument, a result, or a part of one."""
-    return ActorHandle(BorrowedActor(cls, name))
+    return ActorHandle(_own_actors.get(name) or BorrowedActor(cls, name))
+
+
+def take_pickled_actors() -> list[Actor]:
+    """The actors of this process whose handles this thread has pickled since the last call."""
+    references = pickled_actors.pop(threading.get_ident(), ())
+    return [actor for actor in (reference() for reference in references) if actor is not None]
+
+
+def keep_actors_until_done(future: ScalerFuture[Any]) -> None:
+    """The call of this future has handles as arguments, or as parts of them: these actors do not end before it."""
+    kept = take_pickled_actors()
+    if kept:
+        future.add_done_callback(lambda _: kept.clear())
 
 
 def make_actor(
-    parts: ActorParts, cls: type[T], args: tuple[Any, ...], kwargs: Mapping[str, Any], options: TaskOptions
+    parts: ActorParts,
+    cls: type[T],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    options: TaskOptions,
+    max_restarts: int = 0,
 ) -> ActorHandle[T]:
     """Make an actor. Waits for futures among the arguments. ``options``: those of the task that makes the actor."""
     if not inspect.isclass(cls):
         raise TypeError(f"Cannot make an actor of {cls!r}: it is not a class.")
     check_call(cls, args, kwargs)
-    anchoring = shared(replace(options, hosts_actor=True, rerun=False))
+    restarts = restarts_of(max_restarts)
+    anchoring = shared(replace(options, hosts_actor=True, rerun=restarts > 0, retries=restarts))
     shape = shape_of(parts.functions.find(cls), len(args) + len(kwargs), tuple(kwargs), anchoring)
     anchor: ScalerFuture[Any] = ScalerFuture(parts.client_io)
     parts.send(cls, shape, (*args, *kwargs.values()), anchor)
@@ -260,4 +298,11 @@ def make_actor(
             anchor.result()  # raises what an argument has raised
         raise RuntimeError("Cannot make an actor here: the garbage collector has interrupted the client.")
     calling = TaskOptions(profiling=options.profiling, stream_output=options.stream_output, actor=task, rerun=False)
-    return ActorHandle(Actor(cls, (parts.client_io.session.session, task), anchor, calling, parts))
+    return ActorHandle(Actor(cls, (parts.client_io.session.session, task), anchor, calling, parts, restarts))
+
+
+def restarts_of(max_restarts: int) -> int:
+    """How often an actor may be made again. Raises TypeError or ValueError if that is not a number of restarts."""
+    if max_restarts == -1:
+        return UNLIMITED_RESTARTS
+    return whole_number("max_restarts", max_restarts, 0, RESTARTS_LIMIT)

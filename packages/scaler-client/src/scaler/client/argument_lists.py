@@ -22,7 +22,7 @@ _RULE = (
     "to pass each tuple as it is."
 )
 _CALLER = 3
-"""How far above ``groups_of_items`` the warning points: at the line that calls ``map``."""
+"""The number of stack frames from ``groups_of_items`` to the line that calls ``map``, which the warning names."""
 
 
 def groups_of_items(callable_: Callable[..., Any], items: Sequence[Any]) -> Groups:

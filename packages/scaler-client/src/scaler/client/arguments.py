@@ -1,4 +1,4 @@
-"""How arguments of calls travel: small ones as bytes in the slots of their task, large ones by reference."""
+"""The transport of arguments of calls: small ones as bytes in the slots of their task, large ones by reference."""
 
 from __future__ import annotations
 

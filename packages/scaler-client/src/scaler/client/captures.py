@@ -102,7 +102,8 @@ def take_snapshot(function: types.FunctionType) -> CaptureSnapshot | None:
 
 
 def pickles_by_reference(value: Any, payload: bytes) -> bool:
-    """Whether ``payload`` only names ``value``. Functions of ``__main__`` are named by pickle, not by cloudpickle."""
+    """Return whether ``payload`` only names ``value``. Functions of ``__main__`` are named by pickle, not by
+    cloudpickle."""
     if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)):
         return False
     owner = getattr(value, "__self__", None)
@@ -128,7 +129,7 @@ def _capture(function: types.FunctionType) -> _Captured | None:
 
 
 def _labels_of(function: types.FunctionType) -> tuple[Any, ...]:
-    """What does not change the work of the function, but its pickle."""
+    """Return the parts that do not change the work of the function, but its pickle."""
     annotations = function.__annotations__
     labels = (function.__name__, function.__qualname__, function.__doc__)
     return (*labels, *annotations, *annotations.values()) if annotations else labels

@@ -16,7 +16,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast, overload
 
 from scaler.client import client_pool
-from scaler.client.actors import ActorHandle, ActorParts, BorrowedActor, make_actor
+from scaler.client.actor_names import named_actor, named_handle
+from scaler.client.actors import (
+    ActorHandle,
+    ActorParts,
+    BorrowedActor,
+    keep_actors_until_done,
+    make_actor,
+    pickled_actors,
+)
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
 from scaler.client.calls import Encoder, FunctionBook, shape_of
@@ -367,6 +375,8 @@ class Client:
             except Exception as error:
                 raise self._arguments.explain(error, fn, values, shape.keywords) from None
             size = sum(map(len, slots))
+            if pickled_actors and isinstance(future, ScalerFuture):
+                keep_actors_until_done(future)
         client_io = self._client_io
         if client_io.is_mine():
             client_io.defers(partial(self._send_late_call, shape, slots, future))
@@ -386,12 +396,12 @@ class Client:
                 client_io.note_interruption(error)
                 raise
             if not added:
-                if client_io.background_dozes:
-                    client_io.wake_background()
+                if client_io.background.dozes:
+                    client_io.background.wake()
                 return
             client_io.turn()
-        if client_io.background_reads and not submissions.submitted & 63:
-            client_io.wake_background()
+        if client_io.background.reads and not submissions.submitted & 63:
+            client_io.background.wake()
         if client_io.notices or client_io.leading:
             client_io.settle_notices()
 
@@ -401,6 +411,8 @@ class Client:
         send = partial(self._inputs.send, fn, shape, values, future)
         if not self._client_io.defers(send):
             send()
+        if pickled_actors:
+            keep_actors_until_done(future)
 
     def _send_late_call(self, shape: Shape, payloads: Sequence[Payload], future: CallSink) -> None:
         try:
@@ -790,6 +802,40 @@ class Client:
             hide_frames(error)
             raise
 
+    def actor_verbose(
+        self,
+        cls: Callable[..., T],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        max_restarts: int = 0,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
+        priority: int = 0,
+    ) -> ActorHandle[T]:
+        """Make an actor with options. ``name``: other clients and tasks find the actor with ``get_actor``, until it
+        ends; ValueError if another actor has the name. ``max_restarts``: how often the actor is made again, with the
+        same arguments and a new state, when its process or its host dies; -1 means always. Calls that had not ended
+        raise ActorDiedError nevertheless; calls that follow reach the new instance."""
+        try:
+            self._client_io.check_usable()
+            options = self._make_options(capabilities, priority, 0, True, None, None, None)
+            parts = self._actor_parts()
+            make = partial(make_actor, parts, cast("type[T]", cls), args, dict(kwargs or {}), options, max_restarts)
+            return make() if name is None else named_actor(self, name, make)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    def get_actor(self, name: str) -> ActorHandle[Any]:
+        """Return a handle of the actor with this name, whichever client or task has made it. The handle does not keep
+        an actor of another client alive. Raises ValueError if there is no such actor."""
+        try:
+            return named_handle(self, name)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
     # ---- objects -----------------------------------------------------------------------------------------------------
 
     def send_object(self, obj: T, name: str | None = None, *, shared: bool = True) -> ObjectReference[T]:
@@ -919,7 +965,7 @@ class Client:
         return self._address
 
     def explain(self, future: ScalerFuture[Any]) -> str:
-        """Where the task is and what it waits for."""
+        """Return where the task is and what it waits for."""
         if future.done():
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
         answer = PendingAnswer(self._client_io)
@@ -935,10 +981,10 @@ class Client:
         return bytes(outcome.payload).decode(errors="replace")
 
     def stack(self, task: ScalerFuture[Any] | str) -> str:
-        """Where the execution of a task is now: its threads, with the innermost frame first, as Python's faulthandler
-        prints them. The task is not disturbed, and may hold the GIL. In place of a future, ``task`` may be the name of
-        a worker, as monitors show it; with keys, this requires ``admin.key``. Raises ``ControlError`` if the task does
-        not run."""
+        """Return where the execution of a task is now: its threads, with the innermost frame first, as Python's
+        faulthandler prints them. The task is not disturbed, and may hold the GIL. In place of a future, ``task`` may be
+        the name of a worker, as monitors show it; with keys, this requires ``admin.key``. Raises ``ControlError`` if
+        the task does not run."""
         if isinstance(task, str):
             return self._stack_of(0, task)
         if task.done():
@@ -984,21 +1030,66 @@ class Client:
         hosts have are lost with the last agent of the host, and computed again if tasks need them."""
         return list(self._control(ControlAction.DRAIN, target)[0])
 
-    def cancel_tasks(self, *, client: str | None = None, function: str | None = None) -> int:
-        """Cancel the unfinished tasks of another client, given by the beginning of its id as monitors show it, or the
-        tasks of all functions with a name. With keys, only tasks of clients with the same key, unless this client has
-        ``admin.key``. Returns their number. Raises ``ControlError`` if nothing has this name."""
+    def kill_worker(self, worker: str) -> None:
+        """Kill the process of a worker, given by its name as monitors show it. Another process takes its place; its
+        task counts as one whose process died, and runs again unless that happened three times."""
+        self._control(ControlAction.KILL_WORKER, worker)
+
+    def restart_worker(self, worker: str) -> None:
+        """Replace the process of a worker when its task has ended. Tasks that it has not started go to others."""
+        self._control(ControlAction.RESTART_WORKER, worker)
+
+    def cancel_tasks(
+        self,
+        *,
+        client: str | None = None,
+        function: str | None = None,
+        task: int | None = None,
+        graph: int | None = None,
+    ) -> int:
+        """Cancel unfinished tasks: those of another client, given by the beginning of its id as monitors show it, of
+        all functions with a name, or, of a client, one ``task`` or ``graph``, given by its number. With keys, only
+        tasks of clients with the same key, unless this client has ``admin.key``. Returns how many tasks these are.
+        Raises ``ControlError`` if nothing has this name or number."""
         if (client is None) == (function is None):
             raise TypeError("cancel_tasks() takes either client or function.")
-        if client is not None:
-            return int(self._control(ControlAction.CANCEL_CLIENT, client)[1])
-        return int(self._control(ControlAction.CANCEL_FUNCTION, str(function))[1])
+        if task is None and graph is None:
+            action = ControlAction.CANCEL_CLIENT if client is not None else ControlAction.CANCEL_FUNCTION
+            return int(self._control(action, str(client if client is not None else function))[1])
+        if client is None or (task is not None and graph is not None):
+            raise TypeError("cancel_tasks() takes either task or graph, with the client that submitted it.")
+        if task is not None:
+            return int(self._control(ControlAction.CANCEL_TASK, f"{client}/{task}")[1])
+        return int(self._control(ControlAction.CANCEL_GRAPH, f"{client}/{graph}")[1])
 
-    def _control(self, action: ControlAction, target: str) -> tuple[tuple[str, ...], int]:
+    def set_weight(self, weight: float, *, client: str | None = None, group: str | None = None) -> None:
+        """Change how much of the running time another client gets within its group, or a group compared with others.
+        It lasts until the scheduler restarts, or the (last) client leaves. With keys, this requires ``admin.key``."""
+        if (client is None) == (group is None):
+            raise TypeError("set_weight() takes either client or group.")
+        action = ControlAction.SET_CLIENT_WEIGHT if client is not None else ControlAction.SET_GROUP_WEIGHT
+        self._control(action, str(client if client is not None else group), weight)
+
+    def set_limit(self, workers: int, *, group: str) -> None:
+        """Change how many workers a group uses at most; 0: any number. As ``set_weight``."""
+        self._control(ControlAction.SET_GROUP_LIMIT, group, workers)
+
+    def set_priority(self, priority: int, *, client: str | None = None, function: str | None = None) -> int:
+        """Change the priority of the tasks of another client, or of all functions with a name, that wait for a worker.
+        Tasks that are submitted later have the priority of their call. Returns how many tasks these are. With keys,
+        this requires ``admin.key``."""
+        if (client is None) == (function is None):
+            raise TypeError("set_priority() takes either client or function.")
+        action = ControlAction.SET_CLIENT_PRIORITY if client is not None else ControlAction.SET_FUNCTION_PRIORITY
+        return int(self._control(action, str(client if client is not None else function), priority)[1])
+
+    def _control(self, action: ControlAction, target: str, value: float = 0.0) -> tuple[tuple[str, ...], int]:
         """The names of agents and the number of tasks that were concerned."""
         if not isinstance(target, str):
             raise TypeError(f"Cannot control {target!r}: it is not a string.")
-        outcome = self._ask(lambda questions, sink: questions.control(action, target, sink))
+        if not isinstance(value, (int, float)):
+            raise TypeError(f"Cannot set {value!r}: it is not a number.")
+        outcome = self._ask(lambda questions, sink: questions.control(action, target, float(value), sink))
         if outcome.status == Status.SUCCESS:
             return cast("tuple[tuple[str, ...], int]", outcome.payload)
         if outcome.status == Status.EXCEPTION:
@@ -1048,7 +1139,7 @@ class Client:
         return f"Client({self._address!r})"
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Return what notebooks show."""
         try:
             rows = cluster_rows(self.cluster_info())
         except Exception as error:

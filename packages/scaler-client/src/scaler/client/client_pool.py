@@ -26,7 +26,7 @@ class ClientParts(NamedTuple):
 
 
 _pool: dict[Hashable, list[ClientParts]] = {}
-"""By the settings of the client that returned them."""
+"""The sessions by the settings of the client that returned them."""
 
 
 def give_back(parts: ClientParts, settings: Hashable) -> bool:

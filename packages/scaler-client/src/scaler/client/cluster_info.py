@@ -110,7 +110,7 @@ class ClusterInfo:
 
     @property
     def waits(self) -> tuple[WaitGroup, ...]:
-        """Why tasks do not run."""
+        """The reasons why tasks do not run."""
         return self.snapshot.waits
 
     @property

@@ -21,7 +21,7 @@ class Event(NamedValue):
     kind = CoordinationKind.EVENT
 
     def __init__(self, name: str, client: NamingClient | None = None) -> None:
-        """Without a client, the event uses that of the task that uses it."""
+        """If ``client`` is None, the event uses the client of the task that uses it."""
         super().__init__(name, client)
 
     def set(self) -> None:

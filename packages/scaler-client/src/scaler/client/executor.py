@@ -31,7 +31,7 @@ _CALLBACK_SECONDS = 0.001
 
 
 class ExecutorClient(Protocol):
-    """What an executor needs of its client."""
+    """The part of a client that an executor needs."""
 
     _client_io: ClientIO
 

@@ -229,8 +229,8 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._done_callbacks.append(fn)
         if is_first:
             client_io.enter_blocked()
-            if client_io.background_dozes:
-                client_io.wake_background()
+            if client_io.background.dozes:
+                client_io.background.wake()
         return True
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -249,7 +249,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         return f"<{type(self).__name__} at {id(self):#x} state={self._state.lower()}{called}>"
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Return what notebooks show."""
         rows = [("Function", self._function_name), ("State", self._state.lower()), ("Task", str(self.task_id or ""))]
         return table(type(self).__name__, [row for row in rows if row[1]])
 
@@ -322,7 +322,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     @property
     def is_unsettled(self) -> bool:
-        """Without a look at the connection."""
+        """True if it is not settled, as far as is known without reading the connection."""
         return self._state is RUNNING
 
     if not TYPE_CHECKING:  # which expect an attribute, as ``concurrent.futures.wait`` and ``as_completed`` do
@@ -354,7 +354,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
             waiter.add_exception(self)
 
     def _is_large(self, timeout: float | None) -> bool:
-        """Whether the task succeeded with a result that stays with its agent until it is requested."""
+        """Return whether the task succeeded with a result that stays with its agent until it is requested."""
         if self._state is RUNNING:
             self._client_io.wait(self, timeout)
         return self._outcome is not None and self._outcome.status == Status.SUCCESS_LARGE
@@ -441,7 +441,7 @@ def _description(future: TaskSink) -> str:
 
 
 class CallSink(TaskSink, Protocol):
-    """What a client needs of the future of a call."""
+    """The interface of the future of a call to its client."""
 
     def withdraw(self) -> None:
         """Within a turn: cancel the task of a future that no caller has."""

@@ -44,8 +44,8 @@ def get(
 
 
 def is_plain(graph: Any, keys: Any) -> bool:
-    """Whether this is the plain dialect: a dict with string keys, without task objects of Dask, and a flat list of
-    keys."""
+    """Return whether this is the plain dialect: a dict with string keys, without task objects of Dask, and a flat list
+    of keys."""
     if not isinstance(graph, dict) or not isinstance(keys, (list, tuple)):
         return False
     if any(isinstance(key, list) for key in keys) or not all(isinstance(key, str) for key in graph):

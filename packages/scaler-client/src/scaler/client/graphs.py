@@ -268,7 +268,8 @@ class GraphCall:
     # ---- functions ------------------------------------------------------------------------------------------------
 
     def _functions(self) -> list[Function]:
-        """By call. Each function object is serialized once per graph."""
+        """Return the functions by call. Each function object is serialized once per graph. Each function object is
+        serialized once per graph."""
         functions = self._graph.functions
         distinct = dict(zip(map(id, functions), functions, strict=True))
         found = {identity: self._book.find(function) for identity, function in distinct.items()}
@@ -362,7 +363,7 @@ class _Filler:
             calls = calls[joined:]
 
     def references(self) -> list[tuple[GraphRange, int, list[Upload]]]:
-        """Which tasks use which uploads."""
+        """Return which tasks use which uploads."""
         found: list[tuple[GraphRange, int, list[Upload]]] = []
         if not self._uploads:
             return found

@@ -193,7 +193,7 @@ class HeldCall:
         return self._shape.function.name
 
     def _detach(self) -> Future | None:
-        """With the lock held: the call is over, and must not hold its inputs, whose callbacks hold it. Returns its
+        """Release the inputs of a call that is over, with the lock held: their callbacks hold the call. Returns its
         future, unless the call was over before."""
         future, self._future = self._future, None
         self._parts, self._predecessor = [], None
@@ -232,8 +232,8 @@ class HeldCall:
                 raise
             if self._must_turn:
                 client_io.turn()
-        if client_io.background_dozes and not self._must_turn:
-            client_io.wake_background()
+        if client_io.background.dozes and not self._must_turn:
+            client_io.background.wake()
         if client_io.notices or client_io.leading:
             client_io.settle_notices()
         return placement

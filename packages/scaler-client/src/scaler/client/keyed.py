@@ -24,7 +24,7 @@ _DIGEST_BYTES = 20
 
 
 class Identity(NamedTuple):
-    """How a call is told apart from others: by ``key``, or by its function and arguments (``is_pure``)."""
+    """The identity of a call: ``key``, or its function and arguments (``is_pure``)."""
 
     key: Hashable
     is_pure: bool

@@ -21,7 +21,7 @@ class Lock(NamedPermit):
     noun = "lock"
 
     def __init__(self, name: str, client: NamingClient | None = None) -> None:
-        """Without a client, the lock uses that of the task that uses it."""
+        """If ``client`` is None, the lock uses the client of the task that uses it."""
         super().__init__(Permit(CoordinationKind.LOCK, name), client)
 
     def __reduce__(self) -> tuple[Any, ...]:

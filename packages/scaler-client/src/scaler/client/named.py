@@ -22,7 +22,7 @@ class NamingClient(Protocol):
 
 
 class NamedObject:
-    """What these objects have in common. ``noun``: how errors name it."""
+    """The common part of these objects. ``noun``: how errors name it."""
 
     default_client: ClassVar[Callable[[], NamingClient]]
     """Makes the client of an object that was made without one, in a task."""
@@ -30,7 +30,7 @@ class NamedObject:
     noun: ClassVar[str]
 
     def __init__(self, name: str, client: NamingClient | None) -> None:
-        """Without a client, the object uses that of the task that uses it."""
+        """If ``client`` is None, the object uses the client of the task that uses it."""
         check_name(name, self.noun)
         self._name = name
         self._client = client

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NamedValue(NamedObject):
-    """What events, variables and queues have in common. ``limit``: the maximum size of a queue."""
+    """The common part of events, variables and queues. ``limit``: the maximum size of a queue."""
 
     kind: CoordinationKind
     limit = 0
@@ -113,7 +113,7 @@ def loaded(shared: NamedValue, call: NamedCall) -> Any:
 
 
 def deadline_of(timeout: float | None) -> float | None:
-    """When ``timeout`` seconds from now are over. Raises TypeError or ValueError if they are not a duration."""
+    """Return the time ``timeout`` seconds from now. Raises TypeError or ValueError if they are not a duration."""
     if timeout is None:
         return None
     if math.isnan(timeout):

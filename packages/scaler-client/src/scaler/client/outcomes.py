@@ -72,15 +72,18 @@ def failure_of(outcome: Outcome) -> BaseException:
     return error_class(payload.decode(errors="replace") or f"The task ended with status {status}.")
 
 
-def actor_died(name: str, outcome: Outcome, anchor: concurrent.futures.Future[Any] | None) -> ActorDiedError:
+def actor_died(
+    name: str, outcome: Outcome, anchor: concurrent.futures.Future[Any] | None, restarts: int
+) -> ActorDiedError:
     """The exception of a call whose actor has ended. ``anchor``: the future of the task that made it, if that is known
-    to have ended."""
+    to have ended. ``restarts``: how often it may be made again."""
     if anchor is not None and anchor.cancelled():
         return ActorDiedError(f"The actor of {name} was killed.")
     cause = anchor.exception() if anchor is not None else failure_of(outcome)
     certificates = cause.certificates if isinstance(cause, ProcessorDiedError) else ()
     if isinstance(cause, (ProcessorDiedError, WorkerDiedError)):
-        return ActorDiedError(f"The actor of {name} has died: {cause}", certificates)
+        lost = " Its state is lost; later calls reach a new instance." if restarts and anchor is None else ""
+        return ActorDiedError(f"The actor of {name} has died.{lost} {cause}", certificates)
     failure = ActorDiedError(f"The actor of {name} could not be made: {type(cause).__name__}: {cause}")
     failure.__cause__ = cause
     return failure

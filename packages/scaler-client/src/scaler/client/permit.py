@@ -1,4 +1,4 @@
-"""What clients and tasks of the whole cluster hold by name: the common part of locks and semaphores."""
+"""The common part of locks and semaphores, which clients and tasks of the whole cluster hold by name."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class NamedPermit(NamedObject):
-    """What locks and semaphores have in common."""
+    """The common part of locks and semaphores."""
 
     def __init__(self, permit: Permit, client: NamingClient | None) -> None:
-        """Without a client, the object uses that of the task that uses it."""
+        """If ``client`` is None, the object uses the client of the task that uses it."""
         super().__init__(permit.name, client)
         self._permit = permit
         self._claims: list[Claim] = []
@@ -67,7 +67,7 @@ class NamedPermit(NamedObject):
             raise self._lost(claim)
 
     def locked(self) -> bool:
-        """Whether it cannot be acquired now, because it is held here or elsewhere."""
+        """Return whether it cannot be acquired now, because it is held here or elsewhere."""
         client_io = self._client_io()
         answer = PendingAnswer(client_io, Waits.NOT_AT_ALL)
         client_io.take_turn(lambda session: session.claims.ask(self._permit, answer))
@@ -132,7 +132,7 @@ class NamedPermit(NamedObject):
 
 
 def _check_timeout(blocking: bool, timeout: float) -> None:
-    """As ``threading.Lock`` does."""
+    """Check the timeout like ``threading.Lock``."""
     if not blocking and timeout != -1:
         raise ValueError("can't specify a timeout for a non-blocking call")
     if timeout < 0 and timeout != -1:

@@ -26,13 +26,13 @@ class Queue(NamedValue):
     kind = CoordinationKind.QUEUE
 
     def __init__(self, name: str, maximum_size: int = 0, client: NamingClient | None = None) -> None:
-        """Without a client, the queue uses that of the task that uses it."""
+        """If ``client`` is None, the queue uses the client of the task that uses it."""
         super().__init__(name, client)
         self.limit = _checked(maximum_size)
 
     @property
     def maximum_size(self) -> int:
-        """How many items there may be; 0 means no limit."""
+        """The maximum number of items; 0 means no limit."""
         return self.limit
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
@@ -92,7 +92,7 @@ class Queue(NamedValue):
 
 
 def _checked(maximum_size: int) -> int:
-    """As in ``queue.Queue``, a negative size means no limit. Raises TypeError or ValueError."""
+    """Check the size: as in ``queue.Queue``, a negative size means no limit. Raises TypeError or ValueError."""
     number = max(operator.index(maximum_size), 0)
     if number > QUEUE_LIMIT:
         raise ValueError(f"The maximum size of a queue is at most {QUEUE_LIMIT}, not {number}.")
@@ -100,7 +100,7 @@ def _checked(maximum_size: int) -> int:
 
 
 def _not_negative(timeout: float | None) -> float | None:
-    """As ``queue.Queue`` does."""
+    """Check the timeout like ``queue.Queue``."""
     if timeout is not None and timeout < 0:
         raise ValueError("'timeout' must be a non-negative number")
     return timeout

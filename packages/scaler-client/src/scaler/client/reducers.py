@@ -1,4 +1,4 @@
-"""How locks and proxies are pickled, which arrive in tasks as other objects."""
+"""The pickling of locks and proxies, which arrive in tasks as other objects."""
 
 from __future__ import annotations
 

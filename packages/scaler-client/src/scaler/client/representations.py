@@ -1,4 +1,4 @@
-"""How clients and futures look in a notebook."""
+"""The representation of clients and futures in a notebook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def table(title: str, rows: Rows) -> str:
 
 
 def cluster_rows(info: ClusterInfo) -> Rows:
-    """What a user wants to know of a cluster at a glance."""
+    """Return the facts of a cluster that a user wants to see at a glance."""
     workers = [worker for worker in info.workers if worker.is_connected]
     unfinished = info.unfinished
     hosts = len({worker.host for worker in workers})

@@ -22,12 +22,12 @@ class Semaphore(NamedPermit):
     noun = "semaphore"
 
     def __init__(self, name: str, limit: int, client: NamingClient | None = None) -> None:
-        """Without a client, the semaphore uses that of the task that uses it."""
+        """If ``client`` is None, the semaphore uses the client of the task that uses it."""
         super().__init__(Permit(CoordinationKind.SEMAPHORE, name, _checked(limit)), client)
 
     @property
     def limit(self) -> int:
-        """How many holders there may be at a time."""
+        """The maximum number of holders at a time."""
         return self._permit.limit
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,5 @@
-"""What tasks need from their client: the source of local modules, read for the workers, and their environment."""
+"""The code that tasks need from their client: the source of local modules, read for the workers, and their
+environment."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from scaler_protocol.shipping.environments import Environment, current_environme
 from scaler_protocol.shipping.modules import ShippedModule, current_modules
 
 LIMIT_BYTES = 64 * 1024 * 1024
-"""Of the files of one module."""
+"""Maximum size of the files of one module."""
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal files give equal archives
 _COMPRESSION_LEVEL = 1

@@ -41,7 +41,7 @@ def signature_of(callable_: Callable[..., Any], follow_wrapped: bool) -> Signatu
 
 
 def takes_keyword(callable_: Callable[..., Any], name: str) -> bool:
-    """Whether a keyword argument of this name is the function's own."""
+    """Return whether a keyword argument of this name is the function's own."""
     signature = signature_of(callable_, follow_wrapped=True)
     if signature is None:
         return False
@@ -53,7 +53,7 @@ def takes_keyword(callable_: Callable[..., Any], name: str) -> bool:
 
 
 def tells_keywords(callable_: Callable[..., Any]) -> bool:
-    """Whether it is known which keyword arguments belong to the function. Many builtins do not tell."""
+    """Return whether it is known which keyword arguments belong to the function. Many builtins do not tell."""
     return signature_of(callable_, follow_wrapped=True) is not None
 
 
@@ -68,8 +68,9 @@ def argument_labels(callable_: Callable[..., Any], positional: int, keywords: Se
 
 
 class Arities:
-    """How many positional arguments a callable accepts. What a decorator wraps is asked, too: its own wrapper often
-    accepts anything. Where both contradict each other the wrapper counts, since it is what will be called."""
+    """The number of positional arguments that a callable accepts. The function that a decorator wraps is asked, too:
+    its wrapper often accepts anything. Where both contradict each other the wrapper counts, since it is what will be
+    called."""
 
     def __init__(self, callable_: Callable[..., Any]) -> None:
         self._plain = callable_ if _is_plain(callable_) and not hasattr(callable_, "__wrapped__") else None
@@ -85,7 +86,7 @@ class Arities:
         return _binds(self._own, count)
 
     def prefers(self, count: int) -> bool:
-        """As ``accepts``, and so does what it wraps."""
+        """Like ``accepts``, for the callable and for the function that it wraps."""
         return self.accepts(count) and _binds(self._wrapped, count)
 
 
@@ -100,7 +101,7 @@ def _binds(signature: Signature | None, count: int) -> bool:
 
 
 def _is_plain(callable_: Callable[..., Any]) -> bool:
-    """Whether its code object says all."""
+    """Return whether its code object says all."""
     if type(callable_) is not types.FunctionType:
         return False
     code = callable_.__code__

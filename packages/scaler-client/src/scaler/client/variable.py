@@ -22,7 +22,7 @@ class Variable(NamedValue):
     kind = CoordinationKind.VARIABLE
 
     def __init__(self, name: str, client: NamingClient | None = None) -> None:
-        """Without a client, the variable uses that of the task that uses it."""
+        """If ``client`` is None, the variable uses the client of the task that uses it."""
         super().__init__(name, client)
 
     def get(self, timeout: float | None = None) -> Any:

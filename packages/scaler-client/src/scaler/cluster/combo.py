@@ -74,6 +74,8 @@ class SchedulerClusterCombo:
         event_log: Write event logs to this directory; replay them with scaler_top --replay DIR.
         event_log_limit_bytes (bytes): Limit the total size of the event logs; the oldest are deleted first. 0 =
             unlimited. Default: 0.
+        audit_log: Append the actions of users on the cluster to this file, as lines of JSON with the names of the
+            users.
         prometheus_address: Serve Prometheus metrics on this address.
         prometheus_token_file: Require the bearer token in this file for the metrics; only you may be able to read the
             file.
@@ -88,6 +90,8 @@ class SchedulerClusterCombo:
         group_limits: Limit how many workers these groups may use at a time.
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
         worker_names: Name the workers, one name for each: a,b. Default: numbers.
+        pin_workers: Bind each worker to processors of its own (cpu), or to those of one NUMA node (numa). Default:
+            none.
         object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
             its control group. Default: 0.
         spill_directory: Move objects that do not fit into the object store's memory to this directory. Default:
@@ -139,6 +143,7 @@ class SchedulerClusterCombo:
         *,
         event_log: str | None = None,
         event_log_limit_bytes: int | str = 0,
+        audit_log: str | None = None,
         prometheus_address: str | None = None,
         prometheus_token_file: str | None = None,
         client_memory: int | str = 0,
@@ -149,6 +154,7 @@ class SchedulerClusterCombo:
         group_limits: str = "",
         log_format: str = "text",
         worker_names: Sequence[str] | None = None,
+        pin_workers: str = "none",
         object_store_memory: int | str = 0,
         spill_directory: str | None = None,
         environments_kept: int = 10,
@@ -162,16 +168,18 @@ class SchedulerClusterCombo:
         security_config: object = None,
         worker_manager_id: object = None,
     ) -> None:
-        if n_workers < 0:
-            raise ValueError(f"Cannot start {n_workers} workers: the number is negative. Give n_workers 0 or more.")
         values = {name: value for name, value in locals().items() if name != "self"}
-        if per_worker_task_queue_size is not None:
-            values["per_worker_queue_size"] = per_worker_task_queue_size
         warn_of_effectless("SchedulerClusterCombo", **{name: values[name] for name in _EFFECTLESS})
         self._open(values)
 
     def _open(self, values: dict[str, Any]) -> None:
         """Start both commands with these values of the parameters."""
+        if values["n_workers"] < 0:
+            raise ValueError(
+                f"Cannot start {values['n_workers']} workers: the number is negative. Give n_workers 0 or more."
+            )
+        if values["per_worker_task_queue_size"] is not None:
+            values["per_worker_queue_size"] = values["per_worker_task_queue_size"]
         scheduler_class: type[Scheduler] = load_sibling("scaler_scheduler", "Scheduler")
         cluster_class: type[Cluster] = load_sibling("scaler_worker", "Cluster")
         port = ReservedPort() if values["address"] is None else None

@@ -1,4 +1,4 @@
-"""``scaler pause``, ``resume``, ``drain`` and ``cancel``."""
+"""``scaler pause``, ``resume``, ``drain``, ``kill``, ``restart``, ``cancel`` and ``set``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from scaler import Client
-from scaler.command.settings import CancelSettings, WorkersSettings
+from scaler.command.settings import CancelSettings, SetSettings, WorkerSettings, WorkersSettings
 from scaler_protocol.command import BadInput
 
 
@@ -22,16 +22,100 @@ def drain(settings: WorkersSettings) -> int:
     return _act_on_workers(settings, "Drain", "Draining", Client.drain_workers)
 
 
+def kill(settings: WorkerSettings) -> int:
+    if not _is_confirmed(f"Kill the process of worker {settings.worker}?", settings.yes):
+        return 1
+    with Client(settings.address, timeout_seconds=settings.timeout) as client:
+        client.kill_worker(settings.worker)
+    print(f"Killed the process of worker {settings.worker}. Another takes its place.")
+    return 0
+
+
+def restart(settings: WorkerSettings) -> int:
+    if not _is_confirmed(f"Replace the process of worker {settings.worker} when its task has ended?", settings.yes):
+        return 1
+    with Client(settings.address, timeout_seconds=settings.timeout) as client:
+        client.restart_worker(settings.worker)
+    print(f"The process of worker {settings.worker} is replaced when its task has ended.")
+    return 0
+
+
 def cancel(settings: CancelSettings) -> int:
     if (settings.client is None) == (settings.function is None):
         raise BadInput("Cannot tell which tasks to cancel. Give either --client ID or --function NAME.")
-    whose = f"client {settings.client}" if settings.client is not None else f"function {settings.function}"
-    if not _is_confirmed(f"Cancel all tasks of {whose}?", settings.yes):
+    if settings.function is not None and (settings.task is not None or settings.graph is not None):
+        raise BadInput("Cannot find a task or a graph by a function. Give --client ID with it.")
+    if settings.task is not None and settings.graph is not None:
+        raise BadInput("Cannot cancel a task and a graph at once. Give either --task NUMBER or --graph NUMBER.")
+    if not _is_confirmed(f"Cancel {_cancelled(settings)}?", settings.yes):
         return 1
     with Client(settings.address, timeout_seconds=settings.timeout) as client:
-        count = client.cancel_tasks(client=settings.client, function=settings.function)
-    print(f"Cancelled {count:,} tasks.")
+        count = client.cancel_tasks(
+            client=settings.client, function=settings.function, task=settings.task, graph=settings.graph
+        )
+    print(f"Cancelled {_tasks(count)}.")
     return 0
+
+
+def set_values(settings: SetSettings) -> int:
+    """One or more of weight, limit and priority."""
+    if sum(each is not None for each in (settings.client, settings.group, settings.function)) != 1:
+        raise BadInput("Cannot tell what to change. Give one of --client ID, --group NAME and --function NAME.")
+    changes = _changes(settings)
+    if not changes:
+        raise BadInput("Cannot tell what to change. Give --weight, --limit or --priority.")
+    whose = _whose(settings)
+    if not _is_confirmed(f"Set {', '.join(text for text, _ in changes)} of {whose}?", settings.yes):
+        return 1
+    with Client(settings.address, timeout_seconds=settings.timeout) as client:
+        for text, change in changes:
+            count = change(client)
+            print(f"Set {text} of {whose}{'' if count is None else f': {_tasks(count)}'}.")
+    return 0
+
+
+def _changes(settings: SetSettings) -> list[tuple[str, Callable[[Client], int | None]]]:
+    """Return the values to set, in words, and the calls that set them. Raises BadInput for what cannot be set there."""
+    changes: list[tuple[str, Callable[[Client], int | None]]] = []
+    weight, limit, priority, group = settings.weight, settings.limit, settings.priority, settings.group
+    if weight is not None:
+        if settings.function is not None:
+            raise BadInput("Cannot set the weight of a function. Give --client ID or --group NAME.")
+        changes.append((f"the weight {weight:g}", lambda c: c.set_weight(weight, client=settings.client, group=group)))
+    if limit is not None:
+        if group is None:
+            raise BadInput("Cannot set the limit of anything but a group. Give --group NAME.")
+        changes.append((f"the limit of {limit} workers", lambda client: client.set_limit(limit, group=group)))
+    if priority is not None:
+        if group is not None:
+            raise BadInput("Cannot set the priority of a group. Give --client ID or --function NAME.")
+        changes.append(
+            (
+                f"the priority {priority}",
+                lambda c: c.set_priority(priority, client=settings.client, function=settings.function),
+            )
+        )
+    return changes
+
+
+def _whose(settings: SetSettings | CancelSettings) -> str:
+    if settings.client is not None:
+        return f"client {settings.client}"
+    return f"function {settings.function}" if settings.function is not None else f"group {settings.group}"  # type: ignore[union-attr]
+
+
+def _cancelled(settings: CancelSettings) -> str:
+    if settings.task is not None:
+        return f"task {settings.task} of {_whose(settings)}"
+    return (
+        f"graph {settings.graph} of {_whose(settings)}"
+        if settings.graph is not None
+        else f"all tasks of {_whose(settings)}"
+    )
+
+
+def _tasks(count: int) -> str:
+    return f"{count:,} task{'' if count == 1 else 's'}"
 
 
 def _act_on_workers(

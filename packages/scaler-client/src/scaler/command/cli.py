@@ -14,8 +14,10 @@ from scaler.command.settings import (
     DownSettings,
     InitSettings,
     ReportSettings,
+    SetSettings,
     StackSettings,
     UpSettings,
+    WorkerSettings,
     WorkersSettings,
 )
 from scaler.utility.exceptions import ScalerError
@@ -41,7 +43,10 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "resume": Subcommand(WorkersSettings, actions.resume, "Give paused workers tasks again."),
     "drain": Subcommand(WorkersSettings, actions.drain, "Let workers leave when their running tasks have ended."),
     "completion": Subcommand(CompletionSettings, completion.run, "Print a script that completes commands in a shell."),
-    "cancel": Subcommand(CancelSettings, actions.cancel, "Cancel the tasks of a client or of a function."),
+    "kill": Subcommand(WorkerSettings, actions.kill, "Kill the process of a worker; another takes its place."),
+    "restart": Subcommand(WorkerSettings, actions.restart, "Replace the process of a worker when its task has ended."),
+    "cancel": Subcommand(CancelSettings, actions.cancel, "Cancel a task, or those of a client, a function or a graph."),
+    "set": Subcommand(SetSettings, actions.set_values, "Change weights, limits and priorities."),
 }
 
 
@@ -67,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(name: str, body: Callable[[Any], int], settings: Any) -> int:
-    """What goes wrong is one sentence on stderr, and exit code 1."""
+    """Run a subcommand. An error is one sentence on stderr, and exit code 1."""
     try:
         return body(settings)
     except (ScalerError, OSError) as error:
@@ -76,7 +81,7 @@ def _run(name: str, body: Callable[[Any], int], settings: Any) -> int:
 
 
 def _explain(name: str) -> int:
-    """What there is. Returns the exit code."""
+    """Print the explanation. Return the exit code."""
     width = max(map(len, SUBCOMMANDS))
     lines = [f"  {each:{width}}  {SUBCOMMANDS[each].summary}" for each in SUBCOMMANDS]
     if name == "--version":

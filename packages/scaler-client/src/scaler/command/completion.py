@@ -40,5 +40,5 @@ def run(settings: CompletionSettings) -> int:
 
 
 def _path_of(command: str) -> str | None:
-    """Where it is: with this Python, or in the search path."""
+    """Return the path of a command: next to this Python, or in the search path."""
     return shutil.which(command, path=str(Path(sys.executable).parent)) or shutil.which(command)

@@ -20,7 +20,7 @@ from scaler_protocol.address import Address, parse_address
 from scaler_protocol.host_software import PACKAGES
 
 HOSTS_SECONDS = 10.0
-"""How long hosts have to answer."""
+"""Seconds that hosts have to answer."""
 
 _TASKS_PER_WORKER = 2
 _ROUND_SECONDS = 0.2
@@ -56,7 +56,7 @@ def examine(address: str, timeout_seconds: float) -> Iterator[Finding]:
 
 
 def _reach(address: Address, timeout_seconds: float) -> Finding:
-    """Whether anything listens there."""
+    """Return whether anything listens there."""
     if address.scheme != "tcp":
         return Finding(Severity.OK, f"{address} is an address of this host.")
     try:

@@ -1,4 +1,4 @@
-"""What ``scaler doctor`` concludes: functions of facts, which return findings."""
+"""The conclusions of ``scaler doctor``: functions of facts, which return findings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEMORY_PER_WORKER_BYTES = 256 << 20
 
 
 def versions_of(name: str, theirs: str, ours: str) -> Finding:
-    """Of a distribution of Scaler at the scheduler and here."""
+    """Compare the versions of a distribution of Scaler at the scheduler and here."""
     if theirs.split(".")[:1] == ours.split(".")[:1]:
         return Finding(Severity.OK, f"The scheduler has version {theirs}; this host has {ours}.")
     return Finding(

@@ -1,4 +1,4 @@
-"""What a host says about itself: a function that tasks run there, and the same on this host."""
+"""The facts about a host: a function that tasks run there, and the same on this host."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def _address(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class AddressSettings:
-    """What every subcommand needs."""
+    """The settings of every subcommand."""
 
     address: str = argument(
         help="Connect to the scheduler at this address, such as tcp://127.0.0.1:2345.", parse=_address
@@ -27,7 +27,7 @@ class AddressSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSettings(AddressSettings):
-    """Of the subcommands that only look."""
+    """The settings of the subcommands that only read."""
 
     json: bool = option(False, "-j", help="Print JSON.")
 
@@ -41,26 +41,60 @@ class TargetSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerNameSettings:
-    """As TargetSettings."""
+    """TargetSettings with the names of workers."""
 
     worker: str = argument(help="The name of the worker, as monitors show it.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StackSettings(AddressSettings, WorkerNameSettings):
-    """Of ``stack``."""
+    """The settings of ``stack``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkersSettings(AddressSettings, TargetSettings):
-    """Of ``pause``, ``resume`` and ``drain``."""
+    """The settings of ``pause``, ``resume`` and ``drain``."""
 
     yes: bool = option(False, "-y", help="Do not ask for confirmation.")
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkerSettings(AddressSettings, WorkerNameSettings):
+    """The settings of ``kill`` and ``restart``."""
+
+    yes: bool = option(False, "-y", help="Do not ask for confirmation.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetSettings(AddressSettings):
+    """The settings of ``set``."""
+
+    client: str | None = option(
+        None, metavar="ID", default_text="none", help="Change the client whose id begins like this."
+    )
+    group: str | None = option(None, metavar="NAME", default_text="none", help="Change this group of clients.")
+    function: str | None = option(
+        None, metavar="NAME", default_text="none", help="Change the waiting tasks of all functions with this name."
+    )
+    weight: float | None = option(
+        None, metavar="NUMBER", default_text="none", help="Give the client or the group this weight."
+    )
+    limit: int | None = option(
+        None,
+        minimum=0,
+        metavar="WORKERS",
+        default_text="none",
+        help="Let the group use at most so many workers. 0 = any number.",
+    )
+    priority: int | None = option(
+        None, metavar="NUMBER", default_text="none", help="Give the waiting tasks this priority."
+    )
+    yes: bool = option(False, "-y", help="Do not ask for confirmation.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class CancelSettings(AddressSettings):
-    """Of ``cancel``."""
+    """The settings of ``cancel``."""
 
     client: str | None = option(
         None, metavar="ID", default_text="none", help="Cancel the tasks of the client whose id begins like this."
@@ -68,35 +102,41 @@ class CancelSettings(AddressSettings):
     function: str | None = option(
         None, metavar="NAME", default_text="none", help="Cancel the tasks of all functions with this name."
     )
+    task: int | None = option(
+        None, minimum=1, metavar="NUMBER", default_text="none", help="Cancel only this task of the client."
+    )
+    graph: int | None = option(
+        None, minimum=1, metavar="NUMBER", default_text="none", help="Cancel only this graph of the client."
+    )
     yes: bool = option(False, "-y", help="Do not ask for confirmation.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionSettings:
-    """Of ``completion``."""
+    """The settings of ``completion``."""
 
     shell: str = argument(help="The shell: bash, zsh, fish or tcsh.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileSettings:
-    """Of the subcommands about a stack."""
+    """The settings of the subcommands about a stack."""
 
     file: str = argument(default="cluster.toml", help="The file that describes the stack. Default: cluster.toml.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitSettings(FileSettings):
-    """Of ``init``."""
+    """The settings of ``init``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpSettings(FileSettings):
-    """Of ``up``."""
+    """The settings of ``up``."""
 
     detach: bool = option(False, "-d", help="Return when everything runs; it continues in the background.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DownSettings(FileSettings):
-    """Of ``down``."""
+    """The settings of ``down``."""

@@ -68,7 +68,7 @@ class RunningStack:
         self._stopped = threading.Event()
 
     def run(self) -> int:
-        """Until a signal, or until a part ends by itself. Returns the exit code."""
+        """Run until a signal arrives, or until a part ends by itself. Return the exit code."""
         before = {number: signal.signal(number, self._on_signal) for number in _STOP_SIGNALS}
         try:
             for part in self._parts:
@@ -110,7 +110,7 @@ class RunningStack:
         return 0
 
     def _stop(self) -> None:
-        """In the opposite order of their start: workers can return their tasks to the scheduler."""
+        """Stop the parts in the opposite order of their start: workers can return their tasks to the scheduler."""
         for part, command in reversed(self._running):
             command.terminate()
             command.join()

@@ -35,7 +35,7 @@ ROLES = (
     StackRole("manager", "worker manager", "scaler_worker.manager.cli", "scaler-worker", has_kind=True),
     StackRole("ui", "web monitor", "scaler_scheduler.web", "scaler-scheduler[ui]", "url"),
 )
-"""In the order in which they start. They stop in the opposite order."""
+"""The roles in the order in which they start. They stop in the opposite order."""
 
 
 @dataclass(frozen=True, slots=True)

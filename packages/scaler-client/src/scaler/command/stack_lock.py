@@ -42,7 +42,7 @@ class StackLock:
         return int(text) if text.isdigit() else None
 
     def wait(self) -> None:
-        """Until no process runs the stack."""
+        """Wait until no process runs the stack."""
         self._lock("LOCK_SH", waits=True)
 
     def release(self) -> None:

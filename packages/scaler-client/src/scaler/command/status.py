@@ -16,7 +16,7 @@ from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, PeerStat
 from scaler_protocol.monitor.rows import short_id
 
 _ROWS = 10
-"""Of each list."""
+"""Maximum number of rows of each list."""
 
 
 def run(settings: ReportSettings) -> int:

@@ -17,7 +17,7 @@ class Absence:
         self._is_told = not address
 
     def due(self, lost_since: float | None) -> float | None:
-        """When to log the line, if the scheduler does not come back before."""
+        """Return when to log the line, if the scheduler does not come back before."""
         return None if lost_since is None or self._is_told else lost_since + TELL_AFTER_SECONDS
 
     def tell(self, is_connected: bool) -> Log:

@@ -40,7 +40,8 @@ class ClaimState(enum.Enum):
 
 
 class Permit(NamedTuple):
-    """What a claim asks for. ``limit``: how many claims may have it at a time; 0 for a lock."""
+    """The lock or semaphore that a claim asks for. ``limit``: the maximum number of claims that have it at a time; 0
+    for a lock."""
 
     kind: CoordinationKind
     name: str
@@ -167,7 +168,7 @@ class Claims:
                 self._drop(kind)
 
     def _obstacle(self, kind: CoordinationKind) -> str:
-        """Why the scheduler is not asked; empty if it knows this kind."""
+        """Return why the scheduler is not asked; empty if it knows this kind."""
         since = _SINCE_MINOR[kind]
         if self._minor >= since:
             return ""

@@ -1,4 +1,4 @@
-"""How the tasks of a client end: by their results, by a cancel, with their graph, or all at once."""
+"""The end of a client's tasks: by their results, by a cancel, with their graph, or all at once."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ _NEXT = {
 
 
 class Named(NamedTuple):
-    """What a call is about. ``limit``: the maximum size of a queue."""
+    """The object that a call is about. ``limit``: the maximum size of a queue."""
 
     kind: CoordinationKind
     name: str

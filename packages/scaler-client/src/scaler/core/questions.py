@@ -68,7 +68,7 @@ class Questions:
         self._shutdowns.append(sink)
         self._outgoing.urgent.append(ShutdownRequest())
 
-    def control(self, action: ControlAction, target: str, sink: Sink) -> None:
+    def control(self, action: ControlAction, target: str, value: float, sink: Sink) -> None:
         """Ask for an action on the cluster. ``sink`` gets SUCCESS with the ControlReply as its payload, or another
         status with the reason."""
         if not self._has_control:
@@ -76,7 +76,7 @@ class Questions:
             return
         self._last_control += 1
         self._controls[self._last_control] = sink
-        self._outgoing.urgent.append(ControlRequest(self._last_control, action, target))
+        self._outgoing.urgent.append(ControlRequest(self._last_control, action, target, value))
 
     def ask_stack(self, task: int, worker: str, sink: Sink) -> None:
         """``sink`` gets SUCCESS with the text, or another status with the reason. ``worker``: a name, in place of a

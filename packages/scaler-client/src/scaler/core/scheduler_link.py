@@ -160,7 +160,7 @@ class SchedulerLink:
             self._outgoing.effects.append(Send(SCHEDULER, Envelope(proved)))
 
     def accepts(self, welcome: Welcome) -> bool:
-        """Whether this answers the last Hello and its sender has proved to be the scheduler."""
+        """Return whether this answers the last Hello and its sender has proved to be the scheduler."""
         verdict = self._handshake.judge(welcome)
         if self.refusal or self.welcomed or verdict == "late":
             return False  # it answers an earlier Hello: another answer is on its way
@@ -198,7 +198,7 @@ class SchedulerLink:
     # ---- time ------------------------------------------------------------------------------------------------------
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the scheduler has been out of reach for longer than requests wait."""
+        """Return whether the scheduler has been out of reach for longer than requests wait."""
         return self.lost_since is not None and now >= self.lost_since + self._timeout_seconds
 
     @property

@@ -259,7 +259,7 @@ class Session:
 
     @property
     def refusal(self) -> str:
-        """Why the scheduler refused this client; empty if it did not."""
+        """The reason why the scheduler refused this client; empty if it did not."""
         return self._connection.refusal
 
     @property

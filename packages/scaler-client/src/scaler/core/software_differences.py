@@ -1,4 +1,4 @@
-"""How the software of workers differs from a client's, as sentences that say what to do."""
+"""The differences between the software of workers and a client's, as sentences that say what to do."""
 
 from __future__ import annotations
 

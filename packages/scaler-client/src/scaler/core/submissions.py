@@ -1,4 +1,4 @@
-"""How submitted tasks become runs with ids: one by one, as parts of a map, or as a graph."""
+"""Turns submitted tasks into runs with ids: one by one, as parts of a map, or as a graph."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Submissions:
             self.graph_due = None
 
     def _is_due(self, now: float) -> bool:
-        """Whether the open graph has been idle for long enough."""
+        """Return whether the open graph has been idle for long enough."""
         if self.graph_due is None:
             self.graph_due = now + _IDLE_SECONDS
         return now >= self.graph_due
@@ -192,7 +192,7 @@ class Submissions:
         sink: TaskSink,
         inputs: Sequence[TaskSink],
     ) -> bool:
-        """As ``add``, for a node of the open graph. ``inputs``: the nodes that it names by ``id_of``."""
+        """Like ``add``, for a node of the open graph. ``inputs``: the nodes that it names by ``id_of``."""
         must_turn = self.add(shape, slots, size, sink)
         entry = sink.task_range
         assert isinstance(entry, NodeRange)

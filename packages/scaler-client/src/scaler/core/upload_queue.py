@@ -18,7 +18,7 @@ FIRST_LIMIT_BYTES = 128 * 1024
 LEAST_LIMIT_BYTES = 32 * 1024
 MOST_LIMIT_BYTES = 16 * 1024 * 1024
 DELAY_SECONDS = 0.1
-"""How long the bytes of objects may delay a message."""
+"""Seconds for which the bytes of objects may delay a message."""
 
 _LEAST_DELAY_SECONDS = 0.0001
 _PIECES = 8

@@ -47,7 +47,7 @@ def install(client: Client) -> Installation:
 
 
 class _Installations:
-    """Those of this process; the last one counts. Dask's own settings are kept until all are over."""
+    """The installations of this process; the last one counts. Dask's own settings are kept until all are over."""
 
     def __init__(self) -> None:
         self._all: list[Installation] = []

@@ -27,7 +27,7 @@ Callbacks = Sequence[Sequence[Callable[..., object] | None]]
 
 @contextmanager
 def callbacks_of(option: Any) -> Iterator[Callbacks]:
-    """Those of a call: ``option``, or else the ones that are active, which calls within do not see."""
+    """Yield the callbacks of a call: ``option``, or else the ones that are active, which calls within do not see."""
     with local_callbacks(option) as callbacks:
         yield [tuple(callback) for callback in callbacks]
 

@@ -45,7 +45,7 @@ def persist(
 
 
 def annotations_of(graph: Any) -> Mapping[str, Mapping[Any, Any]]:
-    """What ``dask.annotate`` says about the keys of a graph, by name and key."""
+    """Return the annotations of ``dask.annotate`` for the keys of a graph, by name and key."""
     find = getattr(graph, "__dask_annotations__", None)
     return find() if find is not None else {}
 

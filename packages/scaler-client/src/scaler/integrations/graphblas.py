@@ -22,7 +22,7 @@ CALLS_PER_STEP = 2_000
 
 
 def analyse(graph: CallGraph, groups: Sequence[int]) -> Analysis:
-    """As ``scaler.graph.analyse``. Raises CycleError."""
+    """Like ``scaler.graph.analyse``. Raises CycleError."""
     with Context(nthreads=1):  # more threads wait for each other longer than they compute
         answer = _analyse(graph, groups)
     return analyse_plainly(graph, groups) if answer is None else answer
@@ -45,7 +45,7 @@ def _analyse(graph: CallGraph, groups: Sequence[int]) -> Analysis | None:
 
 
 def _edges(graph: CallGraph) -> tuple[Any, Any]:
-    """Which call needs which, each pair once or several times."""
+    """Return which call needs which, each pair once or several times."""
     slots = numpy.frombuffer(graph.slots, numpy.int64) if len(graph.slots) else numpy.empty(0, numpy.int64)
     ends = numpy.frombuffer(graph.ends, numpy.int64)
     counts = ends - numpy.concatenate(([0], ends[:-1]))
@@ -75,8 +75,8 @@ def _ancestors(needs: Any, targets: Sequence[int], steps: int) -> Any:
 
 
 def _ways(needs: Any, kept: Any, steps: int) -> Any:
-    """For each kept call, the number of calls on the longest path to it; -1: not kept. None: there is a cycle, or a
-    path is longer than ``steps``."""
+    """Return, for each kept call, the number of calls on the longest path to it; -1: not kept. None: there is a cycle,
+    or a path is longer than ``steps``."""
     inner = Matrix(bool, needs.nrows, needs.ncols)
     inner << needs
     if kept.nvals < needs.nrows:

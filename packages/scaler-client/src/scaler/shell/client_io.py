@@ -2,9 +2,7 @@
 
 A thread that waits for a result *leads*: it polls the connection without holding the lock and feeds the session itself,
 so that no result has to be passed between threads. Further threads follow: they sleep on the condition of their target,
-and one of them is promoted when the leader leaves. A background thread reads when no caller does. It ticks while
-callers are active, dozes (with longer ticks) while they wait for each task that they submit, is parked while a thread
-leads for long, and polls when a tick has passed without a caller.
+and one of them is promoted when the leader leaves. The thread of ``background_reader`` reads when no caller does.
 
 The descriptor of a ZeroMQ socket is edge-triggered: a thread that has sent something must also receive until nothing is
 left, and wake the leader if the leader may wait for what was received.
@@ -14,34 +12,22 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scaler.core.effects import (
-    CompareSoftware,
-    DropStoredObjects,
-    Effect,
-    Finish,
-    IssueWarnings,
-    Log,
-    PushObject,
-    ReplaceConnection,
-    WriteOutput,
-)
+from scaler.core.effects import ReplaceConnection
 from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER
+from scaler.shell.background_reader import BackgroundReader
 from scaler.shell.connection import parent_task
 from scaler.shell.interruptions import shielded
+from scaler.shell.notices import Notices
 from scaler.shell.polling import Poller, Waker
 from scaler.shell.retrieval import DIRECT_BYTES, Retrieval
-from scaler.shell.software_check import compare_software
-from scaler.shell.task_warnings import WarningIssuer
+from scaler.shell.slot_lending import SlotLending
 from scaler.shell.waiting import PendingAnswer, Waits
 from scaler.utility.exceptions import ClientQuitException
 from scaler.utility.private_apis import ownership_of
@@ -58,22 +44,12 @@ if TYPE_CHECKING:
     from scaler_protocol.messages import TaskName
 
 Result = TypeVar("Result")
-_logger = logging.getLogger("scaler")
 _futures_logger = logging.getLogger("concurrent.futures")
-_take_first: Callable[[deque[Effect]], Effect] = deque.popleft
-_TICK_MILLISECONDS = 1
-_DOZE_MILLISECONDS = 20
-"""The longest tick while all callers submit a task, wait for it and submit the next. An acknowledgement may wait this
-long."""
-
 _REST_SECONDS = 10.0
-"""How long the session of a client inside a task that has ended is kept for the next client."""
+"""Seconds for which the session of a client inside a task that has ended is kept for the next client."""
 
 _SETTLING_SECONDS = 1.0
 _SETTLING_TICK_SECONDS = 0.01
-_LOOP_MILLISECONDS = 2
-"""An event loop that watches the connection has this long to receive before the background thread does."""
-
 _GLANCE_SECONDS = 0.0002
 _FORKED = "Cannot use this client here: it was created before its process was forked. Create a new Client in the child."
 STOPPED = "client is already stopped."
@@ -82,8 +58,8 @@ _NOT_HERE = "Cannot wait for a result here: the garbage collector has interrupte
 
 class ClientIO:
     """``lock`` guards session and connection. ``loads`` loads small results, ``loads_object`` large ones. ``unusable``
-    says why no call is possible any more; it is empty while calls are possible. ``notices`` are the effects that are
-    carried out without the lock. ``loop_reads``: an event loop watches ``reading_fd`` and calls ``read_in_loop``."""
+    says why no call is possible any more; it is empty while calls are possible. ``leads`` counts the times that callers
+    have begun to read. ``loop_reads``: an event loop watches ``reading_fd`` and calls ``read_in_loop``."""
 
     def __init__(
         self,
@@ -101,8 +77,6 @@ class ClientIO:
         self.lock = threading.RLock()  # not to be taken twice: so that code run by the garbage collector can tell
         self.unusable = ""
         self.is_forked = False
-        self.background_reads = False
-        self.background_dozes = False
         self.loop_reads = False
         self._connection = connection
         self._nested = connection.nested
@@ -112,30 +86,24 @@ class ClientIO:
         # Whether this thread holds the lock. If a caller finds this true, the garbage collector or the end of an object
         # has called the client in the middle of the session's work.
         self.is_mine = ownership_of(self.lock)
-        self._late: deque[Callable[[], object]] = deque()
-        self.notices: deque[Effect] = deque()
-        self._settling: set[int] = set()  # threads
-        self._warnings = WarningIssuer()
+        self.notices = Notices(objects, self._send_by_scheduler)
         self._interrupted = False
-        self._leads = 0
+        self.leads = 0
         self._followers: dict[int, Target] = {}
         self._leader_waker = Waker()
-        self._background_waker = Waker()
         self._leader_poller = Poller(connection, self._leader_waker)
-        self._background_poller = Poller(connection, self._background_waker)
-        self._parked = False
+        waker = Waker()
+        self._background_poller = Poller(connection, waker)
+        self.background = BackgroundReader(self, self._background_poller, waker)
         self._abandoned = False
-        self._blocked = 0
-        self._waits_for_locks = 0
-        self._told_wait = b"unblocked"
+        self._lending = SlotLending()
         self._rests_since: float | None = None
         self._forget: Callable[[], object] | None = None
         self._glanced_at = 0.0
-        self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
         _instances.add(self)
         if connection.nested:  # connected already: nothing that can be polled will say so
-            self._locked_pass()
-        self._thread.start()
+            self.read_now(self._background_poller)
+        self.background.start()
 
     # ---- for callers -------------------------------------------------------------------------------------------
 
@@ -144,7 +112,7 @@ class ClientIO:
             raise ClientQuitException(self.unusable)
 
     def turn(self, polled_at: float | None = None) -> None:
-        """With the lock held: send what waits, and receive what is there. Pass ``polled_at`` if the caller has just
+        """Send what waits and receive what is there, with the lock held. Pass ``polled_at`` if the caller has just
         polled: then receive before sending. After releasing the lock, call ``settle_notices`` if there are ``notices``
         or a thread is ``leading``."""
         session, receive = self.session, self._connection.receive
@@ -185,7 +153,7 @@ class ClientIO:
         """Carry out what must not run under the lock. Wakes the leader, which may wait for what was received here."""
         try:
             if self.notices:
-                self._settle_all()
+                self.notices.settle()
         finally:
             if self.leading:
                 self._leader_waker.wake()
@@ -233,8 +201,7 @@ class ClientIO:
         a ``__del__`` or to close an iterator: then ``action`` runs later, in the background thread."""
         if not self.is_mine():
             return False
-        self._late.append(action)
-        self._background_waker.wake()
+        self.background.defer(action)
         return True
 
     def glance(self) -> None:
@@ -255,10 +222,14 @@ class ClientIO:
     def reading_fd(self) -> int:
         return self._connection.fd
 
+    @property
+    def wants_write(self) -> bool:
+        return self._connection.wants_write
+
     def read_in_loop(self) -> None:
-        """For an event loop that has found the connection readable: receive, and meet a deadline that has passed. Does
+        """Receive, and meet a deadline that has passed, for an event loop that has found the connection readable. Does
         nothing if another thread is at work; that thread receives everything."""
-        self._leads += 1
+        self.leads += 1
         if self.unusable or self.is_mine() or not self.lock.acquire(blocking=False):
             return
         try:
@@ -276,19 +247,14 @@ class ClientIO:
         if not isinstance(error, Exception):
             self._interrupted = True
             self.mend()
-            self._background_waker.wake()
+            self.background.wake()
             self._leader_waker.wake()
 
     def mend(self) -> None:
-        """With the lock held: repair the session after an interruption."""
+        """Repair the session after an interruption, with the lock held."""
         if self._interrupted:
             self.session.on_interrupted(time.monotonic())
             self._interrupted = False
-
-    def wake_background(self) -> None:
-        """Make the background thread stand back, because it polls although callers are active again; or end its doze,
-        because something arrives that no thread waits for."""
-        self._background_waker.wake()
 
     def wait(self, target: Target, timeout_seconds: float | None = None, kind: Waits = Waits.FOR_TASKS) -> None:
         """Wait until ``target`` is settled. Raises TimeoutError."""
@@ -299,8 +265,8 @@ class ClientIO:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         me = threading.get_ident()
         in_callback = self.leading.get(0) == me  # which the leader calls
-        self._leads += 1
-        if self.notices or self.background_reads or self._submissions.open_runs or self._nested:
+        self.leads += 1
+        if self.notices or self.background.reads or self._submissions.open_runs or self._nested:
             self._enter_wait(kind)
         try:
             while self.leading.setdefault(0, me) != me:
@@ -312,7 +278,7 @@ class ClientIO:
                 del self.leading[0]
                 if self._followers:
                     self._promote()
-            if self._parked or self._nested or (self.background_dozes and self.session.ranges):
+            if self.background.is_parked or self._nested or (self.background.dozes and self.session.ranges):
                 self._leave_wait(kind)
         return None
 
@@ -340,8 +306,8 @@ class ClientIO:
         settles ``target`` under the lock either sees the condition or has settled ``target`` before."""
         if self.is_forked:
             return self._condition_in_child(target), False
-        if self.background_dozes:
-            self.wake_background()
+        if self.background.dozes:
+            self.background.wake()
         with self.lock:
             condition = target._lazy_condition
             if condition is not None:
@@ -351,7 +317,8 @@ class ClientIO:
             return condition, True
 
     def _condition_in_child(self, target: Target) -> threading.Condition:
-        """In a forked child there is no thread of the parent that could settle the target or release the lock."""
+        """Return a condition for a forked child, which has no thread of the parent that could settle the target or
+        release the lock."""
         if not target.is_settled():
             self.check_usable()
         if target._lazy_condition is None:
@@ -363,7 +330,7 @@ class ClientIO:
         """The client was collected without a disconnect: leave when its last task has ended. The garbage collector
         calls this."""
         self._abandoned = True
-        self._background_waker.wake()
+        self.background.wake()
 
     def close(self) -> None:
         """Cancel all tasks, leave the scheduler and end. May be called twice and from several threads."""
@@ -377,10 +344,9 @@ class ClientIO:
                 return
             self._quit()
         self.settle_notices()
-        self._background_waker.wake()
+        self.background.wake()
         self._leader_waker.wake()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(1.0)
+        self.background.join(1.0)
         for target in list(self._followers.values()):
             with target._condition:
                 target._condition.notify_all()
@@ -398,8 +364,9 @@ class ClientIO:
             now = time.monotonic()
             if not self.session.is_blank:
                 self.turn(now)  # released objects are reported now
-            waits = self._blocked or self._waits_for_locks
-            held = self.leading or self._followers or waits or self.notices or self._late
+            held = (
+                self.leading or self._followers or self._lending.is_lent or self.notices or self.background.has_deferred
+            )
             if held or not self.session.is_blank:
                 return False
             self._rests_since, self._forget = now, forget
@@ -431,22 +398,18 @@ class ClientIO:
         if not self._nested or not kind:
             return
         with self.lock:
-            if kind is Waits.FOR_A_LOCK:
-                self._waits_for_locks += change
-            else:
-                self._blocked += change
-            word = b"waits for a lock" if self._waits_for_locks else b"blocked" if self._blocked else b"unblocked"
-            if word != self._told_wait and not self.unusable:
-                self._told_wait = word
+            word = self._lending.note(kind, change)
+            if word is not None and not self.unusable:
+                self._lending.told(word)
                 self._connection.tell_wait(word)
 
     # ---- leader and followers ------------------------------------------------------------------------------------
 
     def _enter_wait(self, kind: Waits) -> None:
         if self.notices:  # in a callback, or after an interrupted thread
-            self._settle_all()
-        if self.background_reads:
-            self._background_waker.wake()
+            self.notices.settle()
+        if self.background.reads:
+            self.background.wake()
         if self._submissions.ask_flush():
             with self.lock:
                 self.turn()
@@ -457,8 +420,8 @@ class ClientIO:
     def _leave_wait(self, kind: Waits) -> None:
         if self._nested:
             self.leave_blocked(kind)
-        if self._parked or self.background_dozes:
-            self._background_waker.wake()
+        if self.background.is_parked or self.background.dozes:
+            self.background.wake()
 
     def _lead(self, target: Target, deadline: float | None) -> None:
         poller, session = self._leader_poller, self.session
@@ -470,7 +433,7 @@ class ClientIO:
                 if not self.unusable:
                     self._pass(poller, due)
             if self.notices:
-                self._settle_all()
+                self.notices.settle()
             if self.unusable:
                 self._refuse_wait(target)
             if deadline is not None:
@@ -508,7 +471,7 @@ class ClientIO:
         may just be settling it."""
         until = time.monotonic() + _SETTLING_SECONDS  # a callback may last longer
         while True:
-            is_over = not self._is_settling_elsewhere() or time.monotonic() > until
+            is_over = not self._is_settled_elsewhere() or time.monotonic() > until
             if target.is_settled():
                 return
             if is_over:
@@ -517,8 +480,8 @@ class ClientIO:
                 if not target.is_settled():
                     target._condition.wait(_SETTLING_TICK_SECONDS)
 
-    def _is_settling_elsewhere(self) -> bool:
-        return not self.is_forked and bool(self.notices or self._settling - {threading.get_ident()})
+    def _is_settled_elsewhere(self) -> bool:
+        return not self.is_forked and self.notices.are_elsewhere
 
     # ---- with the lock held --------------------------------------------------------------------------------------
 
@@ -560,79 +523,32 @@ class ClientIO:
         self.unusable = STOPPED
         self._connection.close(linger=welcomed)
 
-    # ---- without the lock ----------------------------------------------------------------------------------------
-
-    def _settle_all(self) -> None:
-        """If one notice is interrupted, by Ctrl-C or by a callback that exits, all others are carried out first."""
-        interruption: BaseException | None = None
-        notices, me = self.notices, threading.get_ident()
-        is_outermost = me not in self._settling
-        self._settling.add(me)
-        try:
-            for notice in map(_take_first, repeat(notices)):  # in C: no signal is taken between this and what follows
-                try:
-                    self._settle(notice)
-                except BaseException as error:
-                    interruption = interruption or error
-                    if isinstance(notice, Finish):  # it may have been interrupted; finishing twice is harmless
-                        notice.sink.finish(notice.outcome)
-        except IndexError:  # empty
-            pass
-        finally:
-            if is_outermost:
-                self._settling.discard(me)
-        if interruption is not None:
-            raise interruption
-
-    def _settle(self, notice: Effect) -> None:
-        if isinstance(notice, Finish):
-            notice.sink.finish(notice.outcome)
-        elif isinstance(notice, WriteOutput):
-            _write_output(notice)
-        elif isinstance(notice, IssueWarnings):
-            self._warnings.issue(notice.data)
-        elif isinstance(notice, CompareSoftware):
-            compare_software(notice)
-        elif isinstance(notice, DropStoredObjects):
-            self.objects.drop(notice.keys)
-        elif isinstance(notice, PushObject):
-            self.objects.push(notice.key, notice.data, notice.endpoint, self._send_by_scheduler)
-        elif isinstance(notice, Log):
-            _logger.log(logging.getLevelName(notice.level), notice.text)
-
     def _send_by_scheduler(self, key: ObjectKey) -> None:
         """An object could not be pushed."""
         now = time.monotonic()
         self.take_turn_shielded(lambda session: session.objects.on_request(ObjectRequest(key), now))
 
-    # ---- the background thread -----------------------------------------------------------------------------------
+    # ---- for the background thread -------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        seen = -1
-        while not self.unusable:
-            if self._leads + self._submissions.submitted != seen:
-                seen = self._stand_by()
-            elif self.leading:
-                self._park()
-            else:
-                self._read()
-            self._do_late()
-            if self._abandoned and not self.session.has_unfinished:
-                self.close()
-            if self._rests_since is not None:
-                self._end_rest()
-        self._do_late()
+    def read_now(self, poller: Poller) -> None:
+        """Receive what is there, and carry out the notices. Callbacks may do anything, but no exception leaves this."""
+        with self.lock:
+            if not self.unusable:
+                self._pass(poller, self.session.next_deadline())
+        try:
+            self.settle_notices()
+        except BaseException:  # a callback that exits does not end this thread, which others rely on
+            _futures_logger.exception("exception in a callback of the client's thread")
 
-    def _do_late(self) -> None:
-        while self._late:
-            try:
-                self._late.popleft()()
-            except ClientQuitException:
-                pass  # the client has ended: nothing is left to do
-            except Exception:
-                _futures_logger.exception("exception in a deferred action of a finalizer")
+    @property
+    def is_over(self) -> bool:
+        """Whether no one will ever use this client again, and its last task has ended."""
+        return self._abandoned and not self.session.has_unfinished
 
-    def _end_rest(self) -> None:
+    def end_rest(self) -> None:
+        """End this if it has rested for long enough."""
+        if self._rests_since is None:
+            return
         with self.lock:
             forget = self._forget
             if self._rests_since is None or forget is None or time.monotonic() < self._rests_since + _REST_SECONDS:
@@ -641,74 +557,10 @@ class ClientIO:
             _instances.discard(self)
         forget()
 
-    def _stand_by(self) -> int:
-        """Wait until a tick has passed without a call. Returns the number of calls so far.
-
-        Callers that submit a task and wait for it, again and again, read everything themselves. Then the ticks grow
-        longer: this thread dozes. A caller that leaves work for it wakes it, and the ticks are short again."""
-        submissions, poll_waker = self._submissions, self._background_poller.poll_waker
-        tick = _TICK_MILLISECONDS
-        mark, seen, ahead = self._leads + submissions.submitted, -1, submissions.submitted - self._leads
-        while mark != seen:
-            if poll_waker(tick):
-                self._background_waker.clear()
-                mark = -1 if self.background_dozes else mark
-                break
-            was_ahead, ahead = ahead, submissions.submitted - self._leads
-            tick = min(2 * tick, _DOZE_MILLISECONDS) if ahead == was_ahead else _TICK_MILLISECONDS
-            self.background_dozes = tick > _TICK_MILLISECONDS
-            mark, seen = self._leads + submissions.submitted, mark
-        self.background_dozes = False
-        return mark
-
-    def _park(self) -> None:
-        """A thread leads for long: wait until it leaves and wakes this thread."""
-        self._parked = True
-        still_led = bool(self.leading)  # asked after the flag is up: a leader that leaves now sees it
-        if self._background_poller.poll_waker(None if still_led else _TICK_MILLISECONDS):
-            self._background_waker.clear()
-        self._parked = False
-
-    def _read(self) -> None:
-        """No other thread reads: receive, then poll until something happens or a caller comes."""
-        self.background_reads = True
-        self._locked_pass()
-        if not self.unusable and not self._abandoned_and_done():
-            self._background_poller.poll(self.session.next_deadline(), self._connection.wants_write)
-            if self.loop_reads and self._background_poller.poll_waker(_LOOP_MILLISECONDS):
-                self._background_waker.clear()
-        self.background_reads = False
-        if not self.leading:
-            self._locked_pass()
-
-    def _abandoned_and_done(self) -> bool:
-        return self._abandoned and not self.session.has_unfinished
-
-    def _locked_pass(self) -> None:
-        with self.lock:
-            if not self.unusable:
-                self._pass(self._background_poller, self.session.next_deadline())
-        try:
-            self.settle_notices()
-        except BaseException:  # a callback that exits does not end this thread, which others rely on
-            _futures_logger.exception("exception in a callback of the client's thread")
-
 
 def _check_deadline(target: Target, deadline: float | None) -> None:
     if deadline is not None and time.monotonic() >= deadline and not target.is_settled():
         raise TimeoutError()
-
-
-def _write_output(output: WriteOutput) -> None:
-    """Write the output of a task. It is dropped if this process has no such stream."""
-    stream = sys.stderr if output.stream == 2 else sys.stdout
-    if stream is None:
-        return
-    try:
-        stream.write(output.data.decode(errors="replace"))
-        stream.flush()
-    except (OSError, ValueError):
-        pass
 
 
 _instances: weakref.WeakSet[ClientIO] = weakref.WeakSet()

@@ -51,7 +51,7 @@ class Residents:
 
 
 def is_same(upload: Upload, payload: bytes | ObjectLayout) -> bool:
-    """Whether ``payload`` has the bytes of ``upload``. The caller holds a use of the upload."""
+    """Return whether ``payload`` has the bytes of ``upload``. The caller holds a use of the upload."""
     content = upload.content()
     if content is None or upload.size != len(payload):
         return False

@@ -157,7 +157,7 @@ def nested_socket(address: str | None) -> str | None:
 
 
 def is_far_from_agents() -> bool:
-    """Whether this process runs a task where no agent is, as in Symphony: its clients connect by themselves."""
+    """Return whether this process runs a task where no agent is, as in Symphony: its clients connect by themselves."""
     return bool(os.environ.get(PARENT_VARIABLE)) and not os.environ.get(AGENT_SOCKET_VARIABLE)
 
 

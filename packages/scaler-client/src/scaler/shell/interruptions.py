@@ -18,9 +18,9 @@ _INTERRUPTIONS_LIMIT = 3
 
 
 def is_interruption(error: BaseException, repeat: Callable[[], object]) -> bool:
-    """Whether ``error``, just caught in this thread, was raised by a signal handler and not by the interrupted code
-    itself. The exception of Ctrl-C does not show it. Then ``repeat``, which does the same once more where no handler
-    runs, shows whether it is raised again."""
+    """Return whether ``error``, just caught in this thread, was raised by a signal handler and not by the interrupted
+    code itself. The exception of Ctrl-C does not show it. Then ``repeat``, which does the same once more where no
+    handler runs, shows whether it is raised again."""
     if threading.current_thread() is not threading.main_thread():
         return False  # handlers run in the main thread only
     handlers = _handler_codes()
@@ -48,7 +48,7 @@ def _code_of(handler: Any) -> CodeType | None:
 
 
 def _fails(repeat: Callable[[], object]) -> bool:
-    """Whether ``repeat`` raises an exception in another thread within a second."""
+    """Return whether ``repeat`` raises an exception in another thread within a second."""
     failed: list[bool] = []
 
     def run() -> None:

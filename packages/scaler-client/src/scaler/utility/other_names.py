@@ -18,3 +18,9 @@ def warn_of_effectless(callable_name: str, **values: object) -> None:
         if value is not None:
             text = f"{callable_name}({name}=...) has no effect: {_REASONS[name]}. Leave it out."
             warnings.warn(text, stacklevel=3)
+
+
+def warn_of_settings(class_name: str) -> None:
+    """Warn of an object of settings that was made by the caller's caller."""
+    text = f"{class_name}(...) has no effect. Pass settings as parameters, options of commands, or in a file."
+    warnings.warn(text, stacklevel=3)

@@ -53,7 +53,7 @@ def ownership_of(lock: threading.RLock) -> Callable[[], bool]:
 
 
 def runs_event_loop() -> bool:
-    """Whether an event loop of asyncio runs in this thread."""
+    """Return whether an event loop of asyncio runs in this thread."""
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and asyncio._get_running_loop() is not None
 

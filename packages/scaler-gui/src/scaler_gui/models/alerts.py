@@ -1,4 +1,4 @@
-"""When to tell the desktop that tasks have failed: soon, but not for each of a thousand."""
+"""The rule for telling the desktop that tasks have failed: soon, but not for each of a thousand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class FailureAlerts:
         self._told_at = float("-inf")
 
     def due(self, epoch: int, failed: int, now: float) -> int:
-        """How many failures to tell of now; what is not told now is told later, in one sum."""
+        """Return how many failures to tell of now; what is not told now is told later, in one sum."""
         if epoch != self._epoch or failed < self._told:
             self._epoch, self._told = epoch, failed
             return 0

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
-    """How many rows were written. OSError when the file cannot be."""
+    """Return how many rows were written. OSError when the file cannot be."""
     count = 0
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

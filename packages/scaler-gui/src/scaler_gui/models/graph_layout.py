@@ -60,7 +60,7 @@ def _ranges(starts: _Array, ends: _Array) -> _Array:
 
 
 def _groups(numbers: _Array, count: int) -> list[_Array]:
-    """For each number below ``count``: where it stands."""
+    """Return the position of each number below ``count``."""
     order = numpy.argsort(numbers, kind="stable")
     return numpy.split(order, numpy.searchsorted(numbers[order], numpy.arange(1, count))) if count else []
 
@@ -100,7 +100,7 @@ def _places(layers: _Array, columns: list[_Array], sources: _Array, targets: _Ar
 
 
 def _means(near: _Array, values: _Array, otherwise: _Array) -> _Array:
-    """By place in a layer."""
+    """Return the means by place in a layer."""
     counts = numpy.bincount(near, minlength=len(otherwise))
     sums = numpy.bincount(near, values, len(otherwise))
     return numpy.where(counts > 0, sums / numpy.maximum(counts, 1), otherwise)

@@ -11,7 +11,7 @@ from scaler_gui.models.graph_layout import GraphLayout, layered
 
 NODE_WIDTH, NODE_HEIGHT = 3.4, 0.64
 STATES = ("waiting", "on hosts", "done", "failed", "cancelled")
-"""In the order of their numbers; the words are those of the table of graphs."""
+"""The states in the order of their numbers; the words are those of the table of graphs."""
 
 _Array = numpy.ndarray[Any, Any]
 
@@ -51,7 +51,7 @@ def picture(tasks: Sequence[int], names: Sequence[str], edges: Sequence[tuple[in
 
 
 def sentence(states: _Array) -> str:
-    """How many nodes are in which state."""
+    """Return how many nodes are in which state."""
     counts = numpy.bincount(states, minlength=len(STATES))
     parts = [f"{count:,} {name}" for name, count in zip(STATES, counts, strict=True) if count]
     return ", ".join(parts)

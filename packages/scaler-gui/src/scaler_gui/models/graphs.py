@@ -26,7 +26,7 @@ class GraphWatch:
         self._drawn: tuple[object, ...] | None = None
 
     def choose(self, session: str, number: int) -> None:
-        """By what the table of graphs says of it."""
+        """Choose a graph by the entries of the table of graphs."""
         self._chosen = (session, number)
 
     def choose_newest(self) -> None:

@@ -15,7 +15,7 @@ _FIRST_SPAN, _YOUNGEST_SPAN = 300.0, 15.0
 _IDLE_SECONDS = 4.5
 _YOUNG_SECONDS = 5.0
 _STEPS = 240
-"""Of a chart: lines that move by less are not drawn again."""
+"""The steps of each chart: lines that move by less are not drawn again."""
 
 _LEAST_SPAN, _MOST_SPAN = 2.0, 30 * 86_400.0
 
@@ -91,7 +91,7 @@ def running_text(model: Model) -> tuple[str, str, str]:
 
 
 def first_time(model: Model) -> float:
-    """When the lines begin."""
+    """Return when the lines begin."""
     times, _ = model.history("running")
     return times[0] if len(times) else model.time
 
@@ -109,8 +109,8 @@ class Overview:
         return self._end is None
 
     def is_due(self, model: Model, now: float) -> bool:
-        """Whether the charts should be drawn again: when lines move by a step that can be seen, and while no task comes
-        or goes only every few seconds."""
+        """Return whether the charts should be drawn again: when lines move by a step that can be seen, and while no
+        task comes or goes only every few seconds."""
         tasks = (model.snapshot.tasks, len(model.worker_rows)) if model.snapshot is not None else None
         if self._drawn is not None and 0 <= now - self._drawn[1] < self._pause(model, now, self._drawn[0] == tasks):
             return False

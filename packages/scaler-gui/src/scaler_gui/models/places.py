@@ -1,4 +1,4 @@
-"""Whether one can connect to a place at all."""
+"""Checks whether an address can be connected to at all."""
 
 from __future__ import annotations
 

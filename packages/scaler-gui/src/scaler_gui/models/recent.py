@@ -11,7 +11,7 @@ LIMIT = 12
 
 @dataclass(frozen=True, slots=True)
 class RecentAddress:
-    """Where to connect to, and the folder of key files for it (empty: as the environment says)."""
+    """The address to connect to, and the folder of key files for it (empty: as the environment says)."""
 
     address: str
     keys: str = ""

@@ -14,7 +14,7 @@ from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
 _Array = numpy.ndarray[Any, Any]
 
 _FAINTEST = 0.3
-"""How much of its colour a bar keeps that stands for a pixel with hardly any work."""
+"""The part of its colour that a bar keeps if it stands for a pixel with hardly any work."""
 
 _GAP_FROM_PIXELS = 4.0
 """Bars this wide are parted from the next by a pixel."""

@@ -81,7 +81,7 @@ class StreamWindow:
         self._height_index = min(max(self._height_index + steps, 0), len(ROW_HEIGHTS) - 1)
 
     def fit_rows(self, rows: int, height: int) -> None:
-        """As tall as ``height`` pixels allow, but so that they can be read, until their height is chosen."""
+        """Make rows as tall as ``height`` pixels allow, but legible, until the user has chosen their height."""
         if self._fits_rows:
             fitting = [index for index, each in enumerate(ROW_HEIGHTS) if each * rows <= height]
             self._height_index = max([ROW_HEIGHTS.index(_LEAST_READABLE), *fitting])
@@ -99,7 +99,7 @@ class StreamWindow:
         self.first_row = min(max(self.first_row, float(row - visible_rows + 1)), float(row))
 
     def _limit(self) -> None:
-        """At least a corner of what there is stays in sight."""
+        """Keep at least a corner of the drawing in sight."""
         least = self._oldest + self.span_seconds * 0.02
         self.end = max(self.end, least) if self._oldest else self.end
         if self.start > self._newest - self.span_seconds * 0.02:

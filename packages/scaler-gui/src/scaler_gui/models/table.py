@@ -44,7 +44,7 @@ class TableModel(QAbstractTableModel):
         self.descending = spec.descending
         self.filter_text = ""
         self.total = 0
-        """How many rows match, shown or not."""
+        """The number of rows that match, shown or not."""
 
         self._source = source
         self._style = style
@@ -70,7 +70,7 @@ class TableModel(QAbstractTableModel):
             self.refresh()
 
     def sort_by(self, column: int) -> None:
-        """By this column: numbers start with the largest, texts with the first letter. The same again turns it."""
+        """Sort by this column: numbers start with the largest, texts with the first letter. The same again turns it."""
         chosen = self.spec.columns[column]
         descending = not self.descending if chosen.key == self.sort_key else chosen.align == "right"
         self.sort(column, Qt.SortOrder.DescendingOrder if descending else Qt.SortOrder.AscendingOrder)
@@ -110,7 +110,7 @@ class TableModel(QAbstractTableModel):
         return None if row is None else tuple(row[index] for index in self._key)
 
     def find(self, key: tuple[Any, ...]) -> int | None:
-        """Where the row with this key stands now, among those that are in sight."""
+        """Return where the row with this key stands now, among those that are in sight."""
         for page, rows in self._pages.items():
             for place, row in enumerate(rows):
                 if tuple(row[index] for index in self._key) == key:

@@ -19,7 +19,7 @@ class Tick(NamedTuple):
 
 
 def ticks(start: float, end: float, most: int) -> list[Tick]:
-    """At most ``most`` marks at round local times between two unix times."""
+    """Return at most ``most`` marks at round local times between two unix times."""
     step = step_for((end - start) / max(1, most))
     offset = _local_offset(start) if step >= 3600 else 0.0
     first = math.ceil((start + offset) / step)

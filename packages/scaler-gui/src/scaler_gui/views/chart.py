@@ -229,7 +229,7 @@ def _decimated(line: Line, start: float, end: float, width: int) -> tuple[Any, A
 
 
 def _broken(times: Any, values: Any) -> tuple[Any, Any]:
-    """With a moment without a value in each outage, where the line ends."""
+    """Return the line with a moment without a value in each outage, where the line ends."""
     places = [place + 1 for place in outages(times.tolist())]
     if not places:
         return times, values

@@ -77,7 +77,7 @@ class Docks(QMainWindow):
         self.panes[name].focus()
 
     def go_on(self, steps: int) -> None:
-        """To the next pane that is not hidden, in the order of their keys."""
+        """Go to the next pane that is not hidden, in the order of their keys."""
         names = [name for name, dock in self.docks.items() if not dock.isHidden() or name == self.current]
         place = names.index(self.current) if self.current in names else 0
         self.go_to(names[(place + steps) % len(names)])
@@ -89,7 +89,7 @@ class Docks(QMainWindow):
     # ---- layout ------------------------------------------------------------------------------------------------
 
     def arrange(self) -> None:
-        """As it was at first."""
+        """Arrange the panes as they were at first."""
         for dock in self.docks.values():
             dock.setFloating(False)
             self.removeDockWidget(dock)

@@ -66,7 +66,7 @@ class FigureRow(QWidget):
             number.style().polish(number)
 
     def _arrange(self) -> None:
-        """In as few rows as have room."""
+        """Arrange the figures in as few rows as have room."""
         count = len(self._cards)
         fitting = [-(-count // rows) for rows in range(1, _MOST_ROWS + 1)]
         columns = next((each for each in fitting if self._needed(each) <= self.width()), fitting[-1])
@@ -80,6 +80,6 @@ class FigureRow(QWidget):
         self.updateGeometry()
 
     def _needed(self, columns: int) -> int:
-        """How wide so many columns are."""
+        """Return how wide so many columns are."""
         widths = [card.sizeHint().width() for card in self._cards]
         return sum(max(widths[column::columns]) + _SPACING for column in range(columns)) - _SPACING + 2 * _MARGIN

@@ -63,7 +63,7 @@ class GraphCanvas(QWidget):
         self.update()
 
     def show_states(self, states: _Array) -> None:
-        """How far the nodes are now."""
+        """Return how far the nodes are now."""
         if not numpy.array_equal(states, self._states):
             self._states = states
             self.update()

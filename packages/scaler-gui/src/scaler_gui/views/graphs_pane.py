@@ -17,7 +17,7 @@ from scaler_protocol.monitor.tables import GRAPHS
 
 
 class GraphsPane(TablePane):
-    """Without a selection the newest graph is drawn, also when it is over."""
+    """The graphs. Without a selection the newest graph is drawn, also when it is over."""
 
     keys = (
         *TablePane.keys,
@@ -50,7 +50,7 @@ class GraphsPane(TablePane):
 
     @property
     def states(self) -> Sequence[int]:
-        """Of the nodes that are drawn, as ``NodeState`` numbers them."""
+        """The states of the nodes that are drawn, as ``NodeState`` numbers them."""
         return self._watch.states.tolist()
 
     def _on_selected(self, row: tuple[Any, ...] | None) -> None:

@@ -111,7 +111,7 @@ class OverviewPane(Pane):
         return self._state.span(self.monitor.now, first_time(self.monitor.model))
 
     def _make_charts(self) -> None:
-        """At the first look, since the library takes longer to load than all else."""
+        """Make the charts at the first look, since the library takes longer to load than all else."""
         if self._charts:
             return
         from scaler_gui.views.chart import Chart

@@ -76,7 +76,7 @@ class StreamCanvas(StreamDrawing):
     # ---- the chosen task -----------------------------------------------------------------------------------------
 
     def _walk(self, along: int, across: int) -> None:
-        """To the task before or after, or to that of another worker at the same time."""
+        """Go to the task before or after, or to that of another worker at the same time."""
         bar = self._look_for_bar()
         if bar is None or self.bars is None:
             self._choose(self._newest())

@@ -52,7 +52,7 @@ class StreamDrawing(QWidget):
         """The bars that were painted last."""
 
         self.open_bars: list[OpenBar] = []
-        """Those of running tasks."""
+        """The bars of running tasks."""
 
         self.rows: list[StreamRow] = []
         self._labels: list[str] = []
@@ -89,7 +89,7 @@ class StreamDrawing(QWidget):
     # ---- places ------------------------------------------------------------------------------------------------
 
     def area(self) -> QRect:
-        """Where bars are."""
+        """Return where bars are."""
         left = min(_LABEL_WIDTH_MOST, self._labels_width + 18)
         right = self._scroll.sizeHint().width()
         return QRect(
@@ -211,7 +211,7 @@ class StreamDrawing(QWidget):
             painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, text)
 
     def _paint_names(self, painter: QPainter, area: QRect, bars: Bars) -> None:
-        """Of functions, into bars that have room for them."""
+        """Paint the names of functions into bars that have room for them."""
         ratio, height = self.devicePixelRatioF(), self.window_shown.row_height
         x0, x1 = numpy.frombuffer(bars.x0, numpy.float32) / ratio, numpy.frombuffer(bars.x1, numpy.float32) / ratio
         alone = numpy.frombuffer(bars.counts, numpy.uint32) == 1
@@ -274,7 +274,7 @@ class StreamDrawing(QWidget):
                 painter.drawText(box, Qt.AlignmentFlag.AlignHCenter, tick.label)
 
     def _paint_lines(self, painter: QPainter, area: QRect) -> None:
-        """Of the time axis; faint, over the bars."""
+        """Paint the lines of the time axis; faint, over the bars."""
         shown, colour = self.window_shown, QColor(self._theme.muted)
         colour.setAlpha(60)
         painter.setPen(colour)

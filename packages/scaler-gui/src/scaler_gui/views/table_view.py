@@ -11,12 +11,12 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
 from scaler_gui.models.table import TableModel
 from scaler_protocol.monitor.format import format_value
-from scaler_protocol.monitor.operation import ACTION_LABELS, ACTIONS_OF_TABLE, TARGET_COLUMNS, Operation
+from scaler_protocol.monitor.operation import ACTION_LABELS, Operation, targets_of
 
 ROW_HEIGHT_PIXELS = 22
 _WIDEST_PIXELS = 340
 _FITTED_ROWS = 40
-"""From so many rows on widths stay as they are."""
+"""Number of rows from which on widths stay as they are."""
 
 
 class TableWidget(QTableView):
@@ -107,7 +107,7 @@ class TableWidget(QTableView):
         header.sectionResized.connect(self._on_resized)
 
     def _fit_columns(self, rows: int) -> None:
-        """To the first rows that come; from when their user changes one, widths are theirs."""
+        """Fit the columns to the first rows that arrive; as soon as the user changes one, widths are the user's."""
         self._fitted_rows = rows
         self._fitting = True
         header = self.horizontalHeader()
@@ -157,11 +157,10 @@ class TableWidget(QTableView):
 
     def operations(self) -> list[Operation]:
         """The actions on the selected row."""
-        name, row = self.table.spec.name, self.selected_row
-        if row is None or name not in ACTIONS_OF_TABLE:
+        row = self.selected_row
+        if row is None:
             return []
-        target = str(row[self.table.spec.index(TARGET_COLUMNS[name])])
-        return [Operation(action, target) for action in ACTIONS_OF_TABLE[name]] if target else []
+        return [Operation(action, target) for action, target in targets_of(self.table.spec, row).items()]
 
     def _add_actions(self, menu: QMenu) -> None:
         for number, operation in enumerate(self.operations()):

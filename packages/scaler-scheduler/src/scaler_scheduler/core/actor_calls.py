@@ -65,7 +65,7 @@ def on_tick(state: SchedulerState, now: float) -> None:
 def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:
     """The agent that takes calls of an actor now."""
     client = state.clients.get(key[0])
-    known = client.table.describe(key[1]) if client is not None else None
+    known = client.table.columns.describe(key[1]) if client is not None else None
     if client is None or known is None or known[0] != TaskState.ASSIGNED:
         return None
     agent = state.agent_by_index[known[2]]
@@ -73,18 +73,22 @@ def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:
 
 
 def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
-    """Whether there is no such actor, or never was. After a restart, its client may come later than another caller."""
+    """Return whether there is no such actor, or never was. After a restart, its client may come later than another
+    caller."""
     client = state.clients.get(key[0])
     if client is None and now < state.started_at + _RETURN_SECONDS:
         return False
-    known = client.table.describe(key[1]) if client is not None else None
+    known = client.table.columns.describe(key[1]) if client is not None else None
     return known is None or not known[5].hosts_actor
 
 
 def _fail_all(state: SchedulerState, queue: QueueClass) -> None:
     for client, first, stop in queue.take_ranges():
         for task in range(first, stop):
-            if client.table.state(task) == TaskState.QUEUED and client.table.record(task).queue is queue:
+            if (
+                client.table.columns.state(task) == TaskState.QUEUED
+                and client.table.columns.record(task).queue is queue
+            ):
                 _fail(state, client, task)
 
 
@@ -93,7 +97,7 @@ def _fail(state: SchedulerState, client: ClientPeer, task: int) -> None:
     client.table.finish(task, Status.WORKER_DIED)
     client.row(task, Status.WORKER_DIED, ENDED_TEXT)
     if state.events.is_on:
-        state.events.failed(client.table.number, task, Status.WORKER_DIED, ENDED_TEXT)
+        state.events.failed(client.table.columns.number, task, Status.WORKER_DIED, ENDED_TEXT)
     state.clients_with_results[client.session] = client
 
 
@@ -102,7 +106,7 @@ def _forget_ended(state: SchedulerState, agent: Agent, now: float) -> None:
     is_fresh = now < agent.attached_at + HOLD_SECONDS
     for key, attempt in list(agent.actors.items()):
         client = state.clients.get(key[0])
-        known = client.table.describe(key[1]) if client is not None else None
+        known = client.table.columns.describe(key[1]) if client is not None else None
         is_here = known is not None and known[2] == agent.index and known[1] == attempt
         if not is_here and not (is_fresh and (client is None or known is None or known[0] == TaskState.HELD)):
             del agent.actors[key]

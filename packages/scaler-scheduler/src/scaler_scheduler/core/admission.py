@@ -1,4 +1,4 @@
-"""Which peers are admitted: what they must prove before their messages count, and what follows when their keys end."""
+"""The admission of peers: what they must prove before their messages count, and what follows when their keys end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNPROTECTED = Refused(
 
 
 def knows(state: SchedulerState, peer: bytes) -> bool:
-    """Whether ``peer`` has a session with a connection of its own. From any other connection only a Hello is
+    """Return whether ``peer`` has a session with a connection of its own. From any other connection only a Hello is
     considered."""
     if peer in state.agents:
         return True
@@ -57,8 +57,8 @@ def _needs_proof(address: str) -> bool:
 
 
 def is_operator(state: SchedulerState, client: ClientPeer) -> bool:
-    """Whether a client may act on the whole cluster. With keys, only administrators may. A client inside a task has the
-    rights of its agent."""
+    """Return whether a client may act on the whole cluster. With keys, only administrators may. A client inside a task
+    has the rights of its agent."""
     agent = state.agents.get(client.route) if client.route is not None else None
     user = client.user if agent is None else agent.user
     return not user or role_of_user(user) == Role.ADMIN
@@ -68,8 +68,8 @@ def is_operator(state: SchedulerState, client: ClientPeer) -> bool:
 
 
 def admits(state: SchedulerState, peer: bytes, user: bytes) -> bool:
-    """Whether messages of the connection of ``peer`` are accepted. A session belongs to the holder of the key that it
-    began with: another user who learns its id cannot continue it."""
+    """Return whether messages of the connection of ``peer`` are accepted. A session belongs to the holder of the key
+    that it began with: another user who learns its id cannot continue it."""
     known = state.agents.get(peer) or state.clients.get(peer)
     if known is None or known.user == user:
         return True

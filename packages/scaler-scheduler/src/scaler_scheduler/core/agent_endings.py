@@ -1,4 +1,4 @@
-"""How agents end: their tasks return to the queues, and the sessions that they relayed are cut off."""
+"""The end of an agent: its tasks return to the queues, and the sessions that it relayed are cut off."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class AgentLoad:
     outstanding: int
     load_us: int
     moving_us: int
-    """How long what its tasks need would take to move elsewhere, over all of them."""
+    """Microseconds that the inputs of its tasks would take to move elsewhere, over all of them."""
     resources: dict[str, int]
     deferred: list[tuple[Any, int]]
     """(table, task) of the nodes of graphs that go to this agent when it has room."""
@@ -36,11 +36,11 @@ class AgentLoad:
     store: bytes
     is_available: bool
     progress_at: float
-    """When a task ended there last."""
+    """The last time at which a task ended there."""
     horizon_us: int
-    """How much work each worker may have waiting."""
+    """The amount of work that each worker may have waiting."""
     round_trip_us: int
-    """Of messages to the agent, if it is long enough to extend the horizon, or else 0."""
+    """The round trip of messages to the agent, if it is long enough to extend the horizon, or else 0."""
     def __init__(self, index: int, slots: int, ceiling: int, resources: dict[str, int] | None = None) -> None: ...
     def has_room(self, depth: int) -> bool: ...
     def queued_us(self) -> int: ...

@@ -51,7 +51,7 @@ class Agent:
 
     heartbeat: Heartbeat | None
     heartbeat_at: float
-    """When ``heartbeat`` arrived."""
+    """The time at which ``heartbeat`` arrived."""
 
     store: bytes
     store_endpoint: str
@@ -77,10 +77,10 @@ class Agent:
     """The last tick at which it had no tasks."""
 
     excused_seconds: float
-    """How much of the time since ``heard_at`` the scheduler itself did not run."""
+    """The part of the time since ``heard_at`` in which the scheduler itself did not run."""
 
     lost_at: float | None
-    """When the agent is given up, unless it reconnects."""
+    """The time at which the agent is given up, unless it reconnects."""
 
     version: int
     """Changes whenever placement looks at the agent; older heap entries are stale."""
@@ -120,7 +120,7 @@ class Agent:
         """Store what the agent says of itself."""
 
     def can_serve(self, demand: tuple[tuple[str, int], ...]) -> bool:
-        """Whether one of its workers has what a task demands."""
+        """Return whether one of its workers has what a task demands."""
 
     def cancel(self, session: bytes, tasks: Sequence[int], attempts: Sequence[int]) -> None:
         """Have these tasks stopped; the message is sent at the end of this drain."""

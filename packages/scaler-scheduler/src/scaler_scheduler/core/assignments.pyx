@@ -69,9 +69,9 @@ cdef class Assignment:
 
     cdef give(self, TaskTable table, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt):
         cdef list last
-        self.events = table.events
+        self.events = table.columns.events
         if self.was_idle:  # nothing has waited there until now
-            self.agent.progress_at = max(self.agent.progress_at, table.events.now)
+            self.agent.progress_at = max(self.agent.progress_at, table.columns.events.now)
         if self.runs:
             last = <list> self.runs[len(self.runs) - 1]
             if last[0] is record and last[2] == first and last[3] == attempt and last[4] == self.raised:
@@ -105,20 +105,20 @@ cdef class Assignment:
 
     cdef charge(self, TaskTable table, int64_t number, int64_t us):
         """Charge the client of a table for tasks that were assigned to it, at their estimated durations."""
-        table.share.charge(us)
-        table.share.group.running += number
+        table.columns.share.charge(us)
+        table.columns.share.group.running += number
 
     cdef take_run(self, ClientQueue queue):
         """Take the first tasks of the current range, as far as they belong to one run."""
         cdef TaskTable table = <TaskTable> queue.table
         cdef uint64_t task = queue.first
-        cdef Page* page = table.find(task)
+        cdef Page* page = table.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record
         if page == NULL or page.state[offset] != QUEUED:
             queue.first += 1
             return
-        record = table.record_at(page, offset)
+        record = table.columns.record_at(page, offset)
         if record.queue is not self.source:
             queue.first += 1
         elif self.has_weight(record):
@@ -140,15 +140,15 @@ cdef class Assignment:
             task += 1
             offset = task & (PAGE_SIZE - 1)
             if offset == 0:
-                page = table.find(task)
+                page = table.columns.find(task)
             if (page == NULL or page.state[offset] != QUEUED or page.run[offset] != run
                     or page.attempt[offset] != attempt):
                 break
         queue.first = task
         number = <int64_t> (task - start)
         if number:
-            table.counts[QUEUED] -= number
-            table.counts[ASSIGNED] += number
+            table.columns.counts[QUEUED] -= number
+            table.columns.counts[ASSIGNED] += number
             self.source.count -= number
             self.agent.take(record, number, number * estimate)
             self.charge(table, number, number * estimate)
@@ -177,7 +177,7 @@ cdef class Assignment:
         cdef uint32_t estimate = record.function.estimate()
         cdef Inputs inputs
         cdef AgentLoad other
-        cdef double now = table.events.now
+        cdef double now = table.columns.events.now
         if not self.may_admit(record.function, estimate):
             return
         queue.first += 1
@@ -290,7 +290,7 @@ cdef class Assignment:
             if page == NULL:
                 continue
             offset = task & (PAGE_SIZE - 1)
-            record = table.record_at(page, offset)
+            record = table.columns.record_at(page, offset)
             if not self.admit_more(record.function, record.function.estimate()):
                 self.agent.deferred.extend([(table, each) for each in tasks[index:]])
                 break
@@ -302,15 +302,15 @@ cdef class Assignment:
         self.send_fragment(table, current, first, stop, attempt)
 
     cdef Page* candidate(self, TaskTable table, uint64_t task) except? NULL:
-        cdef Page* page = table.find(task)
+        cdef Page* page = table.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record
         if page == NULL or (page.state[offset] != PENDING and page.state[offset] != QUEUED):
             return NULL
-        record = table.record_at(page, offset)
-        if record.queue is not self.source or record.graph is None or table.share.group.worker_limit:
+        record = table.columns.record_at(page, offset)
+        if record.queue is not self.source or record.graph is None or table.columns.share.group.worker_limit:
             return NULL
-        if page.state[offset] == PENDING and not table.inputs_are_at(record.graph, task, self.agent.index):
+        if page.state[offset] == PENDING and not table.nodes.inputs_are_at(record.graph, task, self.agent.index):
             return NULL
         if page.state[offset] == PENDING and self.has_weight(record) and self.is_far(table, record, task):
             return NULL
@@ -332,7 +332,7 @@ cdef class Assignment:
             moving_us = <int64_t> self.locations.moving_us(inputs.total)
         if page.state[offset] == QUEUED:
             self.source.count -= 1
-        table.move(page, offset, ASSIGNED)
+        table.columns.move(page, offset, ASSIGNED)
         page.agent[offset] = self.agent.index
         page.estimate_us[offset] = estimate
         if moving_us:
@@ -346,11 +346,11 @@ cdef class Assignment:
         cdef Page* page
         cdef int offset
         while reservation is not None:
-            if (<TaskTable> reservation.table).share.group.is_full() or not self.admit(
+            if (<TaskTable> reservation.table).columns.share.group.is_full() or not self.admit(
                     reservation.record.function, reservation.record.function.estimate()):
                 reserve(self.agent, reservation)
                 return
-            page = reservation.table.find(reservation.task)
+            page = reservation.table.columns.find(reservation.task)
             offset = reservation.task & (PAGE_SIZE - 1)
             self.assign(reservation.table, page, reservation.task, reservation.record)
             self.give(
@@ -478,8 +478,8 @@ cpdef list assign_deferred(AgentLoad agent, DataLocations locations):
 
 
 cdef queue_of(TaskTable table, uint64_t task):
-    cdef Page* page = table.find(task)
+    cdef Page* page = table.columns.find(task)
     cdef int offset = task & (PAGE_SIZE - 1)
     if page == NULL or (page.state[offset] != PENDING and page.state[offset] != QUEUED):
         return None
-    return table.record_at(page, offset).queue
+    return table.columns.record_at(page, offset).queue

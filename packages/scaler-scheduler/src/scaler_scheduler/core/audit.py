@@ -20,7 +20,7 @@ AUDIT_SECONDS = 5.0
 """Between two censuses, at least."""
 
 SECONDS_PER_MILLION_TASKS = 10.0
-"""How much later the next census comes, for the number of tasks in this one."""
+"""Delay of the next census for the number of tasks in this one."""
 
 _SHOWN = 5
 
@@ -29,11 +29,11 @@ def on_tick(state: SchedulerState, now: float) -> None:
     """Count again when it is time."""
     if now < state.audit_at:
         return
-    tasks = sum(client.table.unfinished for client in state.clients.values())
+    tasks = sum(client.table.columns.unfinished for client in state.clients.values())
     state.audit_at = now + AUDIT_SECONDS + tasks / 1e6 * SECONDS_PER_MILLION_TASKS
     correct(state)
     if state.actors:
-        state.actors.keep({queue for client in state.clients.values() for queue in client.table.queues()})
+        state.actors.keep({queue for client in state.clients.values() for queue in client.table.columns.queues()})
 
 
 def correct(state: SchedulerState) -> None:
@@ -68,7 +68,7 @@ def find_wrong(state: SchedulerState, corrects: bool) -> list[str]:
 
 
 def _amend_users(state: SchedulerState, corrects: bool) -> Iterator[str]:
-    """How many clients have each function and each serializer."""
+    """Return how many clients have each function and each serializer."""
     for users, name in ((state.function_users, "functions"), (state.serializer_users, "serializers")):
         counted: dict[bytes, int] = {}
         for client in state.clients.values():
@@ -94,7 +94,7 @@ def after_fault(state: SchedulerState, now: float) -> None:
 def _decide(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Agents have given these tasks up, and nothing followed from it: they run again, unless that is forbidden."""
     for task in client.table.undecided():
-        if client.table.record(task).rerun:
+        if client.table.columns.record(task).rerun:
             requeue.requeue(client, task)
         else:
             client.table.finish(task, Status.WORKER_DIED)

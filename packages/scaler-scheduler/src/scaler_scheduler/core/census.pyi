@@ -19,7 +19,7 @@ class Census:
         """``total``: the capabilities that all its workers have together."""
 
     def amend_functions(self, known: list[FunctionLoad], corrects: bool) -> list[str]:
-        """Of these functions, and of all that tasks have."""
+        """Correct the counts of these functions, and of all that tasks have."""
 
     def unknown_agents(self, known: Mapping[int, object]) -> list[int]:
         """Agents that tasks are said to be with, and that are not there."""

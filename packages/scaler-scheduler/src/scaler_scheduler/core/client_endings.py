@@ -1,4 +1,4 @@
-"""How sessions of clients end, and how their tasks are cancelled.
+"""The end of a client's session, and the cancellation of its tasks.
 
 These are the verbs for endings in the scheduler. Each rule that ends something uses one of them.
 
@@ -105,9 +105,9 @@ def _stop_one(state: SchedulerState, client: ClientPeer, now: float) -> None:
 
 
 def is_stopped(state: SchedulerState, parent: TaskName) -> bool:
-    """Whether this execution of a task is being cancelled, or a later one has replaced it."""
+    """Return whether this execution of a task is being cancelled, or a later one has replaced it."""
     client = state.clients.get(parent.session)
-    known = client.table.describe(parent.task) if client is not None else None
+    known = client.table.columns.describe(parent.task) if client is not None else None
     return known is not None and (known[0] == TaskState.CANCELLING or known[1] > parent.attempt)
 
 
@@ -137,7 +137,7 @@ def orphan(state: SchedulerState, client: ClientPeer, now: float) -> None:
     named_values.on_session_ended(state, client.session)
     cancel(state, client, client.table.actors(), now)
     is_alone = client.parent is None or client.parent.session not in state.clients
-    if is_alone or client.table.unfinished == 0:
+    if is_alone or client.table.columns.unfinished == 0:
         end_client(state, client, now)
 
 
@@ -158,7 +158,7 @@ def end_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     state.lineage.remove(client)
     for child in state.lineage.of_client(client.session):
         stop_nested(state, child, now)
-    if client.table.unfinished == 0:
+    if client.table.columns.unfinished == 0:
         remove_client(state, client, now)
 
 

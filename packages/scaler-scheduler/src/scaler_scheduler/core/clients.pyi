@@ -33,7 +33,7 @@ class ClientPeer:
     """The link cannot continue: the next Hello begins a new session."""
 
     gone_at: float | None
-    """When the connection ended, until the client comes back."""
+    """The time at which the connection ended, until the client comes back."""
 
     # ---- nesting ---------------------------------------------------------------------------------------------------
 
@@ -55,14 +55,14 @@ class ClientPeer:
     """Tasks outside the bounded queue, as ranges."""
 
     states_until: float
-    """Until then the client may state what it has from before a restart of the scheduler."""
+    """The time until which the client may state what it has from before a restart of the scheduler."""
 
     stated_cancels: dict[int, bool]
     certificates: dict[int, list[bytes]]
     """The certificates of worker processes that died, by task, as agents reported them."""
 
     failures: dict[int, int]
-    """How often a task has failed."""
+    """The number of failures of each task."""
 
     # ---- functions and objects -------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class ClientPeer:
     """Too many bytes are unacknowledged: no further tasks are dispatched."""
 
     owing_since: float
-    """Since when the client waits for an acknowledgement."""
+    """The time since which the client waits for an acknowledgement."""
 
     output_left_out_bytes: int
     large: dict[int, float]

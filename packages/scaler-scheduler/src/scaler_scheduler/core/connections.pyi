@@ -13,7 +13,7 @@ class PeerConnection:
 
     is_open: bool
     sent_at: float
-    """When the last message was sent."""
+    """The time at which the last message was sent."""
 
     withheld: int | None
     """The number to acknowledge instead of the true one, while tasks wait outside a bounded queue."""

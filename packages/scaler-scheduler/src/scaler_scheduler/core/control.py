@@ -1,20 +1,28 @@
-"""What operators do with agents, and with the tasks of other clients.
+"""The actions of operators on agents, and on the tasks of other clients.
 
 | Action | Target | Effect |
 |---|---|---|
 | pause | agents | they get no more tasks, and return what has not started |
 | resume | agents | they get tasks again |
 | drain | agents | as pause; they leave when their running tasks have ended |
-| cancel | the tasks of a client or a function | those that have not ended are cancelled |
+| cancel | a task, or the tasks of a client, a function or a graph | those that have not ended are cancelled |
+| kill | a worker process | its task dies; another process takes its place |
+| restart | a worker process | the same, when its task has ended |
+| set the weight | a client or a group | its share of the running time changes |
+| set the limit | a group | it uses at most so many workers |
+| set the priority | the tasks of a client or a function | those that have not been assigned move in the queue |
 
 Without keys every client may do this: it is of the same user as the scheduler. With keys, administrators may; others
-may cancel tasks of clients with their own key. Each action is written to the log, with the holder of the key.
+may cancel tasks of clients with their own key. Each action is written to the log and the audit log, with the user: the
+holder of the key, or without keys the scheduler's own. Weights, limits and priorities last until the scheduler
+restarts; weights of clients and priorities until the client leaves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from scaler_protocol.groups import checked_weight
 from scaler_protocol.keys import holder_of_user, is_same_holder
 from scaler_protocol.messages import (
     CONTROL_SINCE_MINOR,
@@ -22,19 +30,27 @@ from scaler_protocol.messages import (
     ControlReply,
     ControlRequest,
     Drain,
+    EndProcess,
     Withdraw,
 )
 from scaler_scheduler.core import admission, client_endings, notices, outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.effects import Audit
+from scaler_scheduler.core.shares import ShareGroup
 from scaler_scheduler.core.state import SchedulerState
 
 NOT_ADMIN_TEXT = "Cannot {verb} {target!r}: this client's key does not permit it. Use admin.key."
 Answer = tuple[str, tuple[str, ...], int]
-"""Why an action is refused, empty if it is not; the names of the agents; the number of tasks that were cancelled."""
+"""The reason why an action is refused, empty if it is not; the names of the agents; the number of tasks that were
+cancelled."""
 
 _ALL_TASKS = 0x7FFFFFFF
 _NAMED_LIMIT = 20
+_DIGITS_LIMIT = 19
+_WORKERS_LIMIT = 1_000_000
+PRIORITY_LIMIT = 1_000_000
+_WITH_VALUE = range(ControlAction.SET_CLIENT_WEIGHT, ControlAction.SET_FUNCTION_PRIORITY + 1)
 
 
 def on_request(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> None:
@@ -43,12 +59,22 @@ def on_request(state: SchedulerState, client: ClientPeer, body: ControlRequest, 
     if rule is None:
         refusal, names, tasks = _refused("Cannot do this: the scheduler does not know this action. Update it.")
     else:
-        refusal, names, tasks = rule(state, client, body.target, now)
+        refusal, names, tasks = rule(state, client, body, now)
     if not refusal:
-        done = ", ".join(names) if names else f"{tasks} tasks"
-        verb = ControlAction(body.action).name.lower().replace("_", " ")
-        notices.log(state, f"Client {client.session.hex()[:8]}{_holder(client)}: {verb} {body.target!r}: {done}")
+        _record(state, client, body, names, tasks)
     outbox.send(state, client, ControlReply(body.number, not refusal, refusal, names, tasks), now)
+
+
+def _record(
+    state: SchedulerState, client: ClientPeer, body: ControlRequest, names: tuple[str, ...], tasks: int
+) -> None:
+    verb = ControlAction(body.action).name.lower().replace("_", " ")
+    value = f" {body.value:g}" if body.action in _WITH_VALUE else ""
+    done = ", ".join(names) if names else f"{tasks} tasks"
+    notices.log(state, f"Client {client.session.hex()[:8]}{_holder(client)}: {verb}{value} {body.target!r}: {done}")
+    user = holder_of_user(client.user) if client.user else state.settings.user
+    hello = client.hello
+    state.effects.append(Audit(user, hello.host, hello.pid, verb, body.target, body.value, names, tasks))
 
 
 def _refused(text: str) -> Answer:
@@ -62,9 +88,9 @@ def _holder(client: ClientPeer) -> str:
 # ---- agents ----------------------------------------------------------------------------------------------------------
 
 
-def pause(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
+def pause(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
     """Give agents no more tasks. What they have not started goes to others."""
-    agents, refusal = _agents(state, client, "pause", target)
+    agents, refusal = _agents(state, client, "pause", body.target)
     for agent in agents:
         agent.is_paused = True
         if not agent.withdraw_pending:
@@ -74,21 +100,23 @@ def pause(state: SchedulerState, client: ClientPeer, target: str, now: float) ->
     return refusal, _names(agents), 0
 
 
-def resume(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
+def resume(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
     """Give agents tasks again."""
-    agents, refusal = _agents(state, client, "resume", target)
+    agents, refusal = _agents(state, client, "resume", body.target)
     for agent in agents:
         agent.is_paused = False
         state.placement.offer(agent)
     return refusal, _names(agents), 0
 
 
-def drain(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
+def drain(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
     """Have agents leave when their running tasks have ended."""
-    agents, refusal = _agents(state, client, "drain", target)
+    agents, refusal = _agents(state, client, "drain", body.target)
     old = [agent.name for agent in agents if agent.hello.minor < CONTROL_SINCE_MINOR]
     if old:
-        return _refused(f"Cannot drain {target!r}: {', '.join(old)} is too old for this. Update scaler-worker there.")
+        return _refused(
+            f"Cannot drain {body.target!r}: {', '.join(old)} is too old for this. Update scaler-worker there."
+        )
     for agent in agents:
         agent.is_paused = True
         outbox.send(state, agent, Drain(), now)
@@ -97,7 +125,7 @@ def drain(state: SchedulerState, client: ClientPeer, target: str, now: float) ->
 
 
 def _agents(state: SchedulerState, client: ClientPeer, verb: str, target: str) -> tuple[list[Agent], str]:
-    """Those that ``target`` names; if there are none, why."""
+    """Return the agents that ``target`` names; if there are none, the reason."""
     if not admission.is_operator(state, client):
         return [], NOT_ADMIN_TEXT.format(verb=verb, target=target)
     attached = [agent for agent in state.agents.values() if agent.attached]
@@ -126,25 +154,72 @@ def _names(agents: list[Agent]) -> tuple[str, ...]:
 # ---- tasks -----------------------------------------------------------------------------------------------------------
 
 
-def cancel_client(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
+def cancel_client(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
     """Cancel the tasks of one client, which may go on to submit others."""
+    other, refusal = _permitted_client(state, client, "cancel the tasks of client", body.target)
+    return _refused(refusal) if other is None else ("", (), _cancel(state, other, None, now))
+
+
+def cancel_function(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+    """Cancel the tasks of all functions with this name, of all clients whose tasks may be cancelled."""
+    if not _has_function(state, body.target):
+        return _refused(f"Cannot cancel the tasks of function {body.target!r}: no task has a function with this name.")
+    return "", (), sum(_cancel(state, each, body.target, now) for each in _permitted(state, client))
+
+
+def cancel_task(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+    """Cancel one task of a client."""
+    other, number, refusal = _numbered(state, client, "cancel task", body.target)
+    if other is None:
+        return _refused(refusal)
+    if other.table.columns.describe(number) is None:
+        return _refused(f"Cannot cancel task {number}: it has ended, or was never submitted.")
+    client_endings.cancel(state, other, [number], now)
+    return "", (), 1
+
+
+def cancel_graph(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+    """Cancel the tasks of one graph of a client."""
+    other, number, refusal = _numbered(state, client, "cancel graph", body.target)
+    if other is None:
+        return _refused(refusal)
+    graph = other.table.nodes.graphs.get(number)
+    if graph is None:
+        return _refused(f"Cannot cancel graph {number}: it has ended, or was never submitted.")
+    tasks = [task for task in other.table.unfinished_tasks() if graph.base <= task <= graph.last]
+    client_endings.cancel(state, other, tasks, now)
+    return "", (), len(tasks)
+
+
+def _permitted_client(
+    state: SchedulerState, client: ClientPeer, verb: str, target: str
+) -> tuple[ClientPeer | None, str]:
+    """Return the client whose id begins so, if this one may act on it; otherwise why not."""
     prefix = target.lower().removesuffix("+")
-    known = list(state.clients.values())
-    found = [each for each in known if prefix and each.session.hex().startswith(prefix)]
+    found = [each for each in state.clients.values() if prefix and each.session.hex().startswith(prefix)]
     if len(found) != 1:
         many = "several clients have ids that begin so" if found else "no client has an id that begins so"
-        return _refused(f"Cannot cancel the tasks of client {target!r}: {many}. Use an id that the monitors show.")
+        return None, f"Cannot {verb} {target!r}: {many}. Use an id that the monitors show."
     if not _may_cancel(state, client, found[0]):
-        return _refused(NOT_ADMIN_TEXT.format(verb="cancel the tasks of client", target=target))
-    return "", (), _cancel(state, found[0], None, now)
+        return None, NOT_ADMIN_TEXT.format(verb=verb, target=target)
+    return found[0], ""
 
 
-def cancel_function(state: SchedulerState, client: ClientPeer, target: str, now: float) -> Answer:
-    """Cancel the tasks of all functions with this name, of all clients whose tasks may be cancelled."""
-    if not any(load.name == target for load in state.function_loads.values()):
-        return _refused(f"Cannot cancel the tasks of function {target!r}: no task has a function with this name.")
-    permitted = [each for each in state.clients.values() if _may_cancel(state, client, each)]
-    return "", (), sum(_cancel(state, each, target, now) for each in permitted)
+def _numbered(state: SchedulerState, client: ClientPeer, verb: str, target: str) -> tuple[ClientPeer | None, int, str]:
+    """Return what ``_permitted_client`` does, with the number behind the slash."""
+    session, _, text = target.partition("/")
+    if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS_LIMIT:
+        return None, 0, f"Cannot {verb} {target!r}: give the id of the client, a slash and a number."
+    other, refusal = _permitted_client(state, client, verb, session)
+    return other, int(text), refusal
+
+
+def _permitted(state: SchedulerState, client: ClientPeer) -> list[ClientPeer]:
+    return [each for each in state.clients.values() if _may_cancel(state, client, each)]
+
+
+def _has_function(state: SchedulerState, name: str) -> bool:
+    return any(load.name == name for load in state.function_loads.values())
 
 
 def _may_cancel(state: SchedulerState, client: ClientPeer, other: ClientPeer) -> bool:
@@ -166,10 +241,144 @@ def _cancel(state: SchedulerState, client: ClientPeer, function: str | None, now
     return len(tasks)
 
 
-_RULES: dict[int, Callable[[SchedulerState, ClientPeer, str, float], Answer]] = {
+# ---- worker processes ------------------------------------------------------------------------------------------------
+
+
+def kill_worker(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+    """Kill the process of a worker: its task dies."""
+    return _end_process(state, client, "kill worker", body.target, True, now)
+
+
+def restart_worker(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+    """Replace the process of a worker when its task has ended."""
+    return _end_process(state, client, "restart worker", body.target, False, now)
+
+
+def _end_process(
+    state: SchedulerState, client: ClientPeer, verb: str, target: str, at_once: bool, now: float
+) -> Answer:
+    if not admission.is_operator(state, client):
+        return _refused(NOT_ADMIN_TEXT.format(verb=verb, target=target))
+    attached = [agent for agent in state.agents.values() if agent.attached and target in agent.worker_names]
+    if not attached:
+        return _refused(f"Cannot {verb} {target!r}: no worker has this name. The monitors show the names.")
+    old = [agent.name for agent in attached if agent.hello.minor < CONTROL_SINCE_MINOR]
+    if old:
+        return _refused(f"Cannot {verb} {target!r}: {old[0]} is too old for this. Update scaler-worker there.")
+    for agent in attached:
+        outbox.send(state, agent, EndProcess(target, at_once), now)
+    return "", (target,), 0
+
+
+# ---- weights, limits and priorities ----------------------------------------------------------------------------------
+
+
+def set_client_weight(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+    """Change how much of the running time of its group a client gets, with the clients in its tasks."""
+    verb = "set the weight of client"
+    if not admission.is_operator(state, client):
+        return _refused(NOT_ADMIN_TEXT.format(verb=verb, target=body.target))
+    other, refusal = _permitted_client(state, client, verb, body.target)
+    refusal = refusal or _wrong_weight(body)
+    if other is None or refusal:
+        return _refused(refusal)
+    other.table.columns.share.weight = body.value
+    return "", (_shown_id(other),), 0
+
+
+def set_group_weight(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+    """Change how much of the running time a group gets."""
+    group, refusal = _group(state, client, "set the weight of group", body.target)
+    refusal = refusal or _wrong_weight(body)
+    if group is None or refusal:
+        return _refused(refusal)
+    group.weight = state.shares.weights[group.name] = body.value
+    return "", (group.name,), 0
+
+
+def set_group_limit(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+    """Change how many workers a group may use."""
+    group, refusal = _group(state, client, "set the limit of group", body.target)
+    limit = _whole_number(body.value, 0, _WORKERS_LIMIT)
+    if group is None or limit is None:
+        return _refused(
+            refusal or f"Cannot limit group {body.target!r} to {body.value:g} workers. Give a whole number."
+        )
+    group.worker_limit = state.shares.worker_limits[group.name] = limit
+    for agent in state.agents.values():
+        state.placement.offer(agent)
+    return "", (group.name,), 0
+
+
+def set_client_priority(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+    """Change the priority of the tasks of a client that wait."""
+    verb = "set the priority of client"
+    if not admission.is_operator(state, client):
+        return _refused(NOT_ADMIN_TEXT.format(verb=verb, target=body.target))
+    other, refusal = _permitted_client(state, client, verb, body.target)
+    return _refused(refusal) if other is None else _set_priority(state, [other], None, body)
+
+
+def set_function_priority(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+    """Change the priority of the tasks of functions with a name that wait."""
+    verb = "set the priority of function"
+    if not admission.is_operator(state, client):
+        return _refused(NOT_ADMIN_TEXT.format(verb=verb, target=body.target))
+    if not _has_function(state, body.target):
+        return _refused(f"Cannot {verb} {body.target!r}: no task has a function with this name.")
+    return _set_priority(state, list(state.clients.values()), body.target, body)
+
+
+def _set_priority(
+    state: SchedulerState, clients: list[ClientPeer], function: str | None, body: ControlRequest
+) -> Answer:
+    priority = _whole_number(body.value, -PRIORITY_LIMIT, PRIORITY_LIMIT)
+    if priority is None:
+        return _refused(f"Cannot set the priority {body.value:g}: give a whole number up to {PRIORITY_LIMIT:,}.")
+    count = sum(each.table.set_priority(function, priority) for each in clients)
+    if count:
+        state.actors.empty()
+        state.placement.rebuild([(each, each.table) for each in state.clients.values()])
+    return "", (), count
+
+
+def _group(state: SchedulerState, client: ClientPeer, verb: str, target: str) -> tuple[ShareGroup | None, str]:
+    if not admission.is_operator(state, client):
+        return None, NOT_ADMIN_TEXT.format(verb=verb, target=target)
+    group = state.shares.groups.get(target)
+    return group, "" if group is not None else f"Cannot {verb} {target!r}: no client is in a group with this name."
+
+
+def _wrong_weight(body: ControlRequest) -> str:
+    """Return why the value cannot be a weight; empty if it can."""
+    try:
+        checked_weight(body.value)
+    except ValueError as error:
+        return f"Cannot set the weight of {body.target!r}: {error}"
+    return ""
+
+
+def _whole_number(value: float, least: int, greatest: int) -> int | None:
+    return int(value) if least <= value <= greatest and value == int(value) else None
+
+
+def _shown_id(client: ClientPeer) -> str:
+    return client.session.hex()[:8]
+
+
+_RULES: dict[int, Callable[[SchedulerState, ClientPeer, ControlRequest, float], Answer]] = {
     ControlAction.PAUSE: pause,
     ControlAction.RESUME: resume,
     ControlAction.DRAIN: drain,
     ControlAction.CANCEL_CLIENT: cancel_client,
     ControlAction.CANCEL_FUNCTION: cancel_function,
+    ControlAction.CANCEL_TASK: cancel_task,
+    ControlAction.CANCEL_GRAPH: cancel_graph,
+    ControlAction.KILL_WORKER: kill_worker,
+    ControlAction.RESTART_WORKER: restart_worker,
+    ControlAction.SET_CLIENT_WEIGHT: set_client_weight,
+    ControlAction.SET_GROUP_WEIGHT: set_group_weight,
+    ControlAction.SET_GROUP_LIMIT: set_group_limit,
+    ControlAction.SET_CLIENT_PRIORITY: set_client_priority,
+    ControlAction.SET_FUNCTION_PRIORITY: set_function_priority,
 }

@@ -8,7 +8,7 @@ from typing import Any
 from scaler_scheduler.core.agent_loads import AgentLoad
 
 class DataLocations:
-    """Which agents there are, and where the bytes are that tasks need. ``objects``: those that clients sent, by key;
+    """The agents, and the locations of the bytes that tasks need. ``objects``: those that clients sent, by key;
     ``bytes_per_us``: how fast they move between hosts."""
 
     by_index: dict[int, AgentLoad]

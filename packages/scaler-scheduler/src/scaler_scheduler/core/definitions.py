@@ -14,7 +14,7 @@ _RELEASED_PER_MESSAGE = 4096
 
 def drop_unwanted(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Drop functions that a client has released. Functions of tasks that may still run, or run again, are kept."""
-    if client.table.graphs:
+    if client.table.nodes.graphs:
         return
     loads = state.function_loads
     gone = [digest for digest in client.unwanted if digest not in loads or not loads[digest].unfinished]

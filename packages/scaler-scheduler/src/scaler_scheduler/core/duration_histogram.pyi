@@ -1,4 +1,4 @@
-"""How durations are distributed, in buckets whose width is at most a quarter of the duration (contract of
+"""The distribution of durations, in buckets whose width is at most a quarter of the duration (contract of
 duration_histogram.pyx).
 
 Memory is taken only for the buckets between the shortest and the longest duration: 8 bytes each, at most 176.
@@ -15,5 +15,5 @@ class DurationHistogram:
         """The duration in microseconds that ``share`` of all do not exceed, within a quarter; 0 without any."""
 
     def counts_between(self, bounds_us: Sequence[int]) -> tuple[int, ...]:
-        """How many durations are shorter than the first bound, how many are between successive bounds, and how many
-        are not shorter than the last. Exact for ascending powers of two from 4 on."""
+        """Return how many durations are shorter than the first bound, how many are between successive bounds, and how
+        many are not shorter than the last. Exact for ascending powers of two from 4 on."""

@@ -35,6 +35,21 @@ class Disconnect:
     peer: bytes
 
 
-Effect = Union[Send, Log, Quit, Describe, Disconnect, Trouble]
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Record that a user acted on the cluster. ``host`` and ``pid`` are those of the client; ``names`` and ``tasks``
+    are what was concerned."""
 
-__all__ = ["Describe", "Disconnect", "Effect", "Log", "Quit", "Send", "Trouble"]
+    user: str
+    host: str
+    pid: int
+    action: str
+    target: str
+    value: float
+    names: tuple[str, ...]
+    tasks: int
+
+
+Effect = Union[Send, Log, Quit, Describe, Disconnect, Trouble, Audit]
+
+__all__ = ["Audit", "Describe", "Disconnect", "Effect", "Log", "Quit", "Send", "Trouble"]

@@ -16,7 +16,7 @@ CLIENT_LIMIT = 100
 
 
 class EndedClients:
-    """Since the scheduler started."""
+    """The clients that have ended since the scheduler started."""
 
     def __init__(self) -> None:
         self._latest: deque[EndedClientStatus] = deque()
@@ -28,9 +28,9 @@ class EndedClients:
             session=client.shown_id,
             host=client.hello.host,
             pid=client.hello.pid,
-            group=table.share.group.name,
-            finished=table.finished,
-            used_seconds=0.0 if is_nested else table.share.used_us / 1e6,
+            group=table.columns.share.group.name,
+            finished=table.columns.finished,
+            used_seconds=0.0 if is_nested else table.columns.share.used_us / 1e6,
         )
         if is_nested:
             self._fold(ended)

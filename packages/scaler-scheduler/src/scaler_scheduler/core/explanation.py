@@ -1,4 +1,4 @@
-"""Where a task is, in words."""
+"""The state of a task, in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def answer(task: int, text: str) -> Explanation:
 def explain(state: SchedulerState, session: bytes, task: int) -> str:
     """One sentence or two on where the task is, and why it is not further."""
     client = state.clients.get(session)
-    known = client.table.describe(task) if client is not None else None
+    known = client.table.columns.describe(task) if client is not None else None
     if client is None or known is None:
         return f"Task {task} is not known here: it has ended, or was never submitted."
     where, attempt, agent_index, deaths, losses, record = known
@@ -35,9 +35,9 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
 
 def _missing(client: ClientPeer, task: int) -> tuple[list[int], int]:
     """The tasks whose results it needs and which have not ended, and how many results it needs in all."""
-    graph = client.table.record(task).graph
+    graph = client.table.columns.record(task).graph
     inputs = graph.inputs(task) if graph is not None else []
-    return [each for each in inputs if client.table.value_holder(each) is None], len(inputs)
+    return [each for each in inputs if client.table.nodes.value_holder(each) is None], len(inputs)
 
 
 def _pending(client: ClientPeer, task: int) -> str:
@@ -75,14 +75,14 @@ def _place(
 
 
 def why_queued(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str:
-    """Why such tasks are not dispatched; the same for all of them."""
+    """Return why such tasks are not dispatched; the same for all of them."""
     if client.is_paused:
         return "its client has too many results under way, further tasks wait until it has taken them."
     return share_reports.why_limited(client) or _queued(state, record)
 
 
 def why_reserved(agent: Agent) -> str:
-    """Why a task waits for a certain agent although others may have room."""
+    """Return why a task waits for a certain agent although others may have room."""
     return f"{agent.title()} has the objects it needs and is busy; if that lasts, they move to another worker."
 
 
@@ -121,6 +121,6 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
 
 
 def _starting(state: SchedulerState) -> str:
-    """What worker managers do about it."""
+    """Return what worker managers do about it."""
     starting = sum(agent.manager.report.starting for agent in state.agents.values() if agent.manager is not None)
     return f" {starting} workers are starting." if starting else ""

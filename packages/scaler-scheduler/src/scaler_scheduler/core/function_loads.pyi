@@ -1,4 +1,4 @@
-"""How long the tasks of a function take, and how many there are (contract of function_loads.pyx).
+"""The durations of the tasks of a function, and their number (contract of function_loads.pyx).
 
 ``estimate_us`` is what a task is given out with: the recent mean, or 5 ms while nothing is known. A task that was given
 out with one estimate is given back with the same, whatever has been measured since.
@@ -7,9 +7,9 @@ out with one estimate is given back with the same, whatever has been measured si
 from scaler_scheduler.core.duration_histogram import DurationHistogram
 
 class FunctionLoad:
-    """How long tasks of one function take, and how many there are. ``total_us`` and ``cpu_us``: of all
-    executions together. ``durations``: of each. ``waits``: how long each waited for a worker. The others are parts of
-    all executions together: see ``parts``."""
+    """The durations of the tasks of one function, and their number. ``total_us`` and ``cpu_us``: of all executions
+    together. ``durations``: of each. ``waits``: how long each waited for a worker. The others are parts of all
+    executions together: see ``parts``."""
 
     digest: bytes
     name: str
@@ -30,7 +30,7 @@ class FunctionLoad:
     def __init__(self, digest: bytes, name: str) -> None: ...
     def outcome(self, status: int) -> int: ...
     def figures(self) -> tuple[int, int, int, int, float]:
-        """How many tasks have not ended, have ended, succeeded and were cancelled, and ``total_us``."""
+        """Return how many tasks have not ended, have ended, succeeded and were cancelled, and ``total_us``."""
 
     def parts(self) -> tuple[float, float, float, float, float]:
         """Microseconds of all executions together: waiting for dependencies, waiting for a worker, fetching arguments,

@@ -64,7 +64,7 @@ class FunctionTotal:
 
 
 class FunctionTotals:
-    """Of the functions that no client has any more."""
+    """The functions that no client has any more."""
 
     def __init__(self) -> None:
         self._past: dict[str, FunctionTotal] = {}
@@ -76,7 +76,7 @@ class FunctionTotals:
         total.unfinished, total.stays = 0, True
 
     def with_current(self, loads: Iterable[FunctionLoad]) -> dict[str, FunctionTotal]:
-        """By name, together with the functions that clients have."""
+        """Return the totals by name, together with the functions that clients have."""
         totals = dict(self._past)
         for load in loads:
             name = self._name(load.name)

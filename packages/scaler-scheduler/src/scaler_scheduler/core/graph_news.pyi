@@ -11,9 +11,9 @@ class GraphNews:
 
     ready: Ranges
     cancels: dict[int, tuple[list[int], list[int]]]
-    """By agent: tasks and attempts that are to stop there, or whose values are not needed."""
+    """By agent, the tasks and attempts that must stop there, or whose values are not needed."""
     cascaded: list[int]
-    """Those among them that may run: an input of theirs ended without a value."""
+    """The cancelled tasks that may run: one of their inputs ended without a value."""
     ended: list[int]
     """Ended with CANCELLED, for the client to hear of."""
     died: list[tuple[int, int]]
@@ -21,4 +21,4 @@ class GraphNews:
     delivered: list[int]
     """Large results that the client needs no more."""
     preferences: dict[int, list[int]]
-    """By agent: ready nodes most of whose inputs it holds."""
+    """By agent, the ready nodes most of whose inputs it holds."""

@@ -20,11 +20,11 @@ def on_drain(state: SchedulerState, now: float) -> None:
 
 def _apply_changes_of(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Apply the changes in the graphs of one client."""
-    client.table.prefers_holders = len(state.agents) > 1
-    news = client.table.take_news()
+    client.table.nodes.prefers_holders = len(state.agents) > 1
+    news = client.table.nodes.take_news()
     if news is not None:
         _apply(state, client, news, now)
-    elif not client.table.graphs:
+    elif not client.table.nodes.graphs:
         state.graph_clients.pop(client.session, None)
 
 

@@ -1,4 +1,4 @@
-"""Whether agents are alive: heartbeats, pings, leases, and what follows when an agent is silent."""
+"""Decides whether agents are alive: heartbeats, pings, leases, and what follows when an agent is silent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def on_heartbeat(state: SchedulerState, agent: Agent, body: Heartbeat, now: floa
 
 
 def look_at_agent(state: SchedulerState, agent: Agent, now: float) -> None:
-    """At each tick: give up an agent whose lease has ended, stop using a silent one, ping one that was sent nothing."""
+    """Check an agent at each tick: give up one whose lease has ended, stop using a silent one, ping one that was sent
+    nothing."""
     is_idle = agent.load.outstanding == 0
     if is_idle:
         agent.idle_at = now
@@ -71,7 +72,7 @@ def _relieve(state: SchedulerState, agent: Agent, now: float) -> None:
 
 
 def _timeout_seconds(state: SchedulerState, agent: Agent) -> float:
-    """How long the agent may be silent."""
+    """Return how long the agent may be silent."""
     limit = state.settings.worker_timeout_seconds
     if not _has_introduced_itself(agent):
         return min(limit, ATTACH_SECONDS)

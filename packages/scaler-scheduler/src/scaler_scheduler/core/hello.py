@@ -68,8 +68,8 @@ def on_hello(
 
 
 def _may_resume(state: SchedulerState, known: ClientPeer | Agent, hello: Hello, route: bytes | None) -> bool:
-    """Whether the link continues. It does not when the peer speaks of a link that has ended here: when it has received
-    more than was sent, or begins after what was received."""
+    """Return whether the link continues. It does not when the peer speaks of a link that has ended here: when it has
+    received more than was sent, or begins after what was received."""
     is_agent = isinstance(known, Agent)
     if is_agent != (hello.role == Role.WORK) or known.route != route or known.is_broken:
         return False

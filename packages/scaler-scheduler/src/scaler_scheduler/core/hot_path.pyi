@@ -20,4 +20,4 @@ def take_effects(state: SchedulerState, now: float) -> list[Effect]:
     order."""
 
 def next_deadline(state: SchedulerState) -> float | None:
-    """When to call ``on_deadline`` and ``take_effects`` at the latest."""
+    """Return when to call ``on_deadline`` and ``take_effects`` at the latest."""

@@ -12,6 +12,7 @@ from scaler_scheduler.core.run_records cimport MessageMemory, RunRecord
 from scaler_scheduler.core.shares cimport ShareGroup
 from scaler_scheduler.core.state cimport SchedulerState
 from scaler_scheduler.core.states cimport ASSIGNED, CANCELLING, HELD, QUEUED
+from scaler_scheduler.core.task_columns cimport TaskColumns
 
 from scaler_protocol.effects import Send
 from scaler_protocol.link import LinkGap
@@ -177,7 +178,7 @@ cdef bint enter(
     cdef int entry
     cdef FunctionLoad load
     cdef RunRecord record
-    if <uint64_t> run.first_task < client.table.next_task:
+    if <uint64_t> run.first_task < client.table.columns.next_task:
         return task_entry.on_used_numbers(state, client, run, now)
     options = run.options
     if client.depth and options.depth < client.depth:
@@ -194,7 +195,7 @@ cdef bint enter(
         return task_entry.enter_special(state, client, run, load, state.last_queue, memory, is_resubmitted, now)
     record = RunRecord(run, load, state.last_queue, memory)
     entry = HELD if is_resubmitted else queue_bound.entry_state(state, client, record) if state.is_bounded else QUEUED
-    client.table.append(record, entry)
+    client.table.columns.append(record, entry)
     if entry == QUEUED:
         state.last_queue.push(client, client.table, record.priority, record.first, record.stop)
     else:
@@ -303,10 +304,12 @@ cdef count_running(SchedulerState state):
     """Count what agents have of each group: some groups are limited."""
     cdef ClientPeer client
     cdef ShareGroup group
+    cdef TaskColumns columns
     for group in state.shares.groups.values():
         group.running = 0
     for client in state.clients.values():
-        client.table.share.group.running += client.table.counts[ASSIGNED] + client.table.counts[CANCELLING]
+        columns = client.table.columns
+        columns.share.group.running += columns.counts[ASSIGNED] + columns.counts[CANCELLING]
 
 
 cdef send_tasks(SchedulerState state, Agent agent, double now):
@@ -344,7 +347,7 @@ cdef forward_to(SchedulerState state, ClientPeer client, double now):
     for body, deliveries, size in client.take_results():
         client.remember(send_over(state, client.connection, body, now), deliveries, size)
         state.clients_to_acknowledge.pop(client.session, None)
-    if client.is_orphan and client.table.unfinished == 0:
+    if client.is_orphan and client.table.columns.unfinished == 0:
         client_endings.remove_client(state, client, now)
 
 

@@ -32,13 +32,13 @@ cdef class Inputs:
         for at in range(node.first_input, node.first_input + node.inputs):
             kib = graph.at(graph.edges[at].input).kib
             source = graph.base + graph.edges[at].input
-            page = table.find(source)
+            page = table.columns.find(source)
             if kib == 0 or page == NULL:
                 continue
             self.total += 1024.0 * kib
             found = {}
             self.hold(found, page.agent[source & (PAGE_SIZE - 1)])
-            for index in table.copies.get(source, ()):
+            for index in table.nodes.copies.get(source, ()):
                 self.hold(found, index)
             self.count(found, 1024.0 * kib)
 

@@ -37,7 +37,7 @@ def on_tick(state: SchedulerState, now: float) -> None:
 def held_bytes(state: SchedulerState, client: ClientPeer) -> int:
     """The memory that the scheduler uses for a client."""
     objects = state.objects.held_bytes.get(client.session, 0)
-    return client.table.held_bytes + client.definition_bytes + unread_bytes(client) + objects
+    return client.table.columns.held_bytes + client.definition_bytes + unread_bytes(client) + objects
 
 
 def unread_bytes(peer: ClientPeer | Agent) -> int:
@@ -76,7 +76,11 @@ def _end(state: SchedulerState, peer: ClientPeer | Agent, text: str, now: float)
 
 
 def _limit_idle_sessions(state: SchedulerState, now: float) -> None:
-    idle = [client for client in state.clients.values() if client.gone_at is not None and not client.table.unfinished]
+    idle = [
+        client
+        for client in state.clients.values()
+        if client.gone_at is not None and not client.table.columns.unfinished
+    ]
     idle.sort(key=lambda client: client.gone_at or 0.0, reverse=True)
     for client in idle[IDLE_SESSIONS_LIMIT:]:
         session_endings.end_session(state, client.session, now)
@@ -84,7 +88,7 @@ def _limit_idle_sessions(state: SchedulerState, now: float) -> None:
 
 def _limit_demands(state: SchedulerState, now: float) -> None:
     """Forget the queues that no task needs. When too many are needed, end the client with most of them."""
-    needed = {client.session: client.table.queues() for client in state.clients.values()}
+    needed = {client.session: client.table.columns.queues() for client in state.clients.values()}
     living = {session: queues for session, queues in needed.items() if not state.clients[session].is_broken}
     state.placement.keep_classes({queue: None for queues in needed.values() for queue in queues})
     state.forget_queue()

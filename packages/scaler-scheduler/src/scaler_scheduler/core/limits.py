@@ -1,4 +1,4 @@
-"""How much of the scheduler one client or one agent may use, so that the others keep their share.
+"""The part of the scheduler that one client or one agent may use, so that the others keep their share.
 
 This is the table of these limits. docs/limits.md explains each of them; ``scaler_protocol.limits`` has those of single
 messages. ``limit_checks`` compares every peer with the table once per tick, which does not slow tasks down: between two
@@ -11,7 +11,7 @@ from __future__ import annotations
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES
 
 CLIENT_MEMORY_BYTES = 4 << 30
-"""For the tasks, objects, functions and unread results of one client, unless the settings say otherwise."""
+"""Memory for the tasks, objects, functions and unread results of one client, unless the settings say otherwise."""
 
 UNREAD_MESSAGES_LIMIT = 500_000
 """Messages that one peer has not acknowledged. Messages with results are limited much earlier, by pausing tasks."""
@@ -39,10 +39,10 @@ FUNCTION_BYTES = 512
 """The memory of a function or a serializer in addition to its bytes."""
 
 CERTIFICATE_LIMIT_BYTES = 65_536
-"""For the report on the death of a worker process, which is kept until the task has ended."""
+"""Maximum size of the report on the death of a worker process, which is kept until the task has ended."""
 
 DESCRIPTION_SECONDS = 0.1
-"""How long one description of the cluster answers all requests for it."""
+"""Seconds for which one description of the cluster answers all requests for it."""
 
 IGNORED_LIMIT = 10_000
 """Sessions that were refused, and of which only a Hello is considered."""
@@ -52,7 +52,7 @@ STATED_CANCELS_LIMIT = 100_000
 further ones a second later."""
 
 TASKS_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 3 // 2
-"""For a message with tasks: together with the functions that they need, they must fit a message to an agent. Clients
-send far less."""
+"""Maximum size of a message with tasks: together with the functions that they need, they must fit a message to an
+agent. Clients send far less."""
 
 TOO_LARGE_TEXT = f"Tasks are sent in messages of at most {TASKS_LIMIT_BYTES} bytes."

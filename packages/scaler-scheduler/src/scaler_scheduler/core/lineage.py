@@ -1,4 +1,4 @@
-"""Which nested clients live in which tasks."""
+"""The nested clients of each task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Lineage:
 
     def __init__(self) -> None:
         self.children: dict[bytes, dict[int, list[ClientPeer]]] = {}
-        """By session and task; stays the same object."""
+        """The nested clients by session and task; stays the same object."""
 
     def __bool__(self) -> bool:
         return bool(self.children)

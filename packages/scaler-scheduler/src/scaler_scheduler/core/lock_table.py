@@ -134,17 +134,17 @@ def state_of(table: LockTable, request: QueuedLockRequest | None) -> LockState:
 
 
 def holds(table: LockTable, request: QueuedLockRequest) -> bool:
-    """Whether the request holds its lock."""
+    """Return whether the request holds its lock."""
     return request.key in table.locks[request.lock].holders
 
 
 def holders_last(table: LockTable, requests: Iterable[QueuedLockRequest]) -> list[QueuedLockRequest]:
-    """In this order, none of the requests is granted a lock because another of them ends."""
+    """Return the requests in an order in which none is granted a lock because another of them ends."""
     return sorted(requests, key=lambda request: holds(table, request))
 
 
 def remember(table: LockTable, key: LockKey, holders: int) -> None:
-    """So many requests have held the lock at a time."""
+    """Remember that this many requests have held the lock at a time."""
     name = hash(key)
     if name in table.granted or len(table.granted) < REMEMBERED_LIMIT:
         table.granted[name] = max(holders, table.granted.get(name, 0))
@@ -167,7 +167,7 @@ def forget(table: LockTable, request: QueuedLockRequest) -> None:
 
 
 def explain(table: LockTable, session: bytes, task: int, attempt: int) -> str:
-    """Which lock a task waits for, and what holds it; empty when it waits for none."""
+    """Return which lock a task waits for, and what holds it; empty when it waits for none."""
     for request in table.by_task.get(session, {}).get((task, attempt), ()):
         if not holds(table, request):
             return f" It waits for {shown(request.lock)}, {_described(table.locks[request.lock])}."
@@ -206,7 +206,7 @@ def key_of(body: LockRequest) -> LockKey:
 
 
 def limit_of(body: LockRequest) -> int:
-    """How many requests may hold the lock."""
+    """Return how many requests may hold the lock."""
     return 1 if body.kind == CoordinationKind.LOCK else body.limit
 
 
@@ -231,6 +231,6 @@ def _add(table: LockTable, request: QueuedLockRequest) -> LockQueue:
 
 
 def _peak(table: LockTable, request: QueuedLockRequest) -> int:
-    """To how many requests at a time this scheduler has granted the lock, at most."""
+    """Return the maximum number of requests to which this scheduler has granted the lock at a time."""
     unknown = request.limit if len(table.granted) >= REMEMBERED_LIMIT else 0
     return table.granted.get(hash(request.lock), unknown)

@@ -11,7 +11,7 @@ from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 RETURN_LIMIT_SECONDS = 5.0
-"""While sessions of an earlier scheduler keep coming, nothing is granted for at most this long."""
+"""Maximum time for which nothing is granted while sessions of an earlier scheduler return."""
 
 _TASK_ENDED_TEXT = "The task that used this {} has ended."
 

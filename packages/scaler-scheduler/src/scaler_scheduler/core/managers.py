@@ -66,7 +66,7 @@ def on_report(state: SchedulerState, agent: Agent, body: ManagerReport, now: flo
 
 
 def _decide(state: SchedulerState, manager: WorkerManager, body: ManagerReport, now: float) -> None:
-    """How many workers the manager should run."""
+    """Return how many workers the manager should run."""
     needs = scaling.needs_of(demands(state), supplies(state, now), body.target_seconds)
     manager.needed = needs[body.name]
     manager.ordered = manager.recent_needs.highest(manager.needed, now)
@@ -74,7 +74,7 @@ def _decide(state: SchedulerState, manager: WorkerManager, body: ManagerReport, 
 
 
 def _refusal(state: SchedulerState, agent: Agent, body: ManagerReport, now: float) -> Refused | None:
-    """Why a report is not accepted; None: it is."""
+    """Return why a report is not accepted; None: it is."""
     seconds = body.target_seconds, body.cool_down_seconds
     are_bounds = body.minimum <= body.maximum <= WORKERS_LIMIT
     if not body.name or not are_bounds or seconds[0] < SHORTEST_TARGET_SECONDS or seconds[1] < 0:
@@ -168,7 +168,7 @@ def _of_agents(agents: list[Agent]) -> Supply:
 
 
 def _occupied(agent: Agent, target_seconds: float) -> int:
-    """How many of its workers need at least the target time for what they have."""
+    """Return how many of its workers need at least the target time for what they have."""
     tasks = min(agent.load.outstanding, agent.load.slots)
     return min(tasks, math.ceil(agent.load.load_us / 1e6 / target_seconds))
 

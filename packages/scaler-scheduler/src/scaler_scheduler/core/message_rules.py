@@ -1,4 +1,4 @@
-"""Which rule handles which message, by the type of its body.
+"""The dispatch table: the rule for each type of message body.
 
 ``Tasks``, ``Results``, ``Relay`` and ``Hello`` are not here: ``hot_path`` handles them. Bodies that are in neither
 place need no rule, because receiving them has done all there is to do.

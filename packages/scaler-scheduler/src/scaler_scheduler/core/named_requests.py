@@ -44,7 +44,7 @@ _ACTIONS = {
         (NamedAction.TRY_SET, NamedAction.CLEAR, NamedAction.PEEK, NamedAction.LIST, *_STATED)
     ),
 }
-"""What each kind can do, in addition to WITHDRAW."""
+"""The actions of each kind, in addition to WITHDRAW."""
 
 
 def on_request(state: SchedulerState, client: ClientPeer, body: NamedRequest, now: float) -> None:
@@ -63,7 +63,8 @@ def on_request(state: SchedulerState, client: ClientPeer, body: NamedRequest, no
 
 
 def _withdraw(state: SchedulerState, client: ClientPeer, body: NamedRequest, now: float) -> None:
-    """Without an answer if the request has been answered. One that was never received is not accepted any more."""
+    """Withdraw a request, without an answer if the request has been answered. One that was never received is not
+    accepted any more."""
     table = state.named
     waiting = table.waiting.get(client.session, {}).get(body.number)
     if waiting is not None:
@@ -117,7 +118,7 @@ def on_tick(state: SchedulerState, now: float) -> None:
 
 
 def _reason_to_end(body: NamedRequest) -> str:
-    """Why the session must end; empty if it need not."""
+    """Return why the session must end; empty if it need not."""
     if body.kind not in named_table.NOUNS:
         return f"The kind {body.kind.name.lower()} has no value."
     if body.named_action != NamedAction.WITHDRAW and body.named_action not in _ACTIONS[body.kind]:
@@ -155,7 +156,7 @@ def _reason_to_refuse(state: SchedulerState, request: PendingRequest) -> str:
 
 
 def _adds(request: PendingRequest) -> bool:
-    """Whether it makes a known name take more. Setting an event again and again does not."""
+    """Return whether it makes a known name take more. Setting an event again and again does not."""
     return bool(request.value) or request.action in _ADDING
 
 

@@ -20,11 +20,11 @@ from scaler_protocol.messages import CoordinationKind, NamedAction, NamedRequest
 from scaler_scheduler.core.lock_table import Execution, shown_name
 
 TOTAL_LIMIT_BYTES = 256 << 20
-"""For all names and values together."""
+"""Maximum size of all names and values together."""
 
 CLIENT_LIMIT_BYTES = 192 << 20
-"""For those that one client pays for. It pays for a name that it was the first to use, with all values of the name.
-When it leaves, the next user of the name pays."""
+"""Maximum size of the names and values that one client pays for. It pays for a name that it was the first to use, with
+all values of the name. When it leaves, the next user of the name pays."""
 
 VALUE_OVERHEAD_BYTES = 256
 NAME_OVERHEAD_BYTES = 1024
@@ -36,7 +36,7 @@ PUBLISHED_LIMIT = 1000
 """Published values at a time. A message has all their names."""
 
 CLIENT_PUBLISHED_LIMIT = 750
-"""Those that one client pays for."""
+"""Maximum number of published values that one client pays for."""
 
 NOUNS = {
     CoordinationKind.EVENT: "event",
@@ -123,7 +123,7 @@ class NamedTable:
         self.waiting: dict[bytes, dict[int, PendingRequest]] = {}
         """Requests that wait or are held, by session and number."""
         self.by_task: dict[bytes, dict[Execution, list[PendingRequest]]] = {}
-        """Those made in tasks, by the session and the execution of the task. Stays the same object."""
+        """The requests made in tasks, by the session and the execution of the task. Stays the same object."""
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -307,12 +307,12 @@ def end_session(table: NamedTable, session: bytes) -> None:
 
 
 def requests_of(table: NamedTable, session: bytes, execution: Execution) -> list[PendingRequest]:
-    """Those of an execution of a task."""
+    """Return the requests of an execution of a task."""
     return list(table.by_task.get(session, {}).get(execution, ()))
 
 
 def explain(table: NamedTable, session: bytes, task: int, attempt: int) -> str:
-    """What a task waits for; empty when it waits for nothing."""
+    """Return a description of what a task waits for; empty if it waits for nothing."""
     for request in requests_of(table, session, (task, attempt)):
         return f" It waits for {shown(request.name)}."
     return ""
@@ -324,7 +324,7 @@ def shown(name: NameKey) -> str:
 
 
 def shortage_for(table: NamedTable, request: PendingRequest) -> str:
-    """Why name and value do not fit; empty if they do."""
+    """Return why name and value do not fit; empty if they do."""
     found = table.names.get(request.name)
     payer = request.user if found is None else found.payer
     more = cost_of(request.value) + (_cost_of_name(request.name) if found is None else 0)
@@ -336,7 +336,7 @@ def shortage_for(table: NamedTable, request: PendingRequest) -> str:
 
 
 def published_by(table: NamedTable, client: bytes) -> int:
-    """How many published values this client pays for."""
+    """Return how many published values this client pays for."""
     return sum(table.names[name].payer == client for name in table.published)
 
 

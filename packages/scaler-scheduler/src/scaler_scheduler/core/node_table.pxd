@@ -3,13 +3,13 @@ from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.graph_news cimport GraphNews
 from scaler_scheduler.core.pages cimport PAGE_BITS, PAGE_SIZE, Page
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.states cimport ENDED
 from scaler_scheduler.core.task_columns cimport TaskColumns
 
 cdef enum:
     NO_TASK = 0xFFFFFFFFFFFFFFFF
 
-cdef class NodeTable(TaskColumns):
+cdef class NodeTable:
+    cdef TaskColumns columns
     cdef readonly dict graphs
     cdef readonly GraphNews news
     cdef public bint prefers_holders
@@ -61,21 +61,3 @@ cdef class NodeTable(TaskColumns):
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1
     cdef amend_graph(self, Graph graph)
     cdef check_graph(self, Graph graph)
-
-    cdef inline close(self, Page* page, uint64_t task, int status, RunRecord record):
-        """A task has ended, and monitors know or will be told."""
-        cdef int offset = task & (PAGE_SIZE - 1)
-        self.counts[page.state[offset]] -= 1
-        page.state[offset] = ENDED
-        page.live -= 1
-        self.finished += 1
-        self.totals.outcomes[status & 15] += 1
-        record.function.unfinished -= 1
-        record.function.outcomes[status & 15] += 1
-        record.remaining -= 1
-        if record.remaining == 0:
-            self.forget(record)
-        if page.live == 0 and (task >> PAGE_BITS) != self.newest:
-            self.drop_page(task >> PAGE_BITS)
-        if record.graph is not None:
-            self.node_ended(record, task)

@@ -1,4 +1,4 @@
-"""The nodes of a client's graphs in the table of its tasks (contract of node_table.pyx).
+"""The nodes of a client's graphs (contract of node_table.pyx): it uses the columns of the table of its tasks.
 
 An unfinished node counts in the ``uses`` of its inputs; a node whose value is somewhere (STORED, DONE_LARGE) counts no
 more in the ``pending`` of its dependants, one that is assigned, too, no more in their ``open``. ``settle`` recounts
@@ -11,14 +11,15 @@ from scaler_scheduler.core.graph_news import GraphNews
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.task_columns import TaskColumns
 
-class NodeTable(TaskColumns):
+class NodeTable:
     graphs: dict[int, Graph]
     prefers_holders: bool
+    def __init__(self, columns: TaskColumns) -> None: ...
     def count_nodes(self, graph: Graph) -> tuple[int, int, int, int, int, int]:
-        """Of a graph: how many nodes, and how many wait for inputs, are ready, run, are done, failed."""
+        """Return the number of nodes of a graph, and how many wait for inputs, are ready, run, are done, failed."""
 
     def append_graph(self, record: RunRecord, state: int) -> bool:
-        """As append, for nodes of a graph. False: they cannot be part of their graph, and are not entered."""
+        """Like append, for nodes of a graph. False: they cannot be part of their graph, and are not entered."""
 
     def take_news(self) -> GraphNews | None: ...
     def end_holds(self) -> None:

@@ -2,6 +2,7 @@
 """The nodes of a client's graphs in the table of its tasks. See node_table.pyi for the contract, states.py for the
 rules."""
 
+from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.graph_news cimport GraphNews
@@ -30,16 +31,16 @@ from scaler_scheduler.core.states cimport (
     WORKER_DIED,
 )
 from scaler_scheduler.core.task_columns cimport TaskColumns
-from scaler_scheduler.core.totals cimport Totals
 from scaler_scheduler.core.transitions cimport OF_NODES, OF_TASKS, TRANSITIONS
 
 cdef enum:
     GRAPH_RECORDED_NODES = 10000
 
 
-cdef class NodeTable(TaskColumns):
-    def __init__(self, bytes session, Totals totals):
-        super().__init__(session, totals)
+@final
+cdef class NodeTable:
+    def __init__(self, TaskColumns columns):
+        self.columns = columns
         self.accepting = NO_TASK
         self.graphs = {}
         self.copies = {}
@@ -47,14 +48,18 @@ cdef class NodeTable(TaskColumns):
 
     cdef end(self, Page* page, uint64_t task, int status):
         cdef int offset = task & (PAGE_SIZE - 1)
-        cdef RunRecord record = self.record_at(page, offset)
-        if self.events.is_on and task != self.accepting and page.state[offset] != DONE_LARGE:
-            self.events.ended(self.number, task, page.attempt[offset], status, record.function.named(self.events))
-        self.close(page, task, status, record)
+        cdef RunRecord record = self.columns.record_at(page, offset)
+        if self.columns.events.is_on and task != self.accepting and page.state[offset] != DONE_LARGE:
+            self.columns.events.ended(
+                self.columns.number, task, page.attempt[offset], status, record.function.named(self.columns.events)
+            )
+        self.columns.close(page, task, status, record)
+        if record.graph is not None:
+            self.node_ended(record, task)
 
     cdef void count_lost(self, RunRecord record) noexcept:
         """A large result is lost, and will be made again: monitors have been told of a success."""
-        self.totals.outcomes[SUCCESS_LARGE] += 1
+        self.columns.totals.outcomes[SUCCESS_LARGE] += 1
         record.function.outcomes[SUCCESS_LARGE] += 1
 
     cdef GraphNews tell(self):
@@ -74,10 +79,10 @@ cdef class NodeTable(TaskColumns):
         self.news = None
         news.ready.sort()
         for task in news.ready:
-            page = self.find(task)
+            page = self.columns.find(task)
             offset = task & (PAGE_SIZE - 1)
             if page != NULL and page.state[offset] == QUEUED:
-                record = self.record_at(page, offset)
+                record = self.columns.record_at(page, offset)
                 record.queue.count -= 1  # counted when it is pushed
                 extend(ranges, record, task)
         news.ready = ranges
@@ -95,11 +100,11 @@ cdef class NodeTable(TaskColumns):
             graph = Graph(record.first, last)
         if not graph.admits(record.first, record.stop):
             return False
-        if record.first < self.next_task:
+        if record.first < self.columns.next_task:
             return False
         before = 0 if graph.count == 0 else graph.size_bytes
         graph.make_blocks(<uint32_t> (record.first - graph.base), <uint32_t> (record.stop - graph.base))
-        self.append(record, state)
+        self.columns.append(record, state)
         self.graphs[last] = graph
         graph.extend(record.first, record.stop)
         record.graph = graph
@@ -108,8 +113,8 @@ cdef class NodeTable(TaskColumns):
         if not record.intermediate:
             graph.targets += record.stop - record.first
         broken = self.link(record, graph)
-        self.graph_bytes += graph.size_bytes - before
-        if self.events.is_on:
+        self.columns.graph_bytes += graph.size_bytes - before
+        if self.columns.events.is_on:
             self.record_nodes(record, graph)
         if state == QUEUED:
             self.park(record, graph)
@@ -130,8 +135,8 @@ cdef class NodeTable(TaskColumns):
             edges = None
         elif record.run.has_references:
             edges = record.run.inputs()
-        self.events.nodes(
-            self.number, record.function.named(self.events), record.first, record.stop, graph.last, edges
+        self.columns.events.nodes(
+            self.columns.number, record.function.named(self.columns.events), record.first, record.stop, graph.last, edges
         )
 
     cdef int node_state(self, Graph graph, uint64_t task) except -1:
@@ -140,8 +145,8 @@ cdef class NodeTable(TaskColumns):
         cdef int offset = task & (PAGE_SIZE - 1)
         if not graph.has(task):
             return ENDED
-        page = self.find(task)
-        if page == NULL or page.state[offset] == ENDED or self.record_at(page, offset).graph is not graph:
+        page = self.columns.find(task)
+        if page == NULL or page.state[offset] == ENDED or self.columns.record_at(page, offset).graph is not graph:
             return ENDED
         return page.state[offset]
 
@@ -181,10 +186,10 @@ cdef class NodeTable(TaskColumns):
         cdef Page* page
         for task in range(record.first, record.stop):
             if graph.at(task - graph.base).pending:
-                page = self.find(task)
-                self.move(page, task & (PAGE_SIZE - 1), PENDING)
+                page = self.columns.find(task)
+                self.columns.move(page, task & (PAGE_SIZE - 1), PENDING)
             else:
-                graph.note_ready(graph.at(task - graph.base), self.events.now)
+                graph.note_ready(graph.at(task - graph.base), self.columns.events.now)
                 record.queue.count += 1
                 self.tell().ready.append(task)
 
@@ -224,11 +229,11 @@ cdef class NodeTable(TaskColumns):
 
     cdef bint is_stray(self, Page* page, int offset, uint32_t agent) except -1:
         """Whether a large result that does not count is of no use at its agent, and no other of that task is there."""
-        return page.agent[offset] != agent and self.record_at(page, offset).graph is None
+        return page.agent[offset] != agent and self.columns.record_at(page, offset).graph is None
 
     cdef refuse_value(self, Page* page, int offset, uint64_t task, uint32_t attempt, uint32_t agent):
         """An agent has finished an attempt that does not count: it need not keep the value."""
-        if page == NULL or page.state[offset] == ENDED or self.record_at(page, offset).graph is None:
+        if page == NULL or page.state[offset] == ENDED or self.columns.record_at(page, offset).graph is None:
             return
         if page.agent[offset] == agent and page.attempt[offset] == attempt and (
                 page.state[offset] == STORED or page.state[offset] == DONE_LARGE):
@@ -244,20 +249,20 @@ cdef class NodeTable(TaskColumns):
         page.attempt[offset] = plausible(attempt)
         page.agent[offset] = agent
         if status == SUCCESS_LARGE and not record.intermediate and not node.delivered:
-            self.move(page, offset, DONE_LARGE)
+            self.columns.move(page, offset, DONE_LARGE)
         else:
-            self.move(page, offset, STORED)
+            self.columns.move(page, offset, STORED)
             self.count_done(record, status)
             self.deliver(record, graph, node)
         self.wake_dependants(graph, node, was_held)
         self.leave_inputs(graph, node)
         if node.uses == 0:
-            self.drop_value(graph, self.find(task), task)
+            self.drop_value(graph, self.columns.find(task), task)
         self.finish_if_over(graph)
 
     cdef void count_done(self, RunRecord record, int status) noexcept:
-        self.finished += 1
-        self.totals.outcomes[status & 15] += 1
+        self.columns.finished += 1
+        self.columns.totals.outcomes[status & 15] += 1
         record.function.unfinished -= 1
         record.function.outcomes[status & 15] += 1
 
@@ -268,10 +273,10 @@ cdef class NodeTable(TaskColumns):
 
     cdef deliver_large(self, Page* page, int offset, uint64_t task):
         """The client needs a large result no more; others may."""
-        cdef RunRecord record = self.record_at(page, offset)
+        cdef RunRecord record = self.columns.record_at(page, offset)
         cdef Graph graph = record.graph
         cdef Node* node = graph.at(task - graph.base)
-        self.move(page, offset, STORED)
+        self.columns.move(page, offset, STORED)
         self.count_done(record, SUCCESS_LARGE)
         self.deliver(record, graph, node)
         node.released = 1
@@ -289,22 +294,22 @@ cdef class NodeTable(TaskColumns):
             if was_open:
                 dependant.open -= 1
             if dependant.pending == 0:
-                graph.note_ready(dependant, self.events.now)
+                graph.note_ready(dependant, self.columns.events.now)
                 self.wake(graph, graph.base + graph.edges[at - 1].dependant)
             at = graph.edges[at - 1].next
 
     cdef wake(self, Graph graph, uint64_t task):
-        cdef Page* page = self.find(task)
+        cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        if page == NULL or page.state[offset] != PENDING or self.record_at(page, offset).graph is not graph:
+        if page == NULL or page.state[offset] != PENDING or self.columns.record_at(page, offset).graph is not graph:
             return
         self.to_queued(page, offset, task)
         if self.prefers_holders:
             self.prefer_holder(graph, task)
 
     cdef to_queued(self, Page* page, int offset, uint64_t task):
-        cdef RunRecord record = self.record_at(page, offset)
-        self.move(page, offset, QUEUED)
+        cdef RunRecord record = self.columns.record_at(page, offset)
+        self.columns.move(page, offset, QUEUED)
         record.queue.count += 1
         self.tell().ready.append(task)
 
@@ -317,7 +322,7 @@ cdef class NodeTable(TaskColumns):
         cdef uint64_t source
         for at in range(node.first_input, node.first_input + node.inputs):
             source = graph.base + graph.edges[at].input
-            page = self.find(source)
+            page = self.columns.find(source)
             if page == NULL:
                 continue
             agent = page.agent[source & (PAGE_SIZE - 1)]
@@ -339,7 +344,7 @@ cdef class NodeTable(TaskColumns):
             source = graph.edges[at].input
             graph.at(source).uses -= 1
             if graph.at(source).uses == 0:
-                self.drop_value(graph, self.find(graph.base + source), graph.base + source)
+                self.drop_value(graph, self.columns.find(graph.base + source), graph.base + source)
 
     cdef drop_value(self, Graph graph, Page* page, uint64_t task):
         """No dependant needs its value: the agents that have it are told, once no more dependants can come. To a graph
@@ -352,7 +357,7 @@ cdef class NodeTable(TaskColumns):
             return
         self.tell().tell(page.agent[offset], task, page.attempt[offset])
         self.free_copies(task)
-        self.move(page, offset, FREED)
+        self.columns.move(page, offset, FREED)
         page.agent[offset] = NO_AGENT
 
     cdef free_copies(self, uint64_t task):
@@ -378,7 +383,7 @@ cdef class NodeTable(TaskColumns):
     cdef left_graph(self, Graph graph):
         graph.live -= 1
         if graph.live == 0 and self.graphs.pop(graph.last, None) is graph:
-            self.graph_bytes -= graph.size_bytes
+            self.columns.graph_bytes -= graph.size_bytes
 
     cdef cancel_dependants(self):
         self.is_cancelling_nodes = True
@@ -392,7 +397,7 @@ cdef class NodeTable(TaskColumns):
     cdef cancel_node(self, Graph graph, uint64_t task):
         """A node that cannot have its inputs, or that is not needed, ends."""
         cdef int state = self.node_state(graph, task)
-        cdef Page* page = self.find(task)
+        cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record
         cdef uint32_t at
@@ -405,7 +410,7 @@ cdef class NodeTable(TaskColumns):
                 self.to_cancel.append((graph, graph.base + graph.edges[at - 1].dependant))
                 at = graph.edges[at - 1].next
         elif state == PENDING or state == QUEUED or state == HELD or state == WAITING:
-            record = self.record_at(page, offset)
+            record = self.columns.record_at(page, offset)
             if state == QUEUED:
                 record.queue.count -= 1
             if not record.intermediate:
@@ -413,19 +418,19 @@ cdef class NodeTable(TaskColumns):
             self.end(page, task, CANCELLED)
 
     cdef to_cancelling(self, Page* page, int offset, uint64_t task):
-        cdef RunRecord record = self.record_at(page, offset)
-        self.move(page, offset, CANCELLING)
+        cdef RunRecord record = self.columns.record_at(page, offset)
+        self.columns.move(page, offset, CANCELLING)
         if record.graph is not None:
             self.shift_open(record.graph, task, 1)
 
     cdef kill(self, uint64_t task, int status):
         """An unfinished node ends with ``status``, which is in the news."""
         cdef RunRecord record
-        cdef Page* page = self.find(task)
+        cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         if page == NULL or page.state[offset] == ENDED or page.state[offset] == FREED:
             return
-        record = self.record_at(page, offset)
+        record = self.columns.record_at(page, offset)
         if page.state[offset] == QUEUED:
             record.queue.count -= 1
         self.tell().died.append((task, status))
@@ -469,27 +474,27 @@ cdef class NodeTable(TaskColumns):
     cdef finish_node(self, Graph graph, uint64_t task):
         cdef int state = self.node_state(graph, task)
         if state == STORED:
-            self.drop_value(graph, self.find(task), task)
+            self.drop_value(graph, self.columns.find(task), task)
             state = FREED
         if state == FREED:
-            self.discard(self.find(task), task)
+            self.discard(self.columns.find(task), task)
         elif state != ENDED and state != CANCELLING and state != DECIDING:
             self.cancel_node(graph, task)
 
     cdef discard(self, Page* page, uint64_t task):
         """A node whose value was made and is not needed leaves the table."""
         cdef int offset = task & (PAGE_SIZE - 1)
-        cdef RunRecord record = self.record_at(page, offset)
+        cdef RunRecord record = self.columns.record_at(page, offset)
         self.free_copies(task)
         if record.graph.has_large and not record.intermediate:
             self.tell().delivered.append(task)
-        self.move(page, offset, ENDED)
+        self.columns.move(page, offset, ENDED)
         page.live -= 1
         record.remaining -= 1
         if record.remaining == 0:
-            self.forget(record)
-        if page.live == 0 and (task >> PAGE_BITS) != self.newest:
-            self.drop_page(task >> PAGE_BITS)
+            self.columns.forget(record)
+        if page.live == 0 and (task >> PAGE_BITS) != self.columns.newest:
+            self.columns.drop_page(task >> PAGE_BITS)
         self.left_graph(record.graph)
 
     def settle(self, Graph graph, bint release):
@@ -523,7 +528,7 @@ cdef class NodeTable(TaskColumns):
         cdef uint64_t task = graph.base + index
         cdef Node* node = graph.at(index)
         cdef int state = self.node_state(graph, task)
-        cdef Page* page = self.find(task)
+        cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record
         cdef bint needed
@@ -534,13 +539,13 @@ cdef class NodeTable(TaskColumns):
             if node.uses == 0:
                 self.drop_value(graph, page, task)
             return
-        record = self.record_at(page, offset)
+        record = self.columns.record_at(page, offset)
         needed = node.uses > 0 or not (record.intermediate or node.delivered)
         if state == FREED:
             if not needed:
                 return
-            self.move(page, offset, PENDING)
-            self.raise_attempt(page, offset)
+            self.columns.move(page, offset, PENDING)
+            self.columns.raise_attempt(page, offset)
             record.function.unfinished += 1
             if not record.rerun:
                 fatal.append(task)
@@ -551,7 +556,7 @@ cdef class NodeTable(TaskColumns):
             if not needed:
                 record.function.unfinished -= 1
             if not needed or state == HELD:
-                self.move(page, offset, PENDING if needed else FREED)
+                self.columns.move(page, offset, PENDING if needed else FREED)
             if not needed:
                 return
         for at in range(node.first_input, node.first_input + node.inputs):
@@ -563,7 +568,7 @@ cdef class NodeTable(TaskColumns):
         cdef uint64_t task = graph.base + index
         cdef Node* node = graph.at(index)
         cdef int state = self.node_state(graph, task)
-        cdef Page* page = self.find(task)
+        cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef int there
         cdef uint32_t at
@@ -578,12 +583,12 @@ cdef class NodeTable(TaskColumns):
             if there == ENDED and (state == PENDING or state == QUEUED or state == HELD):
                 broken.append(task)
         if state == PENDING and node.pending == 0:
-            graph.note_ready(node, self.events.now)
+            graph.note_ready(node, self.columns.events.now)
             self.to_queued(page, offset, task)
         elif state == QUEUED and node.pending:
-            record = self.record_at(page, offset)
+            record = self.columns.record_at(page, offset)
             record.queue.count -= 1
-            self.move(page, offset, PENDING)
+            self.columns.move(page, offset, PENDING)
 
     def count_nodes(self, Graph graph):
         """How many nodes there are, and how many wait for inputs, are ready, run, are done, failed or were cancelled."""
@@ -608,7 +613,7 @@ cdef class NodeTable(TaskColumns):
 
     def value_holder(self, uint64_t task):
         """The agent that has the value of a node, or None."""
-        cdef Page* page = self.find(task)
+        cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         if page == NULL or (page.state[offset] != STORED and page.state[offset] != DONE_LARGE):
             return None
@@ -634,7 +639,7 @@ cdef class NodeTable(TaskColumns):
         """The agent that should have a value does not have it: it is made again if it is needed. Returns an ``Action``:
         REQUEUE, the caller queues the task; WAIT, the task runs when it can; GIVE_UP, it must not run again or has been
         lost too often; NOTHING, the client has no part in it."""
-        cdef Page* page = self.find(task)
+        cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record
         cdef int event, action
@@ -642,11 +647,11 @@ cdef class NodeTable(TaskColumns):
             return DO_NOTHING
         if page.state[offset] == STORED:
             self.lose_stored(page, offset)
-            self.settle(self.record_at(page, offset).graph, False)
+            self.settle(self.columns.record_at(page, offset).graph, False)
             return DO_NOTHING
         if page.state[offset] != DONE_LARGE:
             return DO_NOTHING
-        record = self.record_at(page, offset)
+        record = self.columns.record_at(page, offset)
         page.losses[offset] += 1
         event = ON_VALUE_LOST if record.rerun and page.losses[offset] < losses_limit else ON_VALUE_LOST_FINALLY
         action = TRANSITIONS[OF_TASKS if record.graph is None else OF_NODES][event][DONE_LARGE].action
@@ -659,13 +664,13 @@ cdef class NodeTable(TaskColumns):
 
     cdef lose_stored(self, Page* page, int offset):
         """The value of a node is nowhere now; settling its graph decides whether it is made again."""
-        self.move(page, offset, FREED)
+        self.columns.move(page, offset, FREED)
         page.agent[offset] = NO_AGENT
 
     cdef to_pending_again(self, Page* page, int offset):
         """A node is with no agent now; settling its graph decides whether it may be queued."""
-        self.move(page, offset, PENDING)
-        self.raise_attempt(page, offset)
+        self.columns.move(page, offset, PENDING)
+        self.columns.raise_attempt(page, offset)
         page.agent[offset] = NO_AGENT
 
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1:
@@ -677,7 +682,7 @@ cdef class NodeTable(TaskColumns):
         cdef int offset, state
         for at in range(node.first_input, node.first_input + node.inputs):
             source = graph.base + graph.edges[at].input
-            page = self.find(source)
+            page = self.columns.find(source)
             offset = source & (PAGE_SIZE - 1)
             state = self.node_state(graph, source)
             if state != STORED and state != DONE_LARGE and (state != ASSIGNED or page.agent[offset] != agent):
@@ -692,8 +697,8 @@ cdef class NodeTable(TaskColumns):
         graph.live = graph.targets = 0
         while index < graph.count:
             if self.node_state(graph, graph.base + index) != ENDED:
-                page = self.find(graph.base + index)
-                record = self.record_at(page, (graph.base + index) & (PAGE_SIZE - 1))
+                page = self.columns.find(graph.base + index)
+                record = self.columns.record_at(page, (graph.base + index) & (PAGE_SIZE - 1))
                 graph.live += 1
                 graph.targets += not record.intermediate and not graph.at(index).delivered
             index = graph.next_present(index + 1)
@@ -718,9 +723,9 @@ cdef class NodeTable(TaskColumns):
             present += 1
             if state != ENDED:
                 live += 1
-                assert self.record(task).graph is graph, task
+                assert self.columns.record(task).graph is graph, task
                 assert node.uses == uses.get(task - graph.base, 0), (task, state, node.uses, uses.get(task - graph.base, 0))
-                targets += not self.record(task).intermediate and not node.delivered
+                targets += not self.columns.record(task).intermediate and not node.delivered
             if state == ENDED or state == STORED or state == DONE_LARGE or state == FREED:
                 continue
             pending = still_open = 0
@@ -736,4 +741,4 @@ cdef class NodeTable(TaskColumns):
             assert state != PENDING or pending, task
         assert present + graph.absent == graph.count, (present, graph.absent, graph.count)
         assert (live, targets) == (graph.live, graph.targets), (live, graph.live, targets, graph.targets)
-        assert live and (targets or not graph.is_closed or self.count(CANCELLING)), "a graph outlived its targets"
+        assert live and (targets or not graph.is_closed or self.columns.count(CANCELLING)), "a graph outlived its targets"

@@ -25,7 +25,7 @@ from scaler_scheduler.core.stored_objects import Forged
 
 
 def stated_by(state: SchedulerState, key: ObjectKey, now: float) -> float | None:
-    """Until when the owner of an object may still state it; None: the owner would have stated it by now."""
+    """Return until when the owner of an object may still state it; None: the owner would have stated it by now."""
     owner = state.clients.get(key.owner)
     if owner is not None:
         return owner.states_until if now < owner.states_until else None
@@ -113,8 +113,8 @@ def on_agent_request(state: SchedulerState, agent: Agent, body: ObjectRequest, n
 
 
 def _awaited_until(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> float | None:
-    """Until when the owner of an object may still state it. After a restart of the scheduler the owner may yet come
-    back."""
+    """Return until when the owner of an object may still state it. After a restart of the scheduler the owner may yet
+    come back."""
     until = stated_by(state, key, now)
     if until is None and key.owner not in state.clients and now < agent.attached_at + HOLD_SECONDS:
         return agent.attached_at + HOLD_SECONDS  # after a restart of the scheduler: its owner may come back, too
@@ -122,7 +122,7 @@ def _awaited_until(state: SchedulerState, agent: Agent, key: ObjectKey, now: flo
 
 
 def _endpoints(state: SchedulerState) -> dict[bytes, str]:
-    """Where stores can be reached, by store and by agent."""
+    """Return where stores can be reached, by store and by agent."""
     found = {store: agents[0].store_endpoint for store, agents in state.agents_by_store.items()}
     for agents in state.agents_by_store.values():
         found.update((agent.session, agent.store_endpoint) for agent in agents)

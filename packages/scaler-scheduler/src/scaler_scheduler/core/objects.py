@@ -32,13 +32,13 @@ Replies = list[tuple[bytes, object]]
 """Messages to send, each with the session that receives it."""
 
 SOURCES_LIMIT = 4
-"""How many stores a reader is told of. It tries the next one when a store is gone or stalls."""
+"""Number of stores that a reader is told of. It tries the next one when a store is gone or stalls."""
 
 SENDERS_AT_ONCE = 4
-"""How many clients may send the same function beyond its first window at a time."""
+"""Number of clients that may send the same function beyond its first window at a time."""
 
 SENDER_SECONDS = 1.0
-"""How long a client has to send more of a function than the slowest sender, while others wait."""
+"""Seconds that a client has to send more of a function than the slowest sender, while others wait."""
 
 OBJECT_BYTES = 1024
 """The memory of an object in addition to its bytes."""

@@ -1,4 +1,4 @@
-"""Which agent is assigned which tasks (contract of placement.pyx).
+"""Chooses the agent that is assigned a task (contract of placement.pyx).
 
 Tasks that need the same capabilities at the same depth share a queue class. Each class keeps a heap of the agents
 that have room: agents with a free slot first, then the least loaded. An entry is stale when its agent has changed
@@ -41,10 +41,10 @@ class Placement:
 
     @property
     def free(self) -> int:
-        """Those of them that any agent may have; about."""
+        """The number of queued tasks that any agent may have; about."""
 
     def is_scarce(self, queue: QueueClass) -> bool:
-        """Whether at most half of all workers can run the tasks of a class."""
+        """Return whether at most half of all workers can run the tasks of a class."""
 
     def queue_class(self, demand: Demand, depth: int) -> QueueClass:
         """The class of such tasks, made when first needed."""

@@ -34,7 +34,8 @@ class QueueClass:
         """Queue the tasks first .. stop - 1 of a client's table, which have just become QUEUED."""
 
     def ahead_of(self, table: Any, task: int) -> tuple[int, list[Any]]:
-        """How many tasks of a client's table, and which other clients, are served before a task if nothing changes."""
+        """Return how many tasks of a client's table, and which other clients, are served before a task if nothing
+        changes."""
 
     def move_share(self, table: Any) -> None:
         """The client of a table belongs to another share."""

@@ -20,7 +20,7 @@ cdef class ClientQueue:
     def __init__(self, client, table, int priority):
         self.client = client
         self.table = table
-        self.share = table.share
+        self.share = table.columns.share
         self.priority = self.rank = priority
         self.since = NEVER
         self.ranges = deque()
@@ -45,8 +45,8 @@ cdef class ClientQueue:
         cdef int64_t count = 0
         for first, stop in [(self.first, self.stop), *self.ranges]:
             if first <= task < stop:
-                return count + self.table.queued_between(first, task)
-            count += self.table.queued_between(first, stop)
+                return count + self.table.columns.queued_between(first, task)
+            count += self.table.columns.queued_between(first, stop)
         return count
 
     cdef begin_turn(self):
@@ -247,7 +247,7 @@ cdef class QueueClass:
         cdef PriorityQueue of_priority
         for of_priority in self.by_priority:
             if table in of_priority.clients:
-                (<ClientQueue> of_priority.clients[table]).share = table.share
+                (<ClientQueue> of_priority.clients[table]).share = table.columns.share
 
     cdef PriorityQueue queue_of(self, int priority):
         cdef PriorityQueue of_priority

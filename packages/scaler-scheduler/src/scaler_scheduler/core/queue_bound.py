@@ -28,10 +28,10 @@ def entry_state(state: SchedulerState, client: ClientPeer, record: RunRecord) ->
 
 
 def _occupies_worker(state: SchedulerState, name: TaskName) -> bool:
-    """Whether a task may be running. A task of an unknown session may be, because the scheduler may have been
+    """Return whether a task may be running. A task of an unknown session may be, because the scheduler may have been
     restarted."""
     owner = state.clients.get(name.session)
-    return owner is None or owner.table.state(name.task) in _WITH_AN_AGENT
+    return owner is None or owner.table.columns.state(name.task) in _WITH_AN_AGENT
 
 
 def hold_back(state: SchedulerState, client: ClientPeer, record: RunRecord) -> None:
@@ -43,7 +43,7 @@ def hold_back(state: SchedulerState, client: ClientPeer, record: RunRecord) -> N
 
 
 def admit_waiting(state: SchedulerState, now: float) -> None:
-    """At the end of a drain: while the queue has room, waiting tasks enter it, one run of each client in turn."""
+    """Let waiting tasks enter the queue at the end of a drain while it has room, one run of each client in turn."""
     limit = max(1, state.settings.max_number_of_tasks_waiting)
     while state.clients_waiting:
         room = limit - state.placement.queued

@@ -52,12 +52,12 @@ def note_agent_lost(state: SchedulerState, agent: Agent) -> None:
 def note_client_joined(state: SchedulerState, client: ClientPeer) -> None:
     if state.events.is_on:
         _name_client(state, client)
-        state.events.note(Kind.CLIENT_JOINED, session=client.table.number)
+        state.events.note(Kind.CLIENT_JOINED, session=client.table.columns.number)
 
 
 def note_client_left(state: SchedulerState, client: ClientPeer) -> None:
     if state.events.is_on:
-        state.events.note(Kind.CLIENT_LEFT, session=client.table.number)
+        state.events.note(Kind.CLIENT_LEFT, session=client.table.columns.number)
 
 
 def _name_agent(state: SchedulerState, agent: Agent) -> None:
@@ -68,4 +68,4 @@ def _name_agent(state: SchedulerState, agent: Agent) -> None:
 def _name_client(state: SchedulerState, client: ClientPeer) -> None:
     hello = client.hello
     value = {"session": client.shown_id.hex(), "host": hello.host, "pid": hello.pid}
-    state.events.name_session(client.table.number, value | {"parent": shown_id(hello.parent_session).hex()})
+    state.events.name_session(client.table.columns.number, value | {"parent": shown_id(hello.parent_session).hex()})

@@ -13,7 +13,7 @@ class Repetition:
         self._held = 0
         self._last = ""
         self.due_at: float | None = None
-        """When ``take`` has something to write."""
+        """The time at which ``take`` has something to write."""
 
     def note(self, text: str, now: float) -> str | None:
         """A warning occurs. Returns what to write at once."""

@@ -21,4 +21,5 @@ class Reservation:
     record: RunRecord
 
 def end_reservations(agent: AgentLoad, now: float) -> float:
-    """Those that have waited until ``now`` wait among the others again. The time when the next one will have."""
+    """Let the reservations that have waited until ``now`` wait among the others again. The time when the next one will
+    have."""

@@ -21,16 +21,16 @@ cdef class Reservation:
         self.client = client
         self.table = table
         self.task = task
-        self.record = table.record(task)
+        self.record = table.columns.record(task)
         self.estimate_us = self.record.function.estimate()
 
     cdef bint is_for(self, uint32_t agent) except -1:
-        cdef Page* page = self.table.find(self.task)
+        cdef Page* page = self.table.columns.find(self.task)
         cdef int offset = self.task & (PAGE_SIZE - 1)
         return page != NULL and page.state[offset] == QUEUED and page.agent[offset] == agent
 
     cdef mark(self, uint32_t agent):
-        cdef Page* page = self.table.find(self.task)
+        cdef Page* page = self.table.columns.find(self.task)
         if page != NULL:
             page.agent[self.task & (PAGE_SIZE - 1)] = agent
 

@@ -1,4 +1,4 @@
-"""Whether a task that failed, or whose worker process died, runs again."""
+"""Decides whether a task that failed, or whose worker process died, runs again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from scaler_scheduler.core import client_endings, requeue
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import CERTIFICATE_LIMIT_BYTES
+from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import DEATHS_LIMIT
 
@@ -16,7 +17,7 @@ def on_failed(
     state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
     """A task failed. It runs again unless it has used up its retries."""
-    record = client.table.record(task)
+    record = client.table.columns.record(task)
     failures = client.failures[task] = client.failures.get(task, 0) + 1
     client_endings.stop_children(state, client.session, task, now)
     if failures <= record.retries:
@@ -31,15 +32,25 @@ def on_worker_process_died(
     state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
     """The worker process of a task died. The task runs again unless that is forbidden, or has happened too often."""
-    record = client.table.record(task)
+    record = client.table.columns.record(task)
     certificates = client.certificates.setdefault(task, [])
     payload = bytes(run.payload(index))
     certificates.append(payload if 0 < len(payload) <= CERTIFICATE_LIMIT_BYTES else b"{}")
     client_endings.stop_children(state, client.session, task, now)
-    if record.rerun and client.table.died(task) < DEATHS_LIMIT:
+    del certificates[:-DEATHS_LIMIT]
+    if record.rerun and _may_run_again(client, record, task):
         requeue.requeue(client, task)
         return
     payload = b"[" + b",".join(certificates) + b"]"
     client.forget(task)
     client.table.finish(task, Status.PROCESSOR_DIED)
     client.row(task, Status.PROCESSOR_DIED, payload, run.attempt(index))
+
+
+def _may_run_again(client: ClientPeer, record: RunRecord, task: int) -> bool:
+    """Count a death. The number of deaths is limited; an actor has its own number, of deaths and lost hosts."""
+    deaths = client.table.died(task)
+    if not record.hosts_actor:
+        return deaths < DEATHS_LIMIT
+    known = client.table.columns.describe(task)
+    return known is not None and deaths + known[4] <= record.retries

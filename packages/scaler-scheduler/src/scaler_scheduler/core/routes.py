@@ -1,4 +1,4 @@
-"""From which store each host fetches an object that many hosts need.
+"""The store from which each host fetches an object that many hosts need.
 
 A store that has the object serves one other store before all. The next host fetches from that one while it is itself
 fetching, and so on: a chain, in which each link carries the object once and all at the same time. A chain is not longer
@@ -14,7 +14,7 @@ from collections.abc import Container, Mapping
 from scaler_scheduler.core.stored_objects import StoredObject
 
 READERS_PER_STORE = 2
-"""How many stores fetch an object from one store at a time."""
+"""Number of stores that fetch an object from one store at a time."""
 
 CHAIN_BYTES = 8 * 1024 * 1024
 """A smaller object is there before the next host has connected."""

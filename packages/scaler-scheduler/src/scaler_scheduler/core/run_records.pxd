@@ -31,4 +31,6 @@ cdef class RunRecord:
     cdef uint32_t session
     cdef uint32_t index
 
+    cdef set_priority(self, int64_t priority)
+
 cdef extend(list ranges, RunRecord record, uint64_t task)

@@ -30,12 +30,13 @@ class RunRecord:
     depth: int
     priority: int
     retries: int
+    """Of a task that hosts an actor: how often the actor may be made again."""
     rerun: bool
     hosts_actor: bool
     is_call: bool
-    """Of an actor."""
+    """True for calls of an actor."""
     slots: int
-    """How many slots each task takes: 0 for a call, which runs in the slot of its actor."""
+    """The number of slots of each task: 0 for a call, which runs in the slot of its actor."""
     demand: tuple[tuple[str, int], ...]
     queue: QueueClass
     graph: Graph | None

@@ -1,6 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """A run that a client sent, kept until its last task has ended. See run_records.pyi for the contract."""
 
+from dataclasses import replace
+
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.function_loads cimport FunctionLoad
@@ -37,11 +39,17 @@ cdef class RunRecord:
         self.hosts_actor = options.hosts_actor
         self.is_call = options.actor != 0
         self.slots = 0 if self.is_call else 1
-        self.rerun = options.rerun and not self.is_call and not self.hosts_actor
+        self.rerun = options.rerun and not self.is_call and (not self.hosts_actor or self.retries > 0)
         self.demand = queue.demand
         self.queue = queue
         self.memory = memory
         self.has_uploads = run.has_references and (not options.graph or len(run.uploads()) > 0)
+
+    cdef set_priority(self, int64_t priority):
+        """Of all tasks of the run that are still to be assigned, here and at their agents."""
+        if self.priority != priority:
+            self.priority = <int> max(-NUMBER_LIMIT, min(priority, NUMBER_LIMIT))
+            self.run = self.run.with_options(replace(self.run.options, priority=self.priority))
 
     def piece(self, uint64_t first, uint64_t stop, uint32_t attempt):
         run = self.run

@@ -9,7 +9,8 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def running_tasks_of(state: SchedulerState, agent: Agent, now: float) -> tuple[RunningTaskStatus, ...]:
-    """Those of the last heartbeat that have not ended since. Heartbeats give times on the clock of the agent."""
+    """Return the running tasks of the last heartbeat that have not ended since. Heartbeats give times on the clock of
+    the agent."""
     beat = agent.heartbeat
     if beat is None or not beat.running_tasks:
         return ()
@@ -20,7 +21,7 @@ def running_tasks_of(state: SchedulerState, agent: Agent, now: float) -> tuple[R
 
 def _row(state: SchedulerState, agent: Agent, task: RunningTask, agent_now: float) -> RunningTaskStatus | None:
     client = state.clients.get(task.session)
-    known = client.table.describe(task.task) if client is not None else None
+    known = client.table.columns.describe(task.task) if client is not None else None
     if client is None or known is None or known[1] != task.attempt or known[2] != agent.index:
         return None
     function = known[5].function

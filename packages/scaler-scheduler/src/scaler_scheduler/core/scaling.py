@@ -1,4 +1,4 @@
-"""How many workers each worker manager should run.
+"""Computes how many workers each worker manager should run.
 
 Everything here is a function of plain values, so simulated loads can use it without a scheduler. The tasks that wait
 are ``Demand``, one for each set of required capabilities; the workers that exist, and those that can be started, are

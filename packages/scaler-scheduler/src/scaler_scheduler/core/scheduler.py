@@ -84,7 +84,7 @@ class SchedulerCore:
         return snapshot.snapshot_of(self.state, now)
 
     def explain(self, session: bytes, task: int) -> str:
-        """Where a task is, and why it is not further."""
+        """Return where a task is, and why it is not further."""
         return explanation.explain(self.state, session, task)
 
     def check(self) -> None:
@@ -94,7 +94,7 @@ class SchedulerCore:
         assert not wrong, wrong
         state.objects.check()
         state.lineage.check(state.clients)
-        state.shares.check(client.table.share for client in state.clients.values())
+        state.shares.check(client.table.columns.share for client in state.clients.values())
         for client in state.clients.values():
             client.link.check()
         for agent in state.agents.values():

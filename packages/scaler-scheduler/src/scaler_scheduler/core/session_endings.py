@@ -1,4 +1,4 @@
-"""How the session of any peer ends, and what a malformed message costs its sender."""
+"""The end of the session of any peer, and the cost of a malformed message for its sender."""
 
 from __future__ import annotations
 

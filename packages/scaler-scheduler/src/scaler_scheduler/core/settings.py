@@ -94,6 +94,7 @@ class Settings(SchedulerOptions):
     python_version: str = ""
     host: str = ""
     pid: int = 0
+    user: str = ""
 
 
 PING_SECONDS = 0.4
@@ -118,8 +119,8 @@ IDLE_ALIVE_SECONDS = IDLE_PING_SECONDS + 0.1
 
 RECONNECT_SECONDS = 0.7
 STALL_SECONDS = 0.3
-"""When a tick is this late, the scheduler itself did not run. Together with the length of a tick, this is less than
-what ALIVE_SECONDS leaves of the transport's time: messages read late do not make a stopped agent look alive."""
+"""Lateness of a tick that shows that the scheduler itself did not run. Together with the length of a tick, this is less
+than what ALIVE_SECONDS leaves of the transport's time: messages read late do not make a stopped agent look alive."""
 
 STALL_RECONNECT_SECONDS = 5.0
 """Replaces RECONNECT_SECONDS after a stall: peers may have stopped together with the scheduler."""
@@ -133,7 +134,7 @@ SHORT_TASK_US = 100_000.0
 """A task this short has either ended at a silent agent or never started there, so there is no need to wait for it."""
 
 BYTES_PER_SECOND = 1e9
-"""How fast objects move from host to host, until transfers have been measured."""
+"""Speed of objects from host to host, until transfers have been measured."""
 
 HOLD_SECONDS = 1.0
 PATIENCE_SECONDS = 5.0
@@ -143,14 +144,14 @@ RESULT_BUDGET_BYTES = 64 * 1024 * 1024
 """Result bytes that a client may leave unacknowledged before its further tasks pause."""
 
 CLIENT_ACKNOWLEDGEMENT_SECONDS = 0.001
-"""How long a client waits for an acknowledgement when no result carries one. Its next batch may wait for it."""
+"""Seconds that a client waits for an acknowledgement if no result carries one. Its next batch may wait for it."""
 
 HOUSEKEEPING_SECONDS = 0.01
-"""How long acknowledgements and releases for agents may be delayed: no work waits for them."""
+"""Seconds for which acknowledgements and releases for agents may be delayed: no work waits for them."""
 
 HOUSEKEEPING_PER_AGENT_SECONDS = 0.00002
 STOP_SECONDS = 1.0
-"""How long agents and clients have to learn that a shutdown was accepted."""
+"""Seconds that agents and clients have to learn that a shutdown was accepted."""
 
 ATTACH_SECONDS = 10.0
-"""How long an agent may take from its Hello until it attaches."""
+"""Seconds from the Hello of an agent until it must have attached."""

@@ -14,7 +14,7 @@ _SHOWN = 3
 def shares_of(state: SchedulerState) -> dict[Share, float]:
     """The part of all running time that each active share is due, from 0 to 1. A share is active when one of its
     clients has a task that waits for a worker or is with one."""
-    active = dict.fromkeys(client.table.share for client in state.clients.values() if _is_active(client))
+    active = dict.fromkeys(client.table.columns.share for client in state.clients.values() if _is_active(client))
     groups = dict.fromkeys(share.group for share in active)
     in_groups = sum(group.weight for group in groups)
     in_group = {group: sum(share.weight for share in active if share.group is group) for group in groups}
@@ -22,12 +22,14 @@ def shares_of(state: SchedulerState) -> dict[Share, float]:
 
 
 def _is_active(client: ClientPeer) -> bool:
-    return any(client.table.count(each) for each in (TaskState.QUEUED, TaskState.ASSIGNED, TaskState.CANCELLING))
+    return any(
+        client.table.columns.count(each) for each in (TaskState.QUEUED, TaskState.ASSIGNED, TaskState.CANCELLING)
+    )
 
 
 def why_limited(client: ClientPeer) -> str:
     """Empty: the group of the client may use more workers."""
-    group = client.table.share.group
+    group = client.table.columns.share.group
     if not group.worker_limit or group.running < group.worker_limit:
         return ""
     workers = f"{group.worker_limit} worker" + ("s" if group.worker_limit != 1 else "")
@@ -40,11 +42,11 @@ def place_in_queue(state: SchedulerState, client: ClientPeer, task: int, record:
     own, others = record.queue.ahead_of(client.table, task)
     if len(shares) < 2 and not own:
         return ""
-    share = client.table.share
+    share = client.table.columns.share
     text = f" Its client, of the group {share.group.name!r}, is due {shares.get(share, 0.0):.0%} of the running time."
     text += f" Queue position: {own + 1} among the client's tasks"
     if not others:
         return text + "; no other client is ahead."
-    shown = ", ".join(f"{each.shown_id.hex()[:8]} ({each.table.share.group.name})" for each in others[:_SHOWN])
+    shown = ", ".join(f"{each.shown_id.hex()[:8]} ({each.table.columns.share.group.name})" for each in others[:_SHOWN])
     more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
     return f"{text}; ahead are the clients {shown}{more}."

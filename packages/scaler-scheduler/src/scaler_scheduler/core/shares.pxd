@@ -2,8 +2,8 @@ from libc.stdint cimport int64_t
 
 cdef class ShareGroup:
     cdef readonly str name
-    cdef readonly double weight
-    cdef readonly int64_t worker_limit
+    cdef public double weight
+    cdef public int64_t worker_limit
     cdef public int64_t running
     cdef readonly double virtual_us
     cdef readonly int64_t members
@@ -16,7 +16,7 @@ cdef class ShareGroup:
 
 cdef class Share:
     cdef readonly ShareGroup group
-    cdef readonly double weight
+    cdef public double weight
     cdef readonly double virtual_us
     cdef readonly double used_us
 

@@ -48,7 +48,7 @@ class Share:
         shares of its group; infinite: there are none."""
 
     def precedes(self, other: Share) -> bool:
-        """Whether it is this share's turn rather than the other's."""
+        """Return whether it is this share's turn rather than the other's."""
 
 class Shares:
     """All groups that have members. ``weights`` and ``worker_limits``: by the names of groups."""

@@ -10,11 +10,11 @@ from scaler_scheduler.core.limits import GROUPS_LIMIT
 from scaler_scheduler.core.state import SchedulerState
 
 DEFAULT_GROUP = "default"
-"""Of clients that name no group, on a scheduler without keys."""
+"""The group of clients that name none, on a scheduler without keys."""
 
 
 def refusal_for(state: SchedulerState, hello: Hello) -> Refused | None:
-    """Why a client cannot have the group and the weight that it asks for; None: it can."""
+    """Return why a client cannot have the group and the weight that it asks for; None: it can."""
     if hello.role == Role.WORK:
         return None
     try:
@@ -36,18 +36,18 @@ def join(state: SchedulerState, client: ClientPeer) -> None:
     """A client joins the group that it names. Without a name, it is the group of its user."""
     hello = client.hello
     name = hello.group or name_of_user(client.user) or DEFAULT_GROUP
-    client.table.share = state.shares.join(name, hello.weight or 1.0)
+    client.table.columns.share = state.shares.join(name, hello.weight or 1.0)
 
 
 def inherit(state: SchedulerState, client: ClientPeer, parent: ClientPeer) -> None:
     """A nested client belongs to the share of the client around it, and so does every client in its own tasks."""
-    share = parent.table.share
+    share = parent.table.columns.share
     ahead = [client]
     while ahead:
         each = ahead.pop()
-        if each.table.share is not share:
-            state.shares.leave(each.table.share)
-            each.table.share = share
+        if each.table.columns.share is not share:
+            state.shares.leave(each.table.columns.share)
+            each.table.columns.share = share
             share.group.add_member()
             state.placement.move_share(each.table)
             ahead += state.lineage.of_client(each.session)
@@ -55,4 +55,4 @@ def inherit(state: SchedulerState, client: ClientPeer, parent: ClientPeer) -> No
 
 def leave(state: SchedulerState, client: ClientPeer) -> None:
     """A client is forgotten."""
-    state.shares.leave(client.table.share)
+    state.shares.leave(client.table.columns.share)

@@ -65,7 +65,7 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
         waits=tuple(waits[:_ROWS_SHOWN]),
         wait_count=len(waits),
         graphs=tuple(graphs_of(state, _ROWS_SHOWN)),
-        graph_count=sum(len(client.table.graphs) for client in state.clients.values()),
+        graph_count=sum(len(client.table.nodes.graphs) for client in state.clients.values()),
         events=EventTotals(state.events.recorded, state.events.dropped),
         function_count=len(functions),
     )
@@ -97,10 +97,10 @@ def _scheduler(state: SchedulerState, now: float) -> SchedulerStatus:
 
 def _tasks(state: SchedulerState) -> TaskCounts:
     tables = [client.table for client in state.clients.values()]
-    large = sum(table.count(TaskState.DONE_LARGE) for table in tables)
+    large = sum(table.columns.count(TaskState.DONE_LARGE) for table in tables)
     return TaskCounts(
-        unassigned=sum(table.count(state) for table in tables for state in _WAITING),
-        running=sum(table.count(state) for table in tables for state in _RUNNING),
+        unassigned=sum(table.columns.count(state) for table in tables for state in _WAITING),
+        running=sum(table.columns.count(state) for table in tables for state in _RUNNING),
         success=large + sum(state.totals.outcome(status) for status in _SUCCESSES),
         failed=sum(state.totals.outcome(status) for status in Status if status not in _OTHERS),
         canceled=state.totals.outcome(Status.CANCELLED),
@@ -152,7 +152,7 @@ def _starting_worker(name: str) -> WorkerStatus:
 
 def _clients(state: SchedulerState) -> tuple[ClientStatus, ...]:
     shares = shares_of(state)
-    return tuple(_client(client, shares.get(client.table.share, 0.0)) for client in state.clients.values())
+    return tuple(_client(client, shares.get(client.table.columns.share, 0.0)) for client in state.clients.values())
 
 
 def _client(client: ClientPeer, share: float) -> ClientStatus:
@@ -161,20 +161,20 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
         host=client.hello.host,
         pid=client.hello.pid,
         connected=client.connection.is_open,
-        unassigned=sum(client.table.count(state) for state in _WAITING),
-        running=sum(client.table.count(state) for state in _RUNNING),
-        finished=client.table.finished,
+        unassigned=sum(client.table.columns.count(state) for state in _WAITING),
+        running=sum(client.table.columns.count(state) for state in _RUNNING),
+        finished=client.table.columns.finished,
         parent_session=shown_id(client.hello.parent_session),
-        group=client.table.share.group.name,
-        weight=client.table.share.weight,
+        group=client.table.columns.share.group.name,
+        weight=client.table.columns.share.weight,
         share=share,
-        used_seconds=client.table.share.used_us / 1e6 if client.parent is None else 0.0,
+        used_seconds=client.table.columns.share.used_us / 1e6 if client.parent is None else 0.0,
     )
 
 
 def _functions(totals: dict[str, FunctionTotal]) -> tuple[FunctionStatus, ...]:
-    """Those that stay, because a counter that has been shown must not disappear, and others with most to do: there may
-    be as many as tasks."""
+    """Return the functions that stay, because a counter that has been shown must not disappear, and others with most to
+    do: there may be as many as tasks."""
     shown = list(totals.items())
     if len(shown) > _FUNCTIONS_SHOWN:
         shown = sorted(shown, key=lambda entry: (not entry[1].stays, -entry[1].unfinished))[:_FUNCTIONS_SHOWN]
@@ -217,9 +217,9 @@ def graphs_of(state: SchedulerState, limit: int) -> list[GraphStatus]:
     found: list[GraphStatus] = []
     nodes = 0
     for client in state.clients.values():
-        for last, graph in reversed(client.table.graphs.items()):
+        for last, graph in reversed(client.table.nodes.graphs.items()):
             if len(found) == limit or nodes + graph.count > _NODES_COUNTED:
                 break
             nodes += graph.count
-            found.append(GraphStatus(client.shown_id, last, *client.table.count_nodes(graph)))
+            found.append(GraphStatus(client.shown_id, last, *client.table.nodes.count_nodes(graph)))
     return found

@@ -1,4 +1,5 @@
-"""What workers run with, for clients that compare it with their own: versions of Python and packages, and the machine.
+"""The software of workers, for clients that compare it with their own: versions of Python and packages, and the
+machine.
 
 Each agent reports it with its session. A client is told once about each kind of host that differs from the others.
 """

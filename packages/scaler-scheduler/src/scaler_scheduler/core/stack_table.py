@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 WAITING_LIMIT = 1000
 CLIENT_LIMIT = 50
-"""Of one client."""
+"""Maximum number of requests of one client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class WaitingStackRequest:
 
 
 class StackTable:
-    """By the number that the scheduler gave each of them."""
+    """The requests for stacks by the number that the scheduler gave each of them."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, WaitingStackRequest] = {}
@@ -29,7 +29,7 @@ class StackTable:
         self._last_number = 0
 
     def has_room_for(self, client: bytes) -> bool:
-        """Whether this client may add a request."""
+        """Return whether this client may add a request."""
         return len(self._waiting) < WAITING_LIMIT and self._count_by_client.get(client, 0) < CLIENT_LIMIT
 
     def add(self, request: WaitingStackRequest) -> int:

@@ -75,7 +75,7 @@ def _agent_to_ask(state: SchedulerState, client: ClientPeer, body: StackRequest)
 
 
 def _agent_of_task(state: SchedulerState, client: ClientPeer, task: int) -> Agent | None:
-    known = client.table.describe(task)
+    known = client.table.columns.describe(task)
     if known is None or known[0] not in (TaskState.ASSIGNED, TaskState.CANCELLING):
         return None
     return state.agent_by_index.get(known[2])

@@ -38,13 +38,13 @@ class SchedulerState:
     # ---- peers -----------------------------------------------------------------------------------------------------
 
     clients: dict[bytes, ClientPeer]
-    """By session."""
+    """The clients by session."""
 
     agents: dict[bytes, Agent]
-    """By session."""
+    """The agents by session."""
 
     agent_by_index: dict[int, Agent]
-    """By the number that tables store for an agent."""
+    """The agents by the number that tables store for an agent."""
 
     agents_by_store: dict[bytes, list[Agent]]
     """Agents of one host share an object store."""
@@ -54,7 +54,7 @@ class SchedulerState:
     """The calls of actors that no agent has yet."""
 
     lineage: Lineage
-    """Which nested clients live in which tasks."""
+    """The nested clients of each task."""
 
     stopping: list[ClientPeer]
     """Nested clients whose tasks are being cancelled just now, in a loop instead of a recursion."""
@@ -68,15 +68,15 @@ class SchedulerState:
     # ---- functions and serializers ---------------------------------------------------------------------------------
 
     functions: dict[bytes, FunctionDefinition]
-    """By digest, like the following tables."""
+    """The functions by digest, like the following tables."""
 
     function_users: dict[bytes, int]
-    """How many clients have a function."""
+    """The number of clients that have a function."""
 
     function_loads: dict[bytes, FunctionLoad]
     ended_clients: EndedClients
     function_totals: FunctionTotals
-    """How many tasks of a function there are, and how long they take."""
+    """The number of tasks of each function, and their durations."""
 
     serializers: dict[bytes, FunctionDefinition]
     serializer_users: dict[bytes, int]
@@ -121,7 +121,7 @@ class SchedulerState:
     warn_at: float | None
     audit_at: float
     stalled_at: float
-    """When the scheduler last noticed that it had not run for a while."""
+    """The last time at which the scheduler noticed that it had not run for a while."""
 
     # ---- outbox: what the end of the drain sends -------------------------------------------------------------------
 

@@ -22,9 +22,9 @@ class TaskState(enum.IntEnum):
     QUEUED = 3
     """No agent has it; an agent may be given it."""
     ASSIGNED = 4
-    """With an agent."""
+    """The task is with an agent."""
     CANCELLING = 5
-    """With an agent that was told to cancel it."""
+    """The task is with an agent that was told to cancel it."""
     DONE_LARGE = 6
     """Succeeded; its agent keeps the large result until the client releases it."""
     DECIDING = 7
@@ -131,7 +131,8 @@ class ResultDecision(NamedTuple):
 
 
 class ResultOutcome(NamedTuple):
-    """How a table took a run of results: the rows to forward (None: all), those to decide, those of unknown tasks."""
+    """The decisions of a table on a run of results: the rows to forward (None: all), those to decide, those of unknown
+    tasks."""
 
     forward: list[int] | None
     decisions: list[ResultDecision]

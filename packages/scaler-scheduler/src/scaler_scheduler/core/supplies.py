@@ -1,4 +1,5 @@
-"""What scaling compares: the tasks that wait, the workers that run or can be started, and their recent past."""
+"""The facts that scaling compares: the tasks that wait, the workers that run or can be started, and their recent
+past."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class RecentNeeds:
 
 @dataclass(slots=True)
 class RecentlyBusy:
-    """How many workers were busy, as a mean that forgets within ``seconds``."""
+    """The mean number of busy workers, which forgets within ``seconds``."""
 
     seconds: float
     mean: float = 0.0

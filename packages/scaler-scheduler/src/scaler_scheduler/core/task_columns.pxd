@@ -1,9 +1,9 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.events cimport Recorder
-from scaler_scheduler.core.pages cimport PAGE_BITS, Page, PageBox, next_attempt
+from scaler_scheduler.core.pages cimport PAGE_BITS, PAGE_SIZE, Page, PageBox, next_attempt
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.shares cimport Share
-from scaler_scheduler.core.states cimport STATES
+from scaler_scheduler.core.states cimport ENDED, STATES
 from scaler_scheduler.core.totals cimport Totals
 
 cdef enum:
@@ -60,3 +60,19 @@ cdef class TaskColumns:
         self.counts[page.state[offset]] -= 1
         page.state[offset] = state
         self.counts[state] += 1
+
+    cdef inline close(self, Page* page, uint64_t task, int status, RunRecord record):
+        """A task leaves the columns with ``status``. Monitors know it, or are told by the caller; so is its graph."""
+        cdef int offset = task & (PAGE_SIZE - 1)
+        self.counts[page.state[offset]] -= 1
+        page.state[offset] = ENDED
+        page.live -= 1
+        self.finished += 1
+        self.totals.outcomes[status & 15] += 1
+        record.function.unfinished -= 1
+        record.function.outcomes[status & 15] += 1
+        record.remaining -= 1
+        if record.remaining == 0:
+            self.forget(record)
+        if page.live == 0 and (task >> PAGE_BITS) != self.newest:
+            self.drop_page(task >> PAGE_BITS)

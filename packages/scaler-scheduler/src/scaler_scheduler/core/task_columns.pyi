@@ -1,7 +1,7 @@
 """The columns of a client's tasks (contract of task_columns.pyx).
 
-Tasks are looked up, entered and counted here. What becomes of them: ``node_table`` and ``task_table``, which are layers
-upon this one. A task has a column entry while it is unfinished; its run's record is kept for as long as that.
+Tasks are looked up, entered and counted here. ``node_table`` and ``task_table``, which hold these columns, decide
+what becomes of them. A task has an entry in each column while it is unfinished; the record of its run is kept as long.
 """
 
 from scaler_scheduler.core.priority_queues import QueueClass
@@ -27,10 +27,10 @@ class TaskColumns:
         """(state, attempt, agent, deaths, losses, record) of an unfinished task."""
 
     def record(self, task: int) -> RunRecord:
-        """Of an unfinished task. KeyError: it is none."""
+        """Return the run's record of an unfinished task. KeyError: there is no such task. KeyError: it is none."""
 
     def queued_between(self, first: int, stop: int) -> int:
-        """How many of the tasks first .. stop - 1 are queued."""
+        """Return how many of the tasks first .. stop - 1 are queued."""
 
     def queues(self) -> dict[QueueClass, None]:
         """The queue classes of its unfinished tasks."""

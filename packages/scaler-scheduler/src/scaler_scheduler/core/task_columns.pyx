@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The columns of a client's tasks. See task_columns.pyi for the contract."""
 
+from cython cimport final
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox
 from scaler_scheduler.core.run_records cimport RunRecord
@@ -17,6 +18,7 @@ cdef int queued_among(const uint8_t* states, int count) noexcept nogil:
     return number
 
 
+@final
 cdef class TaskColumns:
     def __init__(self, bytes session, Totals totals):
         self.events = totals.events

@@ -16,7 +16,7 @@ def report_failed(state: SchedulerState, client: ClientPeer, task: int, status: 
     client.forget(task)
     client.row(task, status, text)
     if state.events.is_on:
-        state.events.failed(client.table.number, task, status, text)
+        state.events.failed(client.table.columns.number, task, status, text)
     state.clients_with_results[client.session] = client
 
 

@@ -48,7 +48,7 @@ def adopt(state: SchedulerState, client: ClientPeer, parent: TaskName) -> None:
     if parent.session == client.session:
         return
     owner = state.clients.get(parent.session)
-    known = owner.table.describe(parent.task) if owner is not None else None
+    known = owner.table.columns.describe(parent.task) if owner is not None else None
     client.depth = min(1 + (parent.depth if known is None else known[5].depth), DEPTH_LIMIT)
     state.lineage.add(client, parent)
     if owner is not None:
@@ -59,7 +59,7 @@ def on_used_numbers(state: SchedulerState, client: ClientPeer, run: TaskRun, now
     """A run begins with a number that was used before. False: the client has been expelled. A client that was
     interrupted while it sent a message may send its runs twice, so a complete second copy is dropped. No other run may
     begin below a used number, because numbers only increase."""
-    if run.first_task + run.count <= client.table.next_task:
+    if run.first_task + run.count <= client.table.columns.next_task:
         return True
     client_endings.expel(state, client, f"Task numbers only increase, but {run.first_task} was used before.", now)
     return False
@@ -100,11 +100,11 @@ def enter_special(
 def enter_calls(state: SchedulerState, client: ClientPeer, record: RunRecord, resubmitted: bool, now: float) -> None:
     """Enter calls of an actor. They pass the bound of the queue, because the actor has its slot."""
     if resubmitted:
-        client.table.append(record, TaskState.HELD)
+        client.table.columns.append(record, TaskState.HELD)
         set_aside(state, client, record, TaskState.HELD, now)
         state.actors.kept[record.queue] = None
         return
-    client.table.append(record, TaskState.QUEUED)
+    client.table.columns.append(record, TaskState.QUEUED)
     record.queue.push(client, client.table, record.priority, record.first, record.stop)
     state.actors.waiting[record.queue] = None
 
@@ -112,7 +112,7 @@ def enter_calls(state: SchedulerState, client: ClientPeer, record: RunRecord, re
 def enter_graph(state: SchedulerState, client: ClientPeer, record: RunRecord, resubmitted: bool, now: float) -> None:
     """Enter nodes of a graph. They pass the bound of the queue, because their inputs may be behind it."""
     state.graph_clients[client.session] = client
-    is_entered = client.table.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
+    is_entered = client.table.nodes.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
     if resubmitted:
         client.hold_until = now + HOLD_SECONDS
         timers.arm_tick(state, now)

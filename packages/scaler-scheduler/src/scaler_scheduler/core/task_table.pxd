@@ -5,6 +5,7 @@ from scaler_scheduler.core.node_table cimport NodeTable
 from scaler_scheduler.core.census cimport Census
 from scaler_scheduler.core.pages cimport Page, PageBox
 from scaler_scheduler.core.run_records cimport RunRecord
+from scaler_scheduler.core.task_columns cimport TaskColumns
 
 cdef class LostTasks:
     cdef uint32_t agent
@@ -26,7 +27,9 @@ cdef class CancelledTasks:
 
     cdef tell(self, uint32_t agent, uint64_t task, uint32_t attempt)
 
-cdef class TaskTable(NodeTable):
+cdef class TaskTable:
+    cdef readonly TaskColumns columns
+    cdef readonly NodeTable nodes
     cdef dict moving
 
     cdef void outnumber(self, Page* page, int offset, uint32_t claimed) noexcept

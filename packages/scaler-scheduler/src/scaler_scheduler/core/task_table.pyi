@@ -1,8 +1,9 @@
 """The table of a client's tasks: all that happens to a task (contract of task_table.pyx).
 
-Results, agents that come and go, and cancels: the uppermost of three layers. Below it are the nodes of graphs
-(``node_table``) and the columns (``task_columns``), in pages that are freed when all their tasks have ended. Only these
-change the state of a task, but for handing out (``assignments``). States and their legal transitions: see ``states``.
+Results, agents that come and go, and cancels. A table is composed of its ``columns`` (``task_columns``), in pages that
+are freed when all their tasks have ended, and the ``nodes`` of graphs (``node_table``), which use the columns too. Only
+these three change the state of a task, except that ``assignments`` assigns it. ``states`` defines the states and the
+transitions.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,13 @@ from scaler_scheduler.core.census import Census
 from scaler_scheduler.core.node_table import NodeTable
 from scaler_scheduler.core.run_records import Ranges, RunRecord
 from scaler_scheduler.core.states import ResultOutcome
+from scaler_scheduler.core.task_columns import TaskColumns
+from scaler_scheduler.core.totals import Totals
 
-class TaskTable(NodeTable):
+class TaskTable:
+    columns: TaskColumns
+    nodes: NodeTable
+    def __init__(self, session: bytes, totals: Totals) -> None: ...
     def ready(self, first: int, stop: int) -> Ranges: ...
     def requeue(self, task: int) -> RunRecord | None:
         """None: a node of a graph that waits for its inputs, or has lost them."""
@@ -33,6 +39,9 @@ class TaskTable(NodeTable):
 
     def short_tasks(self, agent: int, limit_us: float) -> tuple[list[int], list[int]]: ...
     def unfinished_tasks(self, function: str | None = None) -> list[int]: ...
+    def set_priority(self, function: str | None, priority: int) -> int:
+        """The queued tasks, apart from calls of actors, get this priority; ``function``: only those of functions with
+        this name. Their queues are to be built again. Returns how many tasks these are."""
     def lose(
         self, agent: int, blameless: bool, losses_limit: int, status: int
     ) -> tuple[Ranges, list[int], list[int]]: ...

@@ -61,6 +61,7 @@ from scaler_scheduler.core.states cimport (
     SUCCESS_LARGE,
     WAITING,
 )
+from scaler_scheduler.core.task_columns cimport TaskColumns
 from scaler_scheduler.core.totals cimport Totals
 from scaler_scheduler.core.transitions cimport OF_NODES, OF_TASKS, TRANSITIONS
 
@@ -79,7 +80,10 @@ cdef class LostTasks:
     cdef int event(self, Page* page, int offset, RunRecord record) noexcept:
         cdef bint is_blameless = self.blameless and page.state[offset] == ASSIGNED and not record.hosts_actor
         cdef bint may_run_again = record.rerun or is_blameless
-        if may_run_again and page.losses[offset] < self.losses_limit:
+        cdef int spent = page.losses[offset], limit = self.losses_limit
+        if record.hosts_actor:
+            spent, limit = spent + page.deaths[offset], record.retries
+        if may_run_again and spent < limit:
             return ON_AGENT_LOST
         return ON_AGENT_LOST_FINALLY
 
@@ -115,7 +119,7 @@ cdef inline int event_of(int status, RunRecord record) noexcept:
         return ON_STOPPED
     if status == PROCESSOR_DIED:
         return ON_DIED
-    if record.retries and (status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE):
+    if record.retries and not record.hosts_actor and (status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE):
         return ON_FAILED_WITH_RETRIES
     return ON_FAILED
 
@@ -130,9 +134,10 @@ cdef inline int action_of_result(Page* page, int offset, int status, uint32_t at
 
 
 @final
-cdef class TaskTable(NodeTable):
+cdef class TaskTable:
     def __init__(self, bytes session, Totals totals):
-        super().__init__(session, totals)
+        self.columns = TaskColumns(session, totals)
+        self.nodes = NodeTable(self.columns)
         self.moving = {}
 
     # ---- waiting and ending -------------------------------------------------------------------------------------
@@ -140,28 +145,28 @@ cdef class TaskTable(NodeTable):
     def requeue(self, uint64_t task):
         """Queue a task again, with its next attempt; the record it belongs to. None: it is a node of a graph that waits
         for its inputs, or has lost them, or the task has ended meanwhile."""
-        cdef Page* page = self.find(task)
+        cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef int state = ENDED if page == NULL else page.state[offset]
         cdef RunRecord record
         if state != ASSIGNED and state != DECIDING and state != DONE_LARGE:
             return None
-        record = self.record_at(page, offset)
-        if record.graph is not None and not self.requeue_node(page, offset, task, record):
+        record = self.columns.record_at(page, offset)
+        if record.graph is not None and not self.nodes.requeue_node(page, offset, task, record):
             return None
-        self.move(page, offset, QUEUED)
-        self.raise_attempt(page, offset)
+        self.columns.move(page, offset, QUEUED)
+        self.columns.raise_attempt(page, offset)
         page.agent[offset] = NO_AGENT
         return record
 
     def finish(self, uint64_t task, int status):
-        cdef Page* page = self.find(task)
+        cdef Page* page = self.columns.find(task)
         if page != NULL and page.state[task & (PAGE_SIZE - 1)] != ENDED:
-            self.end(page, task, status)
+            self.nodes.end(page, task, status)
 
     def died(self, uint64_t task):
         """Count one death of its worker process; how many there were."""
-        cdef Page* page = self.find(task)
+        cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         if page == NULL or page.state[offset] != DECIDING:
             raise KeyError(task)
@@ -175,23 +180,24 @@ cdef class TaskTable(NodeTable):
         cdef int offset
         cdef list ranges = []
         for task in range(first, stop):
-            page = self.find(task)
+            page = self.columns.find(task)
             offset = task & (PAGE_SIZE - 1)
             if page != NULL and (page.state[offset] == WAITING or page.state[offset] == HELD):
-                self.move(page, offset, QUEUED)
-                extend(ranges, self.record_at(page, offset), task)
+                self.columns.move(page, offset, QUEUED)
+                extend(ranges, self.columns.record_at(page, offset), task)
         return ranges
 
     # ---- results --------------------------------------------------------------------------------------------------
 
     cpdef accept(self, run, AgentLoad agent):
         """Take in a run of results from ``agent``. None: all of them count and may be forwarded as they are."""
+        cdef TaskColumns columns = self.columns
         cdef const uint64_t[::1] tasks = run.task_column
         cdef const uint32_t[::1] attempts = run.attempt_column
         cdef const uint8_t[::1] statuses = run.status_column
         cdef const uint64_t[::1] durations = run.duration_column
         cdef const uint64_t[::1] cpu_times = run.cpu_time_column
-        cdef AcceptedResults results = AcceptedResults(run, agent, self.share, self.events)
+        cdef AcceptedResults results = AcceptedResults(run, agent, columns.share, columns.events)
         cdef RunRecord record
         cdef int64_t row, count = run.count
         cdef uint64_t task
@@ -200,12 +206,12 @@ cdef class TaskTable(NodeTable):
         for row in range(count):
             task, status = tasks[row], statuses[row]
             offset = task & (PAGE_SIZE - 1)
-            page = self.find(task)
+            page = columns.find(task)
             action = action_of_result(page, offset, status, attempts[row], agent.index)
             if action == DO_NOTHING or action == DO_KEEP_UNKNOWN:
                 self.leave_out(results, row, page, task, status, attempts[row], action)
                 continue
-            record = self.record_at(page, offset)
+            record = columns.record_at(page, offset)
             if record is not results.record:
                 results.begin(record, row)
             if page.state[offset] != HELD:
@@ -216,12 +222,12 @@ cdef class TaskTable(NodeTable):
             if record.graph is not None:
                 self.accept_node(results, row, page, task, status, attempts[row], record)
             elif status == SUCCESS:
-                self.close(page, task, status, record)
+                columns.close(page, task, status, record)
                 results.forward(row)
             else:
                 self.accept_unusual(results, row, page, task, status, attempts[row], record)
-        self.accepting = NO_TASK
-        return results.outcome(self.number)
+        self.nodes.accepting = NO_TASK
+        return results.outcome(columns.number)
 
     cdef leave_out(
         self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt, int action
@@ -233,9 +239,9 @@ cdef class TaskTable(NodeTable):
         if action == DO_KEEP_UNKNOWN:
             results.unknown.append(row)
         elif status <= SUCCESS_LARGE:
-            if status == SUCCESS_LARGE and self.is_stray(page, task & (PAGE_SIZE - 1), agent):
+            if status == SUCCESS_LARGE and self.nodes.is_stray(page, task & (PAGE_SIZE - 1), agent):
                 results.decide(row, task, DO_REFUSE)
-            self.refuse_value(page, task & (PAGE_SIZE - 1), task, attempt, agent)
+            self.nodes.refuse_value(page, task & (PAGE_SIZE - 1), task, attempt, agent)
 
     cdef accept_unusual(
         self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt,
@@ -247,12 +253,12 @@ cdef class TaskTable(NodeTable):
         cdef int state = page.state[offset]
         cdef int action = TRANSITIONS[OF_TASKS][event][state].action
         if action == DO_FORWARD:
-            self.close(page, task, status, record)
+            self.columns.close(page, task, status, record)
             results.forward(row)
             return
         results.decide(row, task, action)
         if action == DO_KEEP_LARGE:
-            self.move(page, offset, TRANSITIONS[OF_TASKS][event][state].state)
+            self.columns.move(page, offset, TRANSITIONS[OF_TASKS][event][state].state)
             page.attempt[offset] = plausible(attempt)
             page.agent[offset] = results.agent.index
             results.forward(row)
@@ -264,7 +270,7 @@ cdef class TaskTable(NodeTable):
     cdef to_deciding(self, Page* page, int offset, uint32_t attempt):
         """The rules decide what becomes of a task that has left its agent."""
         page.attempt[offset] = max(page.attempt[offset], plausible(attempt))
-        self.move(page, offset, DECIDING)
+        self.columns.move(page, offset, DECIDING)
 
     cdef accept_node(
         self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt,
@@ -275,7 +281,7 @@ cdef class TaskTable(NodeTable):
         cdef int state = page.state[offset]
         cdef int action = TRANSITIONS[OF_NODES][event_of(status, record)][state].action
         cdef bint is_forwarded = not record.intermediate and not record.graph.at(task - record.graph.base).delivered
-        self.accepting = task
+        self.nodes.accepting = task
         if state == CANCELLING:
             is_forwarded = is_forwarded and status != SUCCESS_LARGE
             self.end_cancelled_node(results, row, page, task, status, attempt)
@@ -283,12 +289,12 @@ cdef class TaskTable(NodeTable):
             is_forwarded = self.accept_value(results, row, page, task, status, attempt, record, is_forwarded)
         elif action == DO_FORWARD:
             is_forwarded = True
-            self.end(page, task, status)
+            self.nodes.end(page, task, status)
         else:
             is_forwarded = False
             self.to_deciding(page, offset, attempt)
             if state == ASSIGNED:
-                self.shift_open(record.graph, task, 1)
+                self.nodes.shift_open(record.graph, task, 1)
             results.decide(row, task, action)
             results.record_as(row, status | RUNS_AGAIN)
         if is_forwarded:
@@ -303,8 +309,8 @@ cdef class TaskTable(NodeTable):
         if status == SUCCESS_LARGE:
             results.record_as(row, CANCELLED)
         if status <= SUCCESS_LARGE:
-            self.tell().tell(results.agent.index, task, attempt)
-        self.end(page, task, CANCELLED if status == SUCCESS_LARGE else status)
+            self.nodes.tell().tell(results.agent.index, task, attempt)
+        self.nodes.end(page, task, CANCELLED if status == SUCCESS_LARGE else status)
 
     cdef bint accept_value(
         self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt,
@@ -316,8 +322,8 @@ cdef class TaskTable(NodeTable):
             is_wanted = False  # the client has it, and the agent keeps it for dependants
         if status == SUCCESS_LARGE and is_wanted:
             results.decide(row, task, DO_KEEP_LARGE)
-        self.note_size(record.graph, task, results.run, row if status == SUCCESS_LARGE else -1)
-        self.node_done(page, task, record, attempt, results.agent.index, status)
+        self.nodes.note_size(record.graph, task, results.run, row if status == SUCCESS_LARGE else -1)
+        self.nodes.node_done(page, task, record, attempt, results.agent.index, status)
         return is_wanted
 
     # ---- agents ---------------------------------------------------------------------------------------------------
@@ -332,18 +338,18 @@ cdef class TaskTable(NodeTable):
         for index in range(len(tasks)):
             task = tasks[index]
             offset = task & (PAGE_SIZE - 1)
-            page = self.find(task)
+            page = self.columns.find(task)
             state = ENDED if page == NULL else page.state[offset]
             if state == HELD:
-                record = self.record_at(page, offset)
-                self.move(page, offset, ASSIGNED)
+                record = self.columns.record_at(page, offset)
+                self.columns.move(page, offset, ASSIGNED)
                 page.attempt[offset] = plausible(attempts[index])
                 page.agent[offset] = agent.index
                 page.estimate_us[offset] = record.function.estimate()
                 agent.take(record, 1, page.estimate_us[offset])
-                self.share.charge(page.estimate_us[offset])
+                self.columns.share.charge(page.estimate_us[offset])
                 if record.graph is not None:
-                    self.shift_open(record.graph, task, -1)
+                    self.nodes.shift_open(record.graph, task, -1)
             elif state == ENDED:
                 unknown.append(index)
             elif page.agent[offset] != agent.index or page.attempt[offset] != <uint32_t> attempts[index]:
@@ -357,7 +363,7 @@ cdef class TaskTable(NodeTable):
         if page.state[offset] == QUEUED or page.state[offset] == PENDING or page.state[offset] == WAITING:
             page.attempt[offset] = max(page.attempt[offset], next_attempt(plausible(claimed)))
         else:
-            self.least_attempt = max(self.least_attempt, next_attempt(min(claimed, CREDIBLE_ATTEMPT)))
+            self.columns.least_attempt = max(self.columns.least_attempt, next_attempt(min(claimed, CREDIBLE_ATTEMPT)))
 
     def withdrawn(self, tasks, attempts, AgentLoad agent, bint was_asked=False):
         """``agent`` gave these back unstarted. Returns (ranges queued again, tasks whose cancel this answers).
@@ -370,21 +376,21 @@ cdef class TaskTable(NodeTable):
         for index in range(len(tasks)):
             task = tasks[index]
             offset = task & (PAGE_SIZE - 1)
-            page = self.find(task)
+            page = self.columns.find(task)
             if not self.is_with(page, offset, agent.index):
                 continue
             if len(attempts) and page.attempt[offset] != <uint32_t> attempts[index]:
                 continue
-            record = self.record_at(page, offset)
+            record = self.columns.record_at(page, offset)
             agent.give_back(record, 1, page.estimate_us[offset], self.take_moving(task))
-            self.share.charge(-<double> page.estimate_us[offset])
+            self.columns.share.charge(-<double> page.estimate_us[offset])
             if page.state[offset] == ASSIGNED:
                 if self.requeue(task) is not None:
                     if was_asked:
                         page.agent[offset] = OUT_OF_PATIENCE
                     extend(ranges, record, task)
             else:
-                self.end(page, task, CANCELLED)
+                self.nodes.end(page, task, CANCELLED)
                 cancelled.append(task)
         return ranges, cancelled
 
@@ -394,12 +400,14 @@ cdef class TaskTable(NodeTable):
         cdef PageBox box
         cdef int offset
         cdef RunRecord record
-        for number in sorted(self.pages):
-            box = <PageBox> self.pages[number]
+        for number in sorted(self.columns.pages):
+            box = <PageBox> self.columns.pages[number]
             for offset in range(PAGE_SIZE):
                 if box.page.state[offset] != ASSIGNED or box.page.agent[offset] != agent:
                     continue
-                record = self.record_at(box.page, offset)
+                record = self.columns.record_at(box.page, offset)
+                if record.hosts_actor:
+                    continue  # its duration says nothing about it
                 if record.rerun and record.function.samples and record.function.duration_us <= limit_us:
                     tasks.append((box.number << PAGE_BITS) + offset)
                     attempts.append(box.page.attempt[offset])
@@ -410,24 +418,41 @@ cdef class TaskTable(NodeTable):
         cdef list tasks = []
         cdef PageBox box
         cdef int offset, state
-        for number in sorted(self.pages):
-            box = <PageBox> self.pages[number]
+        for number in sorted(self.columns.pages):
+            box = <PageBox> self.columns.pages[number]
             for offset in range(PAGE_SIZE):
                 state = box.page.state[offset]
                 if state == ENDED or state == DONE_LARGE or state == STORED or state == FREED or state == CANCELLING:
                     continue
-                if function is None or self.record_at(box.page, offset).function.name == function:
+                if function is None or self.columns.record_at(box.page, offset).function.name == function:
                     tasks.append((box.number << PAGE_BITS) + offset)
         return tasks
+
+    def set_priority(self, function, int64_t priority):
+        """The queued tasks get this priority; ``function``: only those of functions with this name. Their queues are
+        to be built again. Returns their number."""
+        cdef PageBox box
+        cdef int offset
+        cdef int64_t count = 0
+        cdef RunRecord record
+        for box in self.columns.pages.values():
+            for offset in range(PAGE_SIZE):
+                if box.page.state[offset] != QUEUED:
+                    continue
+                record = self.columns.record_at(box.page, offset)
+                if not record.is_call and (function is None or record.function.name == function):
+                    record.set_priority(priority)
+                    count += 1
+        return count
 
     def actors(self):
         """The unfinished tasks that host actors."""
         cdef list tasks = []
         cdef RunRecord record
         cdef uint64_t task
-        for record in self.records:
+        for record in self.columns.records:
             if record is not None and record.hosts_actor:
-                tasks.extend([task for task in range(record.first, record.stop) if self.state(task) != ENDED])
+                tasks.extend([task for task in range(record.first, record.stop) if self.columns.state(task) != ENDED])
         return tasks
 
     cdef int64_t take_moving(self, uint64_t task) except -1:
@@ -444,15 +469,15 @@ cdef class TaskTable(NodeTable):
         answers). ``blameless``: it had said goodbye, so it has started none of its tasks."""
         cdef LostTasks lost = LostTasks(agent, blameless, losses_limit, status)
         cdef PageBox box
-        self.forget_copies(agent)
-        for number in sorted(self.pages):
-            box = <PageBox> self.pages.get(number)
+        self.nodes.forget_copies(agent)
+        for number in sorted(self.columns.pages):
+            box = <PageBox> self.columns.pages.get(number)
             if box is not None:
                 self.lose_page(box, lost)
         for graph in lost.graphs.values():
-            self.settle(graph, False)
+            self.nodes.settle(graph, False)
         for task in lost.fatal:
-            self.kill(task, status)
+            self.nodes.kill(task, status)
         return lost.ranges, lost.died, lost.cancelled
 
     cdef lose_page(self, PageBox box, LostTasks lost):
@@ -465,28 +490,28 @@ cdef class TaskTable(NodeTable):
     cdef lose_task(self, Page* page, uint64_t task, LostTasks lost):
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef int state = page.state[offset]
-        cdef RunRecord record = self.record_at(page, offset)
+        cdef RunRecord record = self.columns.record_at(page, offset)
         cdef int action
         self.take_moving(task)
         if state == STORED:
-            self.lose_stored(page, offset)
+            self.nodes.lose_stored(page, offset)
             lost.graphs[record.graph.last] = record.graph
             return
         if not lost.blameless and state != CANCELLING:
             page.losses[offset] += 1
         action = TRANSITIONS[table_of(record)][lost.event(page, offset, record)][state].action
         if state == DONE_LARGE:
-            self.count_lost(record)
+            self.nodes.count_lost(record)
         if action == DO_TELL_CANCELLED:
-            self.end(page, task, CANCELLED)
+            self.nodes.end(page, task, CANCELLED)
             lost.cancelled.append(task)
         elif record.graph is not None:
-            self.to_pending_again(page, offset)
+            self.nodes.to_pending_again(page, offset)
             lost.graphs[record.graph.last] = record.graph
             if action == DO_GIVE_UP:
                 lost.fatal.append(task)
         elif action == DO_GIVE_UP:
-            self.end(page, task, lost.status)
+            self.nodes.end(page, task, lost.status)
             lost.died.append(task)
         else:
             self.requeue(task)
@@ -500,12 +525,12 @@ cdef class TaskTable(NodeTable):
         cdef CancelledTasks cancelled = CancelledTasks()
         cdef Page* page
         cdef uint64_t task
-        if self.graphs:
-            self.close_cancelled(tasks)
+        if self.nodes.graphs:
+            self.nodes.close_cancelled(tasks)
         if tasks is None:
-            tasks = self.all_tasks()
+            tasks = self.columns.all_tasks()
         for task in tasks:
-            page = self.find(task)
+            page = self.columns.find(task)
             if page != NULL:
                 self.cancel_task(page, task, cancelled)
         return cancelled.ended, cancelled.told, cancelled.freed
@@ -517,23 +542,23 @@ cdef class TaskTable(NodeTable):
         cdef int action
         if state == ENDED:
             return
-        record = self.record_at(page, offset)
+        record = self.columns.record_at(page, offset)
         action = TRANSITIONS[table_of(record)][ON_CANCELLED_BY_CLIENT][state].action
         if action == DO_CANCEL_AT_AGENT:
-            self.to_cancelling(page, offset, task)
+            self.nodes.to_cancelling(page, offset, task)
             cancelled.tell(page.agent[offset], task, page.attempt[offset])
         elif action == DO_DELIVER:
-            self.deliver_large(page, offset, task)
+            self.nodes.deliver_large(page, offset, task)
         elif action == DO_FREE_AT_AGENT:
-            for agent in (page.agent[offset], *self.copies.pop(task, ())):
+            for agent in (page.agent[offset], *self.nodes.copies.pop(task, ())):
                 cancelled.freed.setdefault(agent, []).append(task)
             self.count_large(record)
-            self.end(page, task, CANCELLED)
+            self.nodes.end(page, task, CANCELLED)
         elif action == DO_TELL_CANCELLED:
             if state == QUEUED:
                 record.queue.count -= 1
             cancelled.ended.append(task)
-            self.end(page, task, CANCELLED)
+            self.nodes.end(page, task, CANCELLED)
 
     def release(self, tasks):
         """The client needs these large results no more. Returns those that are not needed: they are to be cancelled. A
@@ -545,9 +570,9 @@ cdef class TaskTable(NodeTable):
         cdef uint64_t task
         cdef int state
         for task in tasks:
-            page = self.find(task)
+            page = self.columns.find(task)
             state = ENDED if page == NULL else page.state[task & (PAGE_SIZE - 1)]
-            record = None if state == ENDED else self.record_at(page, task & (PAGE_SIZE - 1))
+            record = None if state == ENDED else self.columns.record_at(page, task & (PAGE_SIZE - 1))
             if record is None or record.graph is None or state == DONE_LARGE or state == CANCELLING:
                 unneeded.append(task)
                 continue
@@ -555,16 +580,16 @@ cdef class TaskTable(NodeTable):
             if node.uses == 0:
                 unneeded.append(task)
                 continue
-            self.deliver(record, record.graph, node)
+            self.nodes.deliver(record, record.graph, node)
             node.released = 1
-            self.tell().delivered.append(task)
-            self.finish_if_over(record.graph)
+            self.nodes.tell().delivered.append(task)
+            self.nodes.finish_if_over(record.graph)
         return unneeded
 
     cdef count_large(self, RunRecord record):
         """A large result that is not needed any more leaves the table as if it were cancelled, but was a success."""
-        self.totals.outcomes[SUCCESS_LARGE] += 1
-        self.totals.outcomes[CANCELLED] -= 1
+        self.columns.totals.outcomes[SUCCESS_LARGE] += 1
+        self.columns.totals.outcomes[CANCELLED] -= 1
         record.function.outcomes[SUCCESS_LARGE] += 1
         record.function.outcomes[CANCELLED] -= 1
 
@@ -575,16 +600,16 @@ cdef class TaskTable(NodeTable):
         cdef int offset
         cdef uint64_t task
         cdef AgentLoad load
-        for number in sorted(self.pages):
-            box = <PageBox> self.pages[number]
+        for number in sorted(self.columns.pages):
+            box = <PageBox> self.columns.pages[number]
             page = box.page
             for offset in range(PAGE_SIZE):
                 if page.state[offset] == ASSIGNED or page.state[offset] == CANCELLING:
                     task = (box.number << PAGE_BITS) + offset
                     load = loads.get(page.agent[offset])
                     if load is not None:
-                        load.give_back(self.record_at(page, offset), 1, page.estimate_us[offset], self.take_moving(task))
-                    self.end(page, task, CANCELLED)
+                        load.give_back(self.columns.record_at(page, offset), 1, page.estimate_us[offset], self.take_moving(task))
+                    self.nodes.end(page, task, CANCELLED)
 
     def recount(self, Census census, bint corrects):
         """Recount the tasks from their states into ``census``. Returns what was wrong, in words; ``corrects``: and
@@ -592,15 +617,15 @@ cdef class TaskTable(NodeTable):
         cdef list wrong = []
         cdef int64_t seen[STATES]
         cdef int64_t live
-        cdef int64_t* left = <int64_t*> calloc(max(1, len(self.records)), sizeof(int64_t))
+        cdef int64_t* left = <int64_t*> calloc(max(1, len(self.columns.records)), sizeof(int64_t))
         cdef PageBox box
         if left == NULL:
             raise MemoryError
         for state in range(STATES):
             seen[state] = 0
         try:
-            for number in list(self.pages):
-                box = <PageBox> self.pages[number]
+            for number in list(self.columns.pages):
+                box = <PageBox> self.columns.pages[number]
                 live = self.recount_page(box, census, seen, left)
                 if live != box.page.live:
                     wrong.append(f"{box.page.live} tasks live on page {number}, {live} counted")
@@ -610,10 +635,10 @@ cdef class TaskTable(NodeTable):
         finally:
             free(left)
         for state in range(1, STATES):
-            if seen[state] != self.counts[state]:
-                wrong.append(f"{self.counts[state]} tasks in state {state}, {seen[state]} counted")
+            if seen[state] != self.columns.counts[state]:
+                wrong.append(f"{self.columns.counts[state]} tasks in state {state}, {seen[state]} counted")
                 if corrects:
-                    self.counts[state] = seen[state]
+                    self.columns.counts[state] = seen[state]
         if seen[DECIDING]:
             wrong.append(f"{seen[DECIDING]} tasks were left undecided")
         self.amend_graphs(corrects, wrong)
@@ -636,7 +661,7 @@ cdef class TaskTable(NodeTable):
                 offset += 1
             live += offset - start
             seen[state] += offset - start
-            record = self.record_at(page, start)
+            record = self.columns.record_at(page, start)
             left[run] += offset - start
             if state == QUEUED:
                 census.add_queued(record, offset - start)
@@ -658,8 +683,8 @@ cdef class TaskTable(NodeTable):
         cdef RunRecord record
         cdef dict memories = {}
         cdef int64_t live = 0, index, size = 0
-        for index in range(len(self.records)):
-            record = <RunRecord> self.records[index]
+        for index in range(len(self.columns.records)):
+            record = <RunRecord> self.columns.records[index]
             if record is None:
                 continue
             if record.remaining != left[index]:
@@ -667,17 +692,17 @@ cdef class TaskTable(NodeTable):
                 if corrects:
                     record.remaining = left[index]
                     if record.remaining == 0:
-                        self.forget(record)
+                        self.columns.forget(record)
                         continue
             live += 1
             if record.memory not in memories:
                 size += record.memory.size_bytes
             memories[record.memory] = memories.get(record.memory, 0) + 1
-        if live != self.live_records or size != self.message_bytes:
-            wrong.append(f"{self.live_records} runs in {self.message_bytes} bytes, {live} in {size} counted")
+        if live != self.columns.live_records or size != self.columns.message_bytes:
+            wrong.append(f"{self.columns.live_records} runs in {self.columns.message_bytes} bytes, {live} in {size} counted")
             if corrects:
-                self.live_records = live
-                self.message_bytes = size
+                self.columns.live_records = live
+                self.columns.message_bytes = size
         for memory, records in memories.items():
             if (<MessageMemory> memory).records != records:
                 wrong.append(f"{(<MessageMemory> memory).records} runs of a message remain, {records} counted")
@@ -688,26 +713,26 @@ cdef class TaskTable(NodeTable):
         """Graphs are not put right count by count: they are recounted as after the loss of an agent."""
         cdef Graph graph
         cdef int64_t size = 0
-        for graph in list(self.graphs.values()):
+        for graph in list(self.nodes.graphs.values()):
             try:
-                self.check_graph(graph)
+                self.nodes.check_graph(graph)
             except AssertionError as error:
                 wrong.append(f"graph {graph.last}: {error}")
                 if corrects:
-                    self.amend_graph(graph)
-        for graph in self.graphs.values():
+                    self.nodes.amend_graph(graph)
+        for graph in self.nodes.graphs.values():
             size += graph.size_bytes
-        if size != self.graph_bytes:
-            wrong.append(f"graphs in {self.graph_bytes} bytes, {size} counted")
+        if size != self.columns.graph_bytes:
+            wrong.append(f"graphs in {self.columns.graph_bytes} bytes, {size} counted")
             if corrects:
-                self.graph_bytes = size
+                self.columns.graph_bytes = size
         for task in [task for task in self.moving if not self.is_given(task)]:
             wrong.append(f"task {task} is to be moved, and is with no agent")
             if corrects:
                 del self.moving[task]
 
     cdef bint is_given(self, uint64_t task) except -1:
-        cdef int state = self.state(task)
+        cdef int state = self.columns.state(task)
         return state == ASSIGNED or state == CANCELLING
 
     def undecided(self):
@@ -715,10 +740,10 @@ cdef class TaskTable(NodeTable):
         cdef list found = []
         cdef PageBox box
         cdef int offset
-        if self.counts[DECIDING] == 0:
+        if self.columns.counts[DECIDING] == 0:
             return found
-        for number in sorted(self.pages):
-            box = <PageBox> self.pages[number]
+        for number in sorted(self.columns.pages):
+            box = <PageBox> self.columns.pages[number]
             for offset in range(PAGE_SIZE):
                 if box.page.state[offset] == DECIDING:
                     found.append((box.number << PAGE_BITS) + offset)
@@ -730,12 +755,12 @@ cdef class TaskTable(NodeTable):
         cdef int offset
         cdef list ranges = []
         cdef RunRecord record
-        for number in sorted(self.pages):
-            box = <PageBox> self.pages[number]
+        for number in sorted(self.columns.pages):
+            box = <PageBox> self.columns.pages[number]
             for offset in range(PAGE_SIZE):
                 if box.page.state[offset] == QUEUED:
                     box.page.agent[offset] = NO_AGENT
-                    extend(ranges, self.record_at(box.page, offset), (box.number << PAGE_BITS) + offset)
+                    extend(ranges, self.columns.record_at(box.page, offset), (box.number << PAGE_BITS) + offset)
         for record, first, stop in ranges:
             record.queue.push(client, self, record.priority, first, stop)
 

@@ -53,7 +53,8 @@ def _tick(state: SchedulerState, now: float) -> None:
 
 
 def _agents_due(state: SchedulerState, now: float) -> list[Agent]:
-    """Of the agents that are well and have no tasks, each tick looks at some: there may be thousands of them."""
+    """Return the agents to be looked at. Of the agents that are well and have no tasks, each tick looks at some: there
+    may be thousands of them."""
     turn = int(now / TICK_SECONDS)
     return [
         agent

@@ -10,7 +10,7 @@ from scaler_scheduler.core.states import TaskState
 
 
 def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
-    """At each tick: what is due for one client."""
+    """Do what is due for one client at each tick."""
     if client.gone_at is not None and now - client.gone_at >= state.settings.client_timeout_seconds:
         notices.log(state, f"Client {client.session.hex()[:8]} is gone: its tasks are cancelled", "WARNING")
         client_endings.end_client(state, client, now)
@@ -22,18 +22,18 @@ def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> Non
     stated_cancels.forget(client, now)
     if client.unwanted:
         definitions.drop_unwanted(state, client, now)
-    for task in [task for task in client.fetching if client.table.state(task) == TaskState.ENDED]:
+    for task in [task for task in client.fetching if client.table.columns.state(task) == TaskState.ENDED]:
         client.forget(task)  # it ran again, and ended without a large result
     if client.large:
         _expire_large_results(state, client, now)
-    if client.is_orphan and client.table.unfinished == 0:
+    if client.is_orphan and client.table.columns.unfinished == 0:
         client_endings.remove_client(state, client, now)
 
 
 def _end_holds(client: ClientPeer) -> None:
     """Agents had time to report resubmitted tasks: those that no agent has are queued."""
     client.hold_until = None
-    client.table.end_holds()
+    client.table.nodes.end_holds()
     held, client.held = client.held, []
     for first, stop in held:
         requeue.push(client, client.table.ready(first, stop), False)

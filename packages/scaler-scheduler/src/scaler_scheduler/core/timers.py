@@ -13,13 +13,13 @@ def arm_tick(state: SchedulerState, now: float) -> None:
 
 
 def has_stalled(state: SchedulerState, now: float) -> bool:
-    """Whether the scheduler itself did not run just now. It cannot say, then, when its peers were last heard."""
+    """Return whether the scheduler itself did not run just now. It cannot say, then, when its peers were last heard."""
     note_stall(state, now)
     return now - state.stalled_at < ALIVE_SECONDS
 
 
 def note_stall(state: SchedulerState, now: float) -> float:
-    """How long the scheduler has not run, judged by how late the tick is."""
+    """Return how long the scheduler has not run, judged by how late the tick is."""
     late_seconds = 0.0 if state.next_tick_at is None else now - state.next_tick_at
     if late_seconds <= STALL_SECONDS:
         return 0.0

@@ -1,9 +1,9 @@
-"""How tasks ended, over all tables (contract of totals.pyx). Only tables count here."""
+"""The number of tasks that ended with each status, over all tables (contract of totals.pyx). Only tables count here."""
 
 from scaler_scheduler.core.events import Recorder
 
 class Totals:
-    """How many tasks ended with each status, over all tables."""
+    """The number of tasks that ended with each status, over all tables."""
 
     events: Recorder
     def outcome(self, status: int) -> int: ...

@@ -26,7 +26,7 @@ def on_cancel(state: SchedulerState, client: ClientPeer, tasks: Sequence[int], n
     refused: list[int] = []
     asked: dict[int, tuple[list[int], list[int]]] = {}
     for task in tasks:
-        known = client.table.describe(task)
+        known = client.table.columns.describe(task)
         if known is None or known[5].graph is not None:
             refused.append(task)
         elif known[0] in _WITHOUT_AGENT:
@@ -65,7 +65,7 @@ def _pairs(column: TaskColumn) -> list[tuple[int, int]]:
 
 
 def _is_with(client: ClientPeer, agent: Agent, task: int, attempt: int) -> bool:
-    known = client.table.describe(task)
+    known = client.table.columns.describe(task)
     return known is not None and known[1] == attempt and known[2] == agent.index
 
 

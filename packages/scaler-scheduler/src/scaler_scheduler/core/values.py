@@ -60,7 +60,7 @@ def on_client_request(state: SchedulerState, client: ClientPeer, body: ObjectReq
     if agent is not None:
         client.fetching[key.number] = True
         fetch(state, agent, key, client.session, not body.direct, now)
-    elif key.owner == client.session and client.table.state(key.number) not in _WITHOUT_VALUE:
+    elif key.owner == client.session and client.table.columns.state(key.number) not in _WITHOUT_VALUE:
         client.fetching[key.number] = True
     else:
         outbox.send(state, client, ObjectMissing(key, "The result is not there any more."), now)
@@ -90,7 +90,7 @@ def result_holder(state: SchedulerState, client: ClientPeer, key: ObjectKey) -> 
     """The agent that holds a large result of this client."""
     if key.owner != client.session or key.number >= UPLOAD_NUMBER:
         return None
-    known = client.table.describe(key.number)
+    known = client.table.columns.describe(key.number)
     if known is None or known[0] != TaskState.DONE_LARGE:
         return None
     return state.agent_by_index.get(known[2])
@@ -123,7 +123,7 @@ def _sources(state: SchedulerState, body: ObjectLocations, reader: bytes) -> tup
     client = state.clients.get(body.key.owner)
     if client is None or body.key.number >= UPLOAD_NUMBER:
         return body.sources
-    copies = [state.agent_by_index.get(index) for index in client.table.copies_of(body.key.number)]
+    copies = [state.agent_by_index.get(index) for index in client.table.nodes.copies_of(body.key.number)]
     others = [each.store_endpoint for each in copies if each is not None and each.session != reader]
     return tuple(dict.fromkeys((*body.sources, *filter(None, others))))[:SOURCES_LIMIT]
 
@@ -141,7 +141,7 @@ def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bo
     client = state.clients.get(key.owner)
     if client is None or key.number >= UPLOAD_NUMBER:
         return False
-    action = client.table.lose_value(key.number, agent.index, LOSSES_LIMIT)
+    action = client.table.nodes.lose_value(key.number, agent.index, LOSSES_LIMIT)
     if action == Action.NOTHING:
         return False
     client.large.pop(key.number, None)
@@ -157,11 +157,11 @@ def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bo
 def on_agent_request(state: SchedulerState, agent: Agent, client: ClientPeer, body: ObjectRequest, now: float) -> None:
     """An agent has a task that needs the value of a node, which another agent holds."""
     key = body.key
-    index = client.table.value_holder(key.number)
+    index = client.table.nodes.value_holder(key.number)
     if index == agent.index:  # who should have it asks for it
         _lose(state, agent, key, now)
     if index is None or index == agent.index or index not in state.agent_by_index:
         outbox.send(state, agent, ObjectMissing(key, "The value is nowhere: its task must run again."), now)
         return
-    client.table.note_copy(key.number, agent.index)
+    client.table.nodes.note_copy(key.number, agent.index)
     fetch(state, state.agent_by_index[index], key, agent.session, body.relayed, now)

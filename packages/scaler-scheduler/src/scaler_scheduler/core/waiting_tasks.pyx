@@ -46,22 +46,22 @@ cdef int64_t add_range(
 ) except -1:
     """Add the queued tasks of a range to ``found``, from at most ``limit`` runs, and return how many they are.
     ``all_wait``: every task in the range is queued, so their states need not be read."""
-    cdef TaskColumns table = queue.table
+    cdef TaskColumns columns = queue.table.columns
     cdef uint64_t task = first, end
     cdef int64_t number, seen = 0
     cdef RunRecord record
     cdef Page* page
     while task < stop and limit[0] > 0:
-        page = table.find(task)
+        page = columns.find(task)
         if page == NULL:
             task = (task | (PAGE_SIZE - 1)) + 1
             continue
         if page.state[task & (PAGE_SIZE - 1)] != QUEUED:
             task += 1
             continue
-        record = table.record_at(page, task & (PAGE_SIZE - 1))
+        record = columns.record_at(page, task & (PAGE_SIZE - 1))
         end = min(stop, record.stop)
-        number = <int64_t> (end - task) if all_wait else table.count_queued(task, end)
+        number = <int64_t> (end - task) if all_wait else columns.count_queued(task, end)
         add_waiting(found, queue.client, record, number, task)
         seen += number
         limit[0] -= 1

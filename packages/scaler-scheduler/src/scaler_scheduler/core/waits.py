@@ -1,4 +1,4 @@
-"""Why tasks do not run, for monitors: all that wait, grouped by function and reason."""
+"""The reasons why tasks do not run, for monitors: all that wait, grouped by function and reason."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Waits:
 
 
 def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
-    """Those with most tasks first."""
+    """Return the groups with the most tasks first."""
     waits = _Waits(now, {})
     _add_queued(state, waits)
     for client in state.clients.values():
@@ -102,6 +102,6 @@ def _reason(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str
 
 def _add_others(client: ClientPeer, waits: _Waits) -> None:
     for state, reason in _STATES:
-        count = client.table.count(state)
+        count = client.table.columns.count(state)
         if count:
             waits.add(b"", OTHERS, reason, count, waits.now, client.shown_id, 0)

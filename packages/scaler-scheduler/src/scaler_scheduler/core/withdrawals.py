@@ -10,7 +10,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def _must_return(state: SchedulerState, agent: Agent, record: RunRecord) -> bool:
-    """Whether tasks will come back to the agent that has returned them: no other that can run them has room."""
+    """Return whether tasks will come back to the agent that has returned them: no other that can run them has room."""
     queue = record.queue
     return state.placement.is_scarce(queue) and not any(index != agent.index for index in queue.candidates)
 

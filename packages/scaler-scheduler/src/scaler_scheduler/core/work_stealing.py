@@ -116,21 +116,22 @@ class Balancer:
 
 
 def waiting_seconds(agent: Agent, now: float) -> float:
-    """How long the queued tasks of an agent will wait: by estimate, or as long as they have waited already."""
+    """Return how long the queued tasks of an agent will wait: by estimate, or as long as they have waited already."""
     if not agent.load.queued():
         return 0.0
     return max(agent.load.queued_us() / 1e6 / max(1, agent.load.slots), now - agent.load.progress_at)
 
 
 def moving_seconds(donor: Agent, idle: list[Agent]) -> float:
-    """How long it takes, on average, to move what a task of the donor needs to a host that does not have it."""
+    """Return how long it takes, on average, to move what a task of the donor needs to a host that does not have it."""
     if not donor.load.moving_us or any(agent.store and agent.store == donor.store for agent in idle):
         return 0.0
     return donor.load.moving_us / 1e6 / donor.load.outstanding
 
 
 def distance_seconds(donor: Agent, idle: list[Agent]) -> float:
-    """How long the request to the donor, its answer, and the way to the nearest idle agent take, if that is long."""
+    """Return how long the request to the donor, its answer, and the way to the nearest idle agent take, if that is
+    long."""
     return (donor.load.round_trip_us + min(agent.load.round_trip_us for agent in idle) / 2) / 1e6
 
 
@@ -141,7 +142,7 @@ def _count(donor: Agent, free: int) -> int:
 
 
 def _movable(donor: Agent, idle: list[Agent]) -> int:
-    """How many of the queued tasks of an agent an idle one can run, as far as it is known what they need."""
+    """Return how many of the queued tasks of an agent an idle one can run, as far as it is known what they need."""
     in_use = tuple(
         (name, units)
         for name, units in donor.capabilities.items()
@@ -153,14 +154,14 @@ def _movable(donor: Agent, idle: list[Agent]) -> int:
 
 
 def _in_the_way(agent: Agent, queue: QueueClass) -> int:
-    """How many unstarted tasks take up the room that tasks of a scarce class need."""
+    """Return how many unstarted tasks take up the room that tasks of a scarce class need."""
     if agent.load.has_room(queue.depth) and agent.load.fits(queue.demand):
         return 0
     return _unstarted_without(agent, queue.demand)
 
 
 def _unstarted_without(agent: Agent, demand: tuple[tuple[str, int], ...]) -> int:
-    """How many unstarted tasks do not need these capabilities, if those that do are the running ones."""
+    """Return how many unstarted tasks do not need these capabilities, if those that do are the running ones."""
     load = agent.load
     needing = min(
         -(-(agent.capacity.get(name, 0) - load.resources.get(name, 0)) // max(1, amount)) for name, amount in demand

@@ -129,8 +129,8 @@ def _outcomes(function: FunctionStatus) -> Iterator[tuple[tuple[str, str], float
 
 
 def _histogram(name: str, help_text: str, functions: Iterable[tuple[str, tuple[int, ...], float]]) -> Metric:
-    """Of each function: its name, the counts between the bounds, and the sum in seconds. Functions of one name are one
-    row of a snapshot, so their distributions need not be added."""
+    """Return the histogram of each function: its name, the counts between the bounds, and the sum in seconds. Functions
+    of one name are one row of a snapshot, so their distributions need not be added."""
     family = HistogramMetricFamily(name, help_text, labels=("function",))
     for function, (counts, seconds) in {each[0]: each[1:] for each in functions}.items():
         sums = accumulate(counts or (0,) * (len(_BOUNDS) + 1))
@@ -155,7 +155,7 @@ def _records(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _started_at(snapshot: Snapshot) -> float | None:
-    """When the counters were 0: series that appear later did not begin with their first value."""
+    """Return when the counters were 0: series that appear later did not begin with their first value."""
     return snapshot.time - snapshot.scheduler.uptime_seconds if snapshot.time else None
 
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 CONNECTIONS_LIMIT = 64
 REQUEST_SECONDS = 5.0
-"""For a request and its answer."""
+"""Seconds for a request and its answer."""
 
 HEAD_LIMIT_BYTES = 8192
-"""Of a request's line and headers."""
+"""Maximum size of a request's line and headers."""
 
 _REASONS = {
     200: "OK",
@@ -36,7 +36,7 @@ class HttpRequest(NamedTuple):
     method: str
     path: str
     headers: Mapping[str, str]
-    """By name in lower case."""
+    """The headers by name in lower case."""
 
 
 class HttpResponse(NamedTuple):
@@ -47,7 +47,7 @@ class HttpResponse(NamedTuple):
 
 
 Render = Callable[[str], tuple[bytes, str]]
-"""From an Accept header to the figures and their content type."""
+"""A function from an Accept header to the metrics and their content type."""
 
 
 class Figures:
@@ -88,7 +88,7 @@ class Figures:
 
 
 def parse(head: bytes) -> HttpRequest | None:
-    """From the bytes up to the empty line; None: it is not a request."""
+    """Parse the bytes up to the empty line; None: it is not a request."""
     first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
     parts = first.split(" ")
     if len(parts) != 3 or not parts[2].startswith("HTTP/1.") or not parts[1].startswith("/"):

@@ -146,7 +146,7 @@ class Watcher:
         self._problem = ""
 
     def take(self) -> bool:
-        """Whether there may be more."""
+        """Return whether there may be more."""
         try:
             received = self._subscription.receive()
         except FeedError as error:
@@ -164,7 +164,7 @@ class Watcher:
 
 
 async def _watch(watcher: Watcher, scheduler: socket.socket) -> None:
-    """Until the scheduler is gone."""
+    """Run until the scheduler is gone."""
     gone = asyncio.Event()
     asyncio.get_running_loop().add_reader(scheduler, gone.set)
     while not gone.is_set():

@@ -16,7 +16,7 @@ from scaler_protocol.monitor.ring import RingReader, names_in
 BATCH_BYTES = 512 * 1024
 HISTORY_BYTES = 8 * 1024 * 1024
 PIECE_BYTES = 32 * 1024
-"""Of records that are kept; smaller ones join those before them."""
+"""Size of a piece of records that are kept; smaller ones are joined to those before them."""
 
 NAMES_LIMIT = 50_000
 """Names that are kept for late watchers, the latest ones."""
@@ -96,8 +96,8 @@ class EventStream:
             yield self._batch(data, count, self._base + first)
 
     def history(self) -> list[bytes]:
-        """For a late watcher: all names, then the recent past, in few messages: only so many are kept for a watcher.
-        Those who come together get the same ones, which are in memory once."""
+        """Return the messages for a late watcher: all names, then the recent past, in few messages, as the queue of a
+        watcher is bounded. Those who come together get the same ones, which are in memory once."""
         if self._history is None:
             first = self._recent[0].first if self._recent else self._next
             recent = (self._encoded(batch) for batch in _joined(self._recent, BATCH_BYTES))

@@ -16,10 +16,11 @@ from scaler_protocol.messages import Challenge, Envelope, Hello, Refused, Tasks,
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.transport.router_socket import RouterSocket
 from scaler_scheduler.core import admission, hello
-from scaler_scheduler.core.effects import Describe, Disconnect, Effect, Log, Quit, Send, Trouble
+from scaler_scheduler.core.effects import Audit, Describe, Disconnect, Effect, Log, Quit, Send, Trouble
 from scaler_scheduler.core.limits import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
+from scaler_scheduler.shell.audit_log import AuditLog
 
 _DRAIN_LIMIT = 256
 """Messages taken in before the core's effects are carried out: more would only add latency."""
@@ -49,7 +50,14 @@ _ANSWERS = frozenset((Challenge, Refused, Welcome, WhoAreYou))
 class Gateway:
     """Deadlines and retries have guards of their own: messages taken in between do not hide that these fail."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, router: RouterSocket, settings: Settings) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        router: RouterSocket,
+        settings: Settings,
+        audit_log: AuditLog | None = None,
+    ) -> None:
+        self._audit_log = audit_log or AuditLog()
         self.core = SchedulerCore(settings, time.monotonic())
         self.sent: defaultdict[type, int] = defaultdict(int)
         self.received: defaultdict[type, int] = defaultdict(int)
@@ -124,7 +132,7 @@ class Gateway:
         self._turn(time.monotonic())
 
     def _take_in(self) -> None:
-        """Until nothing waits: sending, too, can use up the readiness of the socket."""
+        """Take messages in until nothing waits: sending, too, can use up the readiness of the socket."""
         while messages := self._router.receive_many(_DRAIN_LIMIT):
             now = time.monotonic()
             for peer, frames, user in messages:
@@ -212,7 +220,7 @@ class Gateway:
                     self.core.on_unsendable(effect.peer, error, now)
 
     def _answer(self, peer: bytes, envelope: Envelope, now: float) -> None:
-        """To the connection that has said Hello."""
+        """Answer the connection that has sent Hello."""
         is_welcome = type(envelope.body) is Welcome
         if is_welcome:
             self._router.admit(peer)
@@ -225,6 +233,8 @@ class Gateway:
             logging.log(logging.getLevelName(effect.level), effect.text)
         elif type(effect) is Describe:
             self._describe_to(effect.client)
+        elif type(effect) is Audit:
+            self._audit_log.record(effect)
         elif type(effect) is Trouble:
             logging.error(effect.text, exc_info=effect.error)
         elif type(effect) is Disconnect:

@@ -30,7 +30,7 @@ from scaler_scheduler.shell.watchers import (
 )
 
 QUEUE_LIMIT_BYTES = 32 * 1024 * 1024
-"""Of the messages that are kept for one slow watcher. All watchers share the same bytes."""
+"""Maximum size of the messages that are kept for one slow watcher. All watchers share the same bytes."""
 
 _READY_LIMIT = 64
 _ACCEPT_LIMIT = 64
@@ -135,8 +135,8 @@ class LocalWatchers:
         self._watchers[watcher.descriptor] = watcher
 
     def _is_trusted(self, connected: socket.socket) -> bool:
-        """Whether it is this user's, or root's. The kernel may not know the owner of a connection to a port; then it is
-        served, as the address allows."""
+        """Return whether it is this user's, or root's. The kernel may not know the owner of a connection to a port;
+        then it is served, as the address allows."""
         if connected.family == socket.AF_UNIX:
             return credentials_of(connected)[1] in (os.geteuid(), _ROOT)
         try:
@@ -205,7 +205,7 @@ class LocalWatcher:
         return found
 
     def send(self, topic: bytes, payload: bytes) -> None:
-        """When too much waits already, it misses this."""
+        """Send a message, unless too much waits already: then the watcher misses it."""
         if topic == feed.SNAPSHOT_KIND:
             self._forget_snapshots()
         if len(self._queue) < QUEUE_LIMIT and self._queued_bytes <= QUEUE_LIMIT_BYTES:

@@ -13,12 +13,12 @@ from scaler_protocol.monitor.log_frames import SUFFIX, frame
 from scaler_scheduler.shell.event_stream import EventStream
 
 RETRY_SECONDS = 1.0
-"""How long a log that could not be written is left alone."""
+"""Seconds until a log that could not be written is tried again."""
 
 FILE_LIMIT_BYTES = 64 * 1024 * 1024
 FILE_LIMIT_SECONDS = 86_400.0
 FILES = 8
-"""At least so many files make up the whole, when that is bounded: a deleted file takes at most that part of it."""
+"""Least number of files that make up the whole, if that is bounded: a deleted file takes at most that part of it."""
 
 
 def log_name(now: float, epoch: str) -> str:
@@ -124,7 +124,7 @@ class LogKeeper:
         return [os.path.join(self._folder, name) for name in sorted(names) if name.endswith(SUFFIX)]
 
     def _delete_oldest(self) -> None:
-        """So that there is room for another whole file."""
+        """Delete the oldest files so that there is room for another complete file."""
         if not self._limit_bytes:
             return
         sizes = {path: _size(path) for path in self._files() if path != self._writer.path}

@@ -24,7 +24,7 @@ from scaler_protocol.transport.endpoints import sentence
 from scaler_protocol.transport.socket_file import SocketFile
 
 BUSY_RETRY_SECONDS = 2.0
-"""How long a path may stay busy: the publisher of a scheduler that was just killed takes a moment to leave."""
+"""Seconds for which a path may stay busy: the publisher of a scheduler that was just killed takes a moment to leave."""
 
 RETRY_INTERVAL_SECONDS = 0.05
 SWEEP_LIMIT = 10_000
@@ -90,8 +90,8 @@ def listen_at(address: Address) -> MonitorSocket | None:
 
 
 def listen_by_default(scheduler_address: str) -> MonitorSocket:
-    """Where monitors of a scheduler at this address look. Sockets of schedulers that were killed are removed. OSError,
-    with one plain sentence, when there is no place for it."""
+    """Return where monitors of a scheduler at this address look. Sockets of schedulers that were killed are removed.
+    OSError, with one plain sentence, when there is no place for it."""
     address = parse_address(scheduler_address)
     reasons = []
     for folder in socket_folders():
@@ -198,7 +198,7 @@ def _wait_until_free(path: str) -> None:
 
 
 def _is_free(path: str) -> bool:
-    """Whether nothing is there but what a dead process of this user left. OSError: something else is."""
+    """Return whether nothing is there but what a dead process of this user left. OSError: something else is."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -282,7 +282,7 @@ def _remove_link(link: str, path: str) -> None:
 
 
 def _is_link_to(link: str, path: str) -> bool:
-    """Whether this user has made it."""
+    """Return whether this user has made it."""
     return os.path.islink(link) and os.lstat(link).st_uid == os.geteuid() and os.readlink(link) == path
 
 

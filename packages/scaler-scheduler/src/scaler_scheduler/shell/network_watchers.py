@@ -31,11 +31,11 @@ from scaler_scheduler.shell.watchers import (
 )
 
 BUSY_RETRY_SECONDS = 2.0
-"""How long an address may stay busy: the publisher of a scheduler that just ended takes a moment to leave."""
+"""Seconds for which an address may stay busy: the publisher of a scheduler that just ended takes a moment to leave."""
 
 RETRY_INTERVAL_SECONDS = 0.05
 WATCHER_LIFE_MILLISECONDS = 5000
-"""How long sent bytes may stay unacknowledged on a connection without heartbeats."""
+"""Milliseconds for which sent bytes may stay unacknowledged on a connection without heartbeats."""
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class NetworkWatchers:
             self.socket.send_multipart([kind, payload])
 
     def reply(self, watcher: Any, topic: bytes, payload: bytes) -> None:
-        """To all who have subscribed to this topic: libzmq cannot send to one of them."""
+        """Send a reply to all that have subscribed to this topic: libzmq cannot send to one of them."""
         self.socket.send_multipart([topic, payload])
 
     def look(self, now: float) -> None:
@@ -181,7 +181,7 @@ class NetworkWatchers:
             self._cut(descriptor, self._connections[descriptor])
 
     def _admitted_users(self) -> set[str] | None:
-        """Of all who are connected, those whose keys are still good; None: all are."""
+        """Return the connected users whose keys are still valid; None: all are."""
         if self._keys is None:
             return None
         users = {connection.user for connection in self._connections.values() if connection.user}

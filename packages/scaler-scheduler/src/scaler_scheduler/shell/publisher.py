@@ -54,7 +54,7 @@ class Publisher:
         """The current problem of the child, as a sentence."""
 
         self.error: str | None = None
-        """Why there can be no publisher; it did not even start."""
+        """The reason why there can be no publisher; it did not even start."""
 
         self._address = address
         self._monitor_socket = monitor_socket
@@ -77,7 +77,7 @@ class Publisher:
 
     @property
     def address(self) -> str:
-        """Where it listens; after ``start`` with the port that was found for port 0."""
+        """The address at which it listens; after ``start`` with the port that was found for port 0."""
         return self._address
 
     def start(self, timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
@@ -104,7 +104,7 @@ class Publisher:
         self._spawn()
 
     def watched(self) -> bool:
-        """Whether any monitor watches now: only then is a snapshot worth making."""
+        """Return whether any monitor watches now: only then is a snapshot worth making."""
         if not self._read():
             self._on_gone()
         return self._watched
@@ -195,7 +195,7 @@ class Publisher:
         self._drop_ring()
 
     def _spawn(self) -> None:
-        """Without descriptors or memory for it, it is tried again later."""
+        """Start the process. If descriptors or memory for it are missing, it is tried again later."""
         try:
             self._start_process()
         except OSError as error:

@@ -77,7 +77,7 @@ class PublisherProcess:
                 self._turn()
 
     def _scheduler_is_there(self) -> bool:
-        """Whether it has not closed its end."""
+        """Return whether it has not closed its end."""
         try:
             return bool(self._scheduler.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
         except BlockingIOError:
@@ -169,7 +169,7 @@ class PublisherProcess:
 
 
 def _tell(scheduler: socket.socket, line: str) -> None:
-    """When it is gone, that is noticed elsewhere."""
+    """Tell the process. If it has gone, that is noticed elsewhere."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         scheduler.send(line.encode("utf-8", "replace"))
 

@@ -20,13 +20,13 @@ from scaler_scheduler.shell.publisher import Publisher
 
 _PERIOD_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
-"""How soon a new watcher is noticed."""
+"""Period in which new watchers are noticed."""
 
 _RING_SECONDS = 0.02
 """The same for memory that was asked of the publisher: until it is there, nothing is recorded for that watcher."""
 
 _START_SECONDS = 0.25
-"""When the publisher is started: when a whole cluster starts, the first tasks need the processors more."""
+"""Seconds until the publisher is started: when a complete cluster starts, the first tasks need the processors more."""
 
 
 class Reporter:
@@ -152,5 +152,5 @@ class Reporter:
 
 
 def _counts(counts: Mapping[type, int]) -> tuple[MessageCount, ...]:
-    """By class of body."""
+    """Return the counts by class of body."""
     return tuple(MessageCount(name, count) for name, count in sorted((kind.__name__, counts[kind]) for kind in counts))

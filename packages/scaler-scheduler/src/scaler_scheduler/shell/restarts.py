@@ -1,4 +1,4 @@
-"""When a child process that died is started again."""
+"""The schedule of restarts of a child process that died."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ class Restarts:
         return not was_short
 
     def is_due(self, now: float) -> bool:
-        """Whether another child is to be started now."""
+        """Return whether another child is to be started now."""
         return self._due is not None and now >= self._due

@@ -12,11 +12,13 @@ import termios
 
 LOOK_SECONDS = 0.5
 LOOKS = 10
-"""So many in a row find the same bytes untaken: for five seconds, of this process's life too, it took in nothing."""
+"""Number of consecutive checks that must find the same bytes unread: for five seconds of this process's running time,
+too, the peer read nothing."""
 
 
 class Standstill:
-    """Of one of libzmq's connections. ``inode`` tells its socket from a later one with the same number."""
+    """The standstill of one of libzmq's connections. ``inode`` tells its socket from a later one with the same
+    number."""
 
     def __init__(self, descriptor: int, inode: int) -> None:
         self._descriptor = descriptor
@@ -25,7 +27,8 @@ class Standstill:
         self._looks = 0
 
     def goes_on(self) -> bool:
-        """To be asked each ``LOOK_SECONDS``. OSError: it is gone, or another one has its number now."""
+        """Return whether the standstill continues; to be called each ``LOOK_SECONDS``. OSError: it is gone, or another
+        one has its number now."""
         with contextlib.closing(socket.socket(fileno=os.dup(self._descriptor))) as connection:
             if os.fstat(connection.fileno()).st_ino != self._inode:
                 raise OSError("The connection is gone.")

@@ -15,7 +15,7 @@ TOPICS_LIMIT = 100
 """Topics, besides those that every watcher subscribes to, that one connection may ask for."""
 
 TOPIC_LIMIT_BYTES = 1024
-"""Of whatever a watcher sends."""
+"""Maximum size of anything that a watcher sends."""
 
 WATCHERS_LIMIT = 256
 """Connections at a time."""
@@ -41,19 +41,19 @@ class Watchers(Protocol):
 
     @property
     def look_milliseconds(self) -> int | None:
-        """How soon ``look`` is to be called; None: it need not be."""
+        """Milliseconds until ``look`` must be called; None: it need not be."""
 
     def take(self) -> list[WatchRequest]:
         """The requests made since the last call."""
 
     def wants(self, kind: bytes) -> bool:
-        """Whether any watcher has subscribed to messages of this kind."""
+        """Return whether any watcher has subscribed to messages of this kind."""
 
     def publish(self, kind: bytes, payload: bytes) -> None:
-        """To all who have subscribed to this kind."""
+        """Send a message to all that have subscribed to this kind."""
 
     def reply(self, watcher: Any, topic: bytes, payload: bytes) -> None:
-        """To this watcher, if it still is there."""
+        """Send a reply to this watcher, if it is still connected."""
 
     def look(self, now: float) -> None:
         """Close connections that take nothing in, ask for nothing, or have no right to be there any more."""
@@ -66,5 +66,5 @@ Complain = Callable[[str], object]
 
 
 def is_useful(topic: bytes) -> bool:
-    """Whether anything is published under it."""
+    """Return whether anything is published under it."""
     return feed.SNAPSHOT_KIND.startswith(topic) or feed.EVENTS_KIND.startswith(topic)

@@ -75,8 +75,8 @@ class Application:
         self._resized = True  # drawn at once
         if not self._view.is_typing and self._source.pressed(key):
             return
-        target = self._screen.target if self._view.page == self._painted_page else ""
-        pressed = self._view.pressed(key, self._screen.page_rows, self._screen.selected, target)
+        targets = self._screen.targets if self._view.page == self._painted_page else {}
+        pressed = self._view.pressed(key, self._screen.page_rows, self._screen.selected, targets)
         same_rows = (pressed.page, pressed.details_of, pressed.help_shown) == (
             self._view.page,
             self._view.details_of,
@@ -151,7 +151,7 @@ def _drain(descriptor: int) -> None:
 
 
 def _hung_up() -> bool:
-    """Whether the terminal is gone; then its descriptor is always readable."""
+    """Return whether the terminal is gone; then its descriptor is always readable."""
     try:
         os.tcgetpgrp(sys.stdin.fileno())
     except OSError:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scaler_scheduler.top.source import ScreenSource
 
 _LOOK_SECONDS = 0.1
-"""How soon it is noticed that there is no way in."""
+"""Period in which an unreachable address is noticed."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ class ScreenGrid:
     """Columns with the widths they got."""
 
     columns: tuple[tuple[int, Column, int], ...]
-    """Where the column stands in a row, the column, its width."""
+    """The position of the column in a row, the column, its width."""
 
     sort_key: str
     descending: bool
@@ -83,7 +83,7 @@ def _ideal(column: Column, position: int, rows: Sequence[Row], sort_key: str) ->
 
 
 def _usual(column: Column, ideal: int) -> int:
-    """So much a column should have, or others leave."""
+    """Return the usual width of a column, beyond which others leave."""
     return (
         min(ideal, max(min(column.width, TEXT_WIDTH_USUAL), len(column.title) + 2)) if column.kind == "text" else ideal
     )

@@ -15,8 +15,10 @@ KEYS = (
     ("? q", "this help, quit"),
 )
 ACTION_KEYS = (
-    ("x", "functions, running, clients: cancel the tasks of the chosen one"),
+    ("x X", "running, functions, clients, graphs: cancel; X: all of its function"),
     ("p u D", "workers, objects: pause, resume, drain a host or agent"),
+    ("R K", "workers, running: restart, kill a worker process"),
+    ("P W G L", "functions, clients: priority; weight; group's weight and limit"),
 )
 WORKER_KEYS = (
     ("n C M c m f w d l", "sort by this column; again turns the order"),

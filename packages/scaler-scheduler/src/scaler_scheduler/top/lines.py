@@ -51,7 +51,8 @@ def width_of(line: Line) -> int:
 
 
 def cut(line: Line, width: int) -> Line:
-    """At most ``width`` columns of the line, and nothing that could move a cursor: texts come from others' programs."""
+    """Return at most ``width`` columns of the line, and nothing that could move a cursor: texts come from others'
+    programs."""
     kept: list[Span] = []
     room = width
     for text, style in line:
@@ -78,7 +79,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def _first_columns(text: str, width: int) -> str:
-    """At least one character."""
+    """Return the first columns of the text, at least one character."""
     part, used = text[:width], 0
     if part.isascii():
         return part

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, cast
 
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.format import (
     format_bytes_short,
     format_count,
@@ -14,7 +15,7 @@ from scaler_protocol.monitor.format import (
 )
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
-from scaler_protocol.monitor.operation import TARGET_COLUMNS
+from scaler_protocol.monitor.operation import targets_of
 from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import TABLES, Row
 from scaler_scheduler.top.grid import grid_of
@@ -64,7 +65,7 @@ DETAILS_HEIGHT_LEAST = 8
 """Details of failures stand below their table where so many lines are left."""
 
 REASON_HEIGHT_LEAST = 3
-"""So does the whole reason of those that wait."""
+"""Least height at which the complete reason of waiting tasks is shown."""
 
 _TALL = 36
 
@@ -92,7 +93,7 @@ class Body(NamedTuple):
     last_first_row: int
     rows: int
     selected: Hashable = None
-    target: str = ""
+    targets: Mapping[ControlAction, str] = {}
 
 
 def head_lines(model: Model, snapshot: Snapshot, view: View, width: int) -> list[Line]:
@@ -124,18 +125,13 @@ def table_body(model: Model, view: View, width: int, height: int) -> Body:
         lines += [()] * (height - details_height - len(lines))
         details = details_lines(model, view.page, selected, width)
         lines += [line_of("-" * width, Style.DIM), *details[: details_height - 1]]
-    target = _target(view.page, rows[chosen]) if 0 <= chosen < len(rows) else ""
-    return Body(lines, room, last_first_row, total, selected, target)
+    targets = targets_of(spec, rows[chosen]) if 0 <= chosen < len(rows) else {}
+    return Body(lines, room, last_first_row, total, selected, targets)
 
 
 def _selected(page: str, row: Row) -> Hashable:
     """The key that identifies this row as long as it exists."""
     return row[-1] if page == "failures" else tuple(row[TABLES[page].index(part)] for part in TABLES[page].key)
-
-
-def _target(page: str, row: Row) -> str:
-    """The name of this row for actions."""
-    return str(row[TABLES[page].index(TARGET_COLUMNS[page])]) if page in TARGET_COLUMNS else ""
 
 
 def _details_height(model: Model, view: View, width: int, height: int, rows: int) -> int:
@@ -203,7 +199,7 @@ def _tabs(view: View, width: int) -> Line:
 
 
 def _tab(key: str, page: str, title: str, view: View) -> Line:
-    """Without a title, the key alone."""
+    """Return the parts of the line. Without a title, the key alone."""
     if not title:
         return (Span(key, Style.DIM),)
     return (Span(f"{key} ", Style.DIM), Span(title, Style.CHOSEN if page == view.page else Style.PLAIN))

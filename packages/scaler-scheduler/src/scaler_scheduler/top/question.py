@@ -1,67 +1,117 @@
-"""An action on the cluster that its user has begun to ask for: first its target is typed, then it is confirmed."""
+"""An action on the cluster that its user has begun to ask for: its target and its value are typed if they are missing,
+then it is confirmed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from scaler_protocol.messages import ControlAction
-from scaler_protocol.monitor.operation import ACTIONS_OF_TABLE, TARGET_LIMIT, Operation, question_of
+from scaler_protocol.monitor.operation import (
+    ACTIONS_OF_TABLE,
+    TARGET_LIMIT,
+    VALUE_LABELS,
+    Operation,
+    question_of,
+    read_value,
+)
 
-KEYS = {
-    "p": ControlAction.PAUSE,
-    "u": ControlAction.RESUME,
-    "D": ControlAction.DRAIN,
+KEYS: Mapping[str, tuple[ControlAction, ...]] = {
+    "x": (
+        ControlAction.CANCEL_TASK,
+        ControlAction.CANCEL_GRAPH,
+        ControlAction.CANCEL_CLIENT,
+        ControlAction.CANCEL_FUNCTION,
+    ),
+    "X": (ControlAction.CANCEL_FUNCTION,),
+    "p": (ControlAction.PAUSE,),
+    "u": (ControlAction.RESUME,),
+    "D": (ControlAction.DRAIN,),
+    "R": (ControlAction.RESTART_WORKER,),
+    "K": (ControlAction.KILL_WORKER,),
+    "P": (ControlAction.SET_CLIENT_PRIORITY, ControlAction.SET_FUNCTION_PRIORITY),
+    "W": (ControlAction.SET_CLIENT_WEIGHT,),
+    "G": (ControlAction.SET_GROUP_WEIGHT,),
+    "L": (ControlAction.SET_GROUP_LIMIT,),
 }
-"""Keys for actions on workers. On a page without a cursor on a host, the target is typed."""
+"""The first of these actions that a page has."""
 
 _PROMPTS = {
     ControlAction.PAUSE: "pause (host, agent or worker): ",
     ControlAction.RESUME: "resume (host, agent or worker): ",
     ControlAction.DRAIN: "drain (host, agent or worker): ",
+    ControlAction.RESTART_WORKER: "restart the process of (worker): ",
+    ControlAction.KILL_WORKER: "kill the process of (worker): ",
 }
+"""The prompts of actions whose target is typed on a page without a cursor."""
+
+_VALUE_LIMIT = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
+    """``typed``: the value so far."""
+
     operation: Operation
-    is_typing: bool = False
+    stage: Literal["target", "value", "confirmation"] = "confirmation"
+    typed: str = ""
     is_confirmed: bool = False
 
     @property
+    def is_typing(self) -> bool:
+        return self.stage != "confirmation"
+
+    @property
     def text(self) -> str:
-        """What the status line says of it."""
-        if self.is_typing:
-            return f"{_PROMPTS[self.operation.action]}{self.operation.target}_"
-        return f"{question_of(self.operation)} (y/n)"
+        """The text of the status line about it."""
+        action = self.operation.action
+        if self.stage == "target":
+            return f"{_PROMPTS[action]}{self.operation.target}_"
+        return (
+            f"{VALUE_LABELS[action]}: {self.typed}_"
+            if self.stage == "value"
+            else f"{question_of(self.operation)} (y/n)"
+        )
 
     def pressed(self, key: str) -> Question | None:
         """The question after a key; None: it is withdrawn."""
-        if self.is_typing:
-            return self._typed(key)
-        return replace(self, is_confirmed=True) if key in ("y", "Y") else None
-
-    def _typed(self, key: str) -> Question | None:
-        target = self.operation.target
-        if key == "enter":
-            return replace(self, is_typing=False) if target else None
+        if self.stage == "confirmation":
+            return replace(self, is_confirmed=True) if key in ("y", "Y") else None
         if key == "escape":
             return None
+        if key == "enter":
+            return self._entered()
+        text, limit = (self.operation.target, TARGET_LIMIT) if self.stage == "target" else (self.typed, _VALUE_LIMIT)
         if key == "backspace":
-            return self._with_target(target[:-1])
-        if len(key) == 1 and key.isprintable() and len(target) < TARGET_LIMIT:
-            return self._with_target(target + key)
-        return self
+            return self._with_text(text[:-1])
+        return self._with_text(text + key) if len(key) == 1 and key.isprintable() and len(text) < limit else self
 
-    def _with_target(self, target: str) -> Question:
-        return replace(self, operation=Operation(self.operation.action, target))
+    def _entered(self) -> Question | None:
+        if self.stage == "target":
+            return replace(self, stage="confirmation") if self.operation.target else None
+        number = read_value(self.typed)
+        if number is None:
+            return self if self.typed else None
+        return replace(self, stage="confirmation", operation=replace_value(self.operation, number))
+
+    def _with_text(self, text: str) -> Question:
+        if self.stage == "value":
+            return replace(self, typed=text)
+        return replace(self, operation=Operation(self.operation.action, text))
 
 
-def question_for(page: str, key: str, target: str) -> Question | None:
-    """The question that ``key`` begins on a page. ``target``: the name in the row under the cursor, empty without a
-    cursor. None: the key has another meaning there."""
-    actions = ACTIONS_OF_TABLE.get(page, ())
-    if key == "x" and target and actions and actions[0] not in _PROMPTS:
-        return Question(Operation(actions[0], target))
-    if key in KEYS and KEYS[key] in actions:
-        return Question(Operation(KEYS[key], target), is_typing=not target)
-    return None
+def replace_value(operation: Operation, number: float) -> Operation:
+    return Operation(operation.action, operation.target, number)
+
+
+def question_for(page: str, key: str, targets: Mapping[ControlAction, str]) -> Question | None:
+    """The question that ``key`` begins on a page. ``targets``: of the row under the cursor, empty without a cursor.
+    None: the key has another meaning there."""
+    offered = ACTIONS_OF_TABLE.get(page, {})
+    action = next((each for each in KEYS.get(key, ()) if each in offered), None)
+    if action is None:
+        return None
+    if action in targets:
+        return Question(Operation(action, targets[action]), "value" if action in VALUE_LABELS else "confirmation")
+    return Question(Operation(action, ""), "target") if action in _PROMPTS else None

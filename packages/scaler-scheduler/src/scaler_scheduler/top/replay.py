@@ -12,7 +12,7 @@ _SPEEDS = {"<": -1, ">": 1}
 
 
 def press(player: Player, key: str) -> bool:
-    """Whether the key was one of the player's."""
+    """Return whether the key was one of the player's."""
     if key == " ":
         player.toggle()
     elif key in _SPEEDS:
@@ -27,7 +27,7 @@ def press(player: Player, key: str) -> bool:
 
 
 def line(player: Player, width: int, blocks: bool) -> Line:
-    """Where the recording stands."""
+    """Return where the recording stands."""
     state = "end" if player.is_at_end else f"{player.speed:g}x" if player.plays else "paused"
     left = f"{state:>6} {format_time(player.position)} "
     right = f" {player.reading or format_span(player.end - player.start)}  space < > arrows ?"

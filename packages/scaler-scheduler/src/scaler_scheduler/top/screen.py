@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.workers import filter_rows, sort_rows, total_of
@@ -29,22 +30,22 @@ PANEL_LABEL_WIDTH, PANEL_WIDTH_LIMIT = 17, 70
 @dataclass(frozen=True, slots=True)
 class Screen:
     lines: list[Line]
-    """At most as many as the terminal has, none wider than it."""
+    """At most as many lines as the terminal has, none wider than it."""
 
     page_rows: int
-    """How many rows fit."""
+    """The number of rows that fit."""
 
     last_first_row: int
     """The first row that shows the last one at the bottom."""
 
     rows: int = 1 << 30
-    """How many rows there are to move in."""
+    """The number of rows to move in."""
 
     selected: Hashable = None
     """The key of the row under the cursor."""
 
-    target: str = ""
-    """Its name for actions."""
+    targets: Mapping[ControlAction, str] = field(default_factory=dict)
+    """The actions on it, and their targets."""
 
 
 def draw(
@@ -94,7 +95,7 @@ def _draw_page(
 
 def _of_body(body: Body, width: int, height: int) -> Screen:
     lines = [cut(line, width) for line in body.lines[: max(0, height)]]
-    return Screen(lines, body.page_rows, body.last_first_row, body.rows, body.selected, body.target)
+    return Screen(lines, body.page_rows, body.last_first_row, body.rows, body.selected, body.targets)
 
 
 def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:

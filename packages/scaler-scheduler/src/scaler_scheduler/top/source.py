@@ -23,14 +23,14 @@ class ScreenSource(Protocol):
 
     @property
     def repaint_seconds(self) -> float:
-        """At least so often, since ages on the screen grow by themselves."""
+        """Maximum seconds between paintings, since ages on the screen grow by themselves."""
 
     @property
     def model(self) -> Model: ...
 
     @property
     def now(self) -> float:
-        """By the clock that the model goes by."""
+        """The time on the clock of the model."""
 
     def register(self, poller: zmq.Poller) -> None:
         """Register the descriptors that wake the application."""
@@ -39,7 +39,7 @@ class ScreenSource(Protocol):
         """Everything that has come."""
 
     def pressed(self, key: str) -> bool:
-        """Whether the key was for this source."""
+        """Return whether the key was for this source."""
 
     def line(self, width: int, blocks: bool) -> Line:
         """A line below everything else; empty: none."""
@@ -124,7 +124,7 @@ class Recording:
         return replay.line(self._player, width, blocks)
 
     def _tell_problem(self) -> None:
-        """For a while: the status line has other things to say too."""
+        """Show the problem for a while: the status line has other things to show too."""
         problem = self._player.problem
         if self._player.problem_is_new:
             self.model.refuse(problem)

@@ -140,7 +140,7 @@ def _legend(model: Model, bars: Bars, running: Sequence[OpenBar], blocks: bool, 
 
 
 def _fitting(entries: Sequence[tuple[Span, str]], width: int) -> Line:
-    """As many as there is room for, none in part."""
+    """Return as many parts as there is room for, all of them complete."""
     spans: list[Span] = []
     for mark, name in entries:
         text = f" {name}  "

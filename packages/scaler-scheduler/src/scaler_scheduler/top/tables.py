@@ -129,7 +129,8 @@ class _WideTitle(Table):
 
 
 def most_frequent(counts: Sequence[MessageCount], limit: int) -> list[MessageCount]:
-    """In the order of names, so that lines stay where they are; when not all fit, those with the highest counts."""
+    """Return the counts in the order of names, so that lines stay where they are; if not all fit, those with the
+    highest counts."""
     if len(counts) > limit:
         counts = sorted(counts, key=lambda each: (-each.count, each.name))[: max(0, limit - 1)]
     return sorted(counts, key=lambda each: each.name)

@@ -53,7 +53,7 @@ _FEW_COLOURS = (
     curses.COLOR_MAGENTA,
     curses.COLOR_CYAN,
 )
-"""For functions, where there are not 256 to choose from."""
+"""Colours for functions, where there are not 256 to choose from."""
 
 _ATTRIBUTES = {
     Style.PLAIN: curses.A_NORMAL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.operation import OperationOutcome
 from scaler_protocol.monitor.tables import TABLES
 from scaler_protocol.monitor.workers import Order, SortKey
@@ -41,7 +42,7 @@ PAGES = {
 DETAILED = ("failures", "waits", "alerts")
 """Pages on which more is known of the chosen row than its line can hold."""
 
-CHOOSING = (*DETAILED, "functions", "running", "clients", "objects")
+CHOOSING = (*DETAILED, "functions", "running", "clients", "objects", "graphs")
 """Pages with a cursor: there are details of the chosen row, or actions on it."""
 
 STREAM_SECONDS = 20.0
@@ -52,7 +53,7 @@ _END = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """How one table is looked at. None: the table's own order."""
+    """The view of one table. None: the table's own order."""
 
     sort_key: str | None = None
     descending: bool | None = None
@@ -75,23 +76,23 @@ class View:
     """The group of failures, or of waiting tasks, that fills the screen."""
 
     first_line: int = 0
-    """Of the details or the help."""
+    """The first line of the details or the help."""
 
     stream_seconds: float = STREAM_SECONDS
     stream_back_seconds: float = 0.0
-    """How long before now the task stream ends."""
+    """Seconds before now at which the task stream ends."""
 
     question: Question | None = None
     """The action on the cluster that is being asked for."""
 
     outcome: OperationOutcome | None = None
-    """Of the last action, until the next key."""
+    """The outcome of the last action, until the next key."""
 
     quit: bool = False
 
     @property
     def table(self) -> TableView:
-        """How the table of this page is looked at."""
+        """The view of the table of this page."""
         return self.tables.get(self.page, TableView())
 
     @property
@@ -99,11 +100,13 @@ class View:
         """Keys are text, or an answer, and have no other meaning."""
         return self.editing_filter or self.question is not None
 
-    def pressed(self, key: str, page_rows: int, selected: Hashable = None, target: str = "") -> View:
+    def pressed(
+        self, key: str, page_rows: int, selected: Hashable = None, targets: Mapping[ControlAction, str] | None = None
+    ) -> View:
         """The view after a key: a character, or the name of one (``up``, ``page down``, ``enter``, ``escape``).
-        ``selected`` is what the cursor stands on, ``target`` its name for actions."""
+        ``selected`` is what the cursor stands on, ``targets`` are the actions on it."""
         if self.outcome is not None:
-            return replace(self, outcome=None).pressed(key, page_rows, selected, target)
+            return replace(self, outcome=None).pressed(key, page_rows, selected, targets)
         if self.question is not None:
             return replace(self, question=self.question.pressed(key))
         if self.editing_filter:
@@ -112,7 +115,7 @@ class View:
             return self._turned(key, page_rows, replace(self, help_shown=False, first_line=0))
         if self.details_of is not None and key not in PAGES:
             return self._turned(key, page_rows, replace(self, details_of=None, first_line=0))
-        question = question_for(self.page, key, target)
+        question = question_for(self.page, key, targets or {})
         if question is not None:
             return replace(self, question=question)
         return self._commanded(key, page_rows, selected)
@@ -170,7 +173,7 @@ class View:
         return cleared if self.page == "workers" else cleared._with_table(replace(self.table, first_row=0, cursor=0))
 
     def _sorted(self, key: str) -> View:
-        """By the next column, the one before, or the other way round."""
+        """Sort by the next column, the one before, or in the opposite order."""
         spec, table = TABLES[self.page], self.table
         keys = [column.key for column in spec.columns]
         now = table.sort_key or spec.default_sort

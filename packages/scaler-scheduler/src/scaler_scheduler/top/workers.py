@@ -91,7 +91,7 @@ class WorkerTable:
         return self.label_width + sum(1 + width for width in self.widths)
 
     def total_line(self) -> Line:
-        """How many workers; under it every sum, over its column."""
+        """Return how many workers; under it every sum, over its column."""
         text = _total_text(self.totals.workers, self.all_workers)
         cells = "".join(
             " " + right(column.total(self.totals), width) for column, width in zip(COLUMNS, self.widths, strict=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 TOKEN_BYTES = 24
-"""Of a token made here."""
+"""Size of a token made here."""
 
 SHORTEST = 8
 """Characters of a token that a person chose."""
@@ -48,7 +48,7 @@ class Access:
         return base if self._token is None else f"{base}?{urlencode({'token': self._token})}"
 
     def shows_token(self, query: Mapping[str, str], headers: Mapping[str, str]) -> bool:
-        """Whether a request has the token itself."""
+        """Return whether a request has the token itself."""
         given = headers.get("Authorization", "")
         bearer = given[len(_SCHEME) :].strip() if given.lower().startswith(_SCHEME) else ""
         return self._token is not None and (
@@ -56,7 +56,7 @@ class Access:
         )
 
     def grants(self, query: Mapping[str, str], headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
-        """Whether a request may be answered."""
+        """Return whether a request may be answered."""
         return (
             self._token is None
             or self.shows_token(query, headers)
@@ -69,5 +69,5 @@ class Access:
 
 
 def _are_equal(given: str, wanted: str) -> bool:
-    """In a time that says nothing about where they differ."""
+    """Compare two texts in a time that does not depend on where they differ."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())

@@ -439,7 +439,7 @@ def _open_bar(model: Model, bar: OpenBar) -> dict[str, Any]:
 
 
 def _rows_needed(rows: Sequence[StreamRow], used: set[int]) -> int:
-    """How many rows there are without the last ones that stand for no certain worker and are empty."""
+    """Return how many rows there are without the last ones that stand for no certain worker and are empty."""
     count = len(rows)
     while count and count - 1 not in used and rows[count - 1].worker.number is None:
         count -= 1

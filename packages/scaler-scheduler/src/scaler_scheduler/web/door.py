@@ -13,7 +13,7 @@ CONNECTIONS_LIMIT = 200
 """All together; beyond it the oldest one that has not been admitted is closed, else the new one."""
 
 ADMIT_SECONDS = 10.0
-"""How long a connection may take to show that it may be there."""
+"""Seconds until a connection must have shown that it is permitted."""
 
 ADMIT_BYTES = 64 * 1024
 """Limit of the bytes that it may send until then."""

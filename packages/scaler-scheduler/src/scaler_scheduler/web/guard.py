@@ -19,13 +19,13 @@ class Guard:
         self._names = {"localhost", *(_plain(name) for name in names)} - {""}
 
     def allows_host(self, host: str) -> bool:
-        """Whether a request with this Host header may be answered. Any port: it may come through a tunnel."""
+        """Return whether a request with this Host header may be answered. Any port: it may come through a tunnel."""
         name = _name_of(f"//{host}")
         return name is not None and (name in self._names or _is_address(name))
 
     def allows_origin(self, origin: str | None, host: str) -> bool:
-        """Whether a page of this origin may open a websocket at this host: only this monitor's own page. Browsers
-        leave the usual port out of both, so that they are compared as they are."""
+        """Return whether a page of this origin may open a websocket at this host: only this monitor's own page.
+        Browsers leave the usual port out of both, so that they are compared as they are."""
         parts = _split(origin or "")
         return parts is not None and parts.netloc.lower() == host.lower() and self.allows_host(host)
 

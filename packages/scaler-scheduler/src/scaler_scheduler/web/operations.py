@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,8 @@ from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.operation import (
     ACTION_LABELS,
     ACTIONS_OF_TABLE,
-    TARGET_COLUMNS,
     TARGET_LIMIT,
+    VALUE_LABELS,
     Operation,
     OperationOutcome,
     question_of,
@@ -25,8 +26,9 @@ _AT_ONCE = 4
 _AWAY_TEXT = "Cannot do this: nothing is known of the scheduler yet."
 _OFF_TEXT = "Cannot do this: scaler_ui runs without actions. Start it with a token, and without --no-actions."
 
-Offer = dict[str, dict[str, Any]]
-"""By table: the key of the column with the target as ``column``, and as ``actions`` pairs of a number and a label."""
+Offer = dict[str, list[tuple[int, str, tuple[str, ...], str]]]
+"""The actions by table, each as its number, its label, the keys of the columns with the target, and a description of
+the value that it needs; empty if it needs none."""
 
 
 class PageOperations:
@@ -44,19 +46,24 @@ class PageOperations:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     def offer(self) -> Offer:
-        """What pages may ask for; empty if nothing is permitted."""
+        """Return the actions that pages may request; empty if nothing is permitted."""
         if not self._is_permitted:
             return {}
         return {
-            table: {"column": TARGET_COLUMNS[table], "actions": [[int(each), ACTION_LABELS[each]] for each in actions]}
+            table: [
+                (int(each), ACTION_LABELS[each], columns, VALUE_LABELS.get(each, ""))
+                for each, columns in actions.items()
+            ]
             for table, actions in ACTIONS_OF_TABLE.items()
         }
 
     async def answer(self, said: dict[str, Any]) -> dict[str, Any]:
         """The answer to a page: a ``question``, or whether it ``is_done``, with a ``text``. ``said``: the ``action``
-        by its number, its ``target``, and whether it ``is_confirmed``. Raises ValueError for anything else."""
-        operation = Operation(ControlAction(int(said["action"])), str(said["target"]))
-        if not 0 < len(operation.target) <= TARGET_LIMIT:
+        by its number, its ``target`` and ``value``, and whether it ``is_confirmed``. Raises ValueError for anything
+        else."""
+        value = float(said.get("value") or 0.0)
+        operation = Operation(ControlAction(int(said["action"])), str(said["target"]), value)
+        if not 0 < len(operation.target) <= TARGET_LIMIT or not math.isfinite(value):
             raise ValueError("a target that no page has")
         if not self._is_permitted:
             return _told(OperationOutcome(False, _OFF_TEXT))

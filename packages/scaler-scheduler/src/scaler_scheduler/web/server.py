@@ -25,7 +25,7 @@ from scaler_scheduler.web.sources import PageSource
 
 TURN_SECONDS = 0.25
 QUICK_TURNS = 4
-"""So many turns make the second after which everything that is visible is looked at again."""
+"""Number of turns per second after which everything that is visible is looked at again."""
 
 MESSAGE_LIMIT_BYTES = 64 * 1024
 """Limit of one message from a page."""
@@ -37,7 +37,7 @@ PAGES_LIMIT = 64
 """Pages that are open at a time."""
 
 CLOSING_SECONDS = 1.0
-"""How long a page may take to say goodbye."""
+"""Seconds that a page may take to close its connection."""
 
 TRACE_TURN = 500
 """After so many tasks of a trace, other pages have their turn."""
@@ -286,6 +286,6 @@ def _tables() -> dict[str, Any]:
 
 
 def _fingerprint() -> str:
-    """Of the page's files: an open page of another version loads itself again."""
+    """Return a fingerprint of the page's files: an open page of another version loads itself again."""
     content = b"".join(path.read_bytes() for path in sorted(FILES.rglob("*")) if path.is_file())
     return f"{zlib.crc32(content):08x}"

@@ -15,7 +15,7 @@ from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.web.status import live_status, replay_status
 
 TURN_SECONDS = 0.1
-"""How long messages are taken in before pages get their turn."""
+"""Seconds for which messages are taken in before pages get their turn."""
 
 
 def obey(player: Player, command: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ class LiveSource:
         return True
 
     def _take(self) -> bool:
-        """Whether there was anything."""
+        """Return whether there was anything."""
         try:
             received = self._subscription.receive()
         except FeedError as error:

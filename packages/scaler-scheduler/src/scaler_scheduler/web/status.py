@@ -9,7 +9,7 @@ from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.player import Player
 
 PATIENCE_SECONDS = 2.0
-"""How long a first message may take before the page says that there is none."""
+"""Seconds that a first message may take before the page says that there is none."""
 
 RESTART_SHOWN_SECONDS = 60.0
 
@@ -58,7 +58,7 @@ def _sentence(text: str) -> str:
 
 
 def alerts_of(model: Model) -> list[tuple[str, str, str, str]]:
-    """Of each alert: severity, text, how long it has lasted, and the table that shows more."""
+    """Return, of each alert, severity, text, how long it has lasted, and the table that shows more."""
     return [
         (each.severity, each.text, format_duration(max(0.0, model.time - each.since)), each.table)
         for each in model.alerts

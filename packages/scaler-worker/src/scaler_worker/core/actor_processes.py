@@ -77,7 +77,8 @@ class ActorProcesses:
         return runs, count
 
     def take_constructed(self, process: WorkerProcess, harvest: Harvest) -> None:
-        """If these are the results of the constructor: its success is not a result of the anchor, which continues."""
+        """Take the results of the constructor out of these: its success is not a result of the anchor, which
+        continues."""
         actor = process.actor
         if actor is None or actor.is_live or not (harvest.runs or harvest.interrupted):
             return

@@ -44,7 +44,7 @@ class HostedActor:
 
 
 class HostedActors:
-    """Those that have a process. ``due``: the actors with calls that are ready."""
+    """The actors that have a process. ``due``: the actors with calls that are ready."""
 
     def __init__(self) -> None:
         self.due: dict[HostedActor, None] = {}
@@ -105,7 +105,8 @@ class HostedActors:
                     self.due[actor] = None
 
     def remove(self, session: bytes, tasks: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
-        """As ``TaskQueue.remove``. Calls that wait for objects are removed, too, but returned by ``ObjectExchange``."""
+        """Like ``TaskQueue.remove``. Calls that wait for objects are removed, too, but returned by
+        ``ObjectExchange``."""
         removed: list[tuple[int, int]] = []
         for actor in list(self._actors.values()):
             if actor.calls:

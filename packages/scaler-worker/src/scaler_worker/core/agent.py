@@ -27,6 +27,7 @@ from scaler_protocol.messages import (
     CancelRefused,
     Challenge,
     Drain,
+    EndProcess,
     Envelope,
     Goodbye,
     HeartbeatEcho,
@@ -90,7 +91,7 @@ __all__ = ["SCHEDULER", "AgentCore"]
 HELLO_SECONDS = 1.0
 HELLO_LIMIT_SECONDS = 8.0
 KEY_REFUSED_SECONDS = 2.0
-"""How soon it connects again after its key was refused."""
+"""Seconds until it connects again after its key was refused."""
 
 BAD_INPUT_CODE = 2
 OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
@@ -100,14 +101,14 @@ OUTPUT_MESSAGE_BYTES = 64 * 1024
 STDERR = 2
 LOST_PER_MESSAGE = 4096
 NO_STORE = bytes(16)
-"""Of an object that the agent keeps itself."""
+"""The store of an object that the agent keeps itself."""
 
 _IDLE_TEXT = "Cannot show the stack: the worker has no task."
 _NO_STACK_TEXT = "Cannot show the stack: the task waits on its host, or has just ended."
 _SILENT_TEXT = "Cannot show the stack: the worker process did not answer. It is suspended, or has just ended."
 
 FAREWELL_SECONDS = 0.5
-"""How long the last acknowledgements are waited for."""
+"""Seconds for which the last acknowledgements are awaited."""
 
 
 class AgentCore:
@@ -184,6 +185,7 @@ class AgentCore:
             StackRequest: self._on_stack_request,
             Stop: self._on_stop_message,
             Drain: self._on_drain,
+            EndProcess: self._on_end_process,
         }
 
     # ---- the connection --------------------------------------------------------------------------------------
@@ -282,7 +284,8 @@ class AgentCore:
             self._state.unsent.append(replace(self._heartbeats.last, sent_at=now))
 
     def on_software_read(self, software: HostSoftware, now: float) -> None:
-        """What worker processes run with. The scheduler hears of it now, and whenever it welcomes this agent."""
+        """Keep the software of worker processes. The scheduler hears of it now, and whenever it welcomes this agent.
+        The scheduler hears of it now, and whenever it welcomes this agent."""
         self._software = software
         if self._state.welcomed:
             self._report_software()
@@ -691,6 +694,12 @@ class AgentCore:
         self._state.outbox.add(Log("INFO", text))
         self._begin_to_leave(math.inf)
 
+    def _on_end_process(self, order: EndProcess, now: float) -> None:
+        """An operator wants the process of a worker to be replaced."""
+        when = "is killed" if order.at_once else "is replaced when its task has ended"
+        if self._backend.replace_process(order.worker, order.at_once):
+            self._state.outbox.add(Log("WARNING", f"An operator asks for it: the process of {order.worker} {when}"))
+
     def _begin_to_leave(self, stop_at: float) -> None:
         if self._state.stop_at is not None and self._state.stop_at <= stop_at:
             return
@@ -742,7 +751,7 @@ class AgentCore:
     # ---- time ------------------------------------------------------------------------------------------------
 
     def unusual_deadline(self, first: float | None) -> float | None:
-        """While it is away or leaves."""
+        """Return the deadline while the agent is away or leaves."""
         if self._state.welcomed:
             first = _earlier(first, self._state.sent_at + PING_SECONDS)
             if self._state.acknowledge_at is not None:

@@ -36,7 +36,7 @@ class DispatchContents:
 
 
 def _news(process: WorkerProcess, digests: Iterable[bytes]) -> list[bytes]:
-    """Those that the worker process has not seen; now it has."""
+    """Return those that the worker process has not seen; now it has."""
     news = [digest for digest in dict.fromkeys(digests) if digest not in process.functions]
     process.functions.update(news)
     return news

@@ -1,4 +1,4 @@
-"""How long the tasks of a function take, as far as known (contract; the code is in durations.pyx)."""
+"""The durations of the tasks of a function, as far as known (contract; the code is in durations.pyx)."""
 
 class Durations:
     """Exponentially weighted means by function digest. Those that were used last are kept."""

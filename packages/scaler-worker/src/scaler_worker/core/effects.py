@@ -123,7 +123,7 @@ class DropStored:
 
 @dataclass(slots=True)
 class SendNested:
-    """To a client inside a task."""
+    """Send a message to a client inside a task."""
 
     session: bytes
     frames: tuple[bytes, ...]

@@ -87,8 +87,8 @@ class EnvironmentProcesses:
     # ---- busy processes --------------------------------------------------------------------------------------------
 
     def _fill_busy(self) -> None:
-        """While all slots are used, only processes that may run the next tasks get more: the others become idle, and
-        their slots free."""
+        """Dispatch more tasks only to processes that may run the next ones, while all slots are used: the others become
+        idle, and their slots free."""
         roster = self._roster
         if len(roster.busy) > roster.slots + len(roster.blocked):
             return
@@ -108,7 +108,7 @@ class EnvironmentProcesses:
     # ---- processes that start --------------------------------------------------------------------------------------
 
     def _pending(self) -> list[WorkerProcess]:
-        """Those that will soon be able to take tasks of any environment, or leave room for such."""
+        """Return the processes that will soon be able to take tasks of any environment, or leave room for such."""
         return [each for each in self._roster.processes.values() if not each.ready]
 
     def _start_missing(self) -> None:
@@ -140,8 +140,8 @@ class EnvironmentProcesses:
         return True
 
     def _make_place(self, now: float) -> None:
-        """If the next tasks have no process and none can be added, one that is idle makes place, although tasks of its
-        environment wait."""
+        """Free the place of an idle process if the next tasks have no process and none can be added, although tasks of
+        its environment wait."""
         roster = self._roster
         waiting = self._queue.environments_waiting(roster.depth_needed(1))
         if not waiting or roster.is_crowded or not roster.idle or self._pending():
@@ -155,7 +155,7 @@ class EnvironmentProcesses:
     # ---- retiring --------------------------------------------------------------------------------------------------
 
     def deadlines(self) -> list[float]:
-        """When idle processes of environments end."""
+        """Return when idle processes of environments end."""
         needed = frozenset(self._queue.environments.values())
         return [self._retire_at(each, needed) for each in self._idle()]
 

@@ -1,4 +1,5 @@
-"""Where the tasks of an agent run: in worker processes of this host (``Slots``) or in Symphony (``Grid``)."""
+"""The interface of what runs the tasks of an agent: worker processes of this host (``Slots``) or Symphony
+(``Grid``)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class ExecutionBackend(Protocol):
     """Whether tasks can run in environments."""
 
     def turn(self, now: float, may_start: bool) -> None:
-        """At the end of each turn: if ``may_start``, start what can be started."""
+        """Start what can be started, at the end of each turn, if ``may_start``."""
 
     def withdraw(self, count: int) -> list[TaskColumn]:
         """Up to ``count`` tasks that have not started and now never start here."""
@@ -27,7 +28,7 @@ class ExecutionBackend(Protocol):
         """Each of these tasks ends as cancelled unless it ends otherwise first."""
 
     def cancel_unstarted(self, column: TaskColumn) -> TaskColumn:
-        """Those of these tasks that have not started end as cancelled. Returns the others."""
+        """End those of these tasks as cancelled that have not started. Returns the others."""
 
     def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
         """No task needs these any more."""
@@ -41,9 +42,12 @@ class ExecutionBackend(Protocol):
     def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
         """The process that runs this task, or, if ``worker`` is not empty, that of this worker. None: there is none."""
 
+    def replace_process(self, worker: str, at_once: bool) -> bool:
+        """End the process of this worker, at once or when it holds no started task. False: it has none."""
+
     @property
     def queued(self) -> int:
-        """How many tasks wait."""
+        """The number of tasks that wait."""
 
     @property
     def is_idle(self) -> bool:

@@ -33,7 +33,7 @@ class SlotsHotPath:
     """The lease that the worker processes know."""
 
     poll_at: float | None
-    """When results that were not announced are looked for."""
+    """The time at which unannounced results are looked for."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class SlotsHotPath:
         """``suspends``: worker processes with blocked tasks are stopped while others use all slots."""
 
     def turn(self, now: float, may_start: bool) -> None:
-        """At the end of each turn: start missing worker processes and, if ``may_start``, give each one the tasks it
+        """Start missing worker processes, at the end of each turn, and, if ``may_start``, give each one the tasks it
         needs, as long as there are any."""
 
     def harvest_number(self, number: int, now: float) -> None:
@@ -81,6 +81,6 @@ class AgentHotPath:
         """End the turn: start tasks, send what has gathered, and return the effects."""
 
     def send(self, envelope: Envelope, now: float) -> None:
-        """To the scheduler, at once."""
+        """Send an envelope to the scheduler, at once."""
 
     def next_deadline(self) -> float | None: ...

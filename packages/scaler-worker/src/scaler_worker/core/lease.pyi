@@ -1,4 +1,4 @@
-"""Whether this agent may start tasks: only while the scheduler was heard lately (contract of lease.pyx)."""
+"""The permission of this agent to start tasks: only while the scheduler was heard lately (contract of lease.pyx)."""
 
 LEASE_SECONDS: float
 STALL_SECONDS: float

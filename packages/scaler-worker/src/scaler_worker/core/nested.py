@@ -18,17 +18,17 @@ class NestedClient:
 
 
 RECONNECT_SECONDS = 2.0
-"""How long a client whose connection has ended is expected back while its worker process lives."""
+"""Seconds for which a client whose connection has ended is expected back while its worker process lives."""
 
 
 class NestedClients:
-    """Which clients of which worker process wait. One may wait for longer than its task: in a thread. A client whose
-    connection ends is kept for a while, because it connects again if only its connection was cut."""
+    """The nested clients that wait, by worker process. One may wait for longer than its task: in a thread. A client
+    whose connection ends is kept for a while, because it connects again if only its connection was cut."""
 
     def __init__(self) -> None:
         self._clients: dict[bytes, NestedClient] = {}
         self.closed: dict[bytes, float] = {}
-        """When the connections of those ended that are expected back."""
+        """The times at which the connections of those ended that are expected back."""
 
     def open(self, session: bytes, number: int | None) -> int | None:
         """A client has connected, perhaps again: then ``number`` may be None, because it is between two tasks. Returns
@@ -77,7 +77,7 @@ class NestedClients:
         return client.number if client.number is not None and not self._waits(client.number) else None
 
     def waits_for_lock(self, number: int) -> bool:
-        """Whether some client of this worker process waits for a lock."""
+        """Return whether some client of this worker process waits for a lock."""
         return any(client.for_a_lock for client in self._clients.values() if client.number == number)
 
     def worker_process_gone(self, number: int) -> None:

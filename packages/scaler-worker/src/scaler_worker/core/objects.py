@@ -20,7 +20,8 @@ from scaler_protocol.messages import (
 from scaler_worker.core.queue import without_tasks
 
 PACKAGES_NUMBER = 1
-"""Of keys that stand for packages; their owners are digests. No task has such a key, as no session is a digest."""
+"""The number of keys that stand for packages; their owners are digests. No task has such a key, as no session is a
+digest."""
 
 AWAITING_LIMIT = 100_000
 """More tasks than this that wait for packages keep those of other clients away."""
@@ -30,7 +31,7 @@ Row = tuple[int, int, int, bytes, int, int, int]
 
 
 class Store(Protocol):
-    """Where the objects are that this agent keeps itself. The shell's is made of memfds; tests use a dict."""
+    """The objects that this agent keeps itself. The shell's is made of memfds; tests use a dict."""
 
     def create(self, key: ObjectKey, size: int) -> None: ...
     def write(self, key: ObjectKey, offset: int, data: bytes) -> None: ...
@@ -113,7 +114,8 @@ class ObjectExchange:
 
     @property
     def awaiting_packages(self) -> int:
-        """How many tasks wait for packages; ``AWAITING_LIMIT`` if there are more. Cheap while nothing changes."""
+        """The number of tasks that wait for packages; ``AWAITING_LIMIT`` if there are more. Cheap while nothing
+        changes."""
         if self._awaiting is None:
             keys = [key for key in self._incoming if key.number == PACKAGES_NUMBER]
             self._awaiting = min(AWAITING_LIMIT, sum(map(self._count_awaiting, keys)))
@@ -142,7 +144,7 @@ class ObjectExchange:
         return self._completed(key)
 
     def on_here(self, key: ObjectKey) -> list[TaskRun]:
-        """What ``key`` stands for is on this host, but in no store. Returns the runs that need nothing more."""
+        """Note that the object of ``key`` is on this host, but in no store. Returns the runs that need nothing more."""
         return self._completed(key) if key in self._incoming else []
 
     def give_up(self, key: ObjectKey) -> None:
@@ -211,7 +213,7 @@ class ObjectExchange:
         return [run for waiting in self._waiting() for run in waiting.runs]
 
     def remove_waiting(self, session: bytes, tasks: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
-        """As ``TaskQueue.remove``, for those that wait here."""
+        """Like ``TaskQueue.remove``, for those that wait here."""
         self._awaiting = None
         removed: list[tuple[int, int]] = []
         for waiting in self._waiting():
@@ -270,7 +272,7 @@ class ObjectExchange:
         self._complete.add(key)
 
     def is_stored(self, key: ObjectKey) -> bool:
-        """In the host's store, as far as is known."""
+        """Return whether the object is in the host's store, as far as is known."""
         return key in self.stored
 
     def take_lost(self) -> list[ObjectKey]:

@@ -22,7 +22,7 @@ class NeededPackages:
         self._keys: dict[str, ObjectKey | None] = {}
 
     def key_of(self, run: TaskRun) -> ObjectKey | None:
-        """What stands for the packages that this run needs; None: it needs none. Raises ValueError if its environment
+        """Return the key of the packages that this run needs; None: it needs none. Raises ValueError if its environment
         cannot be read."""
         text = self._queue.environment_of(run)
         if not text or run.options.actor:  # a call runs in the process of its actor
@@ -50,7 +50,7 @@ class NeededPackages:
 
     @property
     def waiting(self) -> int:
-        """How many tasks wait for packages. They use no slot."""
+        """The number of tasks that wait for packages. They use no slot."""
         return self._objects.awaiting_packages if self._requirements else 0
 
     def forget(self, text: str) -> None:

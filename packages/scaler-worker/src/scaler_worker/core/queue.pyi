@@ -14,7 +14,7 @@ class TaskQueue:
 
     @property
     def count(self) -> int:
-        """How many tasks."""
+        """The number of tasks."""
 
     @property
     def environments(self) -> dict[bytes, str]:
@@ -37,10 +37,10 @@ class TaskQueue:
         """The environments of the tasks that wait, those of the next tasks first. ``deeper_than``: -1 for any depth."""
 
     def count_in(self, environment: str, limit: int) -> int:
-        """How many tasks wait for this environment; ``limit`` if there are more."""
+        """Return how many tasks wait for this environment; ``limit`` if there are more."""
 
     def first_in(self, environment: str, deeper_than: int) -> TaskRun | None:
-        """As ``head``, among the tasks of this environment. ``deeper_than``: -1 for any depth."""
+        """Like ``head``, among the tasks of this environment. ``deeper_than``: -1 for any depth."""
 
     def take_in(self, environment: str, limit: int) -> TaskRun:
         """Up to ``limit`` tasks of the first run of this environment. Raises IndexError if there is none."""

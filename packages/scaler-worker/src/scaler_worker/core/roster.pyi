@@ -31,7 +31,7 @@ class Roster:
 
     @property
     def awaiting_locks(self) -> dict[int, WorkerProcess]:
-        """Those of the blocked whose task waits for a lock."""
+        """The blocked worker processes whose task waits for a lock."""
 
     @property
     def is_stuck(self) -> bool:
@@ -54,7 +54,7 @@ class Roster:
     def deepest_blocked(self) -> int: ...
     @property
     def is_crowded(self) -> bool:
-        """As many are busy as may be."""
+        """True if as many are busy as may be."""
 
     def depth_needed(self, more: int) -> int:
         """The depth that a task must exceed to be started when ``more`` idle processes become busy. -1: any will do."""

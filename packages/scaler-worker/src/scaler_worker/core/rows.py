@@ -10,7 +10,7 @@ from scaler_worker.core.objects import Row
 class OwnRows:
     def __init__(self) -> None:
         self.waiting: dict[tuple[bytes, int | None], list[Row]] = {}
-        """By session and, while watched, worker; for reading."""
+        """The waiting rows by session and, while watched, worker; for reading."""
 
     def add(
         self,

@@ -23,7 +23,7 @@ ACTIVE_PERCENT = 1.0
 
 
 class _Activity(NamedTuple):
-    """When the process that runs the task of this sequence last used processor time."""
+    """The last time at which the process that runs the task of this sequence used processor time."""
 
     sequence: int
     active_at: float

@@ -28,6 +28,7 @@ from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import DropObjects, Kill, Resume, Suspend
 from scaler_worker.core.environment_processes import EnvironmentProcesses
 from scaler_worker.core.hot_path import SlotsHotPath
+from scaler_worker.core.memory_pressure import largest_above_share, share_bytes
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.objects import Row
 from scaler_worker.core.prefetch import Prefetcher
@@ -35,7 +36,7 @@ from scaler_worker.core.roster import Roster
 from scaler_worker.core.running_tasks import RunningTasks
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
-from scaler_worker.core.timeouts import CANCELLED, Timeouts
+from scaler_worker.core.timeouts import CANCELLED, MEMORY_OF_HOST, Timeouts
 from scaler_worker.core.worker_process import WorkerProcess
 
 POLL_SECONDS = 0.002
@@ -190,8 +191,7 @@ class Slots:
             if size > self._recycle_memory_threshold_bytes and process.ready and not process.is_worn:
                 text = f"{process.name} uses {size // 2**20} MiB: its process is replaced when its task has ended"
                 self._state.outbox.add(Log("INFO", text))
-                process.is_worn = True
-                self.take_back(process, process.unfinished())
+                self._wear_out(process)
 
     def start_missing(self, now: float) -> None:
         if not self._starts.start_missing(self._eligible_count(), now):
@@ -208,7 +208,7 @@ class Slots:
         held_tasks.fail_run(self._state, self._state.queue.take(1), Status.NO_WORKER, text.encode())
 
     def _eligible_count(self) -> int:
-        """How many tasks may start on an idle worker process."""
+        """Return how many tasks may start on an idle worker process."""
         depth = self._roster.depth_to_start()
         if self._roster.is_stuck and len(self.processes) >= self._starts.process_limit:
             depth = self._roster.deepest_blocked  # a task that may start only because others wait for locks can wait
@@ -277,7 +277,7 @@ class Slots:
         return taken
 
     def _put_back(self, newest_first: Iterable[tuple[Handed, int]]) -> None:
-        """To the front of the queue, in their order."""
+        """Put tasks back to the front of the queue, in their order."""
         for run in joined(newest_first):
             for ready in self._nodes_put_back(run) if run.options.graph else (run,):
                 self._state.queue.push_front(ready)
@@ -348,6 +348,19 @@ class Slots:
         process = self.processes.get(number)
         if process is not None and process.board is not None and process.board.running is not None:
             self.timeouts.end(process, process.board.running, reason, now)
+
+    def on_host_memory_exhausted(self, used_bytes: Mapping[int, int], limit_bytes: int, now: float) -> None:
+        """End the task of the process that exceeds its share most, unless one is ending already."""
+        share = share_bytes(limit_bytes, len(self.names))
+        endings = (ending for process in self.processes.values() for ending in process.ending.values())
+        number = largest_above_share(used_bytes, share)
+        if number is not None and not any(ending.reason == MEMORY_OF_HOST for ending in endings):
+            text = (
+                f"The memory of this host is nearly exhausted: the task of worker process {self.processes[number].pid} "
+                f"is ended. It uses {used_bytes[number] >> 20} MiB; the share of a worker is {share >> 20} MiB."
+            )
+            self._state.outbox.add(Log("WARNING", text))
+            self.end_by_number(number, MEMORY_OF_HOST, now)
 
     # ---- results ---------------------------------------------------------------------------------------------
 
@@ -450,7 +463,7 @@ class Slots:
     # ---- time ------------------------------------------------------------------------------------------------
 
     def deadline_with_starts(self, first: float | None) -> float | None:
-        """While worker processes are to be started or retired."""
+        """Return the deadline while worker processes must be started or retired."""
         times = self._starts.deadlines(self._state.accepting) + self._environment_processes.deadlines()
         if first is not None:
             times.append(first)
@@ -504,8 +517,9 @@ class Slots:
         return columns_of(waiting, [*named, *self._state.actors.live()])
 
     def has_task(self, number: int, sequence: int) -> bool:
-        """Whether the process holds a task of this sequence that has not ended, or whose large result is awaited: the
-        records of several are read from the board before the first of their results is read from the stream."""
+        """Return whether the process holds a task of this sequence that has not ended, or whose large result is
+        awaited: the records of several are read from the board before the first of their results is read from the
+        stream."""
         if (number, sequence) in self._arriving:
             return True
         process = self.processes.get(number)
@@ -523,6 +537,21 @@ class Slots:
             if found is not None and process.board is not None and process.board.cell(found[1]) == STARTED_CELL:
                 return process.number
         return None
+
+    def replace_process(self, worker: str, at_once: bool) -> bool:
+        found = [each for each in self.processes.values() if each.name == worker and not each.dying]
+        for process in found:
+            if at_once:
+                self.end_worker_process(process.number)
+            elif process.ready and not process.is_worn:
+                self._wear_out(process)
+        return bool(found)
+
+    def _wear_out(self, process: WorkerProcess) -> None:
+        """It is given nothing more, and ends when its task has ended."""
+        process.is_worn = True
+        self._roster.sort(process)
+        self.take_back(process, process.unfinished())
 
     def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
         """The busy process of this worker, or the one that runs this task."""

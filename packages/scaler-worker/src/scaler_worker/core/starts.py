@@ -1,4 +1,4 @@
-"""How many worker processes there are: as many as slots, and spare ones while tasks are blocked."""
+"""The number of worker processes: as many as slots, and spare ones while tasks are blocked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Starts:
         self.failures = 0  # of worker processes, since a task has ended in one
         self.after = 0.0  # nothing is started before
         self.trouble = ""
-        """Why no process could be started the last time; empty when one was."""
+        """The reason why no process could be started the last time; empty if one was."""
         self._refusals = 0  # in a row
         self._lacks_room = False
 
@@ -119,7 +119,7 @@ class Starts:
             process.name, owner.name = owner.name, process.name
 
     def _missing_slots(self) -> int:
-        """How many slots have neither a worker process of their own nor a spare one."""
+        """Return how many slots have neither a worker process of their own nor a spare one."""
         processes = self._roster.processes
         if not self._fixed_slots:
             return max(0, self._roster.slots - len(processes))

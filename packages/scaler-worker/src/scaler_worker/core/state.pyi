@@ -83,7 +83,7 @@ class AgentState:
 
     sent_at: float
     looked_at: float
-    """When the agent last asked itself whether it has to send something."""
+    """The last time at which the agent checked whether it has to send something."""
 
     acknowledge_at: float | None
 
@@ -108,7 +108,7 @@ class AgentState:
     # ---- leaving -----------------------------------------------------------------------------------------------
 
     stop_at: float | None
-    """When running tasks must have ended; None: the agent is not leaving."""
+    """The time at which running tasks must have ended; None: the agent is not leaving."""
 
     goodbye_due: bool
     def __init__(self, store: Store, now: float) -> None: ...

@@ -13,10 +13,13 @@ from scaler_worker.core.worker_process import WorkerProcess
 
 LIMIT_CHECK_SECONDS = 0.05
 KILL_AFTER_SECONDS = 2.0
+KILL_FOR_MEMORY_AFTER_SECONDS = 0.25
+"""When the memory of the host is nearly exhausted, there is no time for a task that does not end by itself."""
 
 CANCELLED = "cancelled"
 TIMED_OUT = "timed out"
 MEMORY = "memory"
+MEMORY_OF_HOST = "memory of host"
 
 
 @dataclass(slots=True)
@@ -41,7 +44,8 @@ class Timeouts:
 
     def end(self, process: WorkerProcess, sequence: int, reason: str, now: float) -> None:
         if sequence not in process.ending:
-            process.ending[sequence] = Ending(reason, now + KILL_AFTER_SECONDS)
+            seconds = KILL_FOR_MEMORY_AFTER_SECONDS if reason == MEMORY_OF_HOST else KILL_AFTER_SECONDS
+            process.ending[sequence] = Ending(reason, now + seconds)
             self._interrupt(process, sequence)
             self.next_at = now + LIMIT_CHECK_SECONDS
 
@@ -92,5 +96,11 @@ class Timeouts:
             return Status.CANCELLED, ""
         if reason == MEMORY:
             text = f"{run.function_name} used more than its {run.options.memory_bytes} bytes of memory."
+            return Status.MEMORY_EXCEEDED, text
+        if reason == MEMORY_OF_HOST:
+            text = (
+                f"{run.function_name} used more than its worker's share of the memory of its host, which was nearly "
+                "exhausted. Give the task less to do, or run fewer workers on that host."
+            )
             return Status.MEMORY_EXCEEDED, text
         return Status.TIMED_OUT, f"{run.function_name} ran for more than its {self._seconds(run):g} seconds."

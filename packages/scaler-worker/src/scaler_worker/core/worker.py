@@ -87,6 +87,10 @@ class WorkerCore:
     def on_memory_exceeded(self, number: int, now: float) -> None:
         self.slots.end_by_number(number, MEMORY, now)
 
+    def on_host_memory_exhausted(self, used_bytes: Mapping[int, int], limit_bytes: int, now: float) -> None:
+        """``used_bytes``: of the busy worker processes, by number, without what they share with others."""
+        self.slots.on_host_memory_exhausted(used_bytes, limit_bytes, now)
+
     def on_memory_measured(self, resident_bytes: Mapping[int, int], now: float) -> None:
         self.slots.on_memory_measured(resident_bytes)
 

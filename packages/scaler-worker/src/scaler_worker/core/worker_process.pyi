@@ -38,13 +38,13 @@ class WorkerProcess:
 
     polled_position: int
     task_limit: int
-    """How many tasks it may be given; 0: any number."""
+    """The number of tasks that it may be given; 0: any number."""
 
     is_worn: bool
     """It is given nothing more, and ends when it holds no task."""
 
     environment: str | None
-    """That of its tasks, as text; empty: they need none. None: it was given no task yet, and may get any."""
+    """The environment of its tasks, as text; empty: they need none. None: it was given no task yet, and may get any."""
 
     def __init__(self, number: int, slot: int | None, name: str) -> None: ...
     @property
@@ -55,7 +55,7 @@ class WorkerProcess:
 
     @property
     def objects(self) -> set[ObjectKey]:
-        """Those that it has been sent."""
+        """The objects that it has been sent."""
 
     @property
     def board(self) -> Board | None:
@@ -85,11 +85,11 @@ class WorkerProcess:
         """May be given tasks, as far as it is concerned."""
 
     def unfinished(self) -> int:
-        """How many tasks it holds."""
+        """Return how many tasks it holds."""
 
     def entry_of(self, sequence: int) -> Handed | None: ...
     def find(self, session: bytes, task: int, attempt: int | None) -> tuple[Handed, int] | None:
-        """Where a task is, if it is here and unfinished."""
+        """Return where a task is, if it is here and unfinished."""
 
     def open_sequences(self) -> list[tuple[Handed, int, int]]:
         """(run, sequence, claim cell) of everything dispatched that has neither ended nor been taken back, oldest

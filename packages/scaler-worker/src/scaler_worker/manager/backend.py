@@ -18,8 +18,9 @@ class ListError(Exception):
 
 
 class WorkerBackend(Protocol):
-    """Where jobs run. No function waits for a job to start or to end. They are called one after the other, in a thread
-    of their own, and may block while a command runs that ends in a few seconds: each bounds its commands in time."""
+    """The interface of what runs jobs. No function waits for a job to start or to end. They are called one after the
+    other, in a thread of their own, and may block while a command runs that ends in a few seconds: each bounds its
+    commands in time."""
 
     def start(self, n: int, capabilities: Sequence[str]) -> Sequence[Job]:
         """Start jobs that have ``n`` workers together, each of which offers the capabilities (name or name=amount).

@@ -90,7 +90,7 @@ class BatchSettings(ManagerSettings):
         return self.num_of_workers
 
     def terms(self) -> BatchTerms:
-        """How jobs are submitted. Raises BadInput."""
+        """Return how jobs are submitted. Raises BadInput."""
         if parse_address(self.address).is_local:
             raise BadInput(
                 f"Cannot run workers in {self.system().title}: other hosts cannot reach the scheduler at "

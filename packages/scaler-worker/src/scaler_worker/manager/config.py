@@ -38,13 +38,13 @@ def _manager_name(text: str) -> str:
 
 
 def default_name(kind: str) -> str:
-    """Of a manager of this kind on this host."""
+    """Return the name of a manager of this kind on this host."""
     return f"{kind}-{socket.gethostname()}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingOptions:
-    """How a manager follows the load."""
+    """The options of how a manager follows the load."""
 
     minimum_workers: int = option(
         0,
@@ -133,5 +133,5 @@ class ManagerSettings(ScalingOptions, ClusterSettings):
 
     def check_kind(self) -> None:
         """Raises BadInput when these are not the settings of the kind: it was not the first argument."""
-        if type(self) is not KINDS[self.kind].load_settings_class():
+        if f"{type(self).__module__}:{type(self).__name__}" != KINDS[self.kind].settings:
             raise BadInput(f"Cannot read the options of {self.kind}: give the kind as the first argument.")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scaler_worker.manager.backend import WorkerBackend
-    from scaler_worker.manager.config import ManagerSettings
 
 
 @dataclass(frozen=True)
@@ -23,11 +22,11 @@ class ManagerKind:
     backend: str
     starts_at_once: bool = False
 
-    def load_settings_class(self) -> type[ManagerSettings]:
+    def load_settings_class(self) -> type[Any]:
         """ManagerSettings, or a class derived from it that adds the options of this kind."""
         return _load(self.settings)
 
-    def load_backend(self, settings: ManagerSettings) -> WorkerBackend:
+    def load_backend(self, settings: Any) -> WorkerBackend:
         """Made from settings of that class. Raises BadInput."""
         return _load(self.backend)(settings)
 

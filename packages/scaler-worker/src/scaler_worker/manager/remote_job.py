@@ -101,7 +101,7 @@ class JobChannel:
 
 
 def _reach_problem(text: str) -> str | None:
-    """Why this host cannot connect to the scheduler, and what to do."""
+    """Return why this host cannot connect to the scheduler, and what to do."""
     address = parse_address(text)
     if address.scheme != "tcp":
         return None
@@ -117,7 +117,7 @@ def _reach_problem(text: str) -> str | None:
 
 
 def _run(channel: JobChannel, order: dict[str, Any]) -> None:
-    """Until the job has ended."""
+    """Run until the job has ended."""
     _forward_output(channel)
     child = ChildCommand("scaler_worker.cli", order["arguments"])
     child.start()
@@ -168,7 +168,7 @@ def _attend(channel: JobChannel, child: ChildCommand, silence_seconds: float) ->
 
 
 def _forward_output(channel: JobChannel) -> None:
-    """What this process and its children print from here on, line by line."""
+    """Forward the output of this process and its children from here on, line by line."""
     reading, writing = os.pipe()
     os.dup2(writing, 1)
     os.dup2(writing, 2)

@@ -63,7 +63,7 @@ class SSHSettings(ManagerSettings):
 
     @property
     def host_capacities(self) -> dict[str, int]:
-        """How many workers each host runs. Raises BadInput when the numbers do not fit."""
+        """The number of workers that each host runs. Raises BadInput when the numbers do not fit."""
         if self.worker_names:
             raise BadInput(
                 "Cannot name workers that run on several hosts. Leave out --worker-names: they are named after hosts."

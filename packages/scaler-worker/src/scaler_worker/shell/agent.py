@@ -9,8 +9,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.codec import encode, split, split_results
@@ -58,15 +58,17 @@ from scaler_worker.core.effects import (
     StartWorkerProcess,
     Suspend,
 )
+from scaler_worker.core.memory_pressure import is_exhausted
 from scaler_worker.core.settings import AgentSettings, ExecutionOptions
 from scaler_worker.core.worker import WorkerCore
 from scaler_worker.devices import assign_devices
 from scaler_worker.module_cache import remove_unused
+from scaler_worker.pinning import assign_processors, bind_process, read_processors
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.packages import HostPackages
-from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes, resident_bytes
+from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes, private_bytes, resident_bytes
 from scaler_worker.shell.software import READ_AFTER_SECONDS, read_software
 from scaler_worker.shell.stacks import HostStacks
 from scaler_worker.shell.worker_processes import WorkerProcesses
@@ -75,6 +77,9 @@ from scaler_worker.system import adopt_orphans
 from scaler_worker.worker_process.channel import INTERRUPT_SIGNAL, VALUES, WorkerProcessOptions, pack_number
 
 MEMORY_CHECK_SECONDS = 0.1
+HOST_MEMORY_CHECK_SECONDS = 0.5
+
+_Value = TypeVar("_Value")
 
 
 class AgentShell:
@@ -85,13 +90,15 @@ class AgentShell:
     ) -> None:
         self._settings = settings
         self._devices = assign_devices(settings.capabilities, worker_count, os.environ)
+        allowed = sorted(os.sched_getaffinity(0))
+        self._processors = assign_processors(settings.pin_workers, worker_count, read_processors(allowed))
         self._loop = guarded = GuardedLoop(loop, TurnGuard("Agent"))
         session = new_session()
         connection = SchedulerConnection(settings.address, session, settings.io_threads)
         self._nested = NestedListener(guarded, self)
         self._worker_processes = WorkerProcesses(guarded, zygote, self._worker_process_options, self)
         self._core = WorkerCore(
-            _core_settings(settings, worker_count, fixed_slots=any(self._devices)),
+            _core_settings(settings, worker_count, fixed_slots=any(self._devices) or any(self._processors)),
             make_hello(Role.WORK, session, distribution="scaler-worker"),
             self._worker_processes.store,
             time.monotonic(),
@@ -137,6 +144,7 @@ class AgentShell:
 
     async def run(self) -> int:
         self._loop.call_later(self._settings.heartbeat_interval, self._report)
+        self._loop.call_later(HOST_MEMORY_CHECK_SECONDS, self._check_host_memory)
         self._loop.call_later(READ_AFTER_SECONDS, read_software, self._loop, self.software_read)
         self._conversation.begin()
         try:
@@ -206,6 +214,7 @@ class AgentShell:
     # ---- what the worker processes report --------------------------------------------------------------------------
 
     def started(self, number: int, board: Board, pid: int) -> None:
+        bind_process(pid, self._of_slot(number, self._processors, ()))
         self._conversation.hear(self._core.on_worker_process_started, number, board, pid)
 
     def not_started(self, number: int, text: str) -> None:
@@ -351,6 +360,16 @@ class AgentShell:
             if resident_bytes(pid) > limit:
                 self._conversation.hear(self._core.on_memory_exceeded, number)
 
+    def _check_host_memory(self) -> None:
+        self._loop.call_later(HOST_MEMORY_CHECK_SECONDS, self._check_host_memory)
+        busy = [each for each in self._core.slots.processes.values() if each.busy and each.pid]
+        if not busy:
+            return
+        room, limit = host_memory_bytes()
+        if is_exhausted(room, limit):
+            used = {each.number: private_bytes(each.pid) for each in busy}
+            self._conversation.hear(self._core.on_host_memory_exhausted, used, limit)
+
     def _worker_process_options(self, number: int, name: str) -> WorkerProcessOptions:
         settings = self._settings
         return WorkerProcessOptions(
@@ -364,14 +383,15 @@ class AgentShell:
             trim_threshold_bytes=settings.trim_memory_threshold_bytes,
             loaded_objects_limit_bytes=settings.per_worker_loaded_objects_size,
             is_spare=number >= len(self._core.slots.names),
-            variables=self._device_variables(number),
+            variables=self._of_slot(number, self._devices, {}),
             echoes_streamed_output=settings.echo_streamed_output,
         )
 
-    def _device_variables(self, number: int) -> dict[str, str]:
-        """The devices of a worker process. A spare one, for nested tasks, sees all devices of the host."""
+    def _of_slot(self, number: int, values: Sequence[_Value], of_spare: _Value) -> _Value:
+        """What a worker process has of its worker's devices or processors. A spare one, for nested tasks, has
+        ``of_spare``: it may use all of the host's."""
         process = self._core.slots.processes.get(number)
-        return {} if process is None or process.slot is None else self._devices[process.slot]
+        return of_spare if process is None or process.slot is None else values[process.slot]
 
 
 def run_agent(settings: ClusterSettings, worker_count: int, zygote: Zygote) -> int:

@@ -153,7 +153,7 @@ class Conversation:
     # ---- effects ---------------------------------------------------------------------------------------------
 
     def tell(self, event: Callable[..., object], *arguments: object) -> None:
-        """As ``hear``, of an event outside of the loop's callbacks: the turn ends at once."""
+        """Like ``hear``, for an event outside of the loop's callbacks: the turn ends at once."""
         self.hear(event, *arguments)
         self.end_turn()
 

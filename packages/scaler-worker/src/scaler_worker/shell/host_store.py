@@ -82,7 +82,7 @@ class AgentHostStore:
             self._when_connected(partial(self._drop, keys), False)
 
     def ask_status(self) -> None:
-        """So that the agent is told of it."""
+        """Ask for the status, so that the agent is told of it."""
         if self._connection is not None:
             self._connection.ask_status()
             self._watch()
@@ -150,7 +150,7 @@ class AgentHostStore:
             self._loop.call_soon(self._opened, attempt, True, None)
 
     def _open(self, attempt: object, cluster: bytes, may_start: bool) -> None:
-        """In a thread."""
+        """Open the store, in a thread."""
         connection = None
         try:
             connection = AgentConnection.open(cluster, self._settings, may_start)
@@ -180,7 +180,7 @@ class AgentHostStore:
         self._watch()
 
     def _use(self, connection: AgentConnection | None, may_start: bool) -> None:
-        """Those that need a store get one, when none was found."""
+        """Use the store. Processes that need one get it, if none was found before."""
         uses, self._uses = self._uses, []
         for use, needs_store in uses:
             if connection is None and needs_store and not may_start:
@@ -279,7 +279,7 @@ _HANDLERS: dict[type, Callable[[AgentHostStore, Any], None]] = {
 
 
 def local_host_towards(address: Address) -> str:
-    """By which address of its own this host reaches ``address``; empty when that is on this host, or unknown."""
+    """Return the own address by which this host reaches ``address``; empty if that is on this host, or unknown."""
     if address.is_local:
         return ""
     try:

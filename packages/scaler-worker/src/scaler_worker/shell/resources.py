@@ -10,7 +10,8 @@ from scaler_protocol.control_groups import memory_rooms
 
 
 def out_of_memory_kills() -> int:
-    """How many processes the kernel has killed for memory, in this control group or on this host; 0 when unknown."""
+    """Return how many processes the kernel has killed for memory, in this control group or on this host; 0 when
+    unknown."""
     for path, key in ((Path("/sys/fs/cgroup/memory.events"), "oom_kill"), (Path("/proc/vmstat"), "oom_kill")):
         try:
             words = dict(line.split()[:2] for line in path.read_text().splitlines())
@@ -24,6 +25,15 @@ def resident_bytes(pid: int) -> int:
     """0 when there is no such process, or no descriptor left to look."""
     try:
         return int(psutil.Process(pid).memory_info().rss)
+    except (psutil.Error, OSError):
+        return 0
+
+
+def private_bytes(pid: int) -> int:
+    """Resident memory that is not shared with other processes, such as through the object store; 0 as above."""
+    try:
+        memory = psutil.Process(pid).memory_info()
+        return int(memory.rss - memory.shared)
     except (psutil.Error, OSError):
         return 0
 
@@ -59,8 +69,8 @@ class ProcessMeter:
 
 
 def host_memory_bytes() -> tuple[int, int]:
-    """What tasks may still take, and what this host, or the control group of the agent, may use; 0 when no descriptor
-    is left to look."""
+    """Return what tasks may still take, and what this host, or the control group of the agent, may use; 0 when no
+    descriptor is left to look."""
     try:
         memory = psutil.virtual_memory()
     except OSError:

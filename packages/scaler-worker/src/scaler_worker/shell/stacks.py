@@ -19,7 +19,7 @@ READ_LIMIT_BYTES = 256 * 1024
 
 class StackEvents(Protocol):
     def stack(self, request: int, text: str | None) -> None:
-        """What the process wrote; None: nothing."""
+        """Take what the process wrote; None: nothing."""
 
 
 class HostStacks:
@@ -40,7 +40,7 @@ class HostStacks:
 
 
 class _StackReading:
-    """Of one process. It is complete when it has not grown between two looks."""
+    """The reading of one process's stack. It is complete when it has not grown between two looks."""
 
     def __init__(self, loop: GuardedLoop, agent: StackEvents, request: int, descriptor: int) -> None:
         self._loop = loop

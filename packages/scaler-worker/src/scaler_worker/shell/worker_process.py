@@ -116,7 +116,7 @@ class WorkerProcessHandle:
 
     @property
     def stack(self) -> str:
-        """Of the moment when it crashed; empty when it did not."""
+        """The stack at the moment when the process crashed; empty if it did not."""
         return os.pread(self.fault_fd, FAULT_LIMIT_BYTES, 0).decode(errors="replace")
 
     @property

@@ -24,7 +24,7 @@ from scaler_worker.worker_process import channel
 from scaler_worker.worker_process.channel import ChannelError
 
 DEAF_SECONDS = 1.0
-"""How often a worker process is looked at whose stream has ended, until it ends itself."""
+"""Period in which a worker process is checked whose stream has ended, until it ends itself."""
 
 MESSAGES_AT_ONCE = 256
 READS_AT_ONCE = 16
@@ -65,7 +65,7 @@ class WorkerProcessEvents(Protocol):
         """A task has raised warnings."""
 
     def has_task(self, number: int, sequence: int) -> bool:
-        """Whether the task with this sequence is still expected to end."""
+        """Return whether the task with this sequence is still expected to end."""
 
 
 class WorkerProcesses:
@@ -274,7 +274,7 @@ class WorkerProcesses:
             pass
 
     def _handle(self, process: WorkerProcessHandle, said: object) -> bool:
-        """Whether more may be handled at once."""
+        """Return whether more may be handled at once."""
         if isinstance(said, channel.Printed):
             if said.stream == channel.STDERR and not process.echoes_streamed_output:
                 process.take_streamed_stderr(said.sequence, said.data)
@@ -313,7 +313,7 @@ class WorkerProcesses:
                 pass
 
     def kill(self, number: int) -> None:
-        """With the processes that its task started in its group."""
+        """Kill the process and the processes that its task started in its group."""
         process = self.processes.get(number)
         if process is None:
             return

@@ -92,7 +92,7 @@ class Zygote:
         self._ask()
 
     def _ask(self) -> None:
-        """Without a zygote nothing is asked: the next one is on its way, and what waits is lost then."""
+        """Ask the zygote. Without one nothing is asked: the next one is on its way, and what waits is lost then."""
         while self._waiting and self._control is not None and len(self._asked) - len(self._waiting) < UNANSWERED_LIMIT:
             options, fds = self._waiting.popleft()
             try:

@@ -140,7 +140,7 @@ def run_agent(settings: SymphonySettings) -> int:
 
 
 def _connected(settings: SymphonySettings, loop: asyncio.AbstractEventLoop) -> SymphonyAgent:
-    """With its first session open. Raises BadInput."""
+    """Return an agent whose first session is open. Raises BadInput."""
     inbox: Inbox[Event] = Inbox(loop)
     gateway = SymphonyGateway(settings.service, settings.address, _name(settings), inbox.post)
     gateway.connect()

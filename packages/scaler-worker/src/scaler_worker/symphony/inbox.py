@@ -1,4 +1,4 @@
-"""From Symphony's threads to the event loop."""
+"""The way from Symphony's threads to the event loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Inbox(Generic[_T]):
         self._wake()
 
     def listen(self, take: Callable[[list[_T]], None]) -> None:
-        """From now on ``take`` gets them; first those that wait already."""
+        """Let ``take`` get the messages from now on; first those that wait already."""
         with self._lock:
             self._take = take
             self._is_woken = True

@@ -84,7 +84,7 @@ def failure_report(error: BaseException, text: str) -> bytes:
 
 
 def describe_text(error: Any) -> str:
-    """In one line; empty when there is none."""
+    """Describe the text in one line; empty if there is none."""
     try:
         return " ".join(str(error).split())
     except Exception:

@@ -296,7 +296,8 @@ def describe(error: Any) -> str:
 
 
 def _reason(handle: Any) -> tuple[Any, Any]:
-    """Why a task failed, as Symphony has it: an exception, most often, and the one embedded in it, if there is one."""
+    """Return why a task failed, as Symphony has it: an exception, most often, and the one embedded in it, if there is
+    one."""
     try:
         exception = handle.get_exception()
     except Exception as error:

@@ -77,7 +77,7 @@ def _run(function: bytes, serializer: bytes | None, slots: list[bytes], keywords
 
 
 class _Codec:
-    """How this task's function, arguments and result are bytes."""
+    """The serialization of this task's function, arguments and result."""
 
     def __init__(self, serializer: bytes | None) -> None:
         self._serializer = None if serializer is None else pickle.loads(serializer)
@@ -119,7 +119,7 @@ def _text(make: Any, otherwise: str) -> str:
 
 
 def pickled(error: BaseException) -> bytes:
-    """As ordinary workers do: without tracebacks when they are too deep, shortened when it is too large even then.
+    """Pickle like ordinary workers: without tracebacks if they are too deep, shortened if it is too large even then.
     Nothing when it cannot be pickled."""
     data = _dumps(error)
     if not data:
@@ -146,7 +146,7 @@ def _strip_tracebacks(error: BaseException | None) -> None:
 
 
 def _dumps_shortened(error: BaseException) -> bytes:
-    """Without causes, and with the beginning of its texts."""
+    """Pickle without causes, and with the beginning of the texts."""
     try:
         short = copy.copy(error)
         short.__cause__ = short.__context__ = None

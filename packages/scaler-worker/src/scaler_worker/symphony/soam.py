@@ -33,8 +33,8 @@ class Soam:
         self._api.initialize()
 
     def create_session(self, callbacks: Any) -> Any:
-        """By a connection of its own: that of a session that ended may be what ended it. Raises whatever Symphony
-        raises."""
+        """Create a session by a connection of its own: that of a session that ended may be what ended it. Raises
+        whatever Symphony raises."""
         security = self._api.DefaultSecurityCallback(_USER, _PASSWORD)
         self._connection = self._api.connect(self._service, security)
         attributes = self._api.SessionCreationAttributes()

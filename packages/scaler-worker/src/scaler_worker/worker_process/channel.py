@@ -36,7 +36,7 @@ STDOUT, STDERR = 1, 2
 BLOCKED = b"blocked"
 WAITS_FOR_A_LOCK = b"waits for a lock"
 UNBLOCKED = b"unblocked"
-"""From a nested client to the agent: its task waits for tasks or for a lock, or goes on. Each replaces the one
+"""A nested client tells the agent that its task waits for tasks or for a lock, or continues. Each replaces the one
 before."""
 
 INTERRUPT_SIGNAL = signal.SIGRTMIN + 8
@@ -44,13 +44,13 @@ INTERRUPT_SIGNAL = signal.SIGRTMIN + 8
 
 STACK_SIGNAL = signal.SIGRTMIN + 9
 STACK_FILE = "scaler-stack"
-"""At this signal, a worker process writes the stacks of its threads to its memory file of this name."""
+"""The name of the memory file to which a worker process writes the stacks of its threads at this signal."""
 
 RESULT_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
-"""Of the memory file with a large result: it stays as it is."""
+"""The seals of the memory file with a large result: it stays as it is."""
 
 OUTPUT_LIMIT_BYTES = 256 * 1024
-"""Of one OUTPUT message."""
+"""Maximum size of one OUTPUT message."""
 
 _NUMBER = struct.Struct("<Q")
 

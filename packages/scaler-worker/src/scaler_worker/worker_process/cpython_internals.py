@@ -18,7 +18,7 @@ def environment_data(environ: os._Environ[str]) -> MutableMapping[bytes, bytes]:
 
 
 def replace_environment_data(environ: os._Environ[str], data: MutableMapping[bytes, bytes]) -> None:
-    """From now on ``environ`` reads and writes ``data``."""
+    """Let ``environ`` read and write ``data`` from now on."""
     environ._data = data  # type: ignore[attr-defined]
 
 

@@ -70,8 +70,8 @@ def _ends(text: str, limit: int) -> str:
 
 
 def _pickled(error: BaseException) -> bytes:
-    """With what it was raised from. Of an exception that is too large, its own type with the beginning and the end of
-    what it holds."""
+    """Pickle an exception with what it was raised from. Of an exception that is too large, its own type with the
+    beginning and the end of what it holds."""
     data = _dumps(error)
     if len(data) > PAYLOAD_LIMIT_BYTES:
         data = _dumps(shortened(error, len(data), PAYLOAD_LIMIT_BYTES))
@@ -98,7 +98,7 @@ def _is_loadable(data: bytes) -> bool:
 
 
 def _dumps_alone(error: BaseException | None) -> bytes:
-    """As the exception's type pickles it: without what it was raised from."""
+    """Pickle an exception as its type does: without what it was raised from."""
     copyreg.dispatch_table.pop(type(error), None)
     return cloudpickle.dumps(error)
 

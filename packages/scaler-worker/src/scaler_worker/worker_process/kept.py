@@ -25,7 +25,7 @@ class KeptValues:
         self._arrays: dict[ObjectKey, Any] = {}
         self._copies: dict[ObjectKey, bytes | bytearray] = {}
         self.sizes: dict[ObjectKey, int] = {}
-        """Of all that is kept, oldest first; for reading."""
+        """The sizes of all that is kept, oldest first; for reading."""
         self._total = 0
 
     def add_array(self, key: ObjectKey, value: Any) -> bool:
@@ -51,7 +51,7 @@ class KeptValues:
         return self._arrays.get(key)
 
     def copy(self, key: ObjectKey) -> bytes | memoryview | None:
-        """For one task alone to change. None: it is not here."""
+        """Return a copy for one task alone to change. None: it is not here. None: it is not here."""
         data = self._copies.get(key)
         return memoryview(data[:]) if isinstance(data, bytearray) else data
 
@@ -81,7 +81,7 @@ def _written(layout: ObjectLayout) -> bytearray:
 
 
 def _own_bytes(value: Any) -> int | None:
-    """How much memory lives as long as ``value``; None: it is not an array, or part of something else."""
+    """Return how much memory lives as long as ``value``; None: it is not an array, or part of something else."""
     kind = type(value)
     if kind.__name__ != "ndarray" or kind.__module__ != "numpy" or value.dtype.hasobject:
         return None

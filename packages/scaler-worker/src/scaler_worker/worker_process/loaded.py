@@ -22,7 +22,7 @@ class Loaded(NamedTuple):
 
 
 class LoadedObjects:
-    """At most ``limit_bytes`` of objects. The least recently used ones are dropped first.
+    """A cache of at most ``limit_bytes`` of objects. The least recently used ones are dropped first.
 
     ``find``, ``add`` and ``was_seen`` may be interrupted by an exception of a signal handler; ``settle``, which enters
     the added objects, may not."""
@@ -68,7 +68,7 @@ class LoadedObjects:
             self.drop(next(iter(self._objects)))
 
     def was_seen(self, key: ObjectKey) -> bool:
-        """Whether this was called before with ``key``, which is remembered for a while."""
+        """Return whether this was called before with ``key``, which is remembered for a while."""
         if key in self._seen:
             return True
         self._seen[key] = None
@@ -96,7 +96,7 @@ class LoadedObjects:
 
 
 def is_immutable(value: Any) -> bool:
-    """Whether no task can change any part of ``value``: bytes, str, numbers, None, and tuples of these."""
+    """Return whether no task can change any part of ``value``: bytes, str, numbers, None, and tuples of these."""
     if type(value) in _IMMUTABLE:
         return True
     waiting = [value] if type(value) is tuple else None

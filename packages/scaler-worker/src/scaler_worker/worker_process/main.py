@@ -360,8 +360,8 @@ def run_worker_process(
 
 
 def _wait_for_start(connection: StreamConnection) -> None:
-    """Until the agent knows this process. One that it does not know, since the zygote died before it could tell, finds
-    the stream closed instead."""
+    """Wait until the agent knows this process. One that it does not know, since the zygote died before it could tell,
+    finds the stream closed instead."""
     while (frames := connection.receive()) is None:
         if connection.eof:
             os._exit(0)

@@ -33,8 +33,9 @@ class _ModuleSet:
 
 
 class ModuleSets:
-    """At most one set of modules is importable at a time. Each set has module objects of its own, so that two clients
-    may have different contents of one module: the objects of the others leave ``sys.modules`` until their next task.
+    """The sets of modules, of which at most one is importable at a time. Each set has module objects of its own, so
+    that two clients may have different contents of one module: the objects of the others leave ``sys.modules`` until
+    their next task.
 
     The main thread calls this between tasks, or shielded from interrupts."""
 

@@ -21,7 +21,7 @@ WAIT_MILLISECONDS = 50
 
 
 class Shield:
-    """While the main thread is within, an interrupt waits: half a message would break the stream."""
+    """A guard that delays an interrupt while the main thread is within: half a message would break the stream."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -50,7 +50,7 @@ class OutputChannel:
         self._open = True
 
     def send(self, stream: int, data: bytes) -> bool:
-        """Whether it is taken. Blocks while too much waits to be written."""
+        """Return whether it is taken. Blocks while too much waits to be written."""
         if os.getpid() != self._pid:
             return False
         with self._lock, self._shield:

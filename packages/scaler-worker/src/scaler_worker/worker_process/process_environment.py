@@ -14,7 +14,7 @@ from scaler_worker.worker_process.errors import EnvironmentUnusableError
 
 
 class ProcessEnvironment:
-    """At most one environment, until the process ends: the agent gives it tasks of no other."""
+    """The environment of this process, at most one until it ends: the agent gives it tasks of no other."""
 
     def __init__(self, worker_name: str) -> None:
         self._where = f"on worker {worker_name}" if worker_name else "on the worker"

@@ -10,7 +10,7 @@ import ctypes
 
 _ARGUMENTS_START = 45
 _ARGUMENTS_END = 46
-"""In /proc/PID/stat, counted from the field after the name of the program."""
+"""The position in /proc/PID/stat, counted from the field after the name of the program."""
 
 _SHORTEST = 16
 """Bytes: in less than this, a title says nothing."""

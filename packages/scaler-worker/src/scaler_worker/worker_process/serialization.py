@@ -33,7 +33,7 @@ class _Pickler(cloudpickle.Pickler):
 
 
 def allow_keys(is_private: bool) -> None:
-    """Whether results may contain secrets: what this process sends cannot be read by others."""
+    """Return whether results may contain secrets: what this process sends cannot be read by others."""
     _Pickler.dispatch_table.is_private = is_private
 
 
@@ -50,7 +50,7 @@ def dumps(value: object) -> bytes | ObjectLayout:
     buffers: list[pickle.PickleBuffer] = []
 
     def stays(buffer: pickle.PickleBuffer) -> bool:
-        """In the pickle."""
+        """Return whether the value stays in the pickle."""
         if buffer.raw().nbytes <= INLINE_LIMIT_BYTES:
             return True
         buffers.append(buffer)

@@ -7,7 +7,7 @@ import copy
 import cloudpickle
 
 PART_LIMIT_BYTES = 16 * 1024
-"""Of each argument and attribute."""
+"""Maximum size of each argument and attribute."""
 
 
 def shortened(error: BaseException, size_bytes: int, limit_bytes: int) -> BaseException | None:

@@ -18,7 +18,7 @@ import cloudpickle
 from scaler_worker.worker_process.cpython_internals import calling_frames
 
 COUNT_LIMIT = 20
-"""Of one task; of the others it is told how many there were."""
+"""Maximum number of warnings of one task; of the others, only the number is reported."""
 
 TEXT_LIMIT_CHARACTERS = 2000
 PLACE_LIMIT_CHARACTERS = 1000

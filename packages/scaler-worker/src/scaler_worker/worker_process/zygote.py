@@ -75,7 +75,7 @@ def _fork_twice(control: socket.socket, options: channel.WorkerProcessOptions, f
 def _fork_worker_process(
     control: socket.socket, options: channel.WorkerProcessOptions, fds: list[int], reader: int, writer: int
 ) -> None:
-    """In the process between, which ends in any case."""
+    """Fork in the process between, which ends in any case."""
     try:
         between = os.getpid()
         pid = os.fork()
@@ -111,7 +111,7 @@ def _become_worker_process(
 
 
 def _wait_for_parent(agent_pid: int, between: int) -> None:
-    """Until the process between has ended and the agent is the parent. Another parent: the agent has ended."""
+    """Wait until the process between has ended and the agent is the parent. Another parent: the agent has ended."""
     deadline = time.monotonic() + REPARENT_TIMEOUT_SECONDS
     while (parent := os.getppid()) != agent_pid:
         if parent != between or time.monotonic() > deadline:

@@ -167,7 +167,7 @@ class Fetches:
             self._next(fetch, now)
 
     def on_chunk(self, endpoint: str, chunk: ObjectChunk, now: float) -> bool:
-        """Whether it is the next piece of what is wanted."""
+        """Return whether it is the next piece of what is wanted."""
         fetch = self._asked(endpoint, chunk.key)
         if fetch is None or chunk.offset != fetch.received:
             return False
@@ -180,12 +180,13 @@ class Fetches:
         return True
 
     def wants(self, endpoint: str, key: ObjectKey, size: int, offset: int) -> bool:
-        """Whether the byte at ``offset``, which has come on a bulk connection, is the next one of what is wanted."""
+        """Return whether the byte at ``offset``, which has come on a bulk connection, is the next one of what is
+        wanted."""
         fetch = self._asked(endpoint, key)
         return fetch is not None and fetch.size == size and fetch.received == offset
 
     def on_bytes(self, endpoint: str, key: ObjectKey, count: int, now: float) -> None:
-        """So many more bytes of what is wanted have come on a bulk connection."""
+        """Note that this many further bytes of the wanted object have arrived on a bulk connection."""
         fetch = self._asked(endpoint, key)
         if fetch is not None:
             self._take(fetch, min(count, fetch.size - fetch.received), now)

@@ -26,7 +26,7 @@ from scaler_protocol.objects.core.object import Object
 from scaler_protocol.objects.core.space import Extent, Space, pages
 
 FULL_SECONDS = 10.0
-"""How long a request waits for others to release memory, when no object can leave for the disk."""
+"""Seconds for which a request waits for others to release memory if no object can be moved to the disk."""
 
 IDLE_SECONDS = 10.0
 """Memory that was in no extent for this long is given back to the system."""
@@ -40,7 +40,7 @@ PUBLISHED_BYTES = 256 * 1024
 """Smaller objects are published, and copied by their readers; larger ones are mapped, which needs a pin."""
 
 PINNED_SHARE = 2
-"""When mappings hold more than this part of it, nothing more is mapped: the rest is for what tasks make and need."""
+"""The part of the memory beyond which nothing more is mapped: the rest is for what tasks make and need."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +65,7 @@ class Memory:
         self.space = Space()
         self.effects: list[Effect] = []
         self.directory_changes: list[DirectoryChange] = []
-        """To be carried out in order, before the effects and before any byte is written into an extent."""
+        """Changes to be carried out in order, before the effects and before any byte is written into an extent."""
         self.granted: list[tuple[Object, Refusal | None]] = []
         self.spilled_bytes = 0
         self._requests: deque[RoomRequest] = deque()

@@ -13,7 +13,7 @@ from scaler_protocol.objects.core.space import Extent
 class StorePeer:
     number: int
     segments: set[int] = field(default_factory=set)
-    """Those whose descriptor it has."""
+    """The segments whose descriptor it has."""
     pins: dict[int, Object] = field(default_factory=dict)
     writing: dict[ObjectKey, Object] = field(default_factory=dict)
     region: Extent | None = None

@@ -22,7 +22,7 @@ from scaler_protocol.objects.core.effects import Effect, SendPiece, StoreAnswer
 from scaler_protocol.objects.core.space import Extent
 
 PIECES_AHEAD = 2
-"""How many pieces of one object wait on a bulk connection, so that the objects of one peer take turns."""
+"""The number of pieces of one object that wait on a bulk connection, so that the objects of one peer take turns."""
 
 _Name = tuple[int, ObjectKey]
 

@@ -1,4 +1,4 @@
-"""Where in the segments there is room.
+"""The free places in the segments.
 
 Segments are memory files; an extent is a run of whole pages in one. Each segment knows which of its pages the system
 has reserved for it: those are warm, and the best to be used again. A hole is a run of pages in no extent.
@@ -15,7 +15,7 @@ _CANDIDATES = 16  # holes looked at for a warm one
 
 
 def pages(size: int) -> int:
-    """How many bytes an object of this size takes: whole pages, at least one."""
+    """Return how many bytes an object of this size takes: whole pages, at least one."""
     return max(PAGE_BYTES, -(-size // PAGE_BYTES) * PAGE_BYTES)
 
 
@@ -88,7 +88,7 @@ class Space:
         return best
 
     def cold_bytes(self, extent: Extent) -> int:
-        """How much more the system would have to reserve for it."""
+        """Return how much more the system would have to reserve for it."""
         return self.segments[extent.segment].cold_bytes(extent.offset, extent.size)
 
     def take(self, extent: Extent) -> None:
@@ -150,7 +150,7 @@ class Space:
         return found
 
     def empty_segments(self) -> list[int]:
-        """Those without extents."""
+        """Return the segments without extents."""
         return [number for number, segment in self.segments.items() if segment.is_empty]
 
     def remove_segment(self, number: int) -> None:

@@ -197,7 +197,8 @@ class StoreCore:
         return effects
 
     def take_directory_changes(self) -> list[DirectoryChange]:
-        """To be carried out before the effects, and before the shell writes into an extent that the core names."""
+        """Take the changes to be carried out before the effects, and before the shell writes into an extent that the
+        core names."""
         changes, self.memory.directory_changes = self.memory.directory_changes, []
         return changes
 
@@ -421,14 +422,14 @@ class StoreCore:
         self._after(now)
 
     def on_source_chunk(self, endpoint: str, chunk: ObjectChunk, now: float) -> Extent | None:
-        """Where to write it, from the chunk's offset on; then ``on_piece_written``. None: it is not wanted."""
+        """Return where to write it, from the chunk's offset on; then ``on_piece_written``. None: it is not wanted."""
         wanted = self.fetches.on_chunk(endpoint, chunk, now)
         self._after(now)
         return self._itself.writing[chunk.key].extent if wanted else None
 
     def bulk_extent(self, endpoint: str, key: ObjectKey, size: int, offset: int) -> Extent | None:
-        """Where to write bytes that come on a bulk connection; None: they are not wanted. Valid until the core is
-        called again; then ``on_bulk_received`` and ``on_piece_written``."""
+        """Return where to write bytes that come on a bulk connection; None: they are not wanted. Valid until the core
+        is called again; then ``on_bulk_received`` and ``on_piece_written``."""
         is_wanted = self.fetches.wants(endpoint, key, size, offset)
         return self._itself.writing[key].extent if is_wanted else None
 
@@ -700,7 +701,7 @@ class StoreCore:
         )
 
     def on_disk_measured(self, free_bytes: int, capacity_bytes: int) -> None:
-        """Of the file system of the spill directory."""
+        """Return the space of the file system of the spill directory."""
         self._disk_free_bytes, self._disk_capacity_bytes = free_bytes, capacity_bytes
 
     def _say_missing(self, peer: int, key: ObjectKey) -> None:

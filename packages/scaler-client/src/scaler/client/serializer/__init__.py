@@ -1,4 +1,4 @@
-"""How functions, arguments and results become bytes."""
+"""The serialization of functions, arguments and results."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class ReusedPickler:
         return payload
 
     def _stays(self, buffer: pickle.PickleBuffer) -> bool:
-        """Whether a buffer goes into the pickle."""
+        """Return whether a buffer goes into the pickle."""
         if self._largest_kept_bytes is None or buffer.raw().nbytes <= self._largest_kept_bytes:
             return True
         self._buffers.append(buffer)

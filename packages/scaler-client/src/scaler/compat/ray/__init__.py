@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import scaler.compat.ray.exceptions as exceptions
 import scaler.compat.ray.util as util
-from scaler.compat.ray.actor_classes import kill, method
+from scaler.compat.ray.actor_classes import get_actor, kill, method
 from scaler.compat.ray.connecting import RayContext, init, is_initialized, scaler_init, shutdown
 from scaler.compat.ray.object_refs import ObjectRef
 from scaler.compat.ray.remote_functions import RemoteFunction, remote
@@ -19,6 +19,7 @@ __all__ = [
     "cancel",
     "exceptions",
     "get",
+    "get_actor",
     "init",
     "is_initialized",
     "kill",

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
+import pickle
 import types
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NoReturn
 
-from scaler.client.actors import ActorHandle, make_actor
-from scaler.client.options import capabilities_of, shared
+from scaler.client.actors import ActorHandle
 from scaler.client.signatures import check_call
-from scaler.compat.ray.actor_hosts import host_of
+from scaler.compat.ray.actor_hosts import ActorHost, host_of
 from scaler.compat.ray.actor_options import ActorOptions, actor_options
 from scaler.compat.ray.connecting import current_client
 from scaler.compat.ray.object_refs import ObjectRef
 from scaler.compat.ray.remote_tasks import item
+from scaler.compat.ray.warning import warn_of_ignored
 
 _NUM_RETURNS = "_ray_num_returns"
 
@@ -46,8 +46,20 @@ def kill(actor: RayActorHandle, *, no_restart: bool = True) -> None:
     if not isinstance(actor, RayActorHandle):
         raise ValueError(f"Cannot kill {actor!r}: it is not the handle of an actor. Use cancel() for tasks.")
     if not no_restart:
-        raise NotImplementedError("Cannot kill an actor with no_restart=False: actors do not restart.")
+        raise NotImplementedError("Cannot kill an actor with no_restart=False: an actor that is killed has ended.")
     actor._ray_handle.kill()
+
+
+def get_actor(name: str, namespace: str | None = None) -> RayActorHandle:
+    """The actor with this name. Raises ValueError if there is none. Names belong to the whole cluster: a namespace has
+    no effect and warns."""
+    if namespace is not None:
+        warn_of_ignored("get_actor()", {"namespace": "names belong to the whole cluster"})
+    handle = current_client().get_actor(name)
+    host: Any = handle._actor.cls
+    if not issubclass(host, ActorHost):
+        raise ValueError(f"Cannot use the actor named {name!r} here: it is not an actor of this interface.")
+    return RayActorHandle(pickle.loads(host.payload), handle)
 
 
 class ActorClass:
@@ -74,10 +86,19 @@ class ActorClass:
         check_call(self._class, args, kwargs)
         if self._host is None:
             self._host = host_of(self._class)
-        capabilities = capabilities_of(self._settings.capabilities)
-        options = shared(replace(client._options, capabilities=capabilities))
-        handle: ActorHandle[Any] = make_actor(
-            client._actor_parts(), self._host, _values(args), _named_values(kwargs), options
+        settings = self._settings
+        if settings.may_exist and settings.name is not None:
+            try:
+                return get_actor(settings.name)
+            except ValueError:
+                pass  # it is made
+        handle = client.actor_verbose(
+            self._host,
+            _values(args),
+            _named_values(kwargs),
+            name=settings.name,
+            max_restarts=settings.max_restarts,
+            capabilities=settings.capabilities,
         )
         return RayActorHandle(self._class, handle)
 

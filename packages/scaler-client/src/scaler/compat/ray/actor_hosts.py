@@ -1,4 +1,4 @@
-"""What a worker process keeps for an actor of Ray: the instance, and what each call of it needs."""
+"""The state that a worker process keeps for an actor of Ray: the instance, and what each call of it needs."""
 
 from __future__ import annotations
 

@@ -16,30 +16,31 @@ _IGNORED = {
     "label_selector": "name the property of the worker in resources",
     "max_pending_calls": "any number of calls may wait",
     "memory": "memory is not reserved",
+    "namespace": "names belong to the whole cluster",
     "num_cpus": "an actor occupies one worker",
     "object_store_memory": "it is an option of scaler_cluster",
     "runtime_env": "the environment of the workers is that of scaler_cluster",
     "scheduling_strategy": "actors are placed like tasks",
 }
 _MISSING: dict[str, tuple[tuple[Any, ...], str]] = {
-    "name": ((None,), "actors have no names: pass the result of a call instead of the handle"),
-    "namespace": ((None,), "actors have no names"),
-    "get_if_exists": ((None, False), "actors have no names"),
     "lifetime": ((None, "non_detached"), "an actor ends with the program that has made it"),
-    "max_restarts": ((None, 0), "an actor whose process dies does not restart"),
-    "max_task_retries": ((None, 0), "an actor whose process dies does not restart"),
+    "max_task_retries": ((None, 0), "a call that was made for a lost state is not repeated"),
     "max_concurrency": ((None, 1), "an actor runs one call at a time"),
 }
 """The values that are accepted, and what there is instead of the others."""
 
-_MEANINGFUL = ("num_gpus", "resources")
+_MEANINGFUL = ("num_gpus", "resources", "name", "get_if_exists", "max_restarts")
 
 
 @dataclass(frozen=True, slots=True)
 class ActorOptions:
-    """``capabilities``: those that the worker must have."""
+    """``capabilities``: those that the worker must have. ``may_exist``: an actor of this name is used if there is
+    one."""
 
     capabilities: dict[str, float] = field(default_factory=dict)
+    name: str | None = None
+    may_exist: bool = False
+    max_restarts: int = 0
 
 
 def actor_options(options: dict[str, Any]) -> ActorOptions:
@@ -57,4 +58,7 @@ def actor_options(options: dict[str, Any]) -> ActorOptions:
     if options.get("num_cpus") in (0, 1):
         del warned["num_cpus"]
     warn_of_ignored("remote classes", warned)
-    return ActorOptions(capabilities_in(options))
+    may_exist = bool(options.get("get_if_exists"))
+    if may_exist and options.get("name") is None:
+        raise ValueError("Cannot use get_if_exists=True without a name. Pass name=... too.")
+    return ActorOptions(capabilities_in(options), options.get("name"), may_exist, options.get("max_restarts") or 0)

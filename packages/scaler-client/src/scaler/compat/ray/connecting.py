@@ -31,7 +31,7 @@ _connection = _ProcessConnection()
 
 
 class RayContext:
-    """What ``init`` returns. Leaving it as a context manager shuts the connection down."""
+    """The value that ``init`` returns. Leaving it as a context manager shuts the connection down."""
 
     def __init__(self, address: str) -> None:
         self.address_info = {"address": address}
@@ -146,7 +146,7 @@ def _is_in_task() -> bool:
 
 
 def _check_first(ignore_reinit_error: bool) -> bool:
-    """Whether there is a connection already. Raises RuntimeError if that is an error."""
+    """Return whether there is a connection already. Raises RuntimeError if that is an error."""
     if is_initialized() and not ignore_reinit_error:
         raise RuntimeError(
             "Cannot initialize twice: there is a connection already. Call shutdown() before, or pass "
@@ -181,6 +181,6 @@ def _start(n_workers: int, offered: dict[str, float], options: dict[str, Any]) -
 
 
 def _part(amount: float, n_workers: int) -> float:
-    """What one worker offers of a total amount. Parts above 1 are whole numbers, rounded down."""
+    """Return the part of a total amount that one worker offers. Parts above 1 are whole numbers, rounded down."""
     part = amount / max(n_workers, 1)
     return int(part) if part >= 1 else part

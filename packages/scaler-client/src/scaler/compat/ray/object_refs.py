@@ -43,7 +43,7 @@ class ObjectRef(Generic[T]):
 
     @property
     def argument(self) -> Any:
-        """What takes the place of this reference as an argument of a task."""
+        """The value that replaces this reference as an argument of a task."""
         return self._source if isinstance(self._source, ScalerFuture) else self._source.result()
 
     def value(self, timeout: float | None = None) -> T:
@@ -108,7 +108,7 @@ def _arrived(key: bytes, value: T) -> ObjectRef[T]:
 
 
 def _is_interruption(error: BaseException) -> bool:
-    """Whether it belongs to this thread: Ctrl-C, or the cancellation of the task that waits."""
+    """Return whether it belongs to this thread: Ctrl-C, or the cancellation of the task that waits."""
     return not isinstance(error, Exception)
 
 

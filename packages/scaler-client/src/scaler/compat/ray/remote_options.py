@@ -87,7 +87,7 @@ def _num_returns(options: dict[str, Any]) -> int:
 
 
 def capabilities_in(options: dict[str, Any]) -> dict[str, float]:
-    """What the options ``num_gpus`` and ``resources`` require of a worker."""
+    """Return the capabilities that the options ``num_gpus`` and ``resources`` require of a worker."""
     wanted = dict(options.get("resources") or {})
     if any(name in wanted for name in ("CPU", "GPU")):
         raise ValueError("Cannot use CPU or GPU in resources: pass num_cpus or num_gpus.")

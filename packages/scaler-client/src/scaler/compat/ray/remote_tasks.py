@@ -1,4 +1,4 @@
-"""What a worker runs for a remote function."""
+"""The function that a worker runs for a remote function."""
 
 from __future__ import annotations
 

@@ -3,34 +3,60 @@
 import { h } from "./dom.js";
 
 export class Actions {
-  // offered: by table its column of targets and its actions, as scaler_ui says; send: to scaler_ui.
+  // offered: by table its actions, as scaler_ui says; send: to scaler_ui.
   constructor(dialog, send) {
     Object.assign(this, { dialog, send, offered: {} });
     dialog.addEventListener("close", () => { this.asked = null; });
   }
 
   // What a table needs to offer them; null if it has none.
-  of(table) {
-    const offered = this.offered[table];
-    return offered ? { column: offered.column, open: (target) => this.open(target, offered.actions) } : null;
+  of({ name, columns }) {
+    const offered = this.offered[name];
+    if (!offered) return null;
+    const places = new Map(columns.map((column, index) => [column.key, index]));
+    const text = (values, key) => [values[places.get(key)]].flat()[0];
+    return { open: (values) => this.open(offered.map(([action, label, keys, value]) => {
+      const parts = keys.map((key) => text(values, key));
+      return { action, label, value, target: parts.every(Boolean) ? parts.join("/") : "" };
+    }).filter((each) => each.target)) };
   }
 
-  open(target, actions) {
-    if (actions.length === 1) this.ask(target, actions[0]);
-    else this.show(target, "", actions.map((action) => [action[1], () => this.ask(target, action)]));
+  // actions: {action, label, target, value}; value: what to say of the number that it needs.
+  open(actions) {
+    if (!actions.length) return;
+    if (actions.length === 1) this.begin(actions[0]);
+    else this.show(actions[0].target, "", actions.map((each) => [each.label, () => this.begin(each)]));
     this.dialog.showModal();
   }
 
-  ask(target, [action, label]) {
-    this.asked = { action, target, label };
-    this.show(target, "One moment ...", []);
-    this.send({ operate: { action, target, is_confirmed: false } });
+  begin(chosen) {
+    if (chosen.value) this.askForValue(chosen);
+    else this.ask(chosen);
+  }
+
+  askForValue(chosen) {
+    const input = h("input", { type: "number", step: "any", required: true, class: "filter", "aria-label": chosen.value });
+    const next = () => { if (input.reportValidity()) this.ask({ ...chosen, number: Number(input.value) }); };
+    input.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); next(); } });
+    this.show(chosen.target, `${chosen.label}: ${chosen.value}`, [["Continue", next]]);
+    this.dialog.querySelector(".answer").after(input);
+    input.focus();
+  }
+
+  ask(chosen) {
+    this.asked = chosen;
+    this.show(chosen.target, "One moment ...", []);
+    this.tell(false);
   }
 
   confirm() {
-    const { action, target } = this.asked;
-    this.show(target, "One moment ...", []);
-    this.send({ operate: { action, target, is_confirmed: true } });
+    this.show(this.asked.target, "One moment ...", []);
+    this.tell(true);
+  }
+
+  tell(isConfirmed) {
+    const { action, target, number } = this.asked;
+    this.send({ operate: { action, target, value: number ?? 0, is_confirmed: isConfirmed } });
   }
 
   // The answer of scaler_ui.

@@ -9,7 +9,7 @@ const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning"
 const NO_STATUS = new Set(["id", "text"]);
 
 export class DataTable {
-  // options: limit, sort, descending, hide [keys], compact (no tools), actions {column, open(target)}, fixedOrder, onRow(values, key), rowTitle, empty {icon, title, text}
+  // options: limit, sort, descending, hide [keys], compact (no tools), actions {open(values)}, fixedOrder, onRow(values, key), rowTitle, empty {icon, title, text}
   constructor(spec, options, changed) {
     Object.assign(this, { spec, options, changed });
     this.filter = "";
@@ -108,8 +108,7 @@ export class DataTable {
   }
 
   actionsCell(row) {
-    const column = this.spec.columns.findIndex((each) => each.key === this.options.actions.column);
-    const open = (event) => { event.stopPropagation(); this.options.actions.open([row.values[column]].flat()[0]); };
+    const open = (event) => { event.stopPropagation(); this.options.actions.open(row.values); };
     const button = h("button", { type: "button", class: "more", title: "Actions", "aria-label": "Actions", onclick: open, onkeydown: (event) => event.stopPropagation() }, "⋯");
     return h("td", { class: "row-actions" }, button);
   }

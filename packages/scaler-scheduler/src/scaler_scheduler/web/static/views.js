@@ -189,7 +189,7 @@ class TableView extends View {
     super(page);
     const spec = page.tables[name];
     this.name = name;
-    this.table = new DataTable(spec, { empty: EMPTY[name], actions: page.actions.of(name), ...options }, page.changed);
+    this.table = new DataTable(spec, { empty: EMPTY[name], actions: page.actions.of(spec), ...options }, page.changed);
     this.fixed = true;
     this.element = h("div", { style: { display: "contents" } }, heading(spec.title, spec.help), this.table.element);
     this.restore(page.store);

@@ -1,4 +1,4 @@
-"""Why a batch system does not run a job: one sentence with its own words, and what to do."""
+"""The reasons why a batch system does not run a job: one sentence with its own words, and what to do."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def explain_unlisted(errors: str, system: BatchSystem) -> str:
 
 
 def explain_exit(code: int, number: int, output: str, title: str) -> str:
-    """Of a job that failed: its exit code or the signal that ended it, and the file of its output if it is known."""
+    """Explain how a job failed: its exit code or the signal that ended it, and the file of its output if it is
+    known."""
     if code == STOPPED_CODE:
         return f"was ended by {title}, at its time limit or for another job"
     how = f"was ended by signal {number}" if number else f"exited with code {code}"

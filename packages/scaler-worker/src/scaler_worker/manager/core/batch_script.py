@@ -17,7 +17,7 @@ DRAIN = "stopped=yes; end"
 """The same, because the batch system has asked for it, so that the job is replaced."""
 
 NOTE = "stopped=yes"
-"""As ``DRAIN``, where the command gets the same signal from the batch system: a second one would end it at once."""
+"""Like ``DRAIN``, where the command gets the same signal from the batch system: a second one would end it at once."""
 
 SIGNAL_MARGIN_SECONDS = 30.0
 """Workers that drain have their grace time, and this long to end."""
@@ -41,7 +41,7 @@ def option_words(text: str, program: str, pattern: str, reserved: Sequence[str],
 
 
 def notice_seconds(grace_seconds: float) -> int:
-    """How long before its time limit a job is told to drain."""
+    """Return how long before its time limit a job is told to drain."""
     return min(math.ceil(grace_seconds + SIGNAL_MARGIN_SECONDS), _LONGEST_NOTICE_SECONDS)
 
 

@@ -46,7 +46,7 @@ class BatchJob:
 
 @dataclass(frozen=True, slots=True)
 class BatchTerms:
-    """How jobs are submitted. None: as the batch system is configured. ``options``: further arguments.
+    """The terms of jobs. None: as the batch system is configured. ``options``: further arguments.
     ``parallel_environment`` is Grid Engine's, ``resources`` PBS's."""
 
     name: str

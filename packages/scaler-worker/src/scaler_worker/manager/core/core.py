@@ -90,14 +90,14 @@ class ManagerCore:
     # ---- decisions ---------------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float:
-        """When to observe the jobs again and take the effects."""
+        """Return when to observe the jobs again and take the effects."""
         observed_at = self._observe_at - OBSERVE_SECONDS
         if self._resume_at is not None and self._resume_at > observed_at and not self._ending:
             return min(self._observe_at, self._resume_at)
         return self._observe_at
 
     def take_effects(self, now: float) -> list[ManagerEffect]:
-        """At most one start: its outcome must be reported before the next call."""
+        """Return the effects, at most one of which is a start: its outcome must be reported before the next call."""
         if self._ending:
             return self._stop([job.id for job in self._jobs.values()])
         if self._blind:

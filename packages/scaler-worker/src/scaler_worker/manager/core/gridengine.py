@@ -54,12 +54,13 @@ _DELAYS = (
 
 
 def gridengine_options(text: str) -> tuple[str, ...]:
-    """Of its qsub. Raises ValueError."""
+    """Return the options of qsub. Raises ValueError."""
     return option_words(text, "qsub", r"(-[a-zA-Z_]+)", _RESERVED, "-name value")
 
 
 def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
-    """With -notify, qdel sends a signal and waits before it ends a job. -w e: rejects what can never run."""
+    """Return the call of qsub. With -notify, qdel sends a signal and waits before it ends a job. -w e: rejects what can
+    never run."""
     slots = workers * terms.cpus_per_worker
     environment = terms.parallel_environment or ""
     memory = mebibytes(terms.memory_per_worker)
@@ -78,7 +79,7 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
 
 
 def read_ids(text: str, jobs: int) -> list[str]:
-    """Of the jobs that qsub has accepted. Raises ValueError for other output."""
+    """Return the ids of the jobs that qsub has accepted. Raises ValueError for other output."""
     match = _SUBMITTED.fullmatch(text.strip().rpartition("\n")[2])
     if match is None:
         raise ValueError(text)
@@ -116,7 +117,7 @@ def inspection(id: str) -> BatchCall:
 
 
 def read_end(text: str) -> JobEnd | None:
-    """Of the last run of the job. One that was started again has several."""
+    """Return the facts of the last run of the job. One that was started again has several."""
     code = [int(each) for each in re.findall(r"^exit_status +([0-9]+)", text, re.MULTILINE)]
     failures = re.findall(r"^failed +([0-9]+) *:? *(.*?) *$", text, re.MULTILINE)
     if not code or not failures:

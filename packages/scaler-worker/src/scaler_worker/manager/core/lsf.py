@@ -84,7 +84,7 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
 
 
 def read_ids(text: str, jobs: int) -> list[str]:
-    """Of the jobs that bsub has accepted. Raises ValueError for other output."""
+    """Return the ids of the jobs that bsub has accepted. Raises ValueError for other output."""
     match = _SUBMITTED.search(text)
     if match is None:
         raise ValueError(text)

@@ -66,7 +66,7 @@ _DELAYS = (
 
 
 def pbs_options(text: str) -> tuple[str, ...]:
-    """Of its qsub. Raises ValueError."""
+    """Return the options of qsub. Raises ValueError."""
     return option_words(text, "qsub", r"(-[a-zA-Z])", _RESERVED, "-name value")
 
 
@@ -85,7 +85,7 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
 
 
 def read_ids(text: str, jobs: int) -> list[str]:
-    """Of the jobs that qsub has accepted. Raises ValueError for other output."""
+    """Return the ids of the jobs that qsub has accepted. Raises ValueError for other output."""
     match = _SUBMITTED.fullmatch(text.strip().rpartition("\n")[2])
     if match is None or (match[2] is not None) != (jobs > 1):
         raise ValueError(text)
@@ -105,7 +105,7 @@ def _checksum(terms: BatchTerms) -> str:
 
 
 def selection(terms: BatchTerms, user: str) -> BatchCall:
-    """With those that have ended, if the server keeps a history."""
+    """Select the jobs, also those that have ended, if the server keeps a history."""
     return BatchCall("qselect", ["-x", "-T", "-u", user, "-N", _job_name(terms)])
 
 

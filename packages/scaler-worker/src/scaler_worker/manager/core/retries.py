@@ -1,4 +1,4 @@
-"""When something that fails is tried again."""
+"""The schedule of retries."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ class RetryPause:
         self._resume_at = now + pause
 
     def remaining_seconds(self, now: float) -> float:
-        """Until the next start."""
+        """Return the seconds until the next start."""
         return max(0.0, self._resume_at - now)

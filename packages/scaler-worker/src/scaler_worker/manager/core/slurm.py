@@ -56,7 +56,7 @@ def sbatch_options(text: str) -> tuple[str, ...]:
 
 
 def job_comment(workers: int, address: str) -> str:
-    """Of a job with this many workers for the scheduler at this address."""
+    """Return the comment of a job with this many workers for the scheduler at this address."""
     return f"scaler workers={workers} scheduler={address}"
 
 
@@ -80,7 +80,7 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
 
 
 def read_ids(text: str, jobs: int) -> list[str]:
-    """Of the jobs that sbatch has accepted. Raises ValueError for other output."""
+    """Return the ids of the jobs that sbatch has accepted. Raises ValueError for other output."""
     match = _SUBMITTED.fullmatch(text.strip().rpartition("\n")[2])
     if match is None:
         raise ValueError(text)
@@ -119,7 +119,7 @@ def _jobs(text: str, address: str) -> Iterator[BatchJob]:
 
 
 def meaning_of(state: str) -> JobState:
-    """Of a state in Slurm's words."""
+    """Return the meaning of a state in Slurm's words."""
     if state in _STARTING:
         return JobState.STARTING
     if state in _RUNNING:

@@ -1,4 +1,4 @@
-"""What Slurm says of jobs that wait or that it does not accept, and what to do."""
+"""The messages of Slurm about jobs that wait or that it does not accept, and what to do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REJECTIONS = (
     (r"[Ii]nvalid (?:job )?array", "Give a larger --workers-per-job."),
     (r"[Aa]ccess/permission denied", _ASK),
 )  # fmt: skip
-"""What sbatch says of jobs that it never accepts, and what to do."""
+"""The messages of sbatch about jobs that it never accepts, and what to do."""
 
 DELAYS = (
     (r"QOS policy|[Ll]imit|submit", "Wait until other jobs have ended, or give another --account or --qos."),

@@ -1,4 +1,4 @@
-"""Why no workers run on a host that is reached through SSH: one sentence, and what to do."""
+"""The reasons why no workers run on a host that is reached through SSH: one sentence, and what to do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CAUSES = (
     (r"Connection refused", "no SSH server listens there. Start sshd on it, or give its port as {name}:PORT."),
     (r"timed out|No route to host|Network is unreachable", "it does not answer. Check that it runs and is reachable."),
 )
-"""What ssh itself says, and the sentence that it becomes."""
+"""The messages of ssh, and the sentences that replace them."""
 
 _NO_SCALER = (
     "its Python has no scaler-worker {version}. Run there: {python} -m pip install scaler-worker=={version}; or give "
@@ -92,7 +92,8 @@ def explain_version(theirs: str, ours: str, text: str, python: str) -> str | Non
 
 
 def explain_end(exit_code: int, complaint: str, text: str) -> str:
-    """Of a ``scaler_cluster`` that has run there. ``complaint``: the sentence with which it ended, if it said one."""
+    """Explain the end of a ``scaler_cluster`` that has run there. ``complaint``: the sentence with which it ended, if
+    it said one."""
     how = f"exited with code {exit_code}" if exit_code >= 0 else f"was ended by signal {-exit_code}"
     return _complete(text, f"scaler_cluster {how}: {complaint}" if complaint else f"scaler_cluster {how}. See its log.")
 

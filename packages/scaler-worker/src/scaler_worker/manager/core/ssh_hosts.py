@@ -31,7 +31,7 @@ class RemoteHost:
 
     @property
     def ssh_words(self) -> str:
-        """What a user writes after ssh, or ssh-copy-id, to reach it."""
+        """The words that a user writes after ssh, or ssh-copy-id, to reach it."""
         target = f"{self.user}@{self.host}" if self.user else self.host
         return f"-p {self.port} {target}" if self.port is not None else target
 
@@ -54,8 +54,8 @@ def parse_host(text: str) -> RemoteHost:
 
 
 def capacities(hosts: Sequence[RemoteHost], workers: int | None) -> dict[str, int]:
-    """How many workers each host runs at most. Hosts without a number of their own share the rest of ``workers``, and
-    none runs the share of one that fails. Raises ValueError when the numbers do not fit."""
+    """Return how many workers each host runs at most. Hosts without a number of their own share the rest of
+    ``workers``, and none runs the share of one that fails. Raises ValueError when the numbers do not fit."""
     names = [each.text for each in hosts]
     twice = [each for each in names if names.count(each) > 1]
     if twice:
@@ -76,7 +76,7 @@ def capacities(hosts: Sequence[RemoteHost], workers: int | None) -> dict[str, in
 
 
 def assign(count: int, capacity: Mapping[str, int], used: Mapping[str, int]) -> dict[str, int]:
-    """How many of ``count`` new workers each host gets: all that fit, spread evenly."""
+    """Return how many of ``count`` new workers each host gets: all that fit, spread evenly."""
     free = {name: limit - used.get(name, 0) for name, limit in capacity.items()}
     given = dict.fromkeys(free, 0)
     while count > 0 and any(free.values()):

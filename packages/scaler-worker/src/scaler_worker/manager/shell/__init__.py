@@ -1,1 +1,1 @@
-"""How a worker manager starts jobs: one module per kind."""
+"""The start of jobs by a worker manager: one module per kind."""

@@ -119,7 +119,7 @@ class BatchBackend:
             self._tell([id for id, deadline in self._stopping.items() if deadline > now], now)
 
     def _cancel_late(self, now: float) -> None:
-        """Those that must end now. Repeated: a command may fail."""
+        """Cancel the jobs that must end now. Repeated: a command may fail."""
         late = [id for id, deadline in self._stopping.items() if deadline <= now]
         if late:
             self._stopping.update(dict.fromkeys(late, now + REPEAT_SECONDS))
@@ -181,7 +181,8 @@ class BatchBackend:
         return Job(job.id, job.workers, end.state, end.words)
 
     def _ends_of_vanished(self, gone: Sequence[BatchJob], now: float) -> Sequence[Job]:
-        """Those whose end is not known yet stay among the jobs that live."""
+        """Return the ended ones of the jobs that are gone. Those whose end is not known yet stay among the jobs that
+        live."""
         ended = []
         self._vanished = {job.id: self._vanished.get(job.id, now + VANISHED_SECONDS) for job in gone}
         for job in gone:

@@ -61,7 +61,8 @@ def run_batch(system: BatchSystem, call: BatchCall) -> BatchAnswer:
 
 
 def command_environment(system: BatchSystem, environment: Mapping[str, str]) -> dict[str, str]:
-    """Without what a job, in which the manager itself may run, and a user's defaults of screens set."""
+    """Return the environment without the variables that a job, in which the manager itself may run, and a user's
+    defaults of screens set."""
     return {
         name: value
         for name, value in environment.items()

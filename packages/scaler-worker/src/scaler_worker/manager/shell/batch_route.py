@@ -18,7 +18,7 @@ ELSEWHERE = "192.0.2.1"
 def address_for_nodes(kind: str) -> str:
     """A free port at the address from which this host reaches the controller of the batch system of this kind, or else
     other hosts. Raises BadInput."""
-    system: BatchSystem = KINDS[kind].load_settings_class().system()  # type: ignore[attr-defined]
+    system: BatchSystem = KINDS[kind].load_settings_class().system()
     check_programs(system)
     for place in (*_controllers(system), ELSEWHERE):
         address = address_towards(place)

@@ -30,7 +30,7 @@ class ManagerConnection:
         self.session = ManagerSession(hello, self._connection.handshake, time.monotonic())
 
     async def run(self, report: Callable[[], ManagerReport], on_change: Callable[[], None]) -> None:
-        """Until cancelled; then the connection is closed. ``report`` tells what to report. ``on_change`` is called when
+        """Run until cancelled; then close the connection. ``report`` tells what to report. ``on_change`` is called when
         there is another order, and when the session ends."""
         self._report, self._on_change = report, on_change
         loop, dealer = asyncio.get_running_loop(), self._connection.dealer

@@ -114,7 +114,7 @@ class ManagerLoop:
         self._told = causes
 
     async def _pause(self) -> None:
-        """Until the core's deadline, a signal, or an order."""
+        """Wait until the core's deadline, a signal, or an order."""
         seconds = _STOPPING_SECONDS if self._stopped else max(0.0, self._core.next_deadline() - time.monotonic())
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)

@@ -200,7 +200,7 @@ class RemoteJob:
         )
 
     def _mismatch(self, connection: SSHConnection) -> str | None:
-        """Why the Python there cannot run these jobs."""
+        """Return why the Python there cannot run these jobs."""
         facts, text = connection.facts, self.host.text
         python = self._settings.remote_python or "python3"
         if "python" in facts:

@@ -45,7 +45,7 @@ def ssh_command(host: RemoteHost, config: str | None, *options: str) -> list[str
 
 
 def remote_command(python: str | None) -> str:
-    """For the user's shell on the host, whichever it is."""
+    """Return the command for the user's shell on the host, whichever it is."""
     script = 'p=$1; [ -z "$2" ] || command -v "$p" >/dev/null || p=$2; exec "$p" -c "$3"'
     first, other = (python, "") if python is not None else (sys.executable, "python3")
     return "exec sh -c " + shlex.join([script, "sh", first, other, BOOTSTRAP])
@@ -80,7 +80,7 @@ class SSHConnection:
 
     @property
     def exit_code(self) -> int | None:
-        """Of ssh, once everything that it wrote has been read."""
+        """The exit code of ssh, once everything that it wrote has been read."""
         if self._process.poll() is None or any(thread.is_alive() for thread in self._threads):
             return None
         return self._process.returncode
@@ -138,7 +138,7 @@ class SSHConnection:
             self._on_line(line.decode(errors="backslashreplace").rstrip("\n"))
 
     def _on_line(self, line: str) -> None:
-        """What a login script of the user prints is not JSON."""
+        """Handle a line. The output of a login script of the user is not JSON."""
         try:
             facts = json.loads(line)
         except ValueError:

@@ -40,7 +40,7 @@ def _source_address(host: RemoteHost, ssh_config: str | None) -> str:
 
 
 def _name_in_network(host: RemoteHost, ssh_config: str | None) -> str:
-    """What the configuration of ssh calls the host."""
+    """Return the name of the host in the configuration of ssh."""
     command = ssh_command(host, ssh_config, "-G")
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_SECONDS)

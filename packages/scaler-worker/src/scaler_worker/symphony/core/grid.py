@@ -35,7 +35,8 @@ REFUSALS_LIMIT = 4
 """A task that Symphony did not take so often fails."""
 
 DOUBT_SECONDS = 0.5
-"""When Symphony says that a task failed, its session may be about to end, which is not the task's fault."""
+"""Seconds of doubt after Symphony says that a task failed: its session may be about to end, which is not the task's
+fault."""
 
 
 class Grid:
@@ -67,7 +68,7 @@ class Grid:
             self._send(self._state.queue.take(1), now)
 
     def _may_pass(self) -> bool:
-        """Whether the first task of the queue, which is the deepest, may go."""
+        """Return whether the first task of the queue, which is the deepest, may go."""
         return self._state.queue.head(self.sent.deepest if self.sent.is_full else None) is not None
 
     def _send(self, run: TaskRun, now: float) -> None:
@@ -296,6 +297,10 @@ class Grid:
     def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
         """None: the process of a service instance is on another host."""
         return None
+
+    def replace_process(self, worker: str, at_once: bool) -> bool:
+        """False: Symphony owns its processes."""
+        return False
 
     def check(self) -> None:
         self._state.queue.check()

@@ -53,7 +53,7 @@ class SentTasks:
         return [sent for sent in self.by_number.values() if not sent.is_over]
 
     def busy_slots(self) -> list[bool]:
-        """For each slot whether something of it is in Symphony."""
+        """Return, for each slot, whether something of it is in Symphony."""
         free = frozenset(self._free_slots)
         return [slot not in free for slot in range(self._slots)]
 
@@ -79,7 +79,7 @@ class SentTasks:
         return sent
 
     def remove_all(self) -> list[Sent]:
-        """In the order in which they were sent."""
+        """Remove and return all in the order in which they were sent."""
         numbers = list(self.by_number)
         return [sent for number in numbers if (sent := self.remove(number)) is not None]
 
@@ -103,7 +103,7 @@ class SentTasks:
         return min([sent.ends_at for sent in self._limited.values() if sent.ends_at is not None], default=None)
 
     def take_due(self, now: float) -> list[Sent]:
-        """Those whose time is over, once."""
+        """Take those whose time is over, once."""
         due = [sent for sent in self._limited.values() if sent.ends_at is not None and now >= sent.ends_at]
         for sent in due:
             del self._limited[sent.number]

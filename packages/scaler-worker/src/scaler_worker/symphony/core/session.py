@@ -68,7 +68,7 @@ class SessionState:
         return self.number
 
     def next_deadline(self) -> float | None:
-        """When something is due by itself."""
+        """Return when something is due by itself."""
         times = [at for at in (self._open_at, self._resume_at) if at is not None]
         return min(times, default=None)
 

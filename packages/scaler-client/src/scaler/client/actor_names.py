@@ -1,0 +1,84 @@
+"""Names of actors. A name is a lock, which says that the actor exists, and a variable, which has its handle."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from scaler.client.actors import Actor, ActorHandle, take_pickled_actors
+from scaler.client.lock import Lock
+from scaler.client.named import NamingClient, check_name
+from scaler.client.variable import Variable
+
+if TYPE_CHECKING:
+    from scaler.client.future import ScalerFuture
+
+T = TypeVar("T")
+_PREFIX = "scaler.actor/"
+
+_TAKING_SECONDS = 2.0
+"""For an actor of the same name that is ending, and for the first second of a scheduler, which grants no lock."""
+
+
+class ActorName:
+    """The name of one actor, from before the actor is made until it has ended."""
+
+    def __init__(self, client: NamingClient, name: str) -> None:
+        """Raises ValueError if another actor has the name."""
+        check_name(name, "actor")
+        self._lock = Lock(_PREFIX + name, client)
+        self._handle = Variable(_PREFIX + name, client)
+        if not self._lock.acquire(timeout=_TAKING_SECONDS):
+            raise ValueError(f"Cannot name an actor {name!r}: another actor has this name. Use get_actor({name!r}).")
+
+    def set(self, handle: ActorHandle[Any], anchor: ScalerFuture[Any]) -> None:
+        """Let others find the actor, until its anchor has ended."""
+        self._handle.set(handle)
+        take_pickled_actors()  # the name does not keep the actor alive
+        anchor.add_done_callback(lambda _: self.give_back_later())
+
+    def give_back(self) -> None:
+        """The name is free again."""
+        self._handle.delete()
+        self._lock.release()
+
+    def give_back_later(self) -> None:
+        """The same, in another thread: callbacks must not wait for the scheduler."""
+        try:
+            threading.Thread(target=self._try_to_give_back, name="scaler-actor-name", daemon=True).start()
+        except RuntimeError:
+            pass  # the interpreter exits, and the scheduler frees the name
+
+    def _try_to_give_back(self) -> None:
+        try:
+            self.give_back()
+        except Exception:
+            pass  # the client has left, and the scheduler frees the name
+
+
+def named_actor(client: NamingClient, name: str, make: Callable[[], ActorHandle[T]]) -> ActorHandle[T]:
+    """Make an actor that has a name. Raises ValueError if another actor has it."""
+    taken = ActorName(client, name)
+    try:
+        handle = make()
+        assert isinstance(handle._actor, Actor) and handle._actor.anchor is not None
+        taken.set(handle, handle._actor.anchor)
+    except BaseException:
+        taken.give_back_later()
+        raise
+    return handle
+
+
+def named_handle(client: NamingClient, name: str) -> ActorHandle[Any]:
+    """The handle of the actor with this name. Raises ValueError if there is none."""
+    check_name(name, "actor")
+    try:
+        handle: ActorHandle[Any] = Variable(_PREFIX + name, client).get(timeout=0)
+    except TimeoutError:
+        handle_of_owner = None
+    else:
+        handle_of_owner = handle if Lock(_PREFIX + name, client).locked() else None
+    if handle_of_owner is None:
+        raise ValueError(f"Cannot find an actor named {name!r}: there is none, or it has ended.")
+    return handle_of_owner

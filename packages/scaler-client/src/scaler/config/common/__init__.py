@@ -1,0 +1,1 @@
+"""Settings of several commands, under the names that programs written for opengris-scaler use."""

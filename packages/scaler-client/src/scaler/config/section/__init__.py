@@ -1,0 +1,1 @@
+"""Settings of one command each, under the names that programs written for opengris-scaler use."""
