@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from scaler.cluster.pbs import PBSCluster
     from scaler.cluster.slurm import SlurmCluster
     from scaler.cluster.ssh import SSHCluster
+    from scaler.cluster.symphony import SymphonyCluster
     from scaler_scheduler import Scheduler
     from scaler_worker import Cluster
 
@@ -53,6 +54,7 @@ __all__ = [
     "SchedulerClusterCombo",
     "Serializer",
     "SlurmCluster",
+    "SymphonyCluster",
     "ship",
 ]
 
@@ -65,6 +67,7 @@ _CLUSTERS = {
     "SSHCluster": "ssh",
     "SchedulerClusterCombo": "combo",
     "SlurmCluster": "slurm",
+    "SymphonyCluster": "symphony",
 }
 """The module of each class that starts a cluster."""
 
