@@ -7,17 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scaler_protocol.messages import ObjectKey
-from scaler_protocol.objects.bulk_frames import (
-    HEADER_BYTES,
-    NAME_BYTES,
-    PIECE_BYTES,
-    TOKEN_BYTES,
-    Offer,
-    Piece,
-    offer_in,
-    pack_header,
-    parse_header,
-)
+from scaler_protocol.objects.bulk_frames import HEADER_BYTES, PIECE_BYTES, Piece, pack_header, parse_header
+from scaler_protocol.objects.bulk_offers import NAME_BYTES, TOKEN_BYTES, Offer, offer_in
 
 
 def one_input(data: bytes) -> None:
@@ -48,3 +39,4 @@ def seeds() -> Iterator[bytes]:
     yield b"\0" + pack_header(Piece(ObjectKey(b"owner of objects", 1), PIECE_BYTES, 0, PIECE_BYTES))
     yield b"\1" + Offer(1, bytes(NAME_BYTES), bytes(TOKEN_BYTES), bytes(32)).to_feature().encode()
     yield b"\1" + Offer(65535, bytes(NAME_BYTES), bytes(TOKEN_BYTES)).to_feature().encode()
+    yield b"\1" + Offer(7, bytes(NAME_BYTES), bytes(TOKEN_BYTES), key=bytes(32)).to_feature().encode()

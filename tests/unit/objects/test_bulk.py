@@ -25,17 +25,21 @@ from scaler_protocol.messages import (
 from scaler_protocol.objects.arrival import OPENING
 from scaler_protocol.objects.bulk import Bulk, Change
 from scaler_protocol.objects.bulk_frames import (
-    FINGERPRINT_BYTES,
     HEADER_BYTES,
-    NAME_BYTES,
     PIECE_BYTES,
-    TOKEN_BYTES,
     Bytes,
-    Offer,
     Piece,
-    offer_in,
     pack_header,
     parse_header,
+)
+from scaler_protocol.objects.bulk_offers import (
+    FINGERPRINT_BYTES,
+    NAME_BYTES,
+    SEALING_KEY_BYTES,
+    TOKEN_BYTES,
+    Offer,
+    can_seal,
+    offer_in,
 )
 from scaler_protocol.objects.certificate import Certificate
 from scaler_protocol.objects.exchange import Exchange
@@ -83,6 +87,21 @@ def ends() -> Iterator[tuple[End, End]]:
         end.bulk.close()
 
 
+@pytest.fixture(params=["plain", "tls", "sealed"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How a connection is encrypted: with TLS where the library for sealing is missing."""
+    return use(request.param, monkeypatch)
+
+
+def use(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    if kind == "sealed" and not can_seal():
+        pytest.skip("cryptography is not installed")
+    if kind == "tls":
+        monkeypatch.setattr("scaler_protocol.objects.bulk.can_seal", lambda: False)
+        monkeypatch.setattr("scaler_protocol.objects.bulk_offers.can_seal", lambda: False)
+    return kind
+
+
 def offer_of(end: End, label: str = "peer:-1") -> Offer:
     offer = offer_in(end.bulk.offer(label))
     assert offer is not None
@@ -111,10 +130,9 @@ def content(size: int) -> tuple[bytes, Bytes]:
     return data, Bytes(fd, 0, memoryview(data))
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
 @pytest.mark.parametrize("dialer_sends", [False, True])
-def test_pieces_arrive(ends: tuple[End, End], encrypted: bool, dialer_sends: bool) -> None:
-    ends[0].bulk.listen(HOST, encrypted)
+def test_pieces_arrive(ends: tuple[End, End], kind: str, dialer_sends: bool) -> None:
+    ends[0].bulk.listen(HOST, kind != "plain")
     opened(ends)
     sender, receiver = (ends[1], ends[0]) if dialer_sends else ends
     label = "tcp://there" if dialer_sends else "peer:-1"
@@ -143,13 +161,13 @@ def test_what_is_not_wanted_is_discarded(ends: tuple[End, End]) -> None:
     os.close(place.fd)
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
-@pytest.mark.parametrize("wrong", ["name", "token", "fingerprint"])
-def test_who_knows_only_a_part_of_the_offer_is_not_accepted(ends: tuple[End, End], encrypted: bool, wrong: str) -> None:
-    ends[0].bulk.listen(HOST, encrypted)
+@pytest.mark.parametrize("wrong", ["name", "token", "fingerprint or key"])
+def test_who_knows_only_a_part_of_the_offer_is_not_accepted(ends: tuple[End, End], kind: str, wrong: str) -> None:
+    ends[0].bulk.listen(HOST, kind != "plain")
     offer = offer_of(ends[0])
+    last = {"key": bytes(SEALING_KEY_BYTES)} if kind == "sealed" else {"fingerprint": bytes(FINGERPRINT_BYTES)}
     changes: dict[str, Any] = {"name": os.urandom(NAME_BYTES), "token": os.urandom(TOKEN_BYTES)}
-    offer = replace(offer, **{wrong: changes.get(wrong, bytes(FINGERPRINT_BYTES))})
+    offer = replace(offer, **({wrong: changes[wrong]} if wrong in changes else last))
     ends[1].bulk.dial("tcp://there", HOST, offer)
     move_until(ends, lambda: ends[1].changes)
     assert ends[1].changes == [Change("tcp://there", False)] and ends[0].changes == []
@@ -266,6 +284,53 @@ def test_offers_that_cannot_be_read_are_none(feature: str) -> None:
     assert offer_in(("other", feature)) is None
 
 
+@pytest.mark.parametrize("listener_seals", [False, True])
+@pytest.mark.parametrize("dialer_seals", [False, True])
+def test_a_connection_is_sealed_if_both_ends_can(
+    ends: tuple[End, End], monkeypatch: pytest.MonkeyPatch, listener_seals: bool, dialer_seals: bool
+) -> None:
+    """Otherwise TLS is used, also with peers of earlier versions, which do not know the other offer."""
+    monkeypatch.setattr("scaler_protocol.objects.bulk.can_seal", lambda: listener_seals)
+    monkeypatch.setattr("scaler_protocol.objects.bulk_offers.can_seal", lambda: dialer_seals)
+    ends[0].bulk.listen(HOST, True)
+    features = ends[0].bulk.offer("peer:-1")
+    offer = offer_in(features)
+    assert features[0].startswith("bulk:") and len(features) == 1 + listener_seals
+    assert offer is not None and bool(offer.key) == (listener_seals and dialer_seals)
+
+
+def test_an_offer_to_seal_with_a_short_key_is_none() -> None:
+    if can_seal():
+        assert offer_in((f"sealed:7:{bytes(NAME_BYTES).hex()}:{bytes(TOKEN_BYTES).hex()}:aabb",)) is None
+
+
+def test_a_sealed_connection_refuses_whoever_has_seen_its_name(
+    ends: tuple[End, End], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is not secret; without the key nothing can be said."""
+    use("sealed", monkeypatch)
+    ends[0].bulk.listen(HOST, True)
+    offer = offer_of(ends[0])
+    with socket.create_connection((HOST, offer.port)) as stranger:
+        stranger.sendall(offer.name + os.urandom(16) + (48).to_bytes(4, "little") + os.urandom(48))
+        stranger.setblocking(False)
+        received = bytearray()
+
+        def is_closed() -> bool:
+            try:
+                data = stranger.recv(100)
+            except BlockingIOError:
+                return False
+            except ConnectionError:
+                return True
+            received.extend(data)
+            return not data
+
+        move_until(ends, is_closed)
+    assert len(received) <= 16, "more than a salt was said"
+    opened(ends)
+
+
 def test_certificates_differ() -> None:
     assert Certificate().fingerprint != Certificate().fingerprint
 
@@ -273,9 +338,9 @@ def test_certificates_differ() -> None:
 # ---- stores ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "keys"])
+@pytest.fixture(params=["plain", "sealed"])
 def host(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
-    if request.param:
+    if use(request.param, monkeypatch) == "sealed":
         generate(tmp_path / "keys", new_key_pair)
         (tmp_path / "keys" / "admin.key").unlink()
         monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "keys"))
@@ -345,8 +410,8 @@ def test_when_a_key_is_taken_away_its_push_ends(tmp_path: Path, monkeypatch: pyt
     host = Host(HOST)
     connection = PushConnection(host.endpoint)
     (tmp_path / "keys" / "work.pub").rename(tmp_path / "keys" / "gone")
-    connection._bulk.settimeout(10)
-    assert connection._bulk.recv(1) == b"", "the bulk connection stays open"
+    connection._connected.settimeout(10)
+    assert connection._connected.recv(1) == b"", "the bulk connection stays open"
     connection.close()
     host.close()
 
@@ -373,7 +438,7 @@ def test_an_object_with_another_size_is_not_taken(host: Host) -> None:
 def test_silent_strangers_do_not_stop_a_transfer(host: Host) -> None:
     other = Host(HOST)
     connection = PushConnection(other.endpoint)
-    port = connection._bulk.getpeername()[1]
+    port = connection._connected.getpeername()[1]
     strangers = [socket.create_connection((HOST, port), 1) for _ in range(50)]
     data = os.urandom(2 * PIECE_BYTES)
     other.program.put(KEY, data)

@@ -56,6 +56,8 @@ class Cluster:
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
         pin_workers: Bind each worker to processors of its own (cpu), or to those of one NUMA node (numa). Default:
             none.
+        termination_notices: Leave in good order when this provider of the machine announces that it takes the machine
+            back. Default: none.
         environments_kept: Keep the packages of this many environments that no worker process uses, for later clients.
             Default: 10.
         per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
@@ -92,6 +94,7 @@ class Cluster:
         log_format: str = "text",
         *,
         pin_workers: str = "none",
+        termination_notices: str = "none",
         environments_kept: int = 10,
         per_worker_loaded_objects_size: int | str = 536870912,
         manager: str | None = None,

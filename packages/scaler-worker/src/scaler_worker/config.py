@@ -15,6 +15,7 @@ from scaler_worker.core.settings import ConnectionOptions, ExecutionOptions
 from scaler_worker.devices import UNLIMITED_AMOUNT
 from scaler_worker.pinning import PINNING_KINDS, UNBOUND
 from scaler_worker.system import default_worker_count
+from scaler_worker.termination_notice import NO_PROVIDER, PROVIDERS
 
 OBJECT_RETENTION_SECONDS = 3600
 
@@ -103,6 +104,12 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         choices=PINNING_KINDS,
         see="running.md",
         help="Bind each worker to processors of its own (cpu), or to those of one NUMA node (numa).",
+    )
+    termination_notices: str = option(
+        NO_PROVIDER,
+        choices=(NO_PROVIDER, *PROVIDERS),
+        see="running.md",
+        help="Leave in good order when this provider of the machine announces that it takes the machine back.",
     )
     preload: str | None = option(
         None,

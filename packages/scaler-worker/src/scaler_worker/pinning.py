@@ -1,4 +1,4 @@
-"""Which processors each worker is bound to, if the operator wants that.
+"""The processors that each worker is bound to, if the operator wants that.
 
 A bound worker finds its data in the caches and, on a host with several NUMA nodes, in the memory near its processors.
 A worker that is not bound may run wherever a processor is free.
@@ -42,7 +42,7 @@ def assign_processors(kind: str, worker_count: int, processors: Sequence[Process
 
 
 def read_processors(allowed: Sequence[int], system: Path = SYSTEM) -> list[Processor]:
-    """Where the processors with these numbers are. A host that does not tell has one node, and a core for each."""
+    """Find where the processors with these numbers are. A host that does not tell has one node, and a core for each."""
     node_of = {
         number: int(folder.name.removeprefix("node"))
         for folder in (system / "node").glob("node[0-9]*")

@@ -15,7 +15,8 @@ import time
 from dataclasses import dataclass
 
 from scaler_protocol.objects.bulk_channel import Channel, Traffic, client_context, server_context
-from scaler_protocol.objects.bulk_frames import NAME_BYTES, TOKEN_BYTES, Bytes, Offer, Piece
+from scaler_protocol.objects.bulk_frames import Bytes, Piece
+from scaler_protocol.objects.bulk_offers import NAME_BYTES, SEALING_KEY_BYTES, TOKEN_BYTES, Offer, can_seal
 from scaler_protocol.objects.certificate import Certificate
 from scaler_protocol.transport.pending_handshakes import PendingHandshakes
 
@@ -73,13 +74,19 @@ class Bulk:
         self._poll.register(listening.fileno(), select.EPOLLIN)
 
     def offer(self, label: str) -> tuple[str, ...]:
-        """The features of the Welcome for a peer that may open one bulk connection, which is called ``label`` here."""
+        """Return the features of the Welcome for a peer that may open one bulk connection, which is called ``label``
+        here. With keys there are two to choose from, because not every peer can seal."""
         if self._listening is None:
             return ()
         self.withdraw(label)
-        made = Offer(self._port, os.urandom(NAME_BYTES), os.urandom(TOKEN_BYTES), self._fingerprint)
-        self._offers[made.name] = label, made
-        return (made.to_feature(),)
+        made = [self._new_offer(self._fingerprint)]
+        if self._fingerprint and can_seal():
+            made.append(self._new_offer(key=os.urandom(SEALING_KEY_BYTES)))
+        self._offers.update((each.name, (label, each)) for each in made)
+        return tuple(each.to_feature() for each in made)
+
+    def _new_offer(self, fingerprint: bytes = b"", key: bytes = b"") -> Offer:
+        return Offer(self._port, os.urandom(NAME_BYTES), os.urandom(TOKEN_BYTES), fingerprint, key)
 
     def withdraw(self, label: str) -> None:
         """The control connection is gone: its bulk connection ends, or is not accepted any more."""

@@ -2,7 +2,8 @@
 
 connecting     the dialer waits for TCP, then shows the name of its offer
 named          the listener waits for the name, and closes a connection whose name it does not know
-handshake      TLS, if there are keys; the dialer accepts only the certificate with the fingerprint of its offer
+handshake      if there are keys: the salts of a sealed connection, or TLS, whose dialer accepts only the certificate
+               with the fingerprint of its offer
 token          the listener waits for the token, the dialer for the listener's answer
 open           pieces in both directions
 """
@@ -17,22 +18,26 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from scaler_protocol.objects.bulk_frames import (
     ACCEPTED,
     HEADER_BYTES,
-    NAME_BYTES,
-    TOKEN_BYTES,
     Bytes,
-    Offer,
     Piece,
     pack_header,
     parse_header,
 )
+from scaler_protocol.objects.bulk_offers import NAME_BYTES, TOKEN_BYTES, Offer
+
+if TYPE_CHECKING:
+    from scaler_protocol.objects.sealed_connection import SealedConnection
 
 TURN_BYTES = 1024 * 1024
 """Received or sent at most in one turn: what other messages wait for."""
+
+WAKE_BYTES = 512 * 1024
+"""A receiver is woken when so many bytes of a piece have come, or its rest: each wake-up is a turn of the store."""
 
 State = Literal["connecting", "named", "handshake", "token", "open"]
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -69,7 +74,8 @@ class Channel:
         self.state: State = "connecting" if offer is not None else "named"
         self.has_more = False
         """It stopped because its turn was over: bytes may wait inside TLS, where no descriptor tells of them."""
-        self._socket = connected
+        self._connected = connected
+        self._secured: ssl.SSLSocket | SealedConnection | None = None  # with keys: what encrypts
         self._context = context
         self._offer = offer
         self._find = find
@@ -79,6 +85,7 @@ class Channel:
         self._piece: Piece | None = None
         self._done = 0
         self._scratch = memoryview(b"")
+        self._wakes_at = 1  # what the socket's SO_RCVLOWAT is
         self._outgoing: deque[tuple[Piece, Bytes]] = deque()
         self._header: memoryview | None = None  # what is left of that of the first outgoing piece
         self._sent = 0  # bytes of the first outgoing piece
@@ -115,12 +122,12 @@ class Channel:
         self.has_more = False
         if self._outgoing:
             self._write(traffic)
-        if events & ~select.EPOLLOUT or self._is_encrypted:
+        if events & ~select.EPOLLOUT or self._secured is not None:
             self._read(traffic)
 
     @property
-    def _is_encrypted(self) -> bool:
-        return isinstance(self._socket, ssl.SSLSocket)
+    def _socket(self) -> socket.socket | SealedConnection:
+        return self._connected if self._secured is None else self._secured
 
     # ---- opening ---------------------------------------------------------------------------------------------------
 
@@ -136,11 +143,11 @@ class Channel:
 
     def _on_connected(self) -> bool:
         assert self._offer is not None
-        error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        error = self._connected.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             raise OSError(error, os.strerror(error))
         try:
-            self._socket.getpeername()
+            self._connected.getpeername()
         except OSError:  # not yet
             self._wants_write = True
             return False
@@ -161,20 +168,29 @@ class Channel:
         return True
 
     def _begin_handshake(self) -> None:
-        if self._context is None:
-            self.state = "token"
-            self._show_token()
-            return
-        self._socket = self._context.wrap_socket(
-            self._socket, server_side=self._find is not None, do_handshake_on_connect=False, suppress_ragged_eofs=True
-        )
+        assert self._offer is not None
+        if self._offer.key:
+            self._secured = self._sealed(self._offer.key)
+        elif self._context is not None:
+            self._secured = self._context.wrap_socket(
+                self._connected,
+                server_side=self._find is not None,
+                do_handshake_on_connect=False,
+                suppress_ragged_eofs=True,
+            )
         self.state = "handshake"
 
+    def _sealed(self, key: bytes) -> SealedConnection:
+        from scaler_protocol.objects.sealed_connection import SealedConnection  # only with keys
+
+        return SealedConnection(self._connected, key, is_dialer=self._find is None)
+
     def _shake_hands(self) -> bool:
-        assert isinstance(self._socket, ssl.SSLSocket) and self._offer is not None
-        self._socket.do_handshake()
-        if self._find is None:
-            certificate = self._socket.getpeercert(True) or b""
+        assert self._offer is not None
+        if self._secured is not None:
+            self._secured.do_handshake()
+        if isinstance(self._secured, ssl.SSLSocket) and self._find is None:
+            certificate = self._secured.getpeercert(True) or b""
             if not hmac.compare_digest(hashlib.sha256(certificate).digest(), self._offer.fingerprint):
                 raise ConnectionError("The certificate is not the one that was announced.")
         self.state = "token"
@@ -233,8 +249,20 @@ class Channel:
                     continue
                 budget -= self._read_piece(traffic)
         except _WOULD_BLOCK:
+            self._wake_when_more()
             return
         self.has_more = True
+
+    def _wake_when_more(self) -> None:
+        """Have the system report bytes only when enough have come for a turn, or when the connection has ended."""
+        count = 1
+        if self._secured is None:
+            count = 1 if self._piece is None else min(self._piece.length - self._done, WAKE_BYTES)
+        elif not isinstance(self._secured, ssl.SSLSocket):
+            count = self._secured.missing_bytes
+        if count != self._wakes_at:
+            self._connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+            self._wakes_at = count
 
     def _read_header(self) -> bool:
         header = self._take_exactly(HEADER_BYTES)
@@ -292,8 +320,8 @@ class Channel:
             self._header = memoryview(pack_header(piece))
         while self._header:
             self._header = self._header[self._socket.send(self._header) :]
-        if self._is_encrypted:
-            count = self._socket.send(content.view[self._sent : piece.length])
+        if self._secured is not None:
+            count = self._secured.send(content.view[self._sent : piece.length])
         else:
             count = os.sendfile(self.fd, content.fd, content.place + self._sent, piece.length - self._sent)
             if not count:

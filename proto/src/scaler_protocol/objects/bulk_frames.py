@@ -1,4 +1,4 @@
-"""The bytes of objects on a bulk connection: pieces, each behind a header. And how a bulk connection is offered.
+"""The bytes of objects on a bulk connection: pieces, each behind a header.
 
 A header names the object, its size, where the piece begins and how long it is. Pieces of several objects may follow one
 another in any order, those of one object come in order.
@@ -14,10 +14,6 @@ from scaler_protocol.messages import ObjectKey
 PIECE_BYTES = 1024 * 1024
 """The longest piece: what an object waits at most for another one."""
 
-NAME_BYTES = 16
-TOKEN_BYTES = 32
-FINGERPRINT_BYTES = 32
-FEATURE = "bulk"
 ACCEPTED = b"\x01"
 """The listener's answer to a peer that has shown its token."""
 
@@ -46,21 +42,6 @@ class Bytes:
     view: memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A peer may open one bulk connection to ``port``: there it shows ``name``, which is not secret, and then
-    ``token``. With a ``fingerprint``, TLS begins in between, with the certificate that has it."""
-
-    port: int
-    name: bytes
-    token: bytes
-    fingerprint: bytes = b""
-
-    def to_feature(self) -> str:
-        """Return the value as a feature of Welcome."""
-        return ":".join((FEATURE, str(self.port), self.name.hex(), self.token.hex(), self.fingerprint.hex()))
-
-
 def label_of(peer: int) -> str:
     """The name of the bulk connection of the peer with this number; dialed ones have the name of their endpoint."""
     return f"{_LABEL}{peer}"
@@ -69,25 +50,6 @@ def label_of(peer: int) -> str:
 def peer_of(label: str) -> int:
     """0: it was dialed from here."""
     return int(label.removeprefix(_LABEL)) if label.startswith(_LABEL) else 0
-
-
-def offer_in(features: tuple[str, ...]) -> Offer | None:
-    """The offer in the Welcome of a store; None: it has no readable one."""
-    for feature in features:
-        label, *fields = feature.split(":")
-        if label == FEATURE and len(fields) == 4:
-            return _parse_offer(fields)
-    return None
-
-
-def _parse_offer(fields: list[str]) -> Offer | None:
-    try:
-        port, secrets = int(fields[0]), [bytes.fromhex(field) for field in fields[1:]]
-    except ValueError:
-        return None
-    name, token, fingerprint = secrets
-    is_valid = 0 < port < 2**16 and len(name) == NAME_BYTES and len(token) == TOKEN_BYTES
-    return Offer(port, name, token, fingerprint) if is_valid and len(fingerprint) in (0, FINGERPRINT_BYTES) else None
 
 
 def pack_header(piece: Piece) -> bytes:

@@ -22,7 +22,8 @@ from scaler_protocol.messages import Envelope, Hello, ObjectCredit, ObjectReques
 from scaler_protocol.objects.arrival import BULK_LOST, CUT, GONE, OPENING, Arrival
 from scaler_protocol.objects.bulk import Bulk
 from scaler_protocol.objects.bulk_channel import Traffic
-from scaler_protocol.objects.bulk_frames import Bytes, Piece, label_of, offer_in, peer_of
+from scaler_protocol.objects.bulk_frames import Bytes, Piece, label_of, peer_of
+from scaler_protocol.objects.bulk_offers import offer_in
 from scaler_protocol.objects.source import RemoteStore
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.router_socket import RouterSocket

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 
-from scaler_protocol.objects.core.space import PAGE_BYTES, Extent, pages
-from scaler_protocol.objects.memory import Mapping, punch
+from scaler_protocol.objects.core.space import Extent
+from scaler_protocol.objects.entered_mapping import EnteredMapping
+from scaler_protocol.objects.memory import punch
 
 _SEAL_SIZE = 0x2 | 0x4 | 0x1  # F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL
 _ADD_SEALS = 1033
@@ -15,7 +16,7 @@ _ADD_SEALS = 1033
 class MemoryFiles:
     def __init__(self) -> None:
         self._fds: dict[int, int] = {}
-        self._mappings: dict[int, Mapping] = {}
+        self._mappings: dict[int, EnteredMapping] = {}
 
     def make(self, number: int, size: int) -> None:
         """Prevent peers with the descriptor from changing its size, which would kill processes that map it. Raises
@@ -50,22 +51,23 @@ class MemoryFiles:
 
     def view(self, extent: Extent) -> memoryview:
         """The bytes of an extent, shared with all who map it. Raises OSError."""
-        view = memoryview(self._mapping(extent.segment))
+        view = memoryview(self._mapping(extent.segment).mapping)
         return view[extent.offset : extent.offset + extent.size]
 
     def prepare(self, extent: Extent, offset: int, size: int) -> None:
         """These bytes of an extent will be written through ``view``. Raises OSError when no memory is left."""
         place = extent.offset + offset
+        mapping = self._mapping(extent.segment)
         if extent.fresh:
             os.posix_fallocate(self._fds[extent.segment], place, size)
-        first = place // PAGE_BYTES * PAGE_BYTES
-        self._mapping(extent.segment).populate(first, pages(place + size - first))
+            mapping.forget(place, size)
+        mapping.enter(place, size)
 
-    def _mapping(self, number: int) -> Mapping:
+    def _mapping(self, number: int) -> EnteredMapping:
         mapping = self._mappings.get(number)
         if mapping is None:
             fd = self._fds[number]
-            mapping = self._mappings[number] = Mapping(fd, 0, os.fstat(fd).st_size, False)
+            mapping = self._mappings[number] = EnteredMapping(fd, os.fstat(fd).st_size)
         return mapping
 
     def write(self, extent: Extent, offset: int, data: bytes) -> None:

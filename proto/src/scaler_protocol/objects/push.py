@@ -11,15 +11,19 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.messages import CREDIT_WITHOUT_END, ObjectCredit, ObjectKey, ObjectRequest, ObjectStored, Welcome
 from scaler_protocol.objects.arrival import CUT, GONE
 from scaler_protocol.objects.bulk_channel import client_context
-from scaler_protocol.objects.bulk_frames import ACCEPTED, PIECE_BYTES, Offer, Piece, offer_in, pack_header
+from scaler_protocol.objects.bulk_frames import ACCEPTED, PIECE_BYTES, Piece, pack_header
+from scaler_protocol.objects.bulk_offers import Offer, offer_in
 from scaler_protocol.objects.pacing import limit_queue
 from scaler_protocol.objects.source import RemoteStore
 from scaler_protocol.transport.context import shared_context
+
+if TYPE_CHECKING:
+    from scaler_protocol.objects.sealed_connection import SealedConnection
 
 CONNECT_SECONDS = 2.0
 """A store that cannot be reached for so long is given up."""
@@ -43,7 +47,7 @@ class PushConnection:
         except ValueError as error:
             raise ConnectionError(str(error)) from None
         try:
-            self._bulk = self._open()
+            self._connected, self._bulk = self._open()
         except BaseException:
             self._source.close()
             raise
@@ -59,14 +63,16 @@ class PushConnection:
         if isinstance(request, ObjectRequest):
             self._send(key, data, request.offset, is_dropped)
 
-    def _open(self) -> socket.socket:
+    def _open(self) -> tuple[socket.socket, socket.socket | SealedConnection]:
+        """Return the connection, and what encrypts on it, or itself."""
         welcome = self._await(lambda body: isinstance(body, Welcome), CONNECT_SECONDS)
         offer = offer_in(welcome.features) if welcome is not None else None
         if offer is None:
             raise ConnectionError("no answer" if welcome is None else "the store offers no bulk connection")
         connected = socket.create_connection((self._source.host.strip("[]"), offer.port), CONNECT_SECONDS)
         try:
-            return _greet(connected, offer)
+            greeted = _greet(connected, offer)
+            return greeted if isinstance(greeted, socket.socket) else connected, greeted
         except BaseException:
             connected.close()
             raise
@@ -79,7 +85,7 @@ class PushConnection:
             self._bulk.sendall(pack_header(Piece(key, len(data), offset, length)))
             end = offset + length
             while offset < end:
-                stop = min(end, offset + limit_queue(self._bulk))
+                stop = min(end, offset + limit_queue(self._connected))
                 self._bulk.sendall(data[offset:stop])
                 offset = stop
         if self._await(lambda body: _is_end(body, key), STALL_SECONDS) is None:
@@ -190,17 +196,30 @@ def _is_end(body: Any, key: ObjectKey) -> bool:
     return isinstance(body, ObjectCredit) and body.key == key and body.offset == CREDIT_WITHOUT_END
 
 
-def _greet(connected: socket.socket, offer: Offer) -> socket.socket:
-    """Raises OSError (ssl.SSLError is one) when the listener is not the one of the offer."""
+def _greet(connected: socket.socket, offer: Offer) -> socket.socket | SealedConnection:
+    """Open the connection for pieces. Raises OSError, or ssl.SSLError, when the listener is not that of the offer."""
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.sendall(offer.name)
-    if offer.fingerprint:
-        connected = client_context().wrap_socket(connected)
-        certificate = connected.getpeercert(True) or b""
-        if not hmac.compare_digest(hashlib.sha256(certificate).digest(), offer.fingerprint):
-            raise ssl.SSLError("the certificate is not the one that was announced")
-    connected.sendall(offer.token)
-    if connected.recv(len(ACCEPTED)) != ACCEPTED:
+    greeted = _secured(connected, offer)
+    greeted.sendall(offer.token)
+    if greeted.recv(len(ACCEPTED)) != ACCEPTED:
         raise ConnectionError("the store did not accept the bulk connection")
-    connected.settimeout(STALL_SECONDS)
-    return connected
+    greeted.settimeout(STALL_SECONDS)
+    return greeted
+
+
+def _secured(connected: socket.socket, offer: Offer) -> socket.socket | SealedConnection:
+    """Return what encrypts; without keys the connection itself."""
+    if offer.key:
+        from scaler_protocol.objects.sealed_connection import SealedConnection  # only with keys
+
+        sealed = SealedConnection(connected, offer.key, is_dialer=True)
+        sealed.do_handshake()
+        return sealed
+    if not offer.fingerprint:
+        return connected
+    encrypted = client_context().wrap_socket(connected)
+    certificate = encrypted.getpeercert(True) or b""
+    if not hmac.compare_digest(hashlib.sha256(certificate).digest(), offer.fingerprint):
+        raise ssl.SSLError("the certificate is not the one that was announced")
+    return encrypted

@@ -10,10 +10,10 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from scaler_protocol.messages import StoreExtent
-from scaler_protocol.objects.core.space import PAGE_BYTES, pages
+from scaler_protocol.objects.entered_mapping import EnteredMapping
 from scaler_protocol.objects.layout import Part
 from scaler_protocol.objects.memory import Descriptor, Kept, Mapping, Releases
 
@@ -25,8 +25,7 @@ COPY_BYTES = 256 * 1024
 class _Segment:
     descriptor: Descriptor
     size: int
-    mapping: Mapping | None = None
-    entered: bytearray = field(default_factory=bytearray)  # per page: 1 when the mapping has it
+    written: EnteredMapping | None = None
 
     @property
     def fd(self) -> int:
@@ -69,9 +68,11 @@ class Segments:
         if fresh:
             self._reserve(segment, offset, size, parts)
             return
-        mapping = self._entered(segment, offset, pages(size))
+        if segment.written is None:
+            segment.written = EnteredMapping(segment.fd, segment.size)
+        segment.written.enter(offset, size)
         for place, part in parts:
-            mapping.write(offset + place, part)
+            segment.written.mapping.write(offset + place, part)
 
     def write_piece(self, number: int, offset: int, data: bytes) -> None:
         """Anywhere, whatever the pages are. Raises OSError as ``write`` does."""
@@ -106,19 +107,8 @@ class Segments:
             _write_all(segment.fd, offset + place, part)
         if not size:
             os.pwrite(segment.fd, b"\0", offset)  # even an empty object has a page
-        first, count = offset // PAGE_BYTES, pages(size) // PAGE_BYTES
-        if segment.entered:
-            segment.entered[first : first + count] = bytes(count)
-
-    def _entered(self, segment: _Segment, offset: int, size: int) -> Mapping:
-        if segment.mapping is None:
-            segment.mapping = Mapping(segment.fd, 0, segment.size, False)
-            segment.entered = bytearray(segment.size // PAGE_BYTES)
-        first, stop = offset // PAGE_BYTES, (offset + size) // PAGE_BYTES
-        if segment.entered.find(0, first, stop) >= 0:
-            segment.mapping.populate(offset, size)
-            segment.entered[first:stop] = b"\1" * (stop - first)
-        return segment.mapping
+        if segment.written is not None:
+            segment.written.forget(offset, max(size, 1))
 
 
 def _copy(fd: int, offset: int, size: int) -> memoryview:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _PREFIX = "scaler.actor/"
 
 _TAKING_SECONDS = 2.0
-"""For an actor of the same name that is ending, and for the first second of a scheduler, which grants no lock."""
+"""Time for an actor of the same name to end, and for a scheduler that has just started, which grants no lock yet."""
 
 
 class ActorName:

@@ -302,7 +302,7 @@ def make_actor(
 
 
 def restarts_of(max_restarts: int) -> int:
-    """How often an actor may be made again. Raises TypeError or ValueError if that is not a number of restarts."""
+    """Return how often an actor may be made again. Raises TypeError or ValueError for anything but such a number."""
     if max_restarts == -1:
         return UNLIMITED_RESTARTS
     return whole_number("max_restarts", max_restarts, 0, RESTARTS_LIMIT)

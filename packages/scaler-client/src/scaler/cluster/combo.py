@@ -92,6 +92,8 @@ class SchedulerClusterCombo:
         worker_names: Name the workers, one name for each: a,b. Default: numbers.
         pin_workers: Bind each worker to processors of its own (cpu), or to those of one NUMA node (numa). Default:
             none.
+        termination_notices: Leave in good order when this provider of the machine announces that it takes the machine
+            back. Default: none.
         object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
             its control group. Default: 0.
         spill_directory: Move objects that do not fit into the object store's memory to this directory. Default:
@@ -155,6 +157,7 @@ class SchedulerClusterCombo:
         log_format: str = "text",
         worker_names: Sequence[str] | None = None,
         pin_workers: str = "none",
+        termination_notices: str = "none",
         object_store_memory: int | str = 0,
         spill_directory: str | None = None,
         environments_kept: int = 10,

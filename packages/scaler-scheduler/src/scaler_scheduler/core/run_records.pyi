@@ -30,7 +30,7 @@ class RunRecord:
     depth: int
     priority: int
     retries: int
-    """Of a task that hosts an actor: how often the actor may be made again."""
+    """The number of times that the actor of a hosting task may be made again."""
     rerun: bool
     hosts_actor: bool
     is_call: bool

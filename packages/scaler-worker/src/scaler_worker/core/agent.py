@@ -694,6 +694,12 @@ class AgentCore:
         self._state.outbox.add(Log("INFO", text))
         self._begin_to_leave(math.inf)
 
+    def on_termination_notice(self, now: float) -> None:
+        """The machine will be taken away: leave in good order, as far as there is time."""
+        text = "the machine will be taken back: this agent leaves when its running tasks have ended"
+        self._state.outbox.add(Log("WARNING", text))
+        self._begin_to_leave(math.inf)
+
     def _on_end_process(self, order: EndProcess, now: float) -> None:
         """An operator wants the process of a worker to be replaced."""
         when = "is killed" if order.at_once else "is replaced when its task has ended"

@@ -1,4 +1,4 @@
-"""Which worker process must end when its host runs out of memory.
+"""The choice of the worker process that must end when its host runs out of memory.
 
 Otherwise the kernel would end some process, perhaps the agent, and nothing would name the task that used the memory.
 Each worker's share of the memory is the same. A worker may use more than its share as long as there is enough for all.

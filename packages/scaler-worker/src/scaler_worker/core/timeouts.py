@@ -14,7 +14,7 @@ from scaler_worker.core.worker_process import WorkerProcess
 LIMIT_CHECK_SECONDS = 0.05
 KILL_AFTER_SECONDS = 2.0
 KILL_FOR_MEMORY_AFTER_SECONDS = 0.25
-"""When the memory of the host is nearly exhausted, there is no time for a task that does not end by itself."""
+"""A task that does not end by itself gets little time when the memory of the host is nearly exhausted."""
 
 CANCELLED = "cancelled"
 TIMED_OUT = "timed out"

@@ -71,9 +71,11 @@ from scaler_worker.shell.packages import HostPackages
 from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes, private_bytes, resident_bytes
 from scaler_worker.shell.software import READ_AFTER_SECONDS, read_software
 from scaler_worker.shell.stacks import HostStacks
+from scaler_worker.shell.termination_watch import TerminationWatch
 from scaler_worker.shell.worker_processes import WorkerProcesses
 from scaler_worker.shell.zygote import Zygote
 from scaler_worker.system import adopt_orphans
+from scaler_worker.termination_notice import PROVIDERS
 from scaler_worker.worker_process.channel import INTERRUPT_SIGNAL, VALUES, WorkerProcessOptions, pack_number
 
 MEMORY_CHECK_SECONDS = 0.1
@@ -108,6 +110,8 @@ class AgentShell:
         self._stacks = HostStacks(guarded, self)
         self._host_store = AgentHostStore(guarded, self, _store_settings(settings))
         self._conversation = Conversation(self._core, connection, guarded, self._effects())
+        asks = PROVIDERS.get(settings.termination_notices)
+        self._termination = None if asks is None else TerminationWatch(guarded, asks, self.termination_announced)
         self._meter = ProcessMeter()
         self._announced: set[int] = set()
         self._checks_memory = False
@@ -146,6 +150,8 @@ class AgentShell:
         self._loop.call_later(self._settings.heartbeat_interval, self._report)
         self._loop.call_later(HOST_MEMORY_CHECK_SECONDS, self._check_host_memory)
         self._loop.call_later(READ_AFTER_SECONDS, read_software, self._loop, self.software_read)
+        if self._termination is not None:
+            self._termination.begin()
         self._conversation.begin()
         try:
             return int(await self._ended)
@@ -157,6 +163,8 @@ class AgentShell:
 
     def close(self) -> None:
         """End every process started here. May be called twice."""
+        if self._termination is not None:
+            self._termination.end()
         self._worker_processes.close()
         self._packages.close()
         self._conversation.end()
@@ -292,6 +300,9 @@ class AgentShell:
     def stack(self, request: int, text: str | None) -> None:
         self._conversation.hear(self._core.on_stack, request, text)
 
+    def termination_announced(self) -> None:
+        self._conversation.hear(self._core.on_termination_notice)
+
     def software_read(self, software: HostSoftware) -> None:
         self._conversation.hear(self._core.on_software_read, software)
 
@@ -388,7 +399,7 @@ class AgentShell:
         )
 
     def _of_slot(self, number: int, values: Sequence[_Value], of_spare: _Value) -> _Value:
-        """What a worker process has of its worker's devices or processors. A spare one, for nested tasks, has
+        """Return what a worker process has of its worker's devices or processors. A spare one, for nested tasks, has
         ``of_spare``: it may use all of the host's."""
         process = self._core.slots.processes.get(number)
         return of_spare if process is None or process.slot is None else values[process.slot]

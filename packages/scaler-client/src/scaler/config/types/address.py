@@ -9,7 +9,7 @@ from scaler_protocol.address import parse_address
 
 
 class SocketType(enum.Enum):
-    """How peers reach an address."""
+    """The ways to reach a peer."""
 
     inproc = "inproc"
     ipc = "ipc"

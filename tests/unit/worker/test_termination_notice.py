@@ -1,0 +1,86 @@
+"""What providers of machines answer when they take a machine back, by servers that answer as theirs do."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from scaler_protocol.messages import Withdrawn
+from scaler_worker.termination_notice import amazon, azure, google
+from tests.unit.worker.playbook import Stage, run_of
+
+Answer = Callable[[BaseHTTPRequestHandler], str | None]
+
+
+@contextmanager
+def server(answer: Answer) -> Iterator[str]:
+    """``answer`` returns the body of an answer, or None for 404."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = answer(self)
+            self.send_response(404 if body is None else 200)
+            self.end_headers()
+            self.wfile.write((body or "").encode())
+
+        do_PUT = do_GET
+
+        def log_message(self, *arguments: object) -> None:
+            """Not in the output of tests."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.server_port}"
+        finally:
+            listening.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("is_announced", [False, True])
+def test_amazon(is_announced: bool) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> str | None:
+        if request.path == "/latest/api/token":
+            return "secret" if request.command == "PUT" else None
+        assert request.headers["X-aws-ec2-metadata-token"] == "secret"
+        assert request.path == "/latest/meta-data/spot/instance-action"
+        return json.dumps({"action": "terminate", "time": "2026-05-01T12:00:00Z"}) if is_announced else None
+
+    with server(answer) as address:
+        assert amazon(address) is is_announced
+
+
+@pytest.mark.parametrize("is_announced", [False, True])
+def test_google(is_announced: bool) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> str | None:
+        assert request.headers["Metadata-Flavor"] == "Google"
+        return str(is_announced).upper() if request.path == "/computeMetadata/v1/instance/preempted" else None
+
+    with server(answer) as address:
+        assert google(address) is is_announced
+
+
+@pytest.mark.parametrize(("kind", "is_announced"), [("Preempt", True), ("Terminate", True), ("Reboot", False)])
+def test_azure(kind: str, is_announced: bool) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> str | None:
+        assert request.headers["Metadata"] == "true" and request.path.startswith("/metadata/scheduledevents?")
+        return json.dumps({"DocumentIncarnation": 1, "Events": [{"EventType": kind, "EventStatus": "Scheduled"}]})
+
+    with server(answer) as address:
+        assert azure(address) is is_announced
+    with server(lambda request: '{"DocumentIncarnation": 1, "Events": []}') as address:
+        assert not azure(address)
+
+
+def test_an_agent_returns_what_waits_and_leaves_when_its_tasks_have_ended() -> None:
+    stage = Stage(1)
+    stage.give(run_of(3, first=1))
+    stage.core.on_termination_notice(stage.now)
+    stage.turn()
+    assert any(each.leaving for each in stage.bodies(Withdrawn))
