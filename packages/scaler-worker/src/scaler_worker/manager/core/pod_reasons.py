@@ -1,4 +1,4 @@
-"""Why Kubernetes does not run a pod: one sentence with its own words, and what to do."""
+"""Explain why Kubernetes does not run a pod: one sentence with its own words, and what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WAITS = (
 _QUOTA = "Wait, ask for less per pod, or have the quota raised: kubectl describe quota"
 
 
-class Refusal(NamedTuple):
+class PodRefusal(NamedTuple):
     """``is_final``: it will not pass. ``is_passing``: the request may be repeated at once."""
 
     sentence: str
@@ -48,23 +48,23 @@ def _explain(reason: str, jobs: list[PodJob]) -> str:
     return f"{wait} in Kubernetes for the reason {reason}: {advice.format(pod=jobs[0].id)}"
 
 
-def explain_refusal_of_api(status: int | None, message: str, verb: str, namespace: str) -> Refusal:
-    """Of a request to the API server. ``status``: of HTTP; None: there was no answer. ``verb``: what was asked for,
+def explain_refusal_of_api(status: int | None, message: str, verb: str, namespace: str) -> PodRefusal:
+    """Explain a refused request to the API server. ``status``: of HTTP; None: there was no answer. ``verb``: what was asked for,
     such as create pods."""
     said = " ".join(message.split()).rstrip(".") or "it gives no reason"
     begin = f"Kubernetes does not {verb} in the namespace {namespace}: {said}."
     if status is None:
-        return Refusal(f"Cannot reach the API server of Kubernetes: {said}. Check with: kubectl get pods")
+        return PodRefusal(f"Cannot reach the API server of Kubernetes: {said}. Check with: kubectl get pods")
     if status == 401:
-        return Refusal(f"{begin} Log in again, or give another --kube-config.", is_final=True)
+        return PodRefusal(f"{begin} Log in again, or give another --kube-config.", is_final=True)
     if status == 403 and "exceeded quota" in said:
-        return Refusal(f"{begin} {_QUOTA} -n {namespace}")
+        return PodRefusal(f"{begin} {_QUOTA} -n {namespace}")
     if status == 403:
-        return Refusal(f"{begin} Let the account do so: kubectl auth can-i {verb} -n {namespace}", is_final=True)
+        return PodRefusal(f"{begin} Let the account do so: kubectl auth can-i {verb} -n {namespace}", is_final=True)
     if status == 404:
-        return Refusal(f"{begin} Give another --namespace.", is_final=True)
+        return PodRefusal(f"{begin} Give another --namespace.", is_final=True)
     if status in (400, 422):
-        return Refusal(f"{begin} Correct --image, --keys-secret or --pod-template.", is_final=True)
+        return PodRefusal(f"{begin} Correct --image, --keys-secret or --pod-template.", is_final=True)
     if status == 409:
-        return Refusal(f"{begin} It will be tried again.", is_passing=True)
-    return Refusal(f"{begin} Wait, and check the API server.")
+        return PodRefusal(f"{begin} It will be tried again.", is_passing=True)
+    return PodRefusal(f"{begin} Wait, and check the API server.")

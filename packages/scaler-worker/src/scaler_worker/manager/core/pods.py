@@ -26,7 +26,7 @@ _COPY_KEYS = f"umask 077 && cp {_OFFERED_FOLDER}/* {KEYS_FOLDER}/ && chmod 600 {
 
 @dataclass(frozen=True, slots=True)
 class PodTerms:
-    """How pods are created. ``keys_secret``: the Secret with the files of the keys. ``template``: a pod, whose values
+    """The terms on which pods are created. ``keys_secret``: the Secret with the files of the keys. ``template``: a pod, whose values
     are added to those of the manager's."""
 
     name: str
@@ -60,7 +60,7 @@ class PodJob:
 
 
 def labels(terms: PodTerms) -> dict[str, str]:
-    """Of everything that belongs to this manager and this scheduler."""
+    """Return the labels of everything that belongs to this manager and this scheduler."""
     return {
         "app.kubernetes.io/name": "scaler",
         "app.kubernetes.io/component": "worker",
@@ -152,7 +152,7 @@ def _confined() -> dict[str, Any]:
 
 
 def new_secret(terms: PodTerms, name: str, files: Mapping[str, str]) -> dict[str, Any]:
-    """With the files of keys."""
+    """Return a Secret with the files of keys."""
     metadata = {"name": name, "labels": labels(terms)}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "stringData": dict(files)}
 
@@ -211,7 +211,7 @@ _ENDS = {
     "OutOfcpu": "found no CPUs on its node",
     "OutOfmemory": "found no memory on its node",
 }
-"""Why Kubernetes ended a pod, and what it means."""
+"""The reasons with which Kubernetes ends pods, and what they mean."""
 
 
 def read_pod(pod: Mapping[str, Any]) -> PodJob | None:
@@ -262,7 +262,7 @@ def _exit(ended: Mapping[str, Any]) -> str:
 
 
 def _wait(status: Mapping[str, Any]) -> str:
-    """Of the first container that waits, or why no node was found; empty while a pod only takes its time."""
+    """Return why the first container waits, or why no node was found; empty while a pod only takes its time."""
     for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         waiting = (each.get("state") or {}).get("waiting")
         if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):

@@ -11,7 +11,7 @@ from typing import Any
 
 from scaler_protocol.command import BadInput
 from scaler_worker.manager.core.pod_cache import GONE, PodCache
-from scaler_worker.manager.core.pod_reasons import Refusal, explain_refusal_of_api
+from scaler_worker.manager.core.pod_reasons import PodRefusal, explain_refusal_of_api
 from scaler_worker.manager.core.retries import RetryPause
 
 _ANSWER_SECONDS = 15.0
@@ -23,7 +23,7 @@ _IN_CLUSTER_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace
 class ApiRefusal(Exception):
     """A request that the API server refused, or that did not reach it. ``status``: of HTTP, None without an answer."""
 
-    def __init__(self, refusal: Refusal, status: int | None) -> None:
+    def __init__(self, refusal: PodRefusal, status: int | None) -> None:
         super().__init__(refusal.sentence)
         self.refusal, self.status = refusal, status
 

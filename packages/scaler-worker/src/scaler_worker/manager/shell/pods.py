@@ -141,7 +141,7 @@ class PodBackend:
         return id not in live and id not in self._stopping
 
     def _end(self, job: PodJob) -> Job:
-        """What the pod has written last says more than its exit code."""
+        """Add what the pod has written last, which says more than its exit code."""
         end = job.end
         if job.state is JobState.FAILED and end.startswith("exited"):
             said = self._api.last_line(job.id, CONTAINER)
