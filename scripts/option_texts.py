@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scaler.cluster.combo import SCHEDULER_PARAMETERS
+from scaler.command.cli import SUBCOMMANDS
 from scaler_gui.config import GuiSettings
 from scaler_protocol.command.settings import CommandSetting, settings_of
 from scaler_protocol.keygen import KeygenSettings
@@ -220,6 +221,9 @@ TABLES = {
     "docs/monitor.md": {"scaler_top": TopSettings},
     "docs/ui.md": {"scaler_ui": UiSettings},
     "docs/gui.md": {"scaler_gui": GuiSettings},
+    "docs/command.md": {
+        f"scaler {name}": SUBCOMMANDS[name].settings_class for name in ("status", "drain", "cancel", "up")
+    },
 }
 
 

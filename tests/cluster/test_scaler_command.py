@@ -100,7 +100,7 @@ def test_tasks_of_a_function_are_cancelled(address: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        ((), 2, "scaler: A subcommand is missing. Give one of init, up, down, status, doctor,"),
+        ((), 2, "scaler: A subcommand is missing. Give one of init, up, down, status, progress, doctor,"),
         (("nonsense",), 2, "scaler: 'nonsense' is not a subcommand."),
         (("pause", "tcp://127.0.0.1:1", "host"), 2, "scaler pause: Cannot ask for confirmation: this is not a"),
         (("cancel", "tcp://127.0.0.1:1"), 2, "scaler cancel: Cannot tell which tasks to cancel."),
@@ -118,3 +118,21 @@ def test_help_and_version() -> None:
     assert scaler("--help").stdout.startswith("usage: scaler SUBCOMMAND")
     assert scaler("--version").stdout.startswith("scaler ")
     assert scaler("status", "--help").stdout.startswith("usage: scaler status ")
+
+
+def test_progress_names_clients_and_functions_with_unfinished_tasks(address: str) -> None:
+    with Client(address) as client:
+        futures = [client.submit(time.sleep, 60) for _ in range(12)]
+        wait_until(lambda: client.cluster_info().unfinished.running)
+        shown = scaler("progress", address)
+        rows = json.loads(scaler("progress", address, "--json").stdout)
+        for future in futures:
+            future.cancel()
+        wait_until(lambda: sum(client.cluster_info().unfinished) == 0)
+        done = scaler("progress", address, "--once")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("all tasks ") and " 0 of 12" in lines[0]
+    assert any("sleep" in line for line in lines) and any("client" in line for line in lines)
+    assert rows[0]["kind"] == "all" and (rows[0]["share"], rows[0]["unfinished"]) == (0.0, 12)
+    assert done.stdout.splitlines() == [f"all tasks [{'=' * 30}] 100%  12 of 12, 12 failed"]

@@ -71,7 +71,7 @@ def screens(address: str, folder: Path) -> Iterator[dict[str, psutil.Process]]:
     with ExitStack() as stack:
         found = {}
         if shutil.which("tmux"):
-            terminal = stack.enter_context(Tmux(command_line("scaler_top", address), 120, 40))
+            terminal = stack.enter_context(Tmux(command_line("scaler_top", address, "--page", "workers"), 120, 40))
             found["top"] = wait_until(lambda: child_of(terminal.pane_pid, "scaler_top"))
         ui = stack.enter_context(Command(command_line("scaler_ui", address, "--port", 0), child_environment()))
         found["ui"] = psutil.Process(ui.pid)
@@ -143,7 +143,9 @@ def test_killed_publishers_and_stopped_screens_cost_the_cluster_nothing(tmp_path
             for name, process in found.items():
                 assert alive(process.pid) and process.memory_info().rss < MEMORY_LIMIT, name
             assert psutil.Process(scheduler.pid).memory_info().rss < 200 * 1024 * 1024
-            with Tmux(command_line("scaler_top", default_monitor_address(address)), 120, 40) as late:
+            with Tmux(
+                command_line("scaler_top", default_monitor_address(address), "--page", "workers"), 120, 40
+            ) as late:
                 wait_until(lambda: "240,000" in late.screen and EXIT_MARK not in late.screen)
 
 

@@ -107,7 +107,7 @@ def serving(feed: Feed) -> Feed:
 
 
 def top(feed: Feed, *flags: object) -> list[str]:
-    return command_line("scaler_top", feed.address, *flags)
+    return command_line("scaler_top", feed.address, "--page", "workers", *flags)
 
 
 def test_the_screen_at_80x24(serving: Feed) -> None:
@@ -466,7 +466,7 @@ def recording(tmp_path: Path) -> Path:
 
 
 def replay(folder: Path, *flags: object) -> list[str]:
-    return command_line("scaler_top", "--replay", folder, *flags)
+    return command_line("scaler_top", "--page", "workers", "--replay", folder, *flags)
 
 
 def test_a_recording_is_played_paused_and_searched(recording: Path) -> None:
@@ -587,7 +587,9 @@ def test_a_real_cluster_and_exact_counts() -> None:
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", 2) as cluster:
         cluster.remember_family()
-        with Tmux(command_line("scaler_top", default_monitor_address(address)), 130, 30) as terminal:
+        with Tmux(
+            command_line("scaler_top", default_monitor_address(address), "--page", "workers"), 130, 30
+        ) as terminal:
             terminal.wait_for("Total 2 worker(s)")
             with Client(address) as client:
                 assert client.map(abs, range(-500, 0)) == list(range(500, 0, -1))
@@ -605,7 +607,7 @@ def test_a_real_scheduler_that_is_killed_and_started_again() -> None:
     with ExitStack() as stack:
         first = stack.enter_context(start_scheduler(address))
         stack.enter_context(start_cluster(address, "-n", 2))
-        top_command = command_line("scaler_top", default_monitor_address(address), "-t", 1.5)
+        top_command = command_line("scaler_top", default_monitor_address(address), "--page", "workers", "-t", 1.5)
         terminal = stack.enter_context(Tmux(top_command, 100, 24))
         terminal.wait_for("Total 2 worker(s)")
         first.kill()
@@ -621,7 +623,9 @@ def test_actions_on_a_real_cluster() -> None:
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", 1) as cluster, Client(address) as client:
         cluster.remember_family()
-        with Tmux(command_line("scaler_top", default_monitor_address(address)), 110, 30) as terminal:
+        with Tmux(
+            command_line("scaler_top", default_monitor_address(address), "--page", "workers"), 110, 30
+        ) as terminal:
             (agent,) = client.cluster_info().agents
             terminal.wait_for("Total 1 worker(s)")
             terminal.press("p", *agent.name, "Enter")
@@ -636,7 +640,7 @@ def test_actions_on_a_real_cluster() -> None:
             terminal.press("y")
             terminal.wait_for("Cancelled 3 tasks.")
             wait_until(lambda: all(future.cancelled() for future in waiting))
-            terminal.press("1", "u", *"nobody", "Enter", "y")
+            terminal.press("i", "u", *"nobody", "Enter", "y")
             terminal.wait_for("Cannot resume 'nobody': no agent, worker or host has this name.")
             terminal.press("u", *agent.name, "Enter", "y")
             terminal.wait_for(f"Resumed: {agent.name}.")
@@ -653,7 +657,9 @@ def test_pages_of_a_real_cluster() -> None:
         stack.enter_context(start_scheduler(address))
         cluster = stack.enter_context(start_cluster(address, "-n", 2))
         cluster.remember_family()
-        terminal = stack.enter_context(Tmux(command_line("scaler_top", default_monitor_address(address)), 110, 40))
+        terminal = stack.enter_context(
+            Tmux(command_line("scaler_top", default_monitor_address(address), "--page", "workers"), 110, 40)
+        )
         terminal.wait_for("Total 2 worker(s)")
         client = stack.enter_context(Client(address))
         seen = _tasks_until_one_is_seen(client, terminal)
@@ -680,7 +686,7 @@ def test_pages_of_a_real_cluster() -> None:
         terminal.wait_for("sleep_and_return")
         terminal.press("0")
         terminal.wait_for("worker_timeout_seconds")
-        terminal.press("1")
+        terminal.press("i")
         terminal.wait_for(f"success  {3001 + seen:,}")
         terminal.wait_for("failed      4")
 
@@ -701,15 +707,17 @@ def test_the_task_log_has_every_task_of_a_large_map() -> None:
     with ExitStack() as stack:
         stack.enter_context(start_scheduler(address))
         stack.enter_context(start_cluster(address, "-n", 2))
-        terminal = stack.enter_context(Tmux(command_line("scaler_top", default_monitor_address(address)), 100, 30))
+        terminal = stack.enter_context(
+            Tmux(command_line("scaler_top", default_monitor_address(address), "--page", "workers"), 100, 30)
+        )
         terminal.wait_for("Total 2 worker(s)")
         terminal.press("8")
         client = stack.enter_context(Client(address))
         assert len(client.map(functions.identity, range(200_000))) == 200_000
         terminal.wait_for("200,000 executions of 200,000 tasks", 30)
-        terminal.wait_for("success 200,000")
+        terminal.wait_for("succeeded 200,000")
         terminal.press("End")
-        terminal.wait_for(" success ")
+        terminal.wait_for(" succeeded ")
         terminal.press("q")
         assert terminal.wait_for_exit() == 0
 
@@ -728,7 +736,7 @@ def test_what_a_real_scheduler_recorded_until_it_was_killed(tmp_path: Path) -> N
         terminal = stack.enter_context(Tmux(replay(tmp_path), 100, 30))
         terminal.press(*"}" * 11, "8")
         terminal.wait_for("5,000 executions of 5,000 tasks")
-        terminal.press("1")
+        terminal.press("i")
         terminal.wait_for("success  5,000")
 
 

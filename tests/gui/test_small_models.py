@@ -112,12 +112,12 @@ def test_zoom_of_charts_has_steps_and_ends() -> None:
 
 def test_numbers_are_those_of_the_last_snapshot() -> None:
     model = Model(0.0)
-    assert {figure.title: figure.text for figure in figures(model)}["success"] == "0"
+    assert {figure.title: figure.text for figure in figures(model)}["succeeded"] == "0"
     for number, message in enumerate(synthetic_messages(5.0, 8, 300)):
         model.apply(message, number * 0.1)
     assert model.snapshot is not None
     shown = {figure.title: figure for figure in figures(model)}
-    assert shown["success"].text == f"{model.snapshot.tasks.success:,}"
+    assert shown["succeeded"].text == f"{model.snapshot.tasks.success:,}"
     assert shown["failed"].text == f"{model.snapshot.tasks.failed:,}"
     assert shown["busy workers"].text.endswith("/ 8")
     lines = series(model, "throughput", 0.0)

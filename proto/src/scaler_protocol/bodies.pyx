@@ -98,7 +98,7 @@ _COUNTS = {
     "reasons": limits.REASONS_LIMIT,
     "packages": limits.PACKAGES_LIMIT,
 }
-"""How many items a list may have. Other lists are bounded by the size of their message: their items take bytes."""
+"""Maximum number of items in a list. Other lists are bounded by the size of their message: their items take bytes."""
 
 cdef double REAL_LIMIT = limits.REAL_LIMIT
 
@@ -251,7 +251,7 @@ cdef uint64_t text_words(str text) except? 0:
 
 
 cdef int put_fields(Writer* writer, uint64_t start, Plan plan, object value) except -1:
-    """Of the struct at word ``start``."""
+    """Write the fields of the struct at word ``start``."""
     cdef uint8_t* data = word(writer, start)
     cdef uint64_t pointers = start + plan.data_words
     cdef BodyField field

@@ -497,7 +497,7 @@ cdef int check_size(uint64_t words, uint64_t payload, uint64_t count) except -1:
 
 
 cdef uint64_t result_run_words(ResultRun run):
-    """Without its place in the list of runs."""
+    """Return the size of a run of results in words, without its place in the list of runs."""
     cdef uint64_t n = run.count
     cdef uint64_t words = words_for(ID_SIZE) + 3 * n
     words += 2 * words_for(4 * n) + words_for(n)
@@ -511,7 +511,7 @@ cdef uint64_t result_run_words(ResultRun run):
 
 
 cdef uint32_t pointers_of(list runs):
-    """How many pointers each run in a list has: more when any of them says when its tasks ended, or what their
+    """Return how many pointers each run in a list has: more when any of them says when its tasks ended, or what their
     durations consist of."""
     cdef ResultRun run
     cdef uint32_t pointers = RESULT_RUN_POINTERS
@@ -890,7 +890,7 @@ cdef bint are_statuses(const uint8_t* statuses, uint64_t count) noexcept nogil:
 
 
 cdef int decode_times(Reader* reader, StructView* view, bytes head, ResultRun run) except -1:
-    """When the tasks ended, if it is said."""
+    """Decode when the tasks ended, if the message states it."""
     cdef BytesView ages, steps
     if not read_bytes(reader, view, 8, &ages):
         out_of_bounds("ages")
@@ -908,7 +908,7 @@ cdef int decode_times(Reader* reader, StructView* view, bytes head, ResultRun ru
 
 
 cdef int decode_parts(Reader* reader, StructView* view, ResultRun run) except -1:
-    """What durations consist of, if it is said."""
+    """Decode what durations consist of, if the message states it."""
     cdef BytesView parts
     if not read_bytes(reader, view, 10, &parts):
         out_of_bounds("parts")

@@ -81,7 +81,7 @@ cdef inline void rebase(uint8_t* to, const uint8_t* ends, uint64_t count, uint32
 
 
 cdef inline uint32_t piece_start(const uint8_t* ends, uint32_t start, uint64_t piece) noexcept nogil:
-    """Where a piece begins: at the end of the one before; the first at ``start``."""
+    """Return where a piece begins: at the end of the one before; the first at ``start``."""
     return load32(ends + 4 * (piece - 1)) if piece else start
 
 
@@ -96,7 +96,7 @@ cdef inline bint ends_equal(
 
 
 cdef inline bint ends_in_order(const uint8_t* ends, uint64_t count, uint64_t size) noexcept nogil:
-    """Whether the pieces follow one another and fill ``size`` bytes exactly."""
+    """Return whether the pieces follow one another and fill ``size`` bytes exactly."""
     cdef uint64_t index
     cdef uint32_t end, previous = 0
     cdef bint bad = False

@@ -19,7 +19,7 @@ cdef class Results:
     cdef public list runs
 
 cdef inline Envelope envelope_of(body, sequence, acknowledged):
-    """Without a call of Python's."""
+    """Create an Envelope without a Python call."""
     cdef Envelope envelope = Envelope.__new__(Envelope)
     envelope.body = body
     envelope.sequence = sequence

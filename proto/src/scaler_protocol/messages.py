@@ -624,6 +624,29 @@ class EndProcess:
 
 
 @value(frozen=True, slots=True)
+class ProfileRequest:
+    """Client to scheduler, and scheduler to agents: begin to sample where tasks are, or end that (``interval_us`` 0).
+    The beginning and the end have the same number, and the client gets answers with it. ``session``: the client whose
+    tasks are profiled; zero: all."""
+
+    number: int
+    session: bytes
+    interval_us: int
+
+
+@value(frozen=True, slots=True)
+class ProfileReply:
+    """Agent to scheduler, and scheduler to client. ``profile``: see ``scaler_protocol.profile``; empty: none, or the
+    profile has begun. ``remaining``: how many further answers come. ``text``: why it was refused, in a sentence."""
+
+    number: int
+    accepted: bool
+    text: str = ""
+    remaining: int = 0
+    profile: bytes = b""
+
+
+@value(frozen=True, slots=True)
 class StackRequest:
     """Client to scheduler, and scheduler to agent: where is the execution of this task now? Each is answered by a
     StackReply with its number. ``session`` is zero from a client, which asks for its own task. ``worker``: the name of
@@ -1000,7 +1023,8 @@ Body = Union[
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
-    StackReply, HostSoftware, EndProcess,
+    StackReply, HostSoftware, EndProcess, ProfileRequest,
+    ProfileReply,
 ]  # fmt: skip
 
 UNNUMBERED = (

@@ -132,7 +132,7 @@ cdef class ResultRun:
         self.parts = parts
 
     cdef bytes parts_of(self, uint32_t first, uint32_t last):
-        """Of the rows ``first`` up to ``last``, for a run of these rows; None: there are none."""
+        """Return the parts of the rows ``first`` up to ``last``, for a run of these rows; None: there are none."""
         cdef list kept = []
         if self.parts is None:
             return None
@@ -179,7 +179,7 @@ cdef class ResultRun:
         return 0
 
     cdef bint is_alike(self) noexcept nogil:
-        """Whether its tasks follow one another, and ended the same way in the same attempt."""
+        """Return whether its tasks follow one another, and ended the same way in the same attempt."""
         cdef uint64_t row, first, differing = 0
         cdef uint64_t count = self.count
         cdef uint32_t attempt, others = 0
@@ -221,7 +221,7 @@ cdef class ResultRun:
             yield self.row(row)
 
     def copied_rows(self):
-        """As rows, without the attempt, and each payload as bytes of its own."""
+        """Like rows, without the attempt, and each payload as bytes of its own."""
         cdef uint64_t row
         cdef uint32_t begin
         for row in range(self.count):
@@ -331,7 +331,7 @@ cdef class ResultRun:
 
 
 cdef bint are_parts(bytes parts, uint32_t count):
-    """Whether this may say of so many rows what their durations consist of: rows ascend."""
+    """Return whether this may say of so many rows what their durations consist of: rows ascend."""
     cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(parts)
     cdef int64_t row, before = -1
     cdef Py_ssize_t place

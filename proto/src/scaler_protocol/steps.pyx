@@ -16,7 +16,7 @@ cdef object MODEL = array("I")
 
 
 cdef bytes pack_steps(const uint8_t* durations, const uint8_t* ages, uint64_t count):
-    """From columns of u64 and u32. None when they cannot be packed, or hardly become smaller."""
+    """Pack columns of u64 and u32. None when they cannot be packed, or hardly become smaller."""
     cdef int64_t exceptions = exceptions_among(durations, ages, count)
     cdef bytes packed
     if count < STEPS_ROWS or exceptions < 0 or exceptions * ROWS_PER_EXCEPTION > <int64_t> count:
@@ -67,7 +67,7 @@ cdef inline void put(uint8_t* to, uint8_t** exception, uint32_t value) noexcept 
 
 
 cdef bint is_whole(const uint8_t* data, uint64_t size, uint64_t count) noexcept nogil:
-    """Whether ``size`` bytes hold all that they say of ``count`` tasks."""
+    """Return whether ``size`` bytes hold all that they say of ``count`` tasks."""
     return size >= STEPS_HEAD + 2 * count and size - STEPS_HEAD - 2 * count >= 4 * <uint64_t> load32(data + 4)
 
 

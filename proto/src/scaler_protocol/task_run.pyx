@@ -267,7 +267,7 @@ cdef class TaskRunBuilder:
         return self.payload.size
 
     def fits(self, size):
-        """Whether a task of so many bytes may join and the message stays under its limit."""
+        """Return whether a task of so many bytes may join and the message stays under its limit."""
         cdef uint64_t total = self.payload.size + self.ends.size + self.marks.size + 5 * self.arity + RUN_OVERHEAD
         return total + <uint64_t> size <= MESSAGE_LIMIT and self.count < TASK_LIMIT
 

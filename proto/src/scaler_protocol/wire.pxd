@@ -224,7 +224,7 @@ cdef inline bint near(Reader* reader, uint32_t segment, uint64_t index, uint64_t
 
 
 cdef inline bint follow(Reader* reader, uint32_t segment, uint64_t index, Target* target) noexcept nogil:
-    """Where the pointer at word ``index`` leads, through the landing pad of a far pointer if it is one."""
+    """Return where the pointer at word ``index`` leads, through the landing pad of a far pointer if it is one."""
     cdef uint64_t value = pointer_at(reader, segment, index)
     target.value = value
     if value == 0:

@@ -19,6 +19,7 @@ from scaler_protocol.messages import (
     Role,
     Welcome,
 )
+from scaler_protocol.monitor.messages import SchedulerStatus, Snapshot
 from scaler_protocol.monitor.operation import (
     ACTION_LABELS,
     ACTIONS_OF_TABLE,
@@ -33,6 +34,7 @@ from scaler_protocol.monitor.operation import (
 )
 from scaler_protocol.monitor.operator_session import OperatorSession
 from scaler_protocol.monitor.tables import TABLES
+from scaler_scheduler.top.operations import Operations
 
 HELLO = make_hello(Role.SUBMIT, bytes(16))
 PAUSE = Operation(ControlAction.PAUSE, "vm-3")
@@ -166,6 +168,17 @@ def test_done(names: tuple[str, ...], count: int, action: ControlAction, text: s
 )
 def test_the_scheduler_of_a_monitor(watched: str, listening: str, reached: str) -> None:
     assert scheduler_address(parse_address(watched), parse_address(listening)) == parse_address(reached)
+
+
+def test_a_snapshot_with_an_address_that_is_none_is_told() -> None:
+    def perform(*_: object) -> OperationOutcome:
+        raise AssertionError("nothing can be asked there")
+
+    operations = Operations("tcp://127.0.0.1:5", perform)
+    operations.begin(PAUSE, Snapshot(SchedulerStatus("no address", 1)))
+    outcome = operations.take()
+    operations.close()
+    assert outcome is not None and not outcome.is_done and outcome.text.startswith("Cannot do this: ")
 
 
 def test_every_action_of_a_table_has_its_words_and_its_columns() -> None:

@@ -58,12 +58,12 @@ def test_no_page_is_larger_than_the_terminal(model: Model, key: str, width: int,
 
 def test_the_page_names_stand_at_the_top(model: Model) -> None:
     assert (
-        lines(drawn(model, "2"))[0] == "1 work t run 2 functions 3 wait 4 fail 5 obj 6 graph 7 stream 8 task 9 cli 0 a"
+        lines(drawn(model, "2"))[0] == "1 all t run 2 functions 3 wait 4 fail 5 obj 6 graph 7 stream 8 task 9 0 a g i"
     )
-    wide = lines(drawn(model, "2", width=130))[0]
+    wide = lines(drawn(model, "2", width=160))[0]
     assert wide == (
-        "1 workers  t running  2 functions  3 waiting  4 failures  5 objects  6 graphs  7 stream  8 tasks  9 clients  "
-        "0 settings  a alerts"
+        "1 overview  t running  2 functions  3 waiting  4 failures  5 objects  6 graphs  7 stream  8 tasks  9 clients  "
+        "0 settings  a alerts  g progress  i workers"
     )
 
 
@@ -134,7 +134,7 @@ def test_failed_tasks_are_counted_once_however_often_they_died() -> None:
         )
     made.apply(replace(snapshot(), tasks=TaskCounts(0, 0, 5, 1, 0, 0)), 100.0)
     text = "\n".join(lines(drawn(made, "4", width=120)))
-    assert "1 cause of 3 failed executions seen, 1 task failed" in text
+    assert "1 cause of 3 failed executions, 1 task failed" in text
 
 
 def test_failures_and_their_details(model: Model) -> None:
@@ -297,8 +297,8 @@ def test_a_thousand_workers_are_drawn_far_faster_than_a_second() -> None:
 
 
 def test_keys_turn_pages() -> None:
-    assert View().pressed("tab", 10).page == "running"
-    assert View().pressed("backtab", 10).page == "alerts"
+    assert View(page="overview").pressed("tab", 10).page == "running"
+    assert View(page="overview").pressed("backtab", 10).page == "workers"
     assert View().pressed("4", 10).pressed("tab", 10).page == "objects"
     assert View(page="failures", details_of=3).pressed("2", 10) == View(page="functions")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -22,8 +23,8 @@ QUESTIONS = {"examples"}
 
 @pytest.mark.parametrize("folder", sorted(set(SOURCES) - QUESTIONS))
 def test_no_docstring_is_headless(folder: str) -> None:
-    files = [path for path in (REPOSITORY / folder).rglob("*") if path.suffix in (".py", ".pyi")]
-    found = [(path, *each) for path in sorted(files) for each in headless(path.read_text(encoding="utf-8"))]
+    files = [path for path in (REPOSITORY / folder).rglob("*") if path.suffix in FINDERS]
+    found = [(path, *each) for path in sorted(files) for each in FINDERS[path.suffix](path.read_text(encoding="utf-8"))]
     assert not found, "Begin with a verb or a noun:\n" + "\n".join(
         f"{path.relative_to(REPOSITORY)}:{line}: {text}" for path, line, text in found
     )
@@ -35,6 +36,19 @@ def headless(text: str) -> Iterator[tuple[int, str]]:
         first = docstring.split(maxsplit=1)[0].rstrip(".,:") if docstring.strip() else ""
         if first in HEADLESS and not (first == "Whether" and is_value(owner)):
             yield line, docstring.splitlines()[0]
+
+
+def headless_in_cython(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the same of a compiled module, whose definitions ``ast`` cannot read: any docstring may say ``Whether``."""
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _OPENING.match(line)
+        if match and match[1] in HEADLESS - {"Whether"}:
+            yield number, line.strip()
+
+
+_OPENING = re.compile(r'\s*"""(\w+)')
+
+FINDERS = {".py": headless, ".pyi": headless, ".pyx": headless_in_cython, ".pxd": headless_in_cython}
 
 
 def docstrings(tree: ast.AST) -> Iterator[tuple[ast.AST, int, str]]:
@@ -65,6 +79,11 @@ def is_value(owner: ast.AST) -> bool:
 )
 def test_the_test_finds(text: str) -> None:
     assert len(list(headless(text))) == 1
+
+
+def test_compiled_modules_are_read() -> None:
+    assert list(headless_in_cython('cdef f():\n    """How many."""\n')) == [(2, '"""How many."""')]
+    assert not list(headless_in_cython('    """The number."""\n'))
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,8 @@ from scaler_protocol.messages import (
     ObjectStored,
     Output,
     Ping,
+    ProfileReply,
+    ProfileRequest,
     RefusalReason,
     Refused,
     Relay,
@@ -227,6 +229,8 @@ def all_bodies() -> list[Body]:
         StackReply(7, True, "Thread 0x1 (most recent call first):"),
         HostSoftware("vm-3", "3.12.1", "x86_64-v3", ("numpy 2.1.0", "größe 1")),
         EndProcess("vm-3-0", True),
+        ProfileRequest(7, SESSION, 20_000),
+        ProfileReply(7, True, "", 3, b"compressed"),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import MessageMemory, RunRecord
 from scaler_scheduler.core.states import (
+    GRAPH_EVENTS,
     LOSSES_LIMIT,
     NODES,
     TASKS,
@@ -43,12 +44,17 @@ TASK_STATES = [each for each in TaskState if each not in (TaskState.PENDING, Tas
 
 
 class Fixture:
-    """A table with a task, or with a graph whose second node needs the first and is needed by the third."""
+    """A table with a task, or with a graph in which each node needs the one before. The state is that of its second
+    node. ``intermediate``: nodes whose values the client does not request."""
 
-    def __init__(self, is_node: bool, retries: int = 0, rerun: bool = True) -> None:
+    def __init__(
+        self, is_node: bool, retries: int = 0, rerun: bool = True, nodes: int = 3, intermediate: Sequence[int] = ()
+    ) -> None:
         self.is_node = is_node
         self.retries = retries
         self.rerun = rerun
+        self.nodes = nodes
+        self.intermediate = intermediate
         self.table = TaskTable(SESSION, Totals())
         self.agent = AgentLoad(0, 8, 100)
         self.other = AgentLoad(1, 8, 100)
@@ -64,13 +70,17 @@ class Fixture:
             self.queue.push(Client, self.table, 0, 1, 2)
 
     def enter_graph(self, state: TaskState) -> None:
-        for task, slots in ((1, [b""]), (2, [ObjectKey(SESSION, 1)]), (3, [ObjectKey(SESSION, 2)])):
+        for task in range(1, self.nodes + 1):
+            slots = [b"" if task == 1 else ObjectKey(SESSION, task - 1)]
             assert self.table.nodes.append_graph(self.record(task, slots), state)
         self.push_ready()
 
     def record(self, task: int, slots: list[Any]) -> RunRecord:
         options = TaskOptions(
-            retries=self.retries, rerun=self.rerun or task != self.task, graph=GRAPH if self.is_node else 0
+            retries=self.retries,
+            rerun=self.rerun or task != self.task,
+            graph=GRAPH if self.is_node else 0,
+            intermediate=task in self.intermediate,
         )
         run = TaskRun(SESSION, FUNCTION, "f", b"", task, 1, (), options, [slots])
         return RunRecord(run, FunctionLoad(FUNCTION, "f"), self.queue, MessageMemory(1))
@@ -147,7 +157,10 @@ def _claim(found: Fixture, agent: AgentLoad) -> Action:
 
 
 def _ready(found: Fixture) -> Action:
-    found.table.ready(found.task, found.task + 1)
+    if found.is_node and found.state == TaskState.HELD:
+        found.table.nodes.end_holds()
+    else:
+        found.table.ready(found.task, found.task + 1)
     return Action.NOTHING
 
 
@@ -241,29 +254,133 @@ FINAL = (TaskEvent.AGENT_LOST_FINALLY, TaskEvent.VALUE_LOST_FINALLY)
 
 
 def test_every_event_is_driven() -> None:
-    assert list(DRIVERS) == list(TaskEvent) == list(TASKS) == list(NODES)
+    assert [*DRIVERS, *GRAPH_EVENTS] == list(TaskEvent) == list(TASKS) == list(NODES)
+    assert set(GRAPH_CASES) == {(event, state) for event in GRAPH_EVENTS for state in NODES[event]}
+    assert not [event for event in GRAPH_EVENTS if TASKS[event]]
 
 
 @pytest.mark.parametrize("state", TASK_STATES, ids=lambda state: state.name)
-@pytest.mark.parametrize("event", TaskEvent, ids=lambda event: event.name)
+@pytest.mark.parametrize("event", DRIVERS, ids=lambda event: event.name)
 def test_a_task_does_what_the_table_says(event: TaskEvent, state: TaskState) -> None:
     _check(TASKS, event, state)
 
 
 @pytest.mark.parametrize("state", NODE_STATES, ids=lambda state: state.name)
-@pytest.mark.parametrize("event", TaskEvent, ids=lambda event: event.name)
+@pytest.mark.parametrize("event", DRIVERS, ids=lambda event: event.name)
 def test_a_node_does_what_the_table_says(event: TaskEvent, state: TaskState) -> None:
-    if (event, state) in ((TaskEvent.READY, TaskState.HELD), (TaskEvent.ALLOCATED, TaskState.PENDING)):
-        pytest.skip("nodes that are held become ready by settling, and pending ones are allocated with their inputs")
     _check(NODES, event, state)
 
 
 def _check(table: Table, event: TaskEvent, state: TaskState) -> None:
-    if event == TaskEvent.GIVEN_UP and state not in table[event]:
-        pytest.skip("the rules give up only tasks that have left their agents")
     found = in_state(state, table is NODES, int(event == TaskEvent.FAILED_WITH_RETRIES), event not in FINAL)
     action = DRIVERS[event](found)
     assert Transition(found.state, action) == transition(table, event, state)
+
+
+# ---- events that other nodes cause -----------------------------------------------------------------------------------
+
+
+def _give(found: Fixture) -> None:
+    assert found.allocate()
+
+
+def _take_back(found: Fixture) -> None:
+    """The agent returns the node unstarted."""
+    known = found.table.columns.describe(found.task)
+    assert known is not None
+    found.table.withdrawn([found.task], [known[1]], found.agent)
+    found.push_ready()
+
+
+def _ends(task: int, status: Status = Status.SUCCESS) -> Callable[[Fixture], None]:
+    return lambda found: found.result(status, task=task)
+
+
+def _loses(task: int) -> Callable[[Fixture], None]:
+    def step(found: Fixture) -> None:
+        found.table.nodes.lose_value(task, found.agent.index, LOSSES_LIMIT)
+        found.push_ready()
+
+    return step
+
+
+def _cancels(*tasks: int) -> Callable[[Fixture], None]:
+    return lambda found: found.table.cancel(list(tasks))
+
+
+def _settle(found: Fixture) -> None:
+    (graph,) = found.table.nodes.graphs.values()
+    found.table.nodes.settle(graph, False)
+
+
+def _end_holds(found: Fixture) -> None:
+    found.table.nodes.end_holds()
+
+
+Step = Callable[[Fixture], None]
+
+TO_PENDING: list[Step] = [_give, _take_back]
+TO_QUEUED: list[Step] = [_give, _ends(1), _take_back]
+TO_STORED: list[Step] = [_give, _ends(1), _ends(2)]
+TO_FREED: list[Step] = [*TO_STORED, _ends(3)]
+TO_PENDING_AGAIN: list[Step] = [*TO_STORED, _loses(2)]
+TO_QUEUED_AGAIN: list[Step] = [*TO_PENDING_AGAIN, _give, _ends(1), _take_back]
+FAILED = Status.EXCEPTION
+
+GRAPH_CASES: dict[tuple[TaskEvent, TaskState], tuple[list[Step], list[Step]]] = {
+    (TaskEvent.INPUTS_ARRIVED, TaskState.PENDING): (TO_PENDING, [_ends(1)]),
+    (TaskEvent.INPUT_LOST, TaskState.QUEUED): (TO_QUEUED, [_loses(1)]),
+    (TaskEvent.DROPPED, TaskState.WAITING): ([], [_cancels(1)]),
+    (TaskEvent.DROPPED, TaskState.HELD): ([], [_ends(1, FAILED)]),
+    (TaskEvent.DROPPED, TaskState.QUEUED): (
+        TO_QUEUED,
+        [_cancels(3, 4), _ends(3, Status.CANCELLED), _ends(4, Status.CANCELLED)],
+    ),
+    (TaskEvent.DROPPED, TaskState.PENDING): (TO_PENDING, [_ends(1, FAILED)]),
+    (TaskEvent.DROPPED, TaskState.ASSIGNED): ([_give], [_ends(1, FAILED)]),
+    (TaskEvent.VALUE_UNNEEDED, TaskState.STORED): (TO_STORED, [_ends(3)]),
+    (TaskEvent.VALUE_UNNEEDED, TaskState.PENDING): (TO_PENDING_AGAIN, [_ends(3, FAILED), _settle]),
+    (TaskEvent.VALUE_UNNEEDED, TaskState.QUEUED): (TO_QUEUED_AGAIN, [_ends(3, FAILED), _settle]),
+    (TaskEvent.VALUE_UNNEEDED, TaskState.HELD): ([], [_cancels(3, 4), _end_holds]),
+    (TaskEvent.VALUE_NEEDED, TaskState.FREED): (TO_FREED, [_loses(3)]),
+    (TaskEvent.GRAPH_OVER, TaskState.FREED): (TO_FREED, [_ends(4)]),
+}
+"""The steps to the state, and those that cause the event."""
+
+INTERMEDIATE = {(TaskEvent.DROPPED, TaskState.QUEUED), (TaskEvent.VALUE_UNNEEDED, TaskState.HELD)}
+"""The client does not request the value of the node, and therefore is not told that it ended."""
+
+
+@pytest.mark.parametrize("case", GRAPH_CASES, ids=lambda case: f"{case[0].name}-{case[1].name}")
+def test_a_node_follows_the_other_nodes_of_its_graph(case: tuple[TaskEvent, TaskState]) -> None:
+    event, state = case
+    before, cause = GRAPH_CASES[case]
+    found = Fixture(True, nodes=GRAPH, intermediate=(2,) if case in INTERMEDIATE else ())
+    found.enter(state if state in (TaskState.WAITING, TaskState.HELD) else TaskState.QUEUED)
+    for step in before:
+        step(found)
+    assert found.state == state
+    found.push_ready()
+    for step in cause:
+        step(found)
+    expected = transition(NODES, event, state)
+    assert found.state == expected.state
+    if case not in INTERMEDIATE:
+        assert _action_in_news(found) == expected.action
+    found.table.check()
+
+
+def _action_in_news(found: Fixture) -> Action:
+    """What the news says about the node."""
+    news = found.table.nodes.take_news()
+    if news is None:
+        return Action.NOTHING
+    if found.task in news.ended:
+        return Action.TELL_CANCELLED
+    if found.task in news.cascaded:
+        return Action.CANCEL_AT_AGENT
+    told = [task for tasks, _ in news.cancels.values() for task in tasks]
+    return Action.FREE_AT_AGENT if found.task in told else Action.NOTHING
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ class StageWorkerProcess:
             self._values.append((len(self.pending), effect))
         self.take(effect.tasks)
 
-    def show_function(self, name: str) -> None:
+    def show_function(self, name: str, client: bytes = b"") -> None:
         pass
 
     def use_modules(self, run: object) -> None:

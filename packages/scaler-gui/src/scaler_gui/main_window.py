@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QByteArray, QSettings, Qt, QTimer
+from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer
 from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QGuiApplication, QKeySequence, QShowEvent
 from PySide6.QtWidgets import QFileDialog, QLabel, QMainWindow, QMenu, QVBoxLayout, QWidget
 
@@ -17,11 +17,18 @@ from scaler_gui.monitor import Monitor
 from scaler_gui.notifier import Notifier
 from scaler_gui.theme import CHOICES, Theme, apply_theme, theme_of
 from scaler_gui.views.docks import Docks
+from scaler_gui.views.entity_window import EntityWindow
 from scaler_gui.views.panes import make_panes
 from scaler_gui.views.scrubber import Scrubber
+from scaler_gui.views.table_pane import TablePane
+from scaler_protocol.monitor.links import row_link
+from scaler_protocol.monitor.tables import Row
 
 TITLE = "Scaler"
 _FIRST_SIZE = (1440, 900)
+_FRAME_SIZE = QSize(2, 40)
+"""Room for the frame that the desktop adds."""
+
 _PANE_KEYS = "1234567890"
 _REPLAY_BUTTONS = ("play / pause", "-10 s", "+10 s", "slower", "faster")
 
@@ -54,6 +61,7 @@ class MainWindow(QMainWindow):
         self._make_menus()
         self._connect()
         self._restore()
+        self._entities: EntityWindow | None = None
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
@@ -143,6 +151,8 @@ class MainWindow(QMainWindow):
 
     def _on_tick(self) -> None:
         self.docks.refresh()
+        if self._entities is not None and self._entities.isVisible():
+            self._entities.refresh()
         self.scrubber.show_moment()
         self._tell_of_failures()
 
@@ -183,7 +193,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(body)
         self.statusBar().addWidget(self._status, 1)
         self.setWindowTitle(TITLE)
-        self.resize(*_FIRST_SIZE)
+        self.resize(QSize(*_FIRST_SIZE).boundedTo(QGuiApplication.primaryScreen().availableSize() - _FRAME_SIZE))
 
     def _make_menus(self) -> None:
         bar = self.menuBar()
@@ -274,6 +284,9 @@ class MainWindow(QMainWindow):
         stream, tasks = self.docks.panes["stream"], self.docks.panes["tasks"]
         stream.canvas.task_chosen.connect(self._show_task)  # type: ignore[attr-defined]
         self._tasks = tasks
+        for pane in self.docks.panes.values():
+            if isinstance(pane, TablePane):
+                pane.view.opened.connect(partial(self.open_row, pane.name))
 
     def _on_desktop_colours(self) -> None:
         if self._theme_actions["system"].isChecked():
@@ -282,6 +295,16 @@ class MainWindow(QMainWindow):
     def _show_task(self, task: int) -> None:
         self.docks.go_to("tasks")
         self._tasks.filter.setText(str(task))  # type: ignore[attr-defined]
+
+    def open_row(self, table: str, row: Row | None) -> None:
+        """Show the page of what a row stands for, if it has one."""
+        link = row_link(table, row) if row is not None else None
+        if link is None:
+            return
+        if self._entities is None:
+            self._entities = EntityWindow(self.monitor, self)
+        self._entities.theme = self._theme
+        self._entities.visit(link)
 
     def _focus_filter(self) -> None:
         focus = getattr(self.docks.current_pane, "focus_filter", None)

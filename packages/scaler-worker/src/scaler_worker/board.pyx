@@ -195,7 +195,7 @@ cdef class Harvest:
         return 0
 
     cdef int add_parts(self, Parts* parts) except -1:
-        """Of the result that was added last."""
+        """Add the parts of the result that was added last."""
         if self._parts is None:
             self._parts = array("I")
         self._parts.extend((self._builder.count - 1, parts.fetching_us, parts.loading_us, parts.storing_us))
@@ -253,7 +253,7 @@ cdef class Board:
     # ---- the agent's side ------------------------------------------------------------------------------------
 
     def room(self):
-        """How many tasks may be dispatched now."""
+        """Return how many tasks may be dispatched now."""
         cdef uint64_t position = scaler_load(self._base + POSITION)
         cdef uint64_t first
         if position < self._position or position > self._next:
@@ -278,7 +278,8 @@ cdef class Board:
         return sequence < self._next and sequence + CELL_COUNT >= self._next and self._open[sequence & (CELL_COUNT - 1)]
 
     def is_open(self, uint64_t sequence):
-        """Whether the task was dispatched and, as far as is known here, has neither ended nor been taken back."""
+        """Return whether the task was dispatched and, as far as is known here, has neither ended nor been taken
+        back."""
         return self.has_open(sequence)
 
     cdef bint take_back(self, uint64_t sequence) noexcept nogil:
@@ -319,7 +320,7 @@ cdef class Board:
 
     @property
     def started(self):
-        """When the task under way started, in monotonic seconds."""
+        """The time at which the task under way started, in monotonic seconds."""
         return scaler_load(self._base + STARTED) / 1e9
 
     @property
@@ -337,7 +338,8 @@ cdef class Board:
         scaler_store(self._base + STDERR_READ, 2 * self._stderr_bytes)
 
     def stderr_bytes_of_task(self):
-        """How many of the last bytes that the agent read from stderr belong to the task under way, once all are read."""
+        """Return how many of the last bytes that the agent read from stderr belong to the task under way, once all are
+        read."""
         cdef uint64_t mark = scaler_load(self._base + STDERR_MARK)
         return self._stderr_bytes - mark if mark < self._stderr_bytes else 0
 
@@ -355,7 +357,7 @@ cdef class Board:
 
     @property
     def broken(self):
-        """Why nothing is read from here any more, or None."""
+        """The reason why nothing is read from here any more, or None."""
         return self._broken
 
     cdef void break_off(self, str why):
@@ -493,7 +495,7 @@ cdef class Board:
         scaler_store(self._base + HEAD, self._head)
 
     def interrupted(self):
-        """Whether the agent wants the task under way ended."""
+        """Return whether the agent wants the task under way ended."""
         cdef uint64_t running = scaler_load(self._base + RUNNING)
         return running != 0 and running == scaler_load(self._base + INTERRUPT)
 
@@ -502,13 +504,13 @@ cdef class Board:
 
 
 cdef bint is_result(uint8_t status) noexcept nogil:
-    """Whether a worker process may say that a task ended so."""
+    """Return whether a worker process may say that a task ended so."""
     if status == STATUS_OBJECT_MISSING or status == STATUS_NO_WORKER:
         return True
     return status <= STATUS_CANCELLED or status == STATUS_DESERIALIZE_FAILED
 
 
 cdef uint32_t age_us(uint64_t then_ns, uint64_t now_ns) noexcept nogil:
-    """How long ago, as far as 32 bits reach."""
+    """Return how long ago, as far as 32 bits reach."""
     cdef uint64_t age = (now_ns - then_ns) // 1000 if now_ns > then_ns else 0
     return <uint32_t> (age if age < AGE_LIMIT else AGE_LIMIT)

@@ -57,7 +57,7 @@ cdef class RingWriter:
         self.tail = scaler_ring_load(self.base + TAIL)
 
     cdef uint8_t* place(self, uint64_t size) noexcept nogil:
-        """Where a record of this size may be written, in one piece. NULL: nowhere."""
+        """Return where a record of this size may be written, in one piece. NULL: nowhere."""
         cdef uint64_t offset, rest, needed
         self.begin_anew()
         offset = self.head % self.capacity
@@ -76,7 +76,8 @@ cdef class RingWriter:
         return self.base + PAGE + offset
 
     cdef inline void begin_anew(self) noexcept nogil:
-        """When all was taken, go on at the start of the memory: it is in the processor's caches, the rest is not."""
+        """Continue at the start of the memory if all was taken: that part is in the processor's caches, the rest is
+        not."""
         cdef uint64_t offset = self.head % self.capacity
         if offset < WARM:
             return
@@ -168,7 +169,7 @@ cdef class RingWriter:
         return troubled
 
     cdef bint write_ran(self, ResultRun run, uint64_t time, uint32_t session, uint32_t agent, uint32_t function):
-        """Whether some did not succeed."""
+        """Return whether some did not succeed."""
         cdef uint64_t longest = most64(run.durations, run.count)
         cdef bint short = (longest | most32(run.ages, run.count)) <= SHORT_LIMIT
         cdef bint well = run.statuses[0] <= SUCCESS_LARGE
@@ -251,7 +252,7 @@ cdef inline void fill_alike(
 
 
 cdef inline bint is_row(ResultRun run) noexcept nogil:
-    """Whether its tasks follow one another, as they do where there are steps: its agent said so."""
+    """Return whether its tasks follow one another, as they do where there are steps: its agent said so."""
     return load64(run.tasks + 8 * <uint64_t> (run.count - 1)) - load64(run.tasks) == run.count - 1
 
 

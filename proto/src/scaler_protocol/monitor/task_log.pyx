@@ -86,7 +86,7 @@ cdef class TaskPage:
         self.count = row + 1
 
     cdef uint32_t take(self, Rows* rows, uint32_t start, uint32_t count) noexcept:
-        """As many of these rows as there is room for; how many."""
+        """Take as many of these rows as there is room for; return their number."""
         cdef uint32_t at = self.count
         cdef uint32_t index
         cdef int64_t begin
@@ -385,7 +385,7 @@ cdef inline int64_t value_of(TaskPage page, int column, int64_t row) noexcept:
 
 
 cdef class Filter:
-    """Which rows are wanted. Sets of indices are tables of flags."""
+    """The condition that selects rows. Sets of indices are tables of flags."""
 
     cdef bytes session_flags
     cdef bytes function_flags
@@ -456,7 +456,7 @@ cdef struct Entry:
 
 
 cdef inline bint before(Entry one, Entry other) noexcept nogil:
-    """Whether ``one`` is the worse: smaller, or equal and older."""
+    """Return whether ``one`` is the worse: smaller, or equal and older."""
     return one.value < other.value or (one.value == other.value and one.serial < other.serial)
 
 

@@ -85,6 +85,8 @@ struct Message {
     stackReply @72 :StackReply;
     hostSoftware @73 :HostSoftware;
     endProcess @74 :EndProcess;
+    profileRequest @75 :ProfileRequest;
+    profileReply @76 :ProfileReply;
   }
 }
 
@@ -477,6 +479,20 @@ struct ControlRequest {
                         # priority of the waiting tasks of 12 a client, 13 a function
   target @2 :Text;
   value @3 :Float64;    # of actions 9 to 13
+}
+
+struct ProfileRequest {
+  number @0 :UInt64;
+  session @1 :Data;      # whose tasks; zero: all
+  intervalUs @2 :UInt32; # 0: the end
+}
+
+struct ProfileReply {
+  number @0 :UInt64;
+  accepted @1 :Bool;
+  text @2 :Text;
+  remaining @3 :UInt32;
+  profile @4 :Data;      # compressed JSON
 }
 
 struct EndProcess {

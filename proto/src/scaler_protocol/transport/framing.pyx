@@ -60,7 +60,7 @@ cdef class Incoming:
         return <char*> self._fresh
 
     cdef int add(self, size_t count) except -1:
-        """So many bytes were read into the room."""
+        """Note that this many bytes were read into the free memory."""
         self._start = 0
         self._end = count
         return 0

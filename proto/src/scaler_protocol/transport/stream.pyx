@@ -234,7 +234,7 @@ cdef class StreamConnection:
         self.received_fds.clear()
 
     cdef uint64_t write(self, bytes data, uint64_t start, object fds) except? 0:
-        """How much the kernel took."""
+        """Return how much the kernel took."""
         cdef const char* place = PyBytes_AS_STRING(data) + start
         cdef size_t size = PyBytes_GET_SIZE(data) - start
         cdef int descriptors[SCALER_DESCRIPTORS]
@@ -257,7 +257,7 @@ cdef class StreamConnection:
         return 0
 
     cdef bint read(self) except -1:
-        """Whether anything was read that can be a message."""
+        """Return whether anything was read that can be a message."""
         cdef int descriptors[2 * SCALER_DESCRIPTORS]
         cdef int count = 0, index, error
         cdef int64_t received

@@ -266,8 +266,8 @@ cdef class ZmtpConnection:
         return count > 0
 
     cdef Py_ssize_t wanted(self):
-        """How much to read at once. Until both are ready no more than belongs to the handshake: who looks at that is not
-        the one who waits for messages. While it is limited, no more than belongs to one message."""
+        """Return how much to read at once. Until both are ready no more than belongs to the handshake: who looks at
+        that is not the one who waits for messages. While it is limited, no more than belongs to one message."""
         if self.is_ready and not self.is_limited:
             return READ_SIZE
         if self.to_skip:
@@ -310,7 +310,7 @@ cdef class ZmtpConnection:
         return 0
 
     cdef int check_greeting(self) except -1:
-        """As soon as enough of it is there to see that it is none."""
+        """Check the greeting as soon as enough of it has arrived to see that it is invalid."""
         cdef bytes greeting = PyBytes_FromStringAndSize(<char*> self.greeting, self.greeting_size)
         if greeting[0] != 0xFF or (len(greeting) >= 10 and not greeting[9] & 1) or (len(greeting) > 10 and greeting[10] < 3):
             self.fail()
@@ -343,7 +343,7 @@ cdef class ZmtpConnection:
         return 0
 
     cdef int skip_frame(self, uint64_t length) except -1:
-        """Of a message that is no Hello: its bytes are dropped as they come."""
+        """Skip a frame of a message that is not a Hello: its bytes are dropped as they arrive."""
         self.is_skipping = True
         self.skipped += length + self.head_size
         self.to_skip = length

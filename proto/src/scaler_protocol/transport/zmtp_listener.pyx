@@ -115,7 +115,7 @@ cdef class ZmtpListener:
         return 0
 
     cdef int add_messages(self, ZmtpConnection connection, list messages) except -1:
-        """Those that have been read."""
+        """Add the messages that have been read."""
         cdef list frames
         connection.is_drained = True
         while (frames := connection.next_message()) is not None:
@@ -236,9 +236,9 @@ cdef class ZmtpListener:
 
 
 cdef int next_beat(ZmtpConnection connection, int beats) except? -1:
-    """For how many beats a connection has been silent, although it was asked. A far process may be too busy to answer,
-    so what counts is that its kernel acknowledges. Then it is asked rarely, and the number says, below zero, for how many
-    beats it has not been."""
+    """Return the number of beats for which a connection has been silent, although it was asked. A far process may be
+    too busy to answer, so what counts is that its kernel acknowledges. Then it is asked rarely, and the number says,
+    below zero, for how many beats it has not been."""
     if connection.was_heard:
         connection.was_heard = False
         return 0

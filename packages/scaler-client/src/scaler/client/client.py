@@ -91,6 +91,7 @@ from scaler_protocol.shipping.environments import Environment
 
 if TYPE_CHECKING:
     from scaler.client.cluster_info import ClusterInfo
+    from scaler.client.profile import Profile
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -158,6 +159,7 @@ class Client:
         parse_address(self._address)
         group_of(group)
         settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
+        self._profiles_made = 0
         self._settings = (*settings, group, weight_of(weight))
         self._modules = modules_of(modules)
         self._environment = environment_text(environment)
@@ -1000,6 +1002,34 @@ class Client:
             return text
         if outcome.status == Status.EXCEPTION:
             raise ControlError(text)
+        raise failure_of(outcome)
+
+    def profile(self, interval_seconds: float = 0.02) -> Profile:
+        """A profile of the tasks that run, on all hosts: by function, worker and client, down to each call. It is
+        taken from ``start()`` to ``stop()``, or within a ``with`` block::
+
+            with client.profile() as profile:
+                client.map(price, trades)
+            print(profile)                  # or profile.save("profile.html")
+
+        While it is taken, each worker process looks at the stack of its task in this interval, which costs less than
+        1 % of its time at 0.02 s. Other threads of the task, and code that is not Python, are not shown; their time
+        counts for the call that waits for them. With keys, a client sees its own tasks only, unless it has
+        ``admin.key``."""
+        from scaler.client.profile import Profile
+
+        if not 0.001 <= interval_seconds <= 60:
+            raise ValueError(f"Cannot sample every {interval_seconds} s. Choose an interval from 0.001 to 60 s.")
+        self._profiles_made += 1
+        number = self._profiles_made
+        return Profile(lambda interval_us: self._ask_profile(number, interval_us), interval_seconds)
+
+    def _ask_profile(self, number: int, interval_us: int) -> list[bytes]:
+        outcome = self._ask(lambda questions, sink: questions.profile(number, interval_us, sink))
+        if outcome.status == Status.SUCCESS:
+            return cast("list[bytes]", outcome.payload)
+        if outcome.status == Status.EXCEPTION:
+            raise ControlError(bytes(outcome.payload).decode(errors="replace"))
         raise failure_of(outcome)
 
     def cluster_info(self) -> ClusterInfo:

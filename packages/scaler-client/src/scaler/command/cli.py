@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from scaler import __version__
-from scaler.command import actions, completion, doctor, stack, stack_template, stacks, status
+from scaler.command import actions, completion, doctor, profiles, progress, stack, stack_template, stacks, status
 from scaler.command.settings import (
     CancelSettings,
     CompletionSettings,
     DownSettings,
     InitSettings,
+    ProfileSettings,
+    ProgressSettings,
     ReportSettings,
     SetSettings,
     StackSettings,
@@ -37,7 +39,9 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "up": Subcommand(UpSettings, stack.up, "Start what a file describes."),
     "down": Subcommand(DownSettings, stack.down, "Stop it."),
     "status": Subcommand(ReportSettings, status.run, "Show what runs, what waits and why, who uses the cluster."),
+    "progress": Subcommand(ProgressSettings, progress.run, "Show how far the tasks are, and when they will be done."),
     "doctor": Subcommand(ReportSettings, doctor.run, "Check connection, keys, versions and hosts; say what to fix."),
+    "profile": Subcommand(ProfileSettings, profiles.run, "Show where running tasks spend their time."),
     "stack": Subcommand(StackSettings, stacks.run, "Show where the task of a worker is."),
     "pause": Subcommand(WorkersSettings, actions.pause, "Give some workers no more tasks."),
     "resume": Subcommand(WorkersSettings, actions.resume, "Give paused workers tasks again."),

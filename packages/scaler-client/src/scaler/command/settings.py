@@ -33,6 +33,13 @@ class ReportSettings(AddressSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProgressSettings(ReportSettings):
+    """The settings of ``progress``."""
+
+    once: bool = option(False, "-1", help="Print it once, in place of once a second until all tasks have ended.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetSettings:
     """An argument that follows the address: the arguments of base classes come last."""
 
@@ -44,6 +51,22 @@ class WorkerNameSettings:
     """TargetSettings with the names of workers."""
 
     worker: str = argument(help="The name of the worker, as monitors show it.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileSettings(AddressSettings):
+    """The settings of ``profile``."""
+
+    seconds: float = option(10.0, "-s", unit=SECONDS, minimum=0.01, help="Sample the running tasks for this long.")
+    interval: float = option(0.02, "-i", unit=SECONDS, minimum=0.001, help="Sample them this often.")
+    by: str = option("function", choices=("function", "worker", "client"), help="Divide the time by these first.")
+    output: str | None = option(
+        None,
+        "-o",
+        metavar="FILE",
+        default_text="a text on stdout",
+        help="Save a flame graph (.html), a file for speedscope (.json), or a text (.txt).",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,8 @@ from scaler_protocol.messages import (
     ControlRequest,
     ExplainRequest,
     Explanation,
+    ProfileReply,
+    ProfileRequest,
     ShutdownReply,
     ShutdownRequest,
     StackReply,
@@ -29,7 +31,7 @@ _OLD_SCHEDULER_TEXT = (
     f"{PROTOCOL_MAJOR}.{CONTROL_SINCE_MINOR} of the protocol. Update scaler-scheduler."
 )
 _OWN_SESSION = bytes(ID_SIZE_BYTES)
-QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest, ControlRequest, StackRequest)
+QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest, ControlRequest, StackRequest, ProfileRequest)
 
 
 class Questions:
@@ -43,10 +45,11 @@ class Questions:
         self._controls: dict[int, Sink] = {}
         self._last_control = 0
         self._has_control = True
+        self._profiles: dict[int, tuple[Sink, list[bytes]]] = {}
         self._welcome_sinks: list[Sink] = []
 
     def __bool__(self) -> bool:
-        return bool(self._explanations or self._infos or self._shutdowns or self._controls)
+        return bool(self._explanations or self._infos or self._shutdowns or self._controls or self._profiles)
 
     @property
     def is_blank(self) -> bool:
@@ -88,6 +91,27 @@ class Questions:
         self._controls[self._last_control] = sink
         self._outgoing.urgent.append(StackRequest(self._last_control, _OWN_SESSION, task, worker))
 
+    def profile(self, number: int, interval_us: int, sink: Sink) -> None:
+        """Begin the profile with this number, or end it (``interval_us`` 0). ``sink`` gets SUCCESS with the encoded
+        profiles of agents, as a list, or another status with the reason."""
+        if not self._has_control:
+            self._outgoing.tell(sink, Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
+            return
+        self._profiles[number] = sink, []
+        self._outgoing.urgent.append(ProfileRequest(number, _OWN_SESSION, interval_us))
+
+    def on_profile_reply(self, reply: ProfileReply, now: float) -> None:
+        sink, profiles = self._profiles.get(reply.number, (None, []))
+        if sink is None:
+            return
+        profiles.append(reply.profile)
+        if not reply.accepted:
+            self._outgoing.tell_all([sink], Outcome(Status.EXCEPTION, reply.text.encode()))
+        elif not reply.remaining:
+            self._outgoing.tell_all([sink], Outcome(Status.SUCCESS, profiles))
+        if not reply.accepted or not reply.remaining:
+            del self._profiles[reply.number]
+
     def on_stack_reply(self, reply: StackReply, now: float) -> None:
         sink = self._controls.pop(reply.number, None)
         if sink is not None:
@@ -126,6 +150,8 @@ class Questions:
         self._outgoing.tell_all(self._shutdowns, outcome)
         self._outgoing.tell_all(list(self._controls.values()), outcome)
         self._controls.clear()
+        self._outgoing.tell_all([sink for sink, _ in self._profiles.values()], outcome)
+        self._profiles.clear()
         self._outgoing.tell_all(self._welcome_sinks, outcome)
 
     def on_welcome(self, minor: int) -> None:
@@ -134,7 +160,7 @@ class Questions:
         if not self._has_control and self._controls:
             outgoing = self._outgoing
             outgoing.urgent = deque(
-                body for body in outgoing.urgent if not isinstance(body, (ControlRequest, StackRequest))
+                body for body in outgoing.urgent if not isinstance(body, (ControlRequest, StackRequest, ProfileRequest))
             )
             outgoing.tell_all(list(self._controls.values()), Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
             self._controls.clear()

@@ -11,7 +11,7 @@ from scaler_protocol.monitor.graphs import WatchedGraph, nodes_of
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.rows import short_id
 
-_NO_GRAPH = "No graph has been submitted since this window looks."
+_NO_GRAPH = "No graph has been submitted while this window watched."
 _Array = numpy.ndarray[Any, Any]
 
 
@@ -56,7 +56,7 @@ class GraphWatch:
         if graph is None:
             return
         if graph.cut:
-            self.note = f"This graph has {graph.count:,} nodes: too many to draw. The table shows how far it is."
+            self.note = f"This graph has {graph.count:,} nodes: too many to draw. The table shows its progress."
             return
         nodes = nodes_of(graph, model.log)
         names = [model.activity.function_name(node.function) or f"task {node.task}" for node in nodes]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scaler_protocol.monitor.format import format_bytes, format_count, format_percent, format_rate
+from scaler_protocol.monitor.format import format_bytes, format_count, format_duration, format_percent, format_rate
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.progress import ALL
 from scaler_protocol.monitor.running import longest_running, summary_of
 from scaler_protocol.monitor.silence import is_silent
 
@@ -63,12 +64,13 @@ def figures(model: Model) -> list[Figure]:
     failed = tasks.failed if tasks else 0
     return [
         Figure("tasks/s", _rate(model), help="tasks that ended in the last second"),
+        Figure("left", _left(model), help="until all tasks have ended, at the recent pace"),
         Figure("running", format_count(running), help="in a worker process, when its agent last reported"),
         Figure("queued", format_count(queued), help="assigned to a host, and waiting there"),
         Figure("waiting", format_count(waiting), help="not yet assigned to a host"),
-        Figure("success", format_count(tasks.success if tasks else 0), help="since the scheduler started"),
-        Figure("failed", format_count(failed), "bad" if failed else "", "since the scheduler started"),
-        Figure("canceled", format_count(tasks.canceled if tasks else 0), help="since the scheduler started"),
+        Figure("succeeded", _short_count(tasks.success if tasks else 0), help=_since(tasks.success if tasks else 0)),
+        Figure("failed", _short_count(failed), "bad" if failed else "", _since(failed)),
+        Figure("cancelled", _short_count(tasks.canceled if tasks else 0), help=_since(tasks.canceled if tasks else 0)),
         Figure(
             "busy workers",
             f"{busy:,} / {len(rows):,}" + (f", {silent:,} silent" if silent else ""),
@@ -78,6 +80,20 @@ def figures(model: Model) -> list[Figure]:
         Figure("CPU", format_percent(sum(row.cpu_percent for row in rows)), help="of all workers; 100% is one core"),
         Figure("memory", format_bytes(sum(row.rss_bytes for row in rows)), help="of all workers"),
     ]
+
+
+def _short_count(count: int) -> str:
+    """Exact below ten millions, so that no number outgrows its place."""
+    return format_count(count) if count < 10_000_000 else f"{count / 1e6:,.1f}M"
+
+
+def _since(count: int) -> str:
+    return f"{format_count(count)} since the scheduler started"
+
+
+def _left(model: Model) -> str:
+    progress = model.progress.find(ALL, "")
+    return format_duration(progress.seconds_left) if progress is not None and progress.seconds_left else "-"
 
 
 def running_text(model: Model) -> tuple[str, str, str]:

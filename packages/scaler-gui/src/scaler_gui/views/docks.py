@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QDockWidget, QMainWindow, QTabBar, Q
 from scaler_gui.views.pane import Pane
 from scaler_gui.views.panes import CORNERS
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 """A saved layout of another version is not restored."""
 
 

@@ -32,7 +32,6 @@ class FigureRow(QWidget):
     def show_figures(self, figures: Sequence[Figure]) -> None:
         for each in figures:
             self._show(self._numbers[each.title], each)
-        self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -48,7 +47,7 @@ class FigureRow(QWidget):
         box.setSpacing(0)
         number, title = QLabel(figure.text), QLabel(figure.title)
         number.setProperty("role", "number")
-        number.setMinimumWidth(_NUMBER_WIDTH)
+        number.setMinimumWidth(max(_NUMBER_WIDTH, number.sizeHint().width()))
         title.setProperty("role", "muted")
         box.addWidget(number)
         box.addWidget(title)

@@ -14,7 +14,7 @@ from scaler_protocol.monitor import tables
 CORNERS = {
     "top left": ("overview",),
     "bottom left": ("stream", "graphs"),
-    "top right": ("workers", "running", "processors", "agents", "clients", "functions", "objects"),
+    "top right": ("workers", "running", "progress", "processors", "agents", "clients", "functions", "objects"),
     "bottom right": ("failures", "waits", "tasks", "messages", "notices", "settings", "alerts"),
 }
 """The first layout: names of panes, tabbed in each corner."""
@@ -33,6 +33,7 @@ def make_panes(monitor: Monitor) -> list[Pane]:
         GraphsPane(monitor),
         TablePane(monitor, tables.OBJECTS),
         TablePane(monitor, tables.RUNNING),
+        TablePane(monitor, tables.PROGRESS),
         TablePane(monitor, tables.PROCESSORS),
         TablePane(monitor, tables.AGENTS),
         TablePane(monitor, tables.MESSAGES),

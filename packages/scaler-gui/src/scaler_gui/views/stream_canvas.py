@@ -19,14 +19,20 @@ _STEPS = {Qt.Key.Key_Left: (-1, 0), Qt.Key.Key_Right: (1, 0), Qt.Key.Key_Up: (0,
 
 
 class StreamCanvas(StreamDrawing):
-    """``task_chosen`` gives the number of a task that was double-clicked."""
+    """``task_chosen`` gives the number of a task that was double-clicked; ``moved`` says that the part of time in sight
+    may be another one."""
 
     task_chosen = Signal(int)
+    moved = Signal()
 
     def __init__(self, monitor: Monitor) -> None:
         super().__init__(monitor)
         self._pressed: QPointF | None = None
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+
+    def look(self) -> None:
+        super().look()
+        self.moved.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         self.look()

@@ -166,7 +166,7 @@ class StreamDrawing(QWidget):
 
     def _paint_bars(self, painter: QPainter, area: QRect, rows: range) -> None:
         if not rows or self._image is None or self.bars is None:
-            text = "No task has ended since this window looks." if self.monitor.model.snapshot is not None else ""
+            text = "No task has ended while this window watched." if self.monitor.model.snapshot is not None else ""
             painter.setPen(QColor(self._theme.muted))
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
             return

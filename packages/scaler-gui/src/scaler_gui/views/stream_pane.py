@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QPushButton
+
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import Theme
 from scaler_gui.views.pane import Pane
 from scaler_gui.views.stream_canvas import StreamCanvas
 from scaler_protocol.monitor.rows import task_row
 from scaler_protocol.monitor.tables import TASKS
+
+_SPAN_PIXELS, _BUTTON_HEIGHT = 74, 22
+"""Room for the text at the right of the button, and the height of the line in which both stand."""
 
 
 class StreamPane(Pane):
@@ -32,15 +39,37 @@ class StreamPane(Pane):
     def __init__(self, monitor: Monitor) -> None:
         super().__init__(monitor)
         self.canvas = StreamCanvas(monitor)
+        self.follow = QPushButton("Follow", self.canvas)
+        self.follow.setToolTip("Follow what happens now (End)")
+        self.follow.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.follow.clicked.connect(self._follow)
+        self.follow.hide()
+        self.canvas.moved.connect(self._show_follow)
         self.box.addWidget(self.canvas)
         self.setFocusProxy(self.canvas)
 
     def refresh(self) -> None:
         self.canvas.refresh()
+        self._show_follow()
 
     def replaced(self) -> None:
         self.canvas.window_shown.follow()
         self.canvas.refresh()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._show_follow()
+
+    def _follow(self) -> None:
+        self.canvas.window_shown.follow()
+        self.canvas.refresh()
+        self._show_follow()
+
+    def _show_follow(self) -> None:
+        """In the line of the legend while the stream stands still."""
+        size = self.follow.sizeHint()
+        self.follow.setGeometry(self.width() - size.width() - _SPAN_PIXELS, 2, size.width(), _BUTTON_HEIGHT)
+        self.follow.setVisible(not self.canvas.window_shown.follows)
 
     def set_theme(self, theme: Theme) -> None:
         self.canvas.set_theme(theme)

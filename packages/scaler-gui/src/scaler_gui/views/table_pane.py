@@ -23,12 +23,29 @@ _TYPING_PAUSE_MILLISECONDS = 120
 _TITLE_LIMIT = 80
 _WARNINGS = {"suspect", "paused", "away"}
 _ALARMS = {"lost"}
+_EMPTY = {
+    "workers": "No workers are connected. Start some: scaler_cluster ADDRESS",
+    "processors": "No workers are connected. Start some: scaler_cluster ADDRESS",
+    "agents": "No hosts are connected.",
+    "clients": "No clients are connected.",
+    "functions": "No function has been called yet.",
+    "running": "No task has run for a second or longer.",
+    "progress": "All tasks have ended.",
+    "failures": "No task has failed while this window watched.",
+    "waits": "No task waits.",
+    "tasks": "No task has ended while this window watched.",
+    "graphs": "No graph is running.",
+    "objects": "No host has an object store yet.",
+    "alerts": "Nothing is wrong.",
+    "notices": "No agent or client has joined or left while this window watched.",
+}
 
 
 class TablePane(Pane):
     keys: Sequence[tuple[str, str]] = (
         ("/ or Ctrl+F", "filter rows; Esc drops the filter, Enter goes to the rows"),
         ("s", "sort by the column under the cursor; again turns the order"),
+        ("Enter, double click", "all that is known of the row"),
         ("Ctrl+C", "copy the selected rows"),
         ("Menu", "columns, copies, and actions on workers, functions and clients"),
     )
@@ -40,6 +57,7 @@ class TablePane(Pane):
         self.table = TableModel(spec, monitor, self._style, self)
         self.view = TableWidget(self.table)
         self.view.acted.connect(self.ask)
+        self.view.empty_text = _EMPTY.get(spec.name, f"No {self.title.lower()} yet.")
         self.filter = QLineEdit()
         self._count = QLabel()
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_PAUSE_MILLISECONDS)
@@ -131,6 +149,8 @@ class TablePane(Pane):
 
     def _apply_filter(self) -> None:
         self.table.set_filter(self.filter.text())
+        nothing = _EMPTY.get(self.name, f"No {self.title.lower()} yet.")
+        self.view.empty_text = f"No row contains “{self.filter.text()[:60]}”." if self.filter.text() else nothing
         self.view.scrollToTop()
         self._show_count()
 

@@ -6,15 +6,28 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtGui import (
+    QAction,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
 from scaler_gui.models.table import TableModel
 from scaler_protocol.monitor.format import format_value
+from scaler_protocol.monitor.importance import columns_by_importance
 from scaler_protocol.monitor.operation import ACTION_LABELS, Operation, targets_of
 
 ROW_HEIGHT_PIXELS = 22
 _WIDEST_PIXELS = 340
+_CUT_PIXELS = 24
+"""The last column may be cut by so much."""
+
 _FITTED_ROWS = 40
 """Number of rows from which on widths stay as they are."""
 
@@ -23,6 +36,9 @@ class TableWidget(QTableView):
     """``row_selected`` gives the row under the cursor whenever it, or what it says, changes."""
 
     row_selected = Signal(object)
+    opened = Signal(object)
+    """Gives the row that was double-clicked, or chosen with Enter."""
+
     acted = Signal(object)
     """Gives the Operation that was chosen in the menu of a row."""
 
@@ -37,6 +53,10 @@ class TableWidget(QTableView):
         self._set_looks()
         self._set_header()
         self.selectionModel().currentRowChanged.connect(self._on_current)
+        self.doubleClicked.connect(lambda index: self.opened.emit(self.table.row(index.row())))
+        self._hidden: set[int] = set()
+        self._is_users = False
+        self.empty_text = ""
 
     def refresh(self) -> None:
         """Read again; the selected row stays selected wherever it stands now."""
@@ -71,10 +91,43 @@ class TableWidget(QTableView):
             self.copy()
         elif event.text() == "s" and event.modifiers() == Qt.KeyboardModifier.NoModifier:
             self.sort_by(max(0, self.currentIndex().column()))
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.selected_row is not None:
+            self.opened.emit(self.selected_row)
         elif event.key() == Qt.Key.Key_Menu:
             self._show_menu(self.visualRect(self.currentIndex()).center())
         else:
             super().keyPressEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        super().paintEvent(event)
+        if not self.table.rowCount() and self.empty_text:
+            painter = QPainter(self.viewport())
+            painter.setPen(self.palette().color(QPalette.ColorRole.PlaceholderText))
+            flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
+            painter.drawText(self.viewport().rect().adjusted(12, 12, -12, -12), int(flags), self.empty_text)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._hide_what_does_not_fit()
+
+    def _hide_what_does_not_fit(self) -> None:
+        """The least important columns, unless the user has chosen columns or widths."""
+        if self._is_users or not self._fitted_rows:
+            return
+        was_fitting, self._fitting = self._fitting, True
+        self._hide_columns()
+        self._fitting = was_fitting
+
+    def _hide_columns(self) -> None:
+        spec, header = self.table.spec, self.horizontalHeader()
+        for number in self._hidden:
+            self.setColumnHidden(number, False)
+        self._hidden = set()
+        for key in columns_by_importance(spec, self.table.sort_key):
+            if header.length() <= self.viewport().width() + _CUT_PIXELS:
+                return
+            self._hidden.add(spec.index(key))
+            self.setColumnHidden(spec.index(key), True)
 
     def _set_looks(self) -> None:
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -116,11 +169,17 @@ class TableWidget(QTableView):
             least = self.fontMetrics().horizontalAdvance(column.title + "000") + 12
             fitting = self.sizeHintForColumn(number) + 16
             header.resizeSection(number, max(least, min(fitting, _WIDEST_PIXELS)))
+        self._hide_what_does_not_fit()
         self._fitting = False
 
-    def _on_resized(self) -> None:
-        if not self._fitting:
+    def _on_resized(self, number: int) -> None:
+        """The last column takes what is left of the window, and the user did not choose that."""
+        header = self.horizontalHeader()
+        last = max((each for each in range(header.count()) if not self.isColumnHidden(each)), key=header.visualIndex)
+        is_stretched = header.stretchLastSection() and number == last
+        if not self._fitting and not is_stretched:
             self._fitted_rows = _FITTED_ROWS
+            self._is_users = True
 
     def _on_current(self, current: QModelIndex, previous: QModelIndex) -> None:
         if not self._restoring:
@@ -168,6 +227,12 @@ class TableWidget(QTableView):
                 menu.addSeparator()
             menu.addAction(f"{ACTION_LABELS[operation.action]} ...", partial(self.acted.emit, operation))
 
+    def _choose_column(self, number: int, is_shown: bool) -> None:
+        """The columns are the user's from now on."""
+        self._is_users = True
+        self._fitted_rows = _FITTED_ROWS
+        self.setColumnHidden(number, not is_shown)
+
     def _show_columns_menu(self, position: QPoint) -> None:
         self._columns_menu(self).exec(self.horizontalHeader().mapToGlobal(position))
 
@@ -175,6 +240,6 @@ class TableWidget(QTableView):
         menu = QMenu("C&olumns", parent)
         for number, column in enumerate(self.table.spec.columns):
             action = QAction(column.title, menu, checkable=True, checked=not self.isColumnHidden(number))
-            action.toggled.connect(lambda shown, number=number: self.setColumnHidden(number, not shown))
+            action.toggled.connect(lambda shown, number=number: self._choose_column(number, shown))
             menu.addAction(action)
         return menu

@@ -74,7 +74,7 @@ cdef class AcceptedResults:
         function.waits.add_many(<uint64_t> wait_us, self.first_attempts)
 
     cdef settle_parts(self, int64_t stop):
-        """What the durations of the rows before ``stop`` consist of, which belong to the current record."""
+        """Count the parts of the durations of the rows before ``stop``, which belong to the current record."""
         while self.parts and self.parts[len(self.parts) - 1][0] < stop:
             _, fetching, loading, storing = self.parts.pop()
             if self.record is not None:

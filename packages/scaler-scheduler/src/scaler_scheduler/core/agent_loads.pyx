@@ -40,7 +40,8 @@ cdef class AgentLoad:
         return self.slots + (self.lent if depth > self.deepest else 0)
 
     cdef int limit(self) noexcept:
-        """How many tasks it may have. Where all wait and some of them for locks, the next one must not be kept out."""
+        """Return how many tasks it may have. Where all wait and some of them for locks, the next one must not be kept
+        out."""
         return self.ceiling + (self.lent if self.deepest < 0 else 0)
 
     cpdef bint has_room(self, int depth) except -1:
@@ -62,7 +63,7 @@ cdef class AgentLoad:
         return self.reserved_count > 0 or len(self.deferred) > 0
 
     cdef bint keeps_room(self, int depth) except -1:
-        """Whether its room is kept for tasks that are reserved for it."""
+        """Return whether its room is kept for tasks that are reserved for it."""
         cdef QueueClass queue
         for queue in self.reserved:
             if queue.depth >= depth:
@@ -70,7 +71,8 @@ cdef class AgentLoad:
         return False
 
     cpdef int64_t queued_us(self) noexcept:
-        """How long the queued tasks, without the running ones, would keep all slots busy, in slot-microseconds."""
+        """Return how long the queued tasks, without the running ones, would keep all slots busy, in
+        slot-microseconds."""
         cdef int usable = self.slots + self.lent
         if self.outstanding <= usable:
             return 0
@@ -88,7 +90,8 @@ cdef class AgentLoad:
         return max(0, self.outstanding - self.slots - self.lent)
 
     cpdef double waiting_us(self, double now) noexcept:
-        """How long a task that comes now would wait for a worker here: by estimate, or as long as nothing has ended."""
+        """Return how long a task that comes now would wait for a worker here: by estimate, or as long as nothing has
+        ended."""
         cdef int usable = max(1, self.slots + self.lent)
         cdef int64_t here = self.outstanding + self.reserved_count
         if here < usable:
@@ -99,7 +102,7 @@ cdef class AgentLoad:
         )
 
     cdef bint can_hold(self, QueueClass source) except -1:
-        """Whether it may be given such tasks, if not at once."""
+        """Return whether it may be given such tasks, if not at once."""
         return self.is_available and self.deep(source.depth) < self.limit() and self.fits(source.demand) > 0
 
     def key(self, int depth, int64_t rarity=0):
@@ -108,7 +111,7 @@ cdef class AgentLoad:
         return (here >= self.slots + self.lent, rarity, self.load_us / max(1, self.slots), here / max(1, self.slots))
 
     def fits(self, tuple demand):
-        """How many more tasks that each need ``demand`` this agent has the resources for."""
+        """Return how many more tasks that each need ``demand`` this agent has the resources for."""
         if not demand:
             return self.ceiling
         return min([self.resources.get(name, 0) // max(1, amount) for name, amount in demand])

@@ -100,7 +100,7 @@ cdef class Assignment:
             self.take_run(queue)
 
     cdef inline bint may_go_on(self) noexcept:
-        """Whether it is still the same client's turn."""
+        """Return whether it is still the same client's turn."""
         return self.turn > 0 and self.turn_us > 0
 
     cdef charge(self, TaskTable table, int64_t number, int64_t us):
@@ -157,7 +157,7 @@ cdef class Assignment:
                 self.follow(table, record.graph, start, task)
 
     cdef inline bint has_weight(self, RunRecord record) except -1:
-        """Whether it matters which agent gets tasks of a run, because they may need many bytes."""
+        """Return whether it matters which agent gets tasks of a run, because they may need many bytes."""
         if not record.has_uploads and (record.graph is None or not record.graph.has_large):
             return False
         return len(self.source.served) > 1
@@ -214,10 +214,10 @@ cdef class Assignment:
         return found
 
     cdef inline bint may_wait(self, FunctionLoad function, uint32_t estimate) noexcept:
-        """Whether a task may be prefetched while others run. The last one may be a little longer than what is left of
-        the horizon. Otherwise a worker whose tasks are exactly that long would have none prefetched and would be idle
-        for every round trip. Distance extends the horizon only for tasks whose duration is known: others may last for
-        hours."""
+        """Return whether a task may be prefetched while others run. The last one may be a little longer than what is
+        left of the horizon. Otherwise a worker whose tasks are exactly that long would have none prefetched and would
+        be idle for every round trip. Distance extends the horizon only for tasks whose duration is known: others may
+        last for hours."""
         cdef int64_t horizon = self.agent.horizon_us, budget = self.budget_us
         if function.samples == 0:
             budget -= (horizon - HORIZON_US) * self.agent.slots
@@ -317,7 +317,8 @@ cdef class Assignment:
         return page
 
     cdef bint is_far(self, TaskTable table, RunRecord record, uint64_t task) except -1:
-        """Whether many of the bytes that a task needs are elsewhere: its agent is chosen when the task is ready."""
+        """Return whether many of the bytes that a task needs are elsewhere: its agent is chosen when the task is
+        ready."""
         return self.inputs_of(table, record, task).missing_us(self.agent.index) > 0.0
 
     cdef assign(self, TaskTable table, Page* page, uint64_t task, RunRecord record, Inputs inputs=None):

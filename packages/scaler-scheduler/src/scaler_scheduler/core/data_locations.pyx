@@ -10,8 +10,7 @@ cdef enum:
 
 @final
 cdef class DataLocations:
-    """Which agents there are, and where the bytes are that tasks need. ``objects``: the directory of what clients
-    sent."""
+    """The agents, and the locations of the bytes that tasks need. ``objects``: the directory of what clients sent."""
 
     def __init__(self, dict objects, double bytes_per_us):
         self.objects = objects

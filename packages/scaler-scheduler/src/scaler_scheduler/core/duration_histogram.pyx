@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""How durations are distributed. See duration_histogram.pyi for the contract."""
+"""The distribution of durations. See duration_histogram.pyi for the contract."""
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint64_t

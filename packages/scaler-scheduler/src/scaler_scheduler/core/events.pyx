@@ -100,7 +100,7 @@ cdef class Recorder:
             run.forget_place()
 
     cdef parts(self, run, uint32_t session):
-        """What the durations of some results consist of."""
+        """Record the parts of the durations of some results."""
         rows = [
             (run.task(row), run.attempt(row), fetching, loading, storing)
             for row, fetching, loading, storing in struct.iter_unpack("<4I", run.parts)
@@ -149,7 +149,8 @@ cdef class Recorder:
             self.write_failure(session, task, 0, status, payload)
 
     cdef void begin_second(self) noexcept:
-        """In each, so many failures of each status may be written: a flood of one kind leaves room for the others."""
+        """Begin a second, in which a limited number of failures of each status may be written: a flood of one kind
+        leaves room for the others."""
         if self.now - self.failures_since >= 1.0:
             self.failures_since = self.now
             memset(self.failures, 0, sizeof(self.failures))

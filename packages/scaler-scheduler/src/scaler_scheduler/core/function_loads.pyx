@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""How long the tasks of a function take, and how many there are. See function_loads.pyi for the contract."""
+"""The durations of the tasks of a function, and their number. See function_loads.pyi for the contract."""
 
 from cython cimport final
 from libc.stdint cimport int64_t

@@ -56,7 +56,7 @@ cdef class Graph:
         node.ready_ticks = <uint32_t> (<uint64_t> (now * TICKS_PER_SECOND))
 
     cdef inline int64_t waited_us(self, uint64_t task, double now) noexcept:
-        """Since a present node became ready, up to five days; -1: it has no inputs."""
+        """Return the microseconds since a present node became ready, up to five days; -1: it has no inputs."""
         cdef Node* node = self.at(task - self.base)
         if node.inputs == 0:
             return -1
@@ -69,6 +69,6 @@ cdef class Graph:
         return &self.blocks[index >> BLOCK_BITS][index & (BLOCK_SIZE - 1)]
 
     cdef inline bint has(self, uint64_t task) noexcept:
-        """Whether a task is a node that is present."""
+        """Return whether a task is a node that is present."""
         cdef uint64_t index = task - self.base
         return index < self.count and self.blocks[index >> BLOCK_BITS] != NULL and self.at(index).present

@@ -23,8 +23,8 @@ cdef class Graph:
         free(self.edges)
 
     cdef bint admits(self, uint64_t first, uint64_t stop) noexcept:
-        """Whether these tasks may be next: in order and inside the graph. All its gaps together are bounded, since a
-        graph is searched from end to end."""
+        """Return whether these tasks may be next: in order and inside the graph. All its gaps together are bounded,
+        since a graph is searched from end to end."""
         if not self.base + self.count <= first < stop <= self.last + 1:
             return False
         return <int64_t> (first - self.base - self.count) + self.absent <= ABSENT_LIMIT

@@ -77,5 +77,5 @@ cdef class Inputs:
             self.held[index] = self.held.get(index, 0.0) + size
 
     cdef double missing_us(self, uint32_t agent):
-        """How long an agent would have to wait for what it does not have."""
+        """Return how long an agent would have to wait for what it does not have."""
         return self.locations.moving_us(self.total - <double> self.held.get(agent, 0.0))

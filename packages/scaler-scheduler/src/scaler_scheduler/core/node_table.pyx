@@ -13,16 +13,26 @@ from scaler_scheduler.core.states cimport (
     CANCELLED,
     CANCELLING,
     DECIDING,
+    DO_CANCEL_AT_AGENT,
+    DO_FREE_AT_AGENT,
     DO_GIVE_UP,
     DO_NOTHING,
+    DO_TELL_CANCELLED,
     DO_WAIT,
     DONE_LARGE,
     ENDED,
     FREED,
     HELD,
     OBJECT_MISSING,
+    ON_DROPPED,
+    ON_GRAPH_OVER,
+    ON_INPUT_LOST,
+    ON_INPUTS_ARRIVED,
+    ON_READY,
     ON_VALUE_LOST,
     ON_VALUE_LOST_FINALLY,
+    ON_VALUE_NEEDED,
+    ON_VALUE_UNNEEDED,
     PENDING,
     QUEUED,
     STORED,
@@ -35,6 +45,19 @@ from scaler_scheduler.core.transitions cimport OF_NODES, OF_TASKS, TRANSITIONS
 
 cdef enum:
     GRAPH_RECORDED_NODES = 10000
+
+
+cdef inline int node_action(int event, int state) noexcept:
+    return TRANSITIONS[OF_NODES][event][state].action
+
+
+cdef inline int next_state(int event, int state) noexcept:
+    return TRANSITIONS[OF_NODES][event][state].state
+
+
+cdef inline bint changes(int event, int state) noexcept:
+    """Return whether an event changes the state of a node."""
+    return TRANSITIONS[OF_NODES][event][state].state != state
 
 
 @final
@@ -89,8 +112,9 @@ cdef class NodeTable:
         return news
 
     def append_graph(self, RunRecord record, int state):
-        """As ``append``, for nodes: those that miss inputs are PENDING instead of QUEUED, and those whose inputs cannot
-        be had end. What may be queued, and what ended, is in the news. False: the run cannot be part of its graph."""
+        """Like ``append``, for nodes: those that miss inputs are PENDING instead of QUEUED, and those whose inputs are
+        unavailable end. What may be queued, and what ended, is in the news. False: the run cannot be part of its
+        graph."""
         cdef uint32_t low = record.run.options.graph
         cdef uint64_t last = record.first + <uint32_t> (low - <uint32_t> record.first)
         cdef Graph graph = self.graphs.get(last)
@@ -220,7 +244,7 @@ cdef class NodeTable:
                 self.settle(graph, True)
 
     cdef note_size(self, Graph graph, uint64_t task, run, int64_t index):
-        """How large a value is: row ``index`` of ``run`` says it, -1: small."""
+        """Return how large a value is: row ``index`` of ``run`` says it, -1: small."""
         cdef uint32_t kib = 0
         if index >= 0:
             graph.has_large = True
@@ -228,7 +252,8 @@ cdef class NodeTable:
         graph.at(task - graph.base).kib = kib
 
     cdef bint is_stray(self, Page* page, int offset, uint32_t agent) except -1:
-        """Whether a large result that does not count is of no use at its agent, and no other of that task is there."""
+        """Return whether a large result that does not count is of no use at its agent, and no other of that task is
+        there."""
         return page.agent[offset] != agent and self.columns.record_at(page, offset).graph is None
 
     cdef refuse_value(self, Page* page, int offset, uint64_t task, uint32_t attempt, uint32_t agent):
@@ -301,7 +326,9 @@ cdef class NodeTable:
     cdef wake(self, Graph graph, uint64_t task):
         cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
-        if page == NULL or page.state[offset] != PENDING or self.columns.record_at(page, offset).graph is not graph:
+        if page == NULL or not changes(ON_INPUTS_ARRIVED, page.state[offset]):
+            return
+        if self.columns.record_at(page, offset).graph is not graph:
             return
         self.to_queued(page, offset, task)
         if self.prefers_holders:
@@ -350,7 +377,7 @@ cdef class NodeTable:
         """No dependant needs its value: the agents that have it are told, once no more dependants can come. To a graph
         that grows they may come until the client has released the result."""
         cdef int offset = task & (PAGE_SIZE - 1)
-        if page == NULL or page.state[offset] != STORED:
+        if page == NULL or node_action(ON_VALUE_UNNEEDED, page.state[offset]) != DO_FREE_AT_AGENT:
             return
         if not graph.is_closed and not (graph.grows and graph.at(task - graph.base).released):
             graph.must_sweep = True
@@ -397,11 +424,12 @@ cdef class NodeTable:
     cdef cancel_node(self, Graph graph, uint64_t task):
         """A node that cannot have its inputs, or that is not needed, ends."""
         cdef int state = self.node_state(graph, task)
+        cdef int action = node_action(ON_DROPPED, state)
         cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record
         cdef uint32_t at
-        if state == ASSIGNED:
+        if action == DO_CANCEL_AT_AGENT:
             self.tell().tell(page.agent[offset], task, page.attempt[offset])
             self.tell().cascaded.append(task)
             self.to_cancelling(page, offset, task)
@@ -409,7 +437,7 @@ cdef class NodeTable:
             while at:
                 self.to_cancel.append((graph, graph.base + graph.edges[at - 1].dependant))
                 at = graph.edges[at - 1].next
-        elif state == PENDING or state == QUEUED or state == HELD or state == WAITING:
+        elif action == DO_TELL_CANCELLED:
             record = self.columns.record_at(page, offset)
             if state == QUEUED:
                 record.queue.count -= 1
@@ -472,13 +500,11 @@ cdef class NodeTable:
             graph.is_finishing = False
 
     cdef finish_node(self, Graph graph, uint64_t task):
-        cdef int state = self.node_state(graph, task)
-        if state == STORED:
+        if node_action(ON_VALUE_UNNEEDED, self.node_state(graph, task)) == DO_FREE_AT_AGENT:
             self.drop_value(graph, self.columns.find(task), task)
-            state = FREED
-        if state == FREED:
+        if changes(ON_GRAPH_OVER, self.node_state(graph, task)):
             self.discard(self.columns.find(task), task)
-        elif state != ENDED and state != CANCELLING and state != DECIDING:
+        else:
             self.cancel_node(graph, task)
 
     cdef discard(self, Page* page, uint64_t task):
@@ -541,10 +567,10 @@ cdef class NodeTable:
             return
         record = self.columns.record_at(page, offset)
         needed = node.uses > 0 or not (record.intermediate or node.delivered)
-        if state == FREED:
+        if changes(ON_VALUE_NEEDED, state):
             if not needed:
                 return
-            self.columns.move(page, offset, PENDING)
+            self.columns.move(page, offset, next_state(ON_VALUE_NEEDED, state))
             self.columns.raise_attempt(page, offset)
             record.function.unfinished += 1
             if not record.rerun:
@@ -555,10 +581,10 @@ cdef class NodeTable:
                 record.queue.count -= 1
             if not needed:
                 record.function.unfinished -= 1
-            if not needed or state == HELD:
-                self.columns.move(page, offset, PENDING if needed else FREED)
-            if not needed:
+                self.columns.move(page, offset, next_state(ON_VALUE_UNNEEDED, state))
                 return
+            if state == HELD:
+                self.columns.move(page, offset, next_state(ON_READY, state))
         for at in range(node.first_input, node.first_input + node.inputs):
             graph.at(graph.edges[at].input).uses += 1
 
@@ -588,10 +614,11 @@ cdef class NodeTable:
         elif state == QUEUED and node.pending:
             record = self.columns.record_at(page, offset)
             record.queue.count -= 1
-            self.columns.move(page, offset, PENDING)
+            self.columns.move(page, offset, next_state(ON_INPUT_LOST, state))
 
     def count_nodes(self, Graph graph):
-        """How many nodes there are, and how many wait for inputs, are ready, run, are done, failed or were cancelled."""
+        """Return how many nodes there are, and how many wait for inputs, are ready, run, are done, failed or were
+        cancelled."""
         cdef int64_t waiting = 0, ready = 0, running = 0, done = 0, failed = 0, nodes = 0
         cdef uint32_t index = graph.next_present(0)
         cdef int state
@@ -674,7 +701,7 @@ cdef class NodeTable:
         page.agent[offset] = NO_AGENT
 
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1:
-        """Whether all that a node still waits for is at work at one agent."""
+        """Return whether all that a node still waits for is at work at one agent."""
         cdef Node* node = graph.at(task - graph.base)
         cdef uint32_t at
         cdef uint64_t source

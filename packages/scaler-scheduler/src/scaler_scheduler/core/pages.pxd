@@ -13,7 +13,7 @@ cdef enum:
     CREDIBLE_ATTEMPT = 1000000  # no claim of a single agent makes the numbers of all tasks reach the limit
 
 cdef inline uint32_t next_attempt(uint32_t attempt) noexcept:
-    """Of an attempt, also one that an agent has made up: it neither ends at 0 nor begins again there."""
+    """Return the attempt after one that an agent may have made up: it neither ends at 0 nor begins again there."""
     return attempt + 1 if attempt < ATTEMPT_LIMIT else ATTEMPT_LIMIT
 
 cdef inline uint32_t plausible(uint32_t attempt) noexcept:

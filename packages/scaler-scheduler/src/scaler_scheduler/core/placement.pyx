@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Which agent gets which tasks. See placement.pyi for the contract."""
+"""Chooses the agent that is assigned a task. See placement.pyi for the contract."""
 
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -37,7 +37,7 @@ cdef class Placement:
 
     @property
     def free(self):
-        """Those of them that any agent may have; about."""
+        """The number of queued tasks that any agent may have; about."""
         cdef QueueClass queue
         cdef Agent agent
         cdef int64_t number = 0
@@ -277,7 +277,7 @@ cdef class Placement:
         return None
 
     cdef bint is_kept(self, Agent agent, QueueClass queue) except -1:
-        """Whether tasks of a scarcer class wait for this agent: others may only start there."""
+        """Return whether tasks of a scarcer class wait for this agent: others may only start there."""
         cdef QueueClass other
         for other in self.level:
             if other.count and other.is_scarcer(queue) and agent.index in other.served and other.is_eligible():
@@ -285,7 +285,7 @@ cdef class Placement:
         return False
 
     cdef int64_t rarity(self, Agent agent, QueueClass queue) except -1:
-        """How many agents lack the rarest of those capabilities of an agent that the tasks do not need."""
+        """Return how many agents lack the rarest of those capabilities of an agent that the tasks do not need."""
         cdef int64_t offers = len(self.agents)
         for name in agent.capabilities:
             if not needs(queue.demand, name):
@@ -347,7 +347,7 @@ cdef bint needs(tuple demand, name) except -1:
 
 
 cdef Py_ssize_t end_of_level(list waiting, Py_ssize_t start) except -1:
-    """Where the classes with the depth of the one at ``start`` end. There may be thousands of depths."""
+    """Return where the classes with the depth of the one at ``start`` end. There may be thousands of depths."""
     cdef int64_t depth = (<QueueClass> waiting[start]).depth
     cdef Py_ssize_t stop = start + 1
     while stop < len(waiting) and (<QueueClass> waiting[stop]).depth == depth:

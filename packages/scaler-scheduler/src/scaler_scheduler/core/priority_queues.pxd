@@ -56,5 +56,5 @@ cdef class QueueClass:
     cdef list take_queues(self)
 
     cdef inline bint is_scarcer(self, QueueClass other) noexcept:
-        """Whether at most half as many workers can run its tasks: others remain for those of the other class."""
+        """Return whether at most half as many workers can run its tasks: others remain for those of the other class."""
         return 2 * self.workers <= other.workers

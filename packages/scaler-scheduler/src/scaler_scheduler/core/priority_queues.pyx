@@ -41,7 +41,7 @@ cdef class ClientQueue:
         return any([first <= task < stop for first, stop in self.ranges])
 
     cdef int64_t count_before(self, uint64_t task) except -1:
-        """How many tasks of the ranges are served before ``task``: all of them if it is not here."""
+        """Return how many tasks of the ranges are served before ``task``: all of them if it is not here."""
         cdef int64_t count = 0
         for first, stop in [(self.first, self.stop), *self.ranges]:
             if first <= task < stop:
@@ -85,7 +85,7 @@ cdef class ClientQueue:
         return True
 
     cdef sort(self):
-        """By number: in the order of submission, whatever was queued again."""
+        """Sort the ranges by number: in the order of submission, whatever was queued again."""
         cdef list ranges = sorted([(self.first, self.stop), *self.ranges])
         self.ranges = deque(ranges)
         self.first = self.stop = 0
@@ -213,7 +213,7 @@ cdef class QueueClass:
         return found
 
     cdef bint is_eligible(self) except -1:
-        """Whether a client that may be served now has tasks here."""
+        """Return whether a client that may be served now has tasks here."""
         cdef PriorityQueue of_priority
         cdef ClientQueue queue
         for of_priority in self.by_priority:
@@ -223,7 +223,7 @@ cdef class QueueClass:
         return False
 
     def ahead_of(self, table, uint64_t task):
-        """How many tasks of a table, and which other clients, are served before a task, if nothing changes."""
+        """Return how many tasks of a table, and which other clients, are served before a task, if nothing changes."""
         cdef PriorityQueue of_priority
         cdef ClientQueue queue, own = None
         cdef list higher = [], same = []

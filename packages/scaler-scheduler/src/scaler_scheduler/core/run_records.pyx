@@ -46,7 +46,7 @@ cdef class RunRecord:
         self.has_uploads = run.has_references and (not options.graph or len(run.uploads()) > 0)
 
     cdef set_priority(self, int64_t priority):
-        """Of all tasks of the run that are still to be assigned, here and at their agents."""
+        """Set the priority of all tasks of the run that are still to be assigned, here and at their agents."""
         if self.priority != priority:
             self.priority = <int> max(-NUMBER_LIMIT, min(priority, NUMBER_LIMIT))
             self.run = self.run.with_options(replace(self.run.options, priority=self.priority))

@@ -11,7 +11,7 @@ cdef class ShareGroup:
     cdef Shares shares
 
     cdef inline bint is_full(self) noexcept:
-        """Whether the operator allows it no further worker."""
+        """Return whether the operator allows it no further worker."""
         return self.worker_limit > 0 and self.running >= self.worker_limit
 
 cdef class Share:

@@ -50,6 +50,7 @@ cdef class SchedulerState:
     cdef dict named_requests_by_task
     # questions
     cdef readonly object stacks
+    cdef readonly object profiles
     cdef readonly object software
     # timers
     cdef public object next_tick_at

@@ -18,6 +18,7 @@ from scaler_scheduler.core.lock_table import LockTable
 from scaler_scheduler.core.named_table import NamedTable
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.placement import Placement
+from scaler_scheduler.core.profile_table import ProfileTable
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.settings import Settings
@@ -110,6 +111,7 @@ class SchedulerState:
     locks: LockTable
     named: NamedTable
     stacks: StackTable
+    profiles: ProfileTable
     software: SoftwareTable
 
     # ---- timers: when something is due, None when nothing is -------------------------------------------------------

@@ -12,6 +12,7 @@ from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.lock_table import LockTable
 from scaler_scheduler.core.named_table import NamedTable
 from scaler_scheduler.core.software_table import SoftwareTable
+from scaler_scheduler.core.profile_table import ProfileTable
 from scaler_scheduler.core.stack_table import StackTable
 from scaler_scheduler.core.objects import ObjectStore
 from scaler_scheduler.core.relays import Relays
@@ -39,6 +40,7 @@ cdef class SchedulerState:
         self.named = NamedTable()
         self.named_requests_by_task = self.named.by_task
         self.stacks = StackTable()
+        self.profiles = ProfileTable()
         self.software = SoftwareTable()
         self.nested_clients = self.lineage.children
         self.actors = ActorQueues()

@@ -31,7 +31,7 @@ cdef enum:
     NOT_FOUND = 12
 
 cdef enum:
-    EVENTS = 19
+    EVENTS = 25
     ON_READY = 0
     ON_ALLOCATED = 1
     ON_CLAIMED = 2
@@ -51,6 +51,12 @@ cdef enum:
     ON_ABANDONED = 16
     ON_RUNS_AGAIN = 17
     ON_GIVEN_UP = 18
+    ON_INPUTS_ARRIVED = 19
+    ON_INPUT_LOST = 20
+    ON_DROPPED = 21
+    ON_VALUE_UNNEEDED = 22
+    ON_VALUE_NEEDED = 23
+    ON_GRAPH_OVER = 24
 
 cdef enum:
     ACTIONS = 15

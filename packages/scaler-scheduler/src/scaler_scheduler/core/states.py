@@ -78,6 +78,29 @@ class TaskEvent(enum.IntEnum):
     """The rules decided that the task runs again."""
     GIVEN_UP = 18
     """The rules decided that the task ends."""
+    INPUTS_ARRIVED = 19
+    """In a graph: the value of the last missing input is there."""
+    INPUT_LOST = 20
+    """In a graph: the value of an input is lost."""
+    DROPPED = 21
+    """In a graph: an input of the node ended without a value, or the graph is over."""
+    VALUE_UNNEEDED = 22
+    """In a graph: neither the client nor an unfinished node needs the value any more."""
+    VALUE_NEEDED = 23
+    """In a graph: an unfinished node needs the value again."""
+    GRAPH_OVER = 24
+    """In a graph: all results for the client have reached it, or never will."""
+
+
+GRAPH_EVENTS = (
+    TaskEvent.INPUTS_ARRIVED,
+    TaskEvent.INPUT_LOST,
+    TaskEvent.DROPPED,
+    TaskEvent.VALUE_UNNEEDED,
+    TaskEvent.VALUE_NEEDED,
+    TaskEvent.GRAPH_OVER,
+)
+"""Events that other nodes of the graph cause. No message brings them."""
 
 
 class Action(enum.IntEnum):
@@ -204,12 +227,18 @@ TASKS: Table = {
     },
     TaskEvent.ABANDONED: {_ASSIGNED: Transition(_ENDED), _CANCELLING: Transition(_ENDED)},
     TaskEvent.RUNS_AGAIN: {_ASSIGNED: _REQUEUED, _DONE_LARGE: _REQUEUED, _DECIDING: _REQUEUED},
-    TaskEvent.GIVEN_UP: {_DONE_LARGE: Transition(_ENDED), _DECIDING: Transition(_ENDED)},
+    TaskEvent.GIVEN_UP: {
+        _WAITING: Transition(_ENDED), _HELD: Transition(_ENDED), _QUEUED: Transition(_ENDED),
+        _ASSIGNED: Transition(_ENDED), _CANCELLING: Transition(_ENDED), _DONE_LARGE: Transition(_ENDED),
+        _DECIDING: Transition(_ENDED),
+    },
+    **{event: {} for event in GRAPH_EVENTS},
 }  # fmt: skip
 """Tasks outside graphs. A pair that is missing changes nothing."""
 
 NODES: Table = {
     **TASKS,
+    TaskEvent.READY: {_WAITING: Transition(_QUEUED), _HELD: Transition(_PENDING)},
     TaskEvent.ALLOCATED: {_QUEUED: Transition(_ASSIGNED), _PENDING: Transition(_ASSIGNED)},
     TaskEvent.CLAIMED: {**TASKS[TaskEvent.CLAIMED], _PENDING: _stale(_PENDING), _FREED: _stale(_FREED)},
     TaskEvent.CLAIMED_BY_OTHER: {
@@ -236,6 +265,18 @@ NODES: Table = {
         **TASKS[TaskEvent.CANCELLED_BY_CLIENT], _DONE_LARGE: Transition(_STORED, Action.DELIVER), _PENDING: _CANCELLED,
     },
     TaskEvent.RUNS_AGAIN: {_ASSIGNED: _WAITS, _DONE_LARGE: _WAITS, _DECIDING: _WAITS},
+    TaskEvent.GIVEN_UP: {**TASKS[TaskEvent.GIVEN_UP], _PENDING: Transition(_ENDED)},
+    TaskEvent.INPUTS_ARRIVED: {_PENDING: Transition(_QUEUED)},
+    TaskEvent.INPUT_LOST: {_QUEUED: Transition(_PENDING)},
+    TaskEvent.DROPPED: {
+        _WAITING: _CANCELLED, _HELD: _CANCELLED, _QUEUED: _CANCELLED, _PENDING: _CANCELLED, _ASSIGNED: _CANCEL,
+    },
+    TaskEvent.VALUE_UNNEEDED: {
+        _STORED: Transition(_FREED, Action.FREE_AT_AGENT),
+        _PENDING: Transition(_FREED), _QUEUED: Transition(_FREED), _HELD: Transition(_FREED),
+    },
+    TaskEvent.VALUE_NEEDED: {_FREED: Transition(_PENDING)},
+    TaskEvent.GRAPH_OVER: {_FREED: Transition(_ENDED)},
 }  # fmt: skip
 """Nodes of graphs, whose inputs are not there: a node whose inputs are there is QUEUED where it would be PENDING, and a
 node that is not needed is FREED instead. Intermediate nodes are STORED where others are DONE_LARGE. A STORED value that

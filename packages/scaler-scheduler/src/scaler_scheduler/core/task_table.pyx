@@ -46,12 +46,16 @@ from scaler_scheduler.core.states cimport (
     ON_AGENT_LOST,
     ON_AGENT_LOST_FINALLY,
     ON_CANCELLED_BY_CLIENT,
+    ON_CLAIMED,
+    ON_CLAIMED_BY_OTHER,
     ON_DIED,
     ON_FAILED,
     ON_FAILED_WITH_RETRIES,
+    ON_GIVEN_UP,
     ON_STOPPED,
     ON_SUCCEEDED,
     ON_SUCCEEDED_LARGE,
+    ON_WITHDRAWN,
     PROCESSOR_DIED,
     PENDING,
     QUEUED,
@@ -105,7 +109,7 @@ cdef class CancelledTasks:
 
 
 cdef inline int table_of(RunRecord record) noexcept:
-    """Which transitions hold for the tasks of a record."""
+    """Return which transitions hold for the tasks of a record."""
     return OF_TASKS if record.graph is None else OF_NODES
 
 
@@ -161,7 +165,11 @@ cdef class TaskTable:
 
     def finish(self, uint64_t task, int status):
         cdef Page* page = self.columns.find(task)
-        if page != NULL and page.state[task & (PAGE_SIZE - 1)] != ENDED:
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef int state = ENDED if page == NULL else page.state[offset]
+        if state == ENDED:
+            return
+        if TRANSITIONS[table_of(self.columns.record_at(page, offset))][ON_GIVEN_UP][state].state == ENDED:
             self.nodes.end(page, task, status)
 
     def died(self, uint64_t task):
@@ -332,7 +340,7 @@ cdef class TaskTable:
         """``agent`` says it holds these. Returns (indices it must drop, indices never heard of)."""
         cdef list stale = [], unknown = []
         cdef Page* page
-        cdef int offset, state, index
+        cdef int offset, state, index, event, action
         cdef uint64_t task
         cdef RunRecord record
         for index in range(len(tasks)):
@@ -340,9 +348,19 @@ cdef class TaskTable:
             offset = task & (PAGE_SIZE - 1)
             page = self.columns.find(task)
             state = ENDED if page == NULL else page.state[offset]
-            if state == HELD:
-                record = self.columns.record_at(page, offset)
-                self.columns.move(page, offset, ASSIGNED)
+            if state == ENDED:
+                unknown.append(index)
+                continue
+            record = self.columns.record_at(page, offset)
+            event = ON_CLAIMED_BY_OTHER
+            if page.agent[offset] == agent.index and page.attempt[offset] == <uint32_t> attempts[index]:
+                event = ON_CLAIMED
+            action = TRANSITIONS[table_of(record)][event][state].action
+            if action == DO_CANCEL_AT_AGENT:
+                stale.append(index)
+                self.outnumber(page, offset, attempts[index])
+            elif TRANSITIONS[table_of(record)][event][state].state != state:
+                self.columns.move(page, offset, TRANSITIONS[table_of(record)][event][state].state)
                 page.attempt[offset] = plausible(attempts[index])
                 page.agent[offset] = agent.index
                 page.estimate_us[offset] = record.function.estimate()
@@ -350,11 +368,6 @@ cdef class TaskTable:
                 self.columns.share.charge(page.estimate_us[offset])
                 if record.graph is not None:
                     self.nodes.shift_open(record.graph, task, -1)
-            elif state == ENDED:
-                unknown.append(index)
-            elif page.agent[offset] != agent.index or page.attempt[offset] != <uint32_t> attempts[index]:
-                stale.append(index)
-                self.outnumber(page, offset, attempts[index])
         return stale, unknown
 
     cdef void outnumber(self, Page* page, int offset, uint32_t claimed) noexcept:
@@ -384,14 +397,13 @@ cdef class TaskTable:
             record = self.columns.record_at(page, offset)
             agent.give_back(record, 1, page.estimate_us[offset], self.take_moving(task))
             self.columns.share.charge(-<double> page.estimate_us[offset])
-            if page.state[offset] == ASSIGNED:
-                if self.requeue(task) is not None:
-                    if was_asked:
-                        page.agent[offset] = OUT_OF_PATIENCE
-                    extend(ranges, record, task)
-            else:
+            if TRANSITIONS[table_of(record)][ON_WITHDRAWN][page.state[offset]].action == DO_TELL_CANCELLED:
                 self.nodes.end(page, task, CANCELLED)
                 cancelled.append(task)
+            elif self.requeue(task) is not None:
+                if was_asked:
+                    page.agent[offset] = OUT_OF_PATIENCE
+                extend(ranges, record, task)
         return ranges, cancelled
 
     def short_tasks(self, uint32_t agent, double limit_us):
@@ -456,7 +468,7 @@ cdef class TaskTable:
         return tasks
 
     cdef int64_t take_moving(self, uint64_t task) except -1:
-        """How long what an assigned task needs would take to move; it leaves its agent."""
+        """Return how long what an assigned task needs would take to move; it leaves its agent."""
         return self.moving.pop(task, 0) if self.moving else 0
 
     cdef bint is_with(self, Page* page, int offset, uint32_t agent) noexcept:

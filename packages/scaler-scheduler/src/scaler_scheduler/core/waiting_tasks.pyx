@@ -26,7 +26,7 @@ def waiting_tasks(QueueClass queue, int64_t limit, int64_t reserved):
 
 
 cdef bint all_are_queued(QueueClass queue, int64_t limit, int64_t reserved) except -1:
-    """Whether every task in the ranges is still queued. False, too, if there are more than ``limit`` ranges."""
+    """Return whether every task in the ranges is still queued. False, too, if there are more than ``limit`` ranges."""
     cdef PriorityQueue of_priority
     cdef ClientQueue of_client
     cdef int64_t span = 0

@@ -29,14 +29,19 @@ class Application:
     """Runs until its user quits or a signal stops it."""
 
     def __init__(
-        self, source: ScreenSource, terminal: Terminal, address: str, operations: Operations | None = None
+        self,
+        source: ScreenSource,
+        terminal: Terminal,
+        address: str,
+        operations: Operations | None = None,
+        page: str = "overview",
     ) -> None:
-        """``operations``: None: there is no cluster to act on."""
+        """``operations``: None: there is no cluster to act on. ``page``: the first one."""
         self._source = source
         self._operations = operations
         self._terminal = terminal
         self._address = address
-        self._view = View()
+        self._view = View(page=page)
         self._screen = Screen([], 1, 0)
         self._painted_page = ""
         self._painted_at = -FRAME_SECONDS

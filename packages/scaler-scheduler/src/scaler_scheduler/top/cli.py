@@ -22,6 +22,7 @@ from scaler_protocol.monitor.subscription import Subscription
 from scaler_protocol.units import SECONDS
 from scaler_scheduler import __version__
 from scaler_scheduler.top.trace import moment_of, write_trace
+from scaler_scheduler.top.view import PAGES
 
 if TYPE_CHECKING:
     from scaler_scheduler.top.operations import Operations
@@ -41,6 +42,7 @@ class TopSettings:
     timeout: float = option(
         5.0, "-t", unit=SECONDS, minimum=0.1, help="Consider the scheduler lost after this long without a message."
     )
+    page: str = option("overview", "-p", metavar="PAGE", choices=tuple(PAGES.values()), help="Show this page first.")
     json: bool = option(False, "-j", help="Print one snapshot as JSON and exit.")
     replay: str | None = option(
         None, "-r", metavar="DIR", help="Replay the event logs that scaler_scheduler --event-log DIR has written."
@@ -151,7 +153,7 @@ def _watch(subscription: Subscription, settings: TopSettings) -> int:
     address = settings.address or ""
     operations = Operations(address)
     try:
-        return _show(Live(subscription, settings.timeout), address, operations)
+        return _show(Live(subscription, settings.timeout), address, settings.page, operations)
     finally:
         operations.close()
 
@@ -160,16 +162,16 @@ def _play(replay: Replay, settings: TopSettings) -> int:
     from scaler_protocol.monitor.player import Player
     from scaler_scheduler.top.source import Recording
 
-    return _show(Recording(Player(replay, settings.timeout)), settings.replay or "")
+    return _show(Recording(Player(replay, settings.timeout)), settings.replay or "", settings.page)
 
 
-def _show(source: ScreenSource, address: str, operations: Operations | None = None) -> int:
+def _show(source: ScreenSource, address: str, page: str, operations: Operations | None = None) -> int:
     from scaler_scheduler.top.application import Application
     from scaler_scheduler.top.terminal import Terminal, TerminalError
 
     try:
         with Terminal() as terminal:
-            Application(source, terminal, address, operations).run()
+            Application(source, terminal, address, operations, page).run()
     except TerminalError as error:
         raise BadInput(str(error)) from None
     return 0

@@ -6,22 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scaler_protocol.monitor.format import display_width, format_value, left, right
+from scaler_protocol.monitor.importance import columns_by_importance
 from scaler_protocol.monitor.tables import Column, Row, TableSpec
 from scaler_scheduler.top.lines import Line, Span, Style
 
 TEXT_WIDTH_LEAST, TEXT_WIDTH_USUAL, TEXT_WIDTH_LIMIT = 10, 24, 100
-
-_LESS_IMPORTANT = {
-    "functions": ("digest", "parts", "progress", "total", "canceled", "longest", "cpu_time", "median", "finished"),
-    "waits": ("task", "session"),
-    "failures": ("group", "first", "hosts", "status", "functions", "last", "type"),
-    "progress": ("end", "running", "failed"),
-    "objects": ("received", "sent", "spilled_rate", "spilled"),
-    "graphs": ("ready", "waiting"),
-    "tasks": ("parts", "attempt", "session", "host"),
-    "clients": ("parent", "weight", "group"),
-}
-"""Columns that go first when there is no room, in this order. Others go from the right."""
 
 _ROW_STYLES = {
     "failed": Style.BAD,
@@ -61,19 +50,13 @@ def grid_of(table: TableSpec, rows: Sequence[Row], sort_key: str, descending: bo
     """Widths for these rows: numbers as wide as they are, the rest for texts."""
     kept = list(range(len(table.columns)))
     ideals = {position: _ideal(table.columns[position], position, rows, sort_key) for position in kept}
-    for key in _in_order_of_leaving(table, sort_key):
+    for key in columns_by_importance(table, sort_key):
         if sum(_usual(table.columns[each], ideals[each]) + 1 for each in kept) - 1 <= width:
             break
         kept.remove(table.index(key))
     widths = _shared([(table.columns[each], ideals[each]) for each in kept], width)
     columns = [(each, table.columns[each], got) for each, got in zip(kept, widths, strict=True)]
     return ScreenGrid(tuple(columns), sort_key, descending)
-
-
-def _in_order_of_leaving(table: TableSpec, sort_key: str) -> list[str]:
-    first = [key for key in _LESS_IMPORTANT.get(table.name, ()) if key != sort_key]
-    others = [column.key for column in reversed(table.columns[1:]) if column.key not in (*first, sort_key)]
-    return first + others
 
 
 def _ideal(column: Column, position: int, rows: Sequence[Row], sort_key: str) -> int:

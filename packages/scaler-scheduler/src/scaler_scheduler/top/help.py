@@ -6,7 +6,7 @@ from scaler_protocol.monitor.format import clip
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 
 KEYS = (
-    ("1 t", "workers, clients and functions; running tasks"),
+    ("1 t g i", "overview, running tasks, progress; workers and messages"),
     ("2 3 4 5", "functions, waiting tasks, failures, objects"),
     ("6 7 8 9 0 a", "graphs, task stream, ended tasks, clients, settings, alerts"),
     ("Tab, Shift-Tab", "next page, page before"),
@@ -29,7 +29,7 @@ WORKER_KEYS = (
 )
 TABLE_KEYS = (
     ("s S r", "sort: next column, column before, turn the order"),
-    ("Enter", "waiting: the whole reason; failures: tracebacks and death certificates"),
+    ("Enter", "the page of the chosen row: all that is known of it"),
     ("+ - [ ]", "task stream: zoom in and out, earlier, later"),
 )
 REPLAY_KEYS = (

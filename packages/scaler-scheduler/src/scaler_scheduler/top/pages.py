@@ -13,16 +13,19 @@ from scaler_protocol.monitor.format import (
     format_percent,
     format_rate,
 )
+from scaler_protocol.monitor.links import EntityLink, row_link
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.operation import targets_of
 from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import TABLES, Row
+from scaler_scheduler.top.entities import entity_lines
 from scaler_scheduler.top.grid import grid_of
 from scaler_scheduler.top.lines import Line, Span, Style, joined, line_of, width_of, wrapped
-from scaler_scheduler.top.view import CHOOSING, DETAILED, PAGES, View
+from scaler_scheduler.top.view import DETAILED, PAGES, PREVIEWED, View
 
 TITLES = {
+    "overview": "overview",
     "workers": "workers",
     "running": "running",
     "functions": "functions",
@@ -34,9 +37,12 @@ TITLES = {
     "tasks": "tasks",
     "clients": "clients",
     "settings": "settings",
+    "progress": "progress",
     "alerts": "alerts",
 }
 _SHORT_TITLES = {
+    "overview": "all",
+    "progress": "prog",
     "workers": "work",
     "running": "run",
     "functions": "func",
@@ -59,6 +65,7 @@ _COUNTED = {
     "tasks": "execution",
     "clients": "client",
     "settings": "setting",
+    "progress": "row",
     "alerts": "alert",
 }
 DETAILS_HEIGHT_LEAST = 8
@@ -73,13 +80,14 @@ _NOTHING = {
     "running": "no task has run for a second or longer",
     "functions": "no function has been called yet",
     "waits": "no task waits",
-    "failures": "no task has failed since this monitor looks",
+    "failures": "no task has failed while this monitor watched",
     "objects": "no host has an object store yet",
     "graphs": "no graph is running",
-    "tasks": "no task has ended since this monitor looks",
+    "tasks": "no task has ended while this monitor watched",
     "clients": "no client is connected",
     "settings": "the scheduler does not say its settings",
     "alerts": "nothing is wrong",
+    "progress": "all tasks have ended",
 }
 
 _STATE_OF_RUNNING = TABLES["running"].index("state")
@@ -107,13 +115,13 @@ def table_body(model: Model, view: View, width: int, height: int) -> Body:
     sort_key = table.sort_key or spec.default_sort
     descending = spec.descending if table.descending is None else table.descending
     total = model.rows(view.page, view.filter_text, limit=0)[1]
-    details_height = _details_height(model, view, width, height, total) if view.page in DETAILED else 0
+    details_height = _details_height(model, view, width, height, total) if view.page in PREVIEWED else 0
     room = max(1, height - 2 - details_height)
     last_first_row = max(0, total - room)
     first = min(table.first_row, last_first_row)
     rows, _ = model.rows(view.page, view.filter_text, sort_key, descending, first, room)
     grid = grid_of(spec, rows, sort_key, descending, width)
-    chosen = min(table.cursor, total - 1) - first if view.page in CHOOSING else -1
+    chosen = min(table.cursor, total - 1) - first if view.page in DETAILED else -1
     lines = [_note(model, view, total), _barred(grid.header(), width, Style.HEADER)]
     for number, row in enumerate(rows):
         line = grid.line(row, _row_style(view.page, row, number == chosen))
@@ -131,6 +139,8 @@ def table_body(model: Model, view: View, width: int, height: int) -> Body:
 
 def _selected(page: str, row: Row) -> Hashable:
     """The key that identifies this row as long as it exists."""
+    if page not in PREVIEWED:
+        return row_link(page, row)
     return row[-1] if page == "failures" else tuple(row[TABLES[page].index(part)] for part in TABLES[page].key)
 
 
@@ -152,6 +162,8 @@ def details_lines(model: Model, page: str, selected: Hashable, width: int) -> li
     if page in _SENTENCES:
         found = [row for row in model.rows(page)[0] if _selected(page, row) == selected]
         return _SENTENCES[page](found[0], width) if found else [line_of(_GONE[page], Style.DIM)]
+    if isinstance(selected, EntityLink):
+        return entity_lines(model, selected, width)
     lines = model.failure_details(cast(int, selected)).expandtabs(4).splitlines()
     styles = [Style.TITLE, *[Style.PLAIN] * len(lines)]
     return [line_of(part, style) for text, style in zip(lines, styles, strict=False) for part in wrapped(text, width)]
@@ -221,7 +233,13 @@ def _totals(model: Model, snapshot: Snapshot, width: int) -> Line:
         spans += [Span(f"  {name} ", Style.DIM), Span(format_count(count), style if count else Style.PLAIN)]
     process = f"{format_percent(scheduler.cpu_percent)} {format_bytes_short(scheduler.rss_bytes)}"
     wider = (*spans, Span("  scheduler ", Style.DIM), Span(process))
-    return wider if width_of(wider) <= width else tuple(spans)
+    return next((each for each in (wider, tuple(spans)) if width_of(each) <= width), _without_zeros(spans))
+
+
+def _without_zeros(spans: Sequence[Span]) -> Line:
+    """The counts that are not 0: pairs of a name and a count after the rate."""
+    pairs = [spans[place : place + 2] for place in range(1, len(spans), 2)]
+    return (spans[0], *(span for name, count in pairs if count.text != "0" for span in (name, count)))
 
 
 def _note(model: Model, view: View, total: int) -> Line:
@@ -231,7 +249,7 @@ def _note(model: Model, view: View, total: int) -> Line:
     truths = {"functions": snapshot.function_count, "waits": snapshot.wait_count, "graphs": snapshot.graph_count}
     if page == "failures":
         seen = model.activity.failures.total
-        shown = f"{_counted(total, 'cause')} of {_counted(seen, 'failed execution')} seen"
+        shown = f"{_counted(total, 'cause')} of {_counted(seen, 'failed execution')}"
         failed = _counted(snapshot.tasks.failed, "task")
         dropped = model.activity.failures.dropped_text
         return _noted(shown, f"{dropped and ', '}{dropped}, {failed} failed   Enter: details")

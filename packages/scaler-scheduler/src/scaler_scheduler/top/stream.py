@@ -37,7 +37,7 @@ def stream_body(model: Model, view: View, width: int, height: int, blocks: bool)
     first = min(view.table.first_row, last_first_row)
     shown = rows[first : first + room]
     if not shown:
-        return Body([(), line_of("no task has ended since this monitor looks", Style.DIM)], room, 0, 0)
+        return Body([(), line_of("no task has ended while this monitor watched", Style.DIM)], room, 0, 0)
     label = min(max(LABEL_WIDTH_LEAST, width // 4), max(len(_label(row)) for row in shown), max(1, width // 3))
     columns = max(1, width - label - 2)
     stop = model.time - DELAY_SECONDS - view.stream_back_seconds

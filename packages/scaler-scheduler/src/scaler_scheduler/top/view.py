@@ -24,7 +24,7 @@ SORT_KEYS = {
 }
 
 PAGES = {
-    "1": "workers",
+    "1": "overview",
     "t": "running",
     "2": "functions",
     "3": "waits",
@@ -36,14 +36,16 @@ PAGES = {
     "9": "clients",
     "0": "settings",
     "a": "alerts",
+    "g": "progress",
+    "i": "workers",
 }
-"""The pages by their keys. All but the first one and the stream show the table of that name."""
+"""The pages by their keys. All but overview, workers and stream show the table of that name."""
 
-DETAILED = ("failures", "waits", "alerts")
-"""Pages on which more is known of the chosen row than its line can hold."""
+PREVIEWED = ("failures", "waits", "alerts")
+"""Pages that show more of the chosen row below the table."""
 
-CHOOSING = (*DETAILED, "functions", "running", "clients", "objects", "graphs")
-"""Pages with a cursor: there are details of the chosen row, or actions on it."""
+DETAILED = (*PREVIEWED, "running", "functions", "objects", "graphs", "tasks", "clients", "progress")
+"""Pages with a cursor: there is a page of what the chosen row stands for, or there are actions on it."""
 
 STREAM_SECONDS = 20.0
 _SHORTEST_STREAM, _LONGEST_STREAM = 0.01, 24 * 3600.0
@@ -154,6 +156,8 @@ class View:
             if key in SORT_KEYS:
                 return replace(self, order=self.order.pressed(SORT_KEYS[key]), first_row=0)
             return self._scrolled(key, page_rows)
+        if self.page == "overview":
+            return self
         if self.page == "stream":
             return self._zoomed(key, page_rows)
         if key == "enter" and selected is not None and self.page in DETAILED:
@@ -170,7 +174,11 @@ class View:
 
     def _unfiltered(self) -> View:
         cleared = replace(self, filter_text="", first_row=0)
-        return cleared if self.page == "workers" else cleared._with_table(replace(self.table, first_row=0, cursor=0))
+        return (
+            cleared
+            if self.page in ("workers", "overview")
+            else cleared._with_table(replace(self.table, first_row=0, cursor=0))
+        )
 
     def _sorted(self, key: str) -> View:
         """Sort by the next column, the one before, or in the opposite order."""
@@ -202,7 +210,7 @@ class View:
     def _moved(self, key: str, page_rows: int) -> View:
         """The cursor moves, and the rows with it when it would leave them."""
         table, step = self.table, _step(key, page_rows)
-        if self.page not in CHOOSING:
+        if self.page not in DETAILED:
             return self._with_table(replace(table, first_row=max(0, table.first_row + step)))
         cursor = max(0, table.cursor + step)
         first = min(max(table.first_row, cursor - page_rows + 1), cursor)

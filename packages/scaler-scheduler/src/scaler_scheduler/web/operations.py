@@ -72,7 +72,10 @@ class PageOperations:
         snapshot = self._source.model.snapshot
         if snapshot is None:
             return _told(OperationOutcome(False, _AWAY_TEXT))
-        address = scheduler_address(parse_address(self._source.watched), parse_address(snapshot.scheduler.address))
+        try:
+            address = scheduler_address(parse_address(self._source.watched), parse_address(snapshot.scheduler.address))
+        except ValueError as error:  # whatever publishes there says so
+            return _told(OperationOutcome(False, f"Cannot do this: {error}"))
         async with self._turns:
             return _told(await asyncio.to_thread(self._perform, address, operation, "scaler-scheduler"))
 

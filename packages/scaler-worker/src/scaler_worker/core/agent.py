@@ -43,6 +43,8 @@ from scaler_protocol.messages import (
     ObjectsLost,
     ObjectStored,
     Output,
+    ProfileReply,
+    ProfileRequest,
     RefusalReason,
     Refused,
     Relay,
@@ -61,11 +63,13 @@ from scaler_protocol.messages import (
     Withdrawn,
     WorkerStatus,
 )
+from scaler_protocol.profile import ProfileTree
 from scaler_worker.core import held_tasks
 from scaler_worker.core.actors import ENDED_TEXT
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.effects import (
     DropStored,
+    EndProfile,
     Exit,
     FetchStored,
     FindStored,
@@ -82,6 +86,7 @@ from scaler_worker.core.heartbeat import Heartbeats
 from scaler_worker.core.hot_path import PING_SECONDS, SCHEDULER, AgentHotPath
 from scaler_worker.core.objects import WrongBytes
 from scaler_worker.core.packages import key_of
+from scaler_worker.core.profiles import Profiles
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.stack_text import shown_stack
 from scaler_worker.core.state import AgentState
@@ -152,6 +157,7 @@ class AgentCore:
 
         hot_path = AgentHotPath(state, backend, self, self._greetings(), self._handlers())
         self.turn, self._send = hot_path.turn, hot_path.send
+        self._profiles = Profiles()
         self._heartbeats = Heartbeats(state, hot_path.send)
         self.on_message, self.take_effects, self.next_deadline = (
             hot_path.on_message,
@@ -183,6 +189,7 @@ class AgentCore:
             ObjectLocations: self._on_object_locations,
             ObjectRelease: self._on_object_release,
             StackRequest: self._on_stack_request,
+            ProfileRequest: self._on_profile_request,
             Stop: self._on_stop_message,
             Drain: self._on_drain,
             EndProcess: self._on_end_process,
@@ -598,6 +605,21 @@ class AgentCore:
         )
         self._state.unsent.append(reply)
 
+    # ---- profiles -----------------------------------------------------------------------------------------------
+
+    def _on_profile_request(self, request: ProfileRequest, now: float) -> None:
+        answer = self._profiles.on_request(request, now)
+        if isinstance(answer, ProfileReply):
+            self._state.unsent.append(answer)
+        elif answer is not None:
+            self._state.outbox.add(answer)
+
+    def on_profile(self, number: int, tree: ProfileTree, now: float) -> None:
+        """The samples of a profile that was to end."""
+        reply = self._profiles.on_profile(number, tree)
+        if reply is not None:
+            self._state.unsent.append(reply)
+
     # ---- the output of tasks --------------------------------------------------------------------------------
 
     def on_output(self, number: int, sequence: int, stream: int, data: bytes, now: float) -> None:
@@ -640,6 +662,8 @@ class AgentCore:
         running_tasks: tuple[RunningTask, ...] = (), memory_limit_bytes: int = 0,
     ) -> None:  # fmt: skip
         """Send a status report with these figures of the host."""
+        for effect in self._profiles.take_overdue(now):
+            self._state.outbox.add(effect)
         queued = self._backend.queued
         self._heartbeats.report(
             cpu_percent, rss_bytes, rss_free_bytes, queued, workers, running_tasks, memory_limit_bytes, now
@@ -662,6 +686,8 @@ class AgentCore:
         """Continue without the effect: nothing may wait for it."""
         if isinstance(effect, Send):
             self.on_not_taken_in(now)
+        elif isinstance(effect, EndProfile):
+            self.on_profile(effect.number, ProfileTree(), now)
         elif isinstance(effect, ReadStack):
             self.on_stack(effect.request, None, now)
         elif isinstance(effect, InstallPackages):

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""How long the tasks of a function take, as far as known. See durations.pyi for the contract."""
+"""The durations of the tasks of a function, as far as known. See durations.pyi for the contract."""
 
 cdef double OVERHEAD_SECONDS = 1e-6  # of each task: claiming it, loading its arguments, writing its result
 cdef Py_ssize_t FUNCTION_LIMIT = 10_000

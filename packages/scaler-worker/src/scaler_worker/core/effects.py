@@ -8,7 +8,8 @@ from scaler_protocol.messages import ObjectKey
 from scaler_worker.core.dispatch import DispatchTasks
 
 __all__ = [
-    "AttachStore", "DropObjects", "DropStored", "Exit", "FetchStored", "FindStored", "DispatchTasks", "InstallPackages",
+    "AttachStore", "BeginProfile", "DropObjects", "DropStored", "EndProfile", "Exit", "FetchStored", "FindStored",
+    "DispatchTasks", "InstallPackages",
     "Interrupt", "JoinStore", "Kill", "ReadOutput", "ReadStored", "Reconnect", "ReleasePackages", "RenewNested",
     "Resume", "SendNested", "StartWorkerProcess", "Suspend",
 ]  # fmt: skip
@@ -90,6 +91,21 @@ class ReadStack:
     """Ask this worker process where it is; ``on_stack`` answers the request of this number."""
 
     request: int
+    number: int
+
+
+@dataclass(slots=True)
+class BeginProfile:
+    """Sample where the tasks are; the profile has this number."""
+
+    number: int
+    interval_us: int
+
+
+@dataclass(slots=True)
+class EndProfile:
+    """End the profile with this number; ``on_profile`` gets its samples."""
+
     number: int
 
 

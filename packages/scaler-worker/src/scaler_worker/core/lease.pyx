@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Whether this agent may start tasks: only while the scheduler was heard lately. See lease.pyi for the contract."""
+"""The permission of this agent to start tasks: only while the scheduler was heard lately. See lease.pyi for the contract."""
 
 LEASE_SECONDS = 1.0
 STALL_SECONDS = 0.8

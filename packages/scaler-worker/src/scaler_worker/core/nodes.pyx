@@ -139,7 +139,7 @@ cdef class Nodes:
                     node.open += 1
 
     cdef list made_ready(self, list nodes):
-        """Those of ``nodes`` that wait for nothing may be queued; neighbours as one run."""
+        """Return the runs of ``nodes`` that wait for nothing and may be queued; neighbours as one run."""
         cdef list runs = []
         cdef Node node
         cdef object run = None

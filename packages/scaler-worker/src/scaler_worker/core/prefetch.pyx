@@ -53,7 +53,7 @@ cdef class Prefetcher:
                 return
 
     cdef bint may_start(self) except -1:
-        """Whether a task may go to an idle worker process."""
+        """Return whether a task may go to an idle worker process."""
         return (
             self._queue.count > 0
             and self._roster.has_capacity()
@@ -124,7 +124,7 @@ cdef class Prefetcher:
         self.give(process, [run])
 
     cdef int64_t batch(self, object head, double estimate, int64_t share, double budget) except -1:
-        """How many tasks of this function; -1 stands for an unknown duration."""
+        """Return how many tasks of this function; -1 stands for an unknown duration."""
         if estimate < 0:
             return 1
         if head.options.graph:  # what needs its result can follow it only on the same worker process

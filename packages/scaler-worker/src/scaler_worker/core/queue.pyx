@@ -89,7 +89,7 @@ cdef class TaskQueue:
         return self.first(-1 if deeper_than is None else deeper_than)
 
     cdef object first(self, int64_t deeper_than):
-        """As ``head``; -1: of any depth."""
+        """Like ``head``; -1: of any depth."""
         if not self._levels:
             return None
         cdef Level level = <Level> self._levels[0]
@@ -99,7 +99,7 @@ cdef class TaskQueue:
         return self.take_from(0, 0, limit)
 
     cdef object take_from(self, Py_ssize_t position, Py_ssize_t index, int64_t limit):
-        """Of the first run of one client at one level."""
+        """Take tasks from the first run of one client at one level."""
         cdef Level level = <Level> self._levels[position]
         cdef object runs = level.turns[index], run = runs[0]
         cdef int64_t count = run.count
@@ -161,7 +161,8 @@ cdef class TaskQueue:
         raise IndexError(environment)
 
     cdef Py_ssize_t place_in(self, Level level, str environment):
-        """Of the first client whose tasks are in this environment: those of one client are all in one."""
+        """Return the place of the first client whose tasks are in this environment: those of one client are all in
+        one."""
         cdef Py_ssize_t index = 0
         for runs in level.turns:
             if self.environment_of(runs[0]) == environment:
@@ -218,7 +219,7 @@ cdef class TaskQueue:
             before = level
 
     cdef Level level(self, object run):
-        """Of this run's depth and priority; found by bisection."""
+        """Return the level of this run's depth and priority; found by bisection."""
         options = run.options
         cdef int64_t depth = options.depth, priority = options.priority
         cdef Py_ssize_t low = 0, high = len(self._levels), middle

@@ -63,7 +63,7 @@ cdef class Roster:
         self.sort(process)
 
     cdef bint has_capacity(self) noexcept:
-        """Whether one more may become busy."""
+        """Return whether one more may become busy."""
         return len(self.busy) < self.slots + len(self.blocked)
 
     @property

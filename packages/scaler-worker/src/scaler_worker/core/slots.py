@@ -140,12 +140,17 @@ class Slots:
         self._starts.fill_slot(process.slot)
 
     def _bury(self, process: WorkerProcess, certificate: dict[str, Any], now: float) -> None:
+        """Tasks start and end in their order, so the oldest one that has not ended is the only one that can have
+        started, whatever user code has written to the cells of the others."""
         waiting: list[tuple[Handed, int]] = []
-        for entry, sequence, cell in process.open_sequences():
-            if cell == HANDED and not entry.run.options.actor:
-                waiting.append((entry, sequence))
-            else:
+        is_broken = process.board is not None and process.board.broken is not None
+        for place, (entry, sequence, cell) in enumerate(process.open_sequences()):
+            is_marked = cell != HANDED or (is_broken and place == 0)
+            may_have_started = place == 0 or process.is_dedicated or sequence in process.ending
+            if entry.run.options.actor or (is_marked and may_have_started):
                 self._fail_dead(process, entry, sequence, certificate, now)
+            else:
+                waiting.append((entry, sequence))
         self._put_back(reversed(waiting))
         process.handed.clear()
         self._state.nodes.forget_worker_process(process.number)

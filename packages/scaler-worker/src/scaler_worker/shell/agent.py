@@ -33,14 +33,17 @@ from scaler_protocol.messages import (
     WorkerStatus,
 )
 from scaler_protocol.options import values_of
+from scaler_protocol.profile import ProfileTree
 from scaler_worker.board import Board
 from scaler_worker.config import OBJECT_RETENTION_SECONDS, ClusterSettings
 from scaler_worker.core.agent import BAD_INPUT_CODE
 from scaler_worker.core.effects import (
     AttachStore,
+    BeginProfile,
     DispatchTasks,
     DropObjects,
     DropStored,
+    EndProfile,
     Exit,
     FetchStored,
     FindStored,
@@ -68,6 +71,7 @@ from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.packages import HostPackages
+from scaler_worker.shell.profiles import HostProfiles
 from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes, private_bytes, resident_bytes
 from scaler_worker.shell.software import READ_AFTER_SECONDS, read_software
 from scaler_worker.shell.stacks import HostStacks
@@ -108,6 +112,7 @@ class AgentShell:
         )
         self._packages = HostPackages(guarded, self, settings.environments_kept)
         self._stacks = HostStacks(guarded, self)
+        self._profiles = HostProfiles(guarded, self, self._named_processes)
         self._host_store = AgentHostStore(guarded, self, _store_settings(settings))
         self._conversation = Conversation(self._core, connection, guarded, self._effects())
         asks = PROVIDERS.get(settings.termination_notices)
@@ -132,6 +137,8 @@ class AgentShell:
             SendNested: lambda effect: self._nested.send(effect.session, effect.frames),
             RenewNested: lambda effect: self._nested.renew(effect.session),
             JoinStore: self._join_store,
+            BeginProfile: lambda effect: self._profiles.begin(effect.number, effect.interval_us),
+            EndProfile: lambda effect: self._profiles.end(effect.number),
             ReadStack: lambda effect: self._stacks.read(effect.request, self._pid_of(effect.number)),
             ReadOutput: lambda effect: self._worker_processes.read_on(),
             AttachStore: lambda effect: self._host_store.attach(),
@@ -296,6 +303,12 @@ class AgentShell:
     def _pid_of(self, number: int) -> int | None:
         process = self._core.slots.processes.get(number)
         return process.pid if process is not None else None
+
+    def _named_processes(self) -> list[tuple[str, int]]:
+        return [(process.name, process.pid) for process in self._core.slots.processes.values() if process.ready]
+
+    def profile(self, number: int, tree: ProfileTree) -> None:
+        self._conversation.hear(self._core.on_profile, number, tree)
 
     def stack(self, request: int, text: str | None) -> None:
         self._conversation.hear(self._core.on_stack, request, text)

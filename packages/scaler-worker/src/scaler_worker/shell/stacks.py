@@ -30,7 +30,7 @@ class HostStacks:
     def read(self, request: int, pid: int | None) -> None:
         """Answered by the event, later."""
         try:
-            descriptor = _open(pid) if pid else None
+            descriptor = open_memory_file(pid, STACK_FILE) if pid else None
         except OSError:
             descriptor = None
         if descriptor is None or pid is None:
@@ -70,10 +70,10 @@ class _StackReading:
         self._agent.stack(self._request, text if is_complete else None)
 
 
-def _open(pid: int) -> int | None:
-    """The memory file of this process; None: it has none. Raises OSError if the process has ended."""
+def open_memory_file(pid: int, kind: str) -> int | None:
+    """The memory file with this name of a process; None: it has none. Raises OSError if the process has ended."""
     folder = f"/proc/{pid}/fd"
     for name in os.listdir(folder):
-        if os.readlink(f"{folder}/{name}").startswith(f"/memfd:{STACK_FILE}"):
+        if os.readlink(f"{folder}/{name}").startswith(f"/memfd:{kind}"):
             return os.open(f"{folder}/{name}", os.O_RDWR | os.O_CLOEXEC)
     return None

@@ -17,8 +17,9 @@ from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Role, WorkerStatus
 from scaler_protocol.options import values_of
+from scaler_protocol.profile import ProfileTree
 from scaler_worker.config import OBJECT_RETENTION_SECONDS
-from scaler_worker.core.effects import Exit
+from scaler_worker.core.effects import BeginProfile, EndProfile, Exit
 from scaler_worker.core.settings import AgentSettings, ConnectionOptions
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes
@@ -57,6 +58,8 @@ class SymphonyAgent:
             OpenSession: gateway.request,
             SendInput: gateway.request,
             Exit: self._exit,
+            BeginProfile: lambda effect: None,  # tasks run in processes of Symphony, which are not sampled
+            EndProfile: lambda effect: self._core.on_profile(effect.number, ProfileTree(), time.monotonic()),
         }
         self._conversation = Conversation(self._core, connection, guarded, effects)
         self._meter = ProcessMeter()

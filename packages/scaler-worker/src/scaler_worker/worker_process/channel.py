@@ -49,6 +49,10 @@ STACK_FILE = "scaler-stack"
 RESULT_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 """The seals of the memory file with a large result: it stays as it is."""
 
+PROFILE_SIGNAL = signal.SIGRTMIN + 10
+PROFILE_FILE = "scaler-profile"
+"""The name of the memory file through which the agent asks for samples, which begin at this signal, and gets them."""
+
 OUTPUT_LIMIT_BYTES = 256 * 1024
 """Maximum size of one OUTPUT message."""
 

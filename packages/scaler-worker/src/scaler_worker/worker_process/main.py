@@ -32,12 +32,14 @@ from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.worker_process import channel, context, missing_modules
 from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelled
+from scaler_worker.worker_process.import_guard import interrupt_later, is_importing
 from scaler_worker.worker_process.module_sets import ModuleSets
 from scaler_worker.worker_process.output import OutputChannel, OutputStream, Shield
 from scaler_worker.worker_process.preparation import IDLE_SECONDS, is_prepared, prepare
 from scaler_worker.worker_process.process_environment import ProcessEnvironment
 from scaler_worker.worker_process.process_title import ProcessTitle
 from scaler_worker.worker_process.runner import Runner, install_parent_variable, read_parent_variable
+from scaler_worker.worker_process.sampler import Sampler
 from scaler_worker.worker_process.serialization import allow_keys
 from scaler_worker.worker_process.stack_file import offer_stacks
 from scaler_worker.worker_process.warned import TaskWarnings
@@ -55,8 +57,8 @@ class WorkerProcessMain:
         self._news_fd = news_fd
         self._options = options
         self._runner = Runner(board, self, options.loaded_objects_limit_bytes)
-        self._title = ProcessTitle(options.worker_name)
-        self.show_function = self._title.show
+        self.title = ProcessTitle(options.worker_name)
+        self.show_function = self.title.show
         self._definitions: dict[bytes, FunctionDefinition] = {}
         self._serializers: dict[bytes, Any] = {}
         self._module_sets = ModuleSets()
@@ -108,7 +110,7 @@ class WorkerProcessMain:
 
     def _wait_for_message(self) -> list[bytes]:
         connection, kept = self._connection, self._runner.kept
-        self._title.show("")
+        self.title.show("")
         while not connection.eof:
             is_busy = kept.sizes or not self._prepared
             connection.wait(IDLE_SECONDS if is_busy else self._options.collect_interval_seconds)
@@ -353,6 +355,7 @@ def run_worker_process(
     process = WorkerProcessMain(connection, board, news_fd, options)
     os.register_at_fork(after_in_child=process.mark_fork)
     _install_interrupt(board, process.shield)
+    Sampler(process.title).offer()
     _wait_for_start(connection)
     if options.preload:
         preload(options.preload, connection)
@@ -395,6 +398,9 @@ def _install_interrupt(board: Board, shield: Shield) -> None:
         if shield.closed:
             shield.pending = True
         elif board.interrupted():
+            if is_importing(frame):
+                interrupt_later()
+                return
             raise TaskCancelled("the task was cancelled")
 
     signal.signal(channel.INTERRUPT_SIGNAL, on_interrupt)

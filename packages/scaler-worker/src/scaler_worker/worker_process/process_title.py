@@ -21,19 +21,24 @@ _KEPT_TITLES = 64
 
 
 class ProcessTitle:
-    """``name``: of the worker."""
+    """``name``: of the worker. ``function`` and ``client`` are those of the task under way; empty without one."""
 
     def __init__(self, name: str) -> None:
+        self.function = ""
+        self.client = b""
         self._idle = f"scaler worker {name}"
-        self._function: str | None = None
+        self._is_shown = False
         self._titles: dict[str, bytes] = {}
         self._memory = _command_line_memory()
 
-    def show(self, function: str) -> None:
-        """``function``: what runs; empty if nothing does."""
-        if function != self._function and self._memory is not None:
-            self._function = function
-            self._memory.raw = self._titles.get(function) or self._keep(function, len(self._memory))
+    def show(self, function: str, client: bytes = b"") -> None:
+        """Show which function runs, and remember the session of its client; empty if nothing runs."""
+        self.client = client
+        if function != self.function or not self._is_shown:
+            self.function = function
+            if self._memory is not None:
+                self._is_shown = True
+                self._memory.raw = self._titles.get(function) or self._keep(function, len(self._memory))
 
     def _keep(self, function: str, size: int) -> bytes:
         if len(self._titles) == _KEPT_TITLES:

@@ -63,7 +63,7 @@ cdef uint64_t PART_FROM_NS = 20_000
 """A shorter part of a task counts as running: to report it would cost more than it says."""
 
 cdef Py_ssize_t QUICK_BYTES = 4096
-"""To serialize a text of this size takes no time that is worth measuring."""
+"""Maximum size of a text that takes no measurable time to serialize."""
 
 cdef uint64_t MEMORY_PEAK_FROM_NS = 2_000_000
 """A shorter task has used little memory: a page takes its time. To reset the peak takes about ten microseconds."""
@@ -175,7 +175,8 @@ cdef class RunUnderWay:
         return self.first_task + self.index
 
     cdef bint take_parts(self, Parts* parts) noexcept:
-        """What the duration consists of besides running. False: nothing that is worth reporting."""
+        """Take the parts of the duration besides running. False: nothing that is worth reporting. False: nothing that
+        is worth reporting."""
         if self.loaded == 0 and self.called == 0 and self.keeping == 0:
             return False
         cdef uint64_t loading = self.loaded - self.started if self.loaded > self.started else 0
@@ -271,7 +272,7 @@ cdef class Runner:
     cdef _run(self, run):
         cdef RunUnderWay current = RunUnderWay(run)
         cdef uint64_t index, count = run.count
-        self.host.show_function(run.function_name)
+        self.host.show_function(run.function_name, run.session)
         self.cpu_ns = process_cpu_ns()
         self.wall_since_cpu_ns = 0
         if os.environ is not self.environ:
@@ -315,7 +316,7 @@ cdef class Runner:
             self._draw_line(current.duration)
 
     cdef _draw_line(self, uint64_t duration):
-        """If the next task dies, its certificate speaks of that task alone."""
+        """Draw a line in the output: if the next task dies, its certificate describes that task alone."""
         mark_stderr(self.board)
         if duration >= MEMORY_PEAK_FROM_NS:
             self.host.memory_peak(True)
@@ -418,7 +419,7 @@ cdef class Runner:
             current.function = partial(make_actor, self, known[0])
 
     cdef _account(self, RunUnderWay current):
-        """How long the task took, and of what."""
+        """Return how long the task took, and of what."""
         current.duration = current.ended - current.started
         current.cpu = current.duration
         if current.duration >= CPU_TIME_FROM_NS:
@@ -459,7 +460,7 @@ cdef class Runner:
         self.notified_ns = monotonic_ns()
 
     cdef uint64_t _cpu_time(self, uint64_t duration):
-        """Since the last reading, without what short tasks used meanwhile."""
+        """Return the processor time since the last reading, without what short tasks used meanwhile."""
         cdef uint64_t now = process_cpu_ns()
         cdef uint64_t used = now - self.cpu_ns
         used = used - self.wall_since_cpu_ns if used > self.wall_since_cpu_ns else 0
@@ -600,7 +601,7 @@ cdef tuple _load_plain(list slots):
 
 
 cdef inline bint _is_quick(object value):
-    """To load it from its pickle, or to pickle it, takes no time that is worth measuring."""
+    """Return whether loading it from its pickle, or pickling it, takes no measurable time."""
     cdef object kind
     if value is None:
         return True
@@ -629,7 +630,7 @@ cdef object _dump(object result):
 
 
 cdef int _status_of(error, int stage):
-    """That this host has no room for an argument says nothing against the argument."""
+    """Return the status. That this host has no room for an argument says nothing against the argument."""
     if stage == LOADING and not isinstance(error, StoreFull):
         return DESERIALIZE_FAILED
     return EXCEPTION
@@ -646,7 +647,7 @@ cdef _failure(error, int status):
 
 
 cdef _unsendable(error, str function_name, result, bint is_default):
-    """As ``_failure``, of a result that could not be serialized."""
+    """Like ``_failure``, for a result that could not be serialized."""
     try:
         return exception_payload(unsendable_result(error, function_name, result, is_default), EXCEPTION)
     except TaskCancelled:

@@ -204,7 +204,7 @@ class RemoteJob:
         facts, text = connection.facts, self.host.text
         python = self._settings.remote_python or "python3"
         if "python" in facts:
-            reason = explain_python(tuple(facts["python"]), sys.version_info[:2], text)
+            reason = explain_python(facts["python"], sys.version_info[:2], text)
             if reason is not None:
                 return reason
         return explain_version(facts["version"], __version__, text, python) if "version" in facts else None

@@ -35,6 +35,7 @@ class SymphonyCore:
         self.on_message, self.on_not_taken_in = agent.on_message, agent.on_not_taken_in
         self.on_not_carried_out, self.on_stop = agent.on_not_carried_out, agent.on_stop
         self.report, self.check = agent.report, agent.check
+        self.on_profile = agent.on_profile
 
     # ---- events of Symphony ----------------------------------------------------------------------------------
 

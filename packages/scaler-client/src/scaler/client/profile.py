@@ -1,0 +1,121 @@
+"""Profiles of running tasks: where they spend their time, over the whole cluster."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from scaler.utility.exceptions import ControlError
+from scaler_protocol.profile import BadProfile, ProfileTree
+from scaler_protocol.profile_report import GROUPS, ProfileRow, page_of, rows_of, speedscope_of, text_of
+
+Ask = Callable[[int], list[bytes]]
+"""Begins a profile with an interval in microseconds, or ends it with 0 and returns the encoded profiles of agents."""
+
+
+class Profile:
+    """Made by ``Client.profile``. It is taken from ``start`` to ``stop``, or within a ``with`` block; then it can be
+    printed, shown in a notebook, and saved. Times are of tasks that ran meanwhile, whatever they did: computed, waited,
+    or slept."""
+
+    def __init__(self, ask: Ask, interval_seconds: float) -> None:
+        self._ask = ask
+        self._interval_us = round(interval_seconds * 1e6)
+        self._tree = ProfileTree(_NODES_LIMIT)
+        self._started_at: float | None = None
+        self.seconds = 0.0
+        """Between start and stop."""
+
+    def start(self) -> Profile:
+        """Begin. Raises ``ControlError`` if the scheduler refuses it."""
+        if self._started_at is not None:
+            raise ControlError("Cannot begin the profile: it has begun. Call stop() first.")
+        self._ask(self._interval_us)
+        self._started_at = time.monotonic()
+        return self
+
+    def stop(self) -> Profile:
+        """End, and collect the samples of all hosts. Hosts that do not answer within five seconds are left out. Raises
+        ``ControlError`` if the profile was lost with the scheduler."""
+        if self._started_at is None:
+            raise ControlError("Cannot end the profile: it has not begun. Call start() first.")
+        self.seconds += time.monotonic() - self._started_at
+        self._started_at = None
+        for data in self._ask(0):
+            if data:
+                self._tree.merge(_read(data))
+        return self
+
+    def __enter__(self) -> Profile:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.stop()
+        except Exception:
+            if error is None:  # otherwise this one matters more
+                raise
+
+    # ---- contents ------------------------------------------------------------------------------------------------
+
+    def rows(self, by: str = "function", least_share: float = 0.005) -> Iterator[ProfileRow]:
+        """The calls from the outside in: depth, name, microseconds with and without the calls below, and the share of
+        the whole. ``by``: what the first level is, "function", "worker" or "client"."""
+        return rows_of(self._tree, _checked(by), least_share)
+
+    def text(self, by: str = "function") -> str:
+        """A table of the calls that took at least 0.5 % of the time."""
+        return text_of(self._tree, _checked(by))
+
+    def html(self, by: str = "function") -> str:
+        """A page with a flame graph, which needs no other file."""
+        return page_of(self._tree, by=_checked(by))
+
+    def speedscope(self) -> dict[str, Any]:
+        """The profile for https://www.speedscope.app, as JSON values."""
+        return speedscope_of(self._tree)
+
+    def save(self, path: str | Path, by: str = "function") -> None:
+        """Write a page with a flame graph (``.html``), a file for speedscope (``.json``), or a text (``.txt``)."""
+        kind = Path(path).suffix.lower()
+        if kind == ".html":
+            text = self.html(by)
+        elif kind == ".json":
+            text = json.dumps(self.speedscope())
+        elif kind == ".txt":
+            text = self.text(by) + "\n"
+        else:
+            raise ValueError(f"Cannot save the profile as {str(path)!r}. Give it a name with .html, .json or .txt.")
+        Path(path).write_text(text, encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return f"<Profile of {self._tree.total_us / 1e6:.3g} s of tasks>"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        page = self.html().replace("&", "&amp;").replace('"', "&quot;")
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 420px; border: 0"></iframe>'
+
+
+_NODES_LIMIT = 200_000
+
+
+def _read(data: bytes) -> ProfileTree:
+    try:
+        return ProfileTree.from_bytes(data)
+    except BadProfile as error:
+        raise ControlError(f"Cannot read the profile of a host: {error} Use the same version everywhere.") from error
+
+
+def _checked(by: str) -> str:
+    if by not in GROUPS:
+        raise ValueError(f"Cannot group a profile by {by!r}. Choose one of {', '.join(GROUPS)}.")
+    return by

@@ -1,0 +1,99 @@
+"""``scaler progress``: how far the tasks are, and when they will be done."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from scaler import Client
+from scaler.command.settings import ProgressSettings
+from scaler_protocol.monitor.format import (
+    clip,
+    display_width,
+    format_count,
+    format_duration,
+    format_end,
+    left,
+    printable,
+    right,
+)
+from scaler_protocol.monitor.progress import ALL, Progress, ProgressWatch
+
+INTERVAL_SECONDS = 1.0
+_BAR_WIDTH = 30
+_ROWS = 20
+
+
+def run(settings: ProgressSettings) -> int:
+    """Show the progress until all tasks have ended; once, with ``--once`` or ``--json``, or without a terminal."""
+    repeats = not settings.once and not settings.json and sys.stdout.isatty()
+    with Client(settings.address, timeout_seconds=settings.timeout) as client:
+        rows: Sequence[Progress] = ()
+        shown = 0
+        for number, rows in enumerate(_looks(client)):
+            if repeats:
+                shown = _show(rows, shown)
+            if not _is_unfinished(rows) or (number and not repeats):
+                break
+    if settings.json:
+        print(json.dumps([_document(row) for row in rows], indent=1))
+    elif not repeats:
+        print("\n".join(lines_of(rows, time.time(), _BAR_WIDTH + 90)))
+    return 0
+
+
+def lines_of(rows: Sequence[Progress], now: float, width: int) -> list[str]:
+    """All tasks first, then the others, those with most to do first. ``now``: unix seconds."""
+    others = sorted((row for row in rows if row.kind != ALL), key=lambda row: -row.unfinished)
+    ordered = [*(row for row in rows if row.kind == ALL), *others]
+    shown = ordered[:_ROWS]
+    names = [clip(_name(row), 40) for row in shown]
+    wide = max(map(display_width, names), default=0)
+    lines = [clip(_line(row, left(name, wide), now), width) for row, name in zip(shown, names, strict=True)]
+    return [*lines, f"... and {len(ordered) - _ROWS} more"] if len(ordered) > _ROWS else lines
+
+
+def _name(row: Progress) -> str:
+    kind = row.kind if row.kind in ("function", "group", "client") else ""
+    return printable(f"{kind} {row.name}".strip())
+
+
+def _line(row: Progress, name: str, now: float) -> str:
+    full = int(_BAR_WIDTH * row.share)
+    counts = f"{format_count(row.ended)} of {format_count(row.ended + row.unfinished)}"
+    failed = f", {format_count(row.failed)} failed" if row.failed else ""
+    rest = ""
+    if row.seconds_left:
+        rest = f", {format_duration(row.seconds_left)} left, until {format_end(now + row.seconds_left, now)}"
+    return f"{name} [{'=' * full}{' ' * (_BAR_WIDTH - full)}] {right(f'{row.share:.0%}', 4)}  {counts}{failed}{rest}"
+
+
+def _looks(client: Client) -> Iterator[list[Progress]]:
+    watch = ProgressWatch()
+    while True:
+        watch.add(replace(client.cluster_info().snapshot, time=time.monotonic()))
+        yield watch.rows
+        time.sleep(INTERVAL_SECONDS)
+
+
+def _show(rows: Sequence[Progress], shown: int) -> int:
+    """Over the ``shown`` lines of the last time. Returns how many there are now."""
+    lines = lines_of(rows, time.time(), shutil.get_terminal_size().columns - 1)
+    up = f"\x1b[{shown}A\x1b[J" if shown else ""
+    print(up + "\n".join(lines), flush=True)
+    return len(lines)
+
+
+def _is_unfinished(rows: Sequence[Progress]) -> bool:
+    return any(row.unfinished for row in rows)
+
+
+def _document(row: Progress) -> dict[str, object]:
+    return {
+        "kind": row.kind, "name": row.name, "done": row.done, "failed": row.failed, "running": row.running,
+        "unfinished": row.unfinished, "share": row.share, "seconds_left": row.seconds_left,
+    }  # fmt: skip

@@ -1,0 +1,47 @@
+"""The page of one thing in a terminal: facts, rows and texts as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scaler_protocol.monitor.entities import EntityPage, Section, page_of
+from scaler_protocol.monitor.format import display_width, format_count, right
+from scaler_protocol.monitor.links import EntityLink
+from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.tables import TABLES
+from scaler_scheduler.top.grid import grid_of
+from scaler_scheduler.top.lines import Line, Span, Style, line_of, wrapped
+
+
+def entity_lines(model: Model, link: EntityLink, width: int) -> list[Line]:
+    """The whole page, in lines of at most ``width`` columns."""
+    page = page_of(model, link)
+    if page is None:
+        return [line_of("nothing is known of it any more", Style.DIM)]
+    lines: list[Line] = [line_of(page.title, Style.TITLE), *_facts(page, width)]
+    for section in page.sections:
+        lines += [(), *_section(section, width)]
+    if page.text:
+        lines += [(), line_of("What is known of its failures", Style.HEADING)]
+        lines += [line_of(part) for text in page.text.expandtabs(4).splitlines() for part in wrapped(text, width)]
+    return lines
+
+
+def _facts(page: EntityPage, width: int) -> list[Line]:
+    names = [fact.name for fact in page.facts]
+    wide = max((display_width(name) for name in names), default=0)
+    lines: list[Line] = []
+    for place, fact in enumerate(page.facts):
+        repeated = place > 0 and names[place - 1] == fact.name
+        name = Span(right("" if repeated else fact.name, wide) + "  ", Style.DIM)
+        parts = wrapped(fact.text, max(10, width - wide - 2))
+        lines.append((name, Span(parts[0])))
+        lines += [(Span(" " * (wide + 2)), Span(part)) for part in parts[1:]]
+    return lines
+
+
+def _section(section: Section, width: int) -> Sequence[Line]:
+    more = f"  the first {len(section.rows)} of {format_count(section.total)}"
+    title = Span(more if section.total > len(section.rows) else f"  {section.total}", Style.DIM)
+    grid = grid_of(TABLES[section.table], section.rows, "", False, width)
+    return [(Span(section.title, Style.HEADING), title), grid.header(), *map(grid.line, section.rows)]

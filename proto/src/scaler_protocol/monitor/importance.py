@@ -1,0 +1,30 @@
+"""The columns of tables that a screen leaves out when it has no room for all."""
+
+from __future__ import annotations
+
+from scaler_protocol.monitor.tables import TableSpec
+
+_LESS_IMPORTANT = {
+    "functions": ("digest", "parts", "progress", "total", "canceled", "longest", "cpu_time", "median", "finished"),
+    "waits": ("task", "session"),
+    "failures": ("group", "first", "hosts", "status", "functions", "last", "type"),
+    "progress": ("end", "running", "failed"),
+    "objects": ("received", "sent", "spilled_rate", "spilled"),
+    "graphs": ("ready", "waiting"),
+    "tasks": ("parts", "attempt", "session", "host"),
+    "clients": ("parent", "weight", "group", "used"),
+    "workers": ("agent_cpu", "agent_rss", "itl", "free", "sent", "lag", "queued", "state"),
+    "processors": ("agent", "slot_lent", "initialized"),
+    "agents": ("free", "sent", "lag", "silent", "pid", "queued"),
+    "running": ("started", "usual", "pid", "session"),
+}
+"""Columns that go first when there is no room, in this order. Others go from the right."""
+
+
+def columns_by_importance(table: TableSpec, sort_key: str) -> list[str]:
+    """The keys of the columns that may go, in the order in which they go. The first column stays, as does the one by
+    which the table is sorted."""
+    known = {column.key for column in table.columns}
+    first = [key for key in _LESS_IMPORTANT.get(table.name, ()) if key in known and key != sort_key]
+    others = [column.key for column in reversed(table.columns[1:]) if column.key not in (*first, sort_key)]
+    return first + others

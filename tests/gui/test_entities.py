@@ -1,0 +1,91 @@
+"""Pages of single things in the desktop monitor, columns that fit, and the words of empty tables."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QUrl
+from pytestqt.qtbot import QtBot
+
+from scaler_gui.models.entity_text import address_of, entity_html, link_of
+from scaler_gui.monitor import Monitor
+from scaler_gui.theme import LIGHT
+from scaler_gui.views.entity_window import EntityWindow
+from scaler_gui.views.stream_pane import StreamPane
+from scaler_gui.views.table_pane import TablePane
+from scaler_protocol.monitor.links import EntityLink
+from scaler_protocol.monitor.tables import TASKS, WORKERS
+from tests.support.monitor_stream import synthetic_messages
+
+
+@pytest.fixture
+def monitor(qtbot: QtBot) -> Monitor:
+    made = Monitor()
+    for message in synthetic_messages(4, 12, 200):
+        made.take(message)
+    return made
+
+
+def test_links_lead_from_page_to_page_and_back(monitor: Monitor, qtbot: QtBot) -> None:
+    window = EntityWindow(monitor)
+    qtbot.addWidget(window)
+    window.visit(EntityLink("worker", ("node-0", "node-0-3")))
+    assert "Worker node-0-3" in window.text.toPlainText()
+    assert not window.back.isEnabled()
+    window.text.anchorClicked.emit(QUrl(address_of(EntityLink("host", ("node-0",)))))
+    assert window.windowTitle() == "Host node-0" and "free memory" in window.text.toPlainText()
+    window.back.click()
+    assert "Worker node-0-3" in window.text.toPlainText()
+
+
+def test_names_are_text_whatever_they_contain(monitor: Monitor) -> None:
+    hostile = "<img src=x onerror=alert(1)>'\"&"
+    link = EntityLink("function", (hostile,))
+    assert link_of(address_of(link)) == link
+    assert "<img" not in entity_html(monitor.model, link, LIGHT)
+    assert link_of("https://example.org") is None
+
+
+def test_a_table_leaves_out_columns_for_which_it_has_no_room(monitor: Monitor, qtbot: QtBot) -> None:
+    pane = TablePane(monitor, TASKS)
+    qtbot.addWidget(pane)
+    pane.resize(600, 400)
+    pane.show()
+    pane.refresh()
+    shown = [column.key for number, column in enumerate(TASKS.columns) if not pane.view.isColumnHidden(number)]
+    assert "parts" not in shown and {"ended", "task", "function", "status"} <= set(shown)
+    assert pane.view.horizontalHeader().length() <= pane.view.viewport().width() + 24
+    pane.resize(2000, 400)
+    qtbot.waitUntil(lambda: not any(pane.view.isColumnHidden(number) for number in range(len(TASKS.columns))))
+
+
+def test_an_empty_table_says_why(qtbot: QtBot) -> None:
+    pane = TablePane(Monitor(), WORKERS)
+    qtbot.addWidget(pane)
+    pane.show()
+    assert pane.view.empty_text.startswith("No workers are connected.")
+    pane.filter.setText("nobody")
+    qtbot.waitUntil(lambda: pane.view.empty_text == "No row contains “nobody”.")
+
+
+def test_a_double_click_opens_a_row(monitor: Monitor, qtbot: QtBot) -> None:
+    pane = TablePane(monitor, WORKERS)
+    qtbot.addWidget(pane)
+    pane.refresh()
+    opened: list[object] = []
+    pane.view.opened.connect(opened.append)
+    pane.view.doubleClicked.emit(pane.table.index(0, 0))
+    assert opened == [pane.table.row(0)]
+
+
+def test_the_stream_offers_to_follow_while_it_stands_still(monitor: Monitor, qtbot: QtBot) -> None:
+    pane = StreamPane(monitor)
+    qtbot.addWidget(pane)
+    pane.resize(800, 400)
+    pane.show()
+    pane.refresh()
+    assert not pane.follow.isVisible()
+    pane.canvas.window_shown.pan(-0.5)
+    pane.canvas.look()
+    assert pane.follow.isVisible()
+    pane.follow.click()
+    assert pane.canvas.window_shown.follows and not pane.follow.isVisible()
