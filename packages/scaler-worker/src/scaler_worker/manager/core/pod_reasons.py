@@ -49,8 +49,8 @@ def _explain(reason: str, jobs: list[PodJob]) -> str:
 
 
 def explain_refusal_of_api(status: int | None, message: str, verb: str, namespace: str) -> PodRefusal:
-    """Explain a refused request to the API server. ``status``: of HTTP; None: there was no answer. ``verb``: what was asked for,
-    such as create pods."""
+    """Explain a refused request to the API server. ``status``: of HTTP; None: there was no answer. ``verb``: what was
+    asked for, such as create pods."""
     said = " ".join(message.split()).rstrip(".") or "it gives no reason"
     begin = f"Kubernetes does not {verb} in the namespace {namespace}: {said}."
     if status is None:

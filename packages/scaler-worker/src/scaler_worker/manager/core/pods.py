@@ -26,8 +26,8 @@ _COPY_KEYS = f"umask 077 && cp {_OFFERED_FOLDER}/* {KEYS_FOLDER}/ && chmod 600 {
 
 @dataclass(frozen=True, slots=True)
 class PodTerms:
-    """The terms on which pods are created. ``keys_secret``: the Secret with the files of the keys. ``template``: a pod, whose values
-    are added to those of the manager's."""
+    """The terms on which pods are created. ``keys_secret``: the Secret with the files of the keys. ``template``: a
+    pod, whose values are added to those of the manager's."""
 
     name: str
     address: str
