@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.operation import Action, OperationOutcome
 from scaler_protocol.monitor.tables import TABLES
 from scaler_protocol.monitor.workers import Order, SortKey
