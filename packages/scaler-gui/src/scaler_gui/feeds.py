@@ -9,6 +9,7 @@ import zmq
 from PySide6.QtCore import QObject, QSocketNotifier, QTimer
 
 from scaler_gui.models.recent import RecentAddress
+from scaler_protocol.monitor.failure_marks import FailureMarks
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.messages import MonitorMessage
 from scaler_protocol.monitor.player import Player
@@ -96,6 +97,7 @@ class ReplayFeed(QObject):
         self._target = target
         self._recording = Replay(folder)
         self.player = Player(self._recording)
+        self.marks = FailureMarks(self._recording)
         self._last_tick = time.monotonic()
         self._timer = QTimer(self, interval=REPLAY_TICK_MILLISECONDS)
         self._timer.timeout.connect(self._on_timer)

@@ -157,7 +157,7 @@ class MainWindow(QMainWindow):
         self._tell_of_failures()
 
     def _on_replaced(self) -> None:
-        self.scrubber.player = self.monitor.player
+        self.scrubber.player, self.scrubber.marks = self.monitor.player, self.monitor.marks
         self.scrubber.show_moment()
         for action in self._replay_actions:
             action.setEnabled(self.monitor.player is not None)

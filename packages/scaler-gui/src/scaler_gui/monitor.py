@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from scaler_gui.models.recent import RecentAddress
 from scaler_gui.models.status import ConnectionStatus, live_status, replay_status
+from scaler_protocol.monitor.failure_marks import FailureMarks
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
 from scaler_protocol.monitor.model import DEFAULT_TIMEOUT_SECONDS, Model
 from scaler_protocol.monitor.player import Player
@@ -48,6 +49,9 @@ class Monitor(QObject):
         self.player: Player | None = None
         """The player of the recording that is shown; None while the stream is live."""
 
+        self.marks: FailureMarks | None = None
+        """The moments at which tasks failed in the recording that is shown."""
+
         self.problem = ""
         """The reason why no messages can arrive: one sentence."""
 
@@ -85,6 +89,7 @@ class Monitor(QObject):
             self.problem = str(error)
         else:
             self._feed, self.player, self.model = feed, feed.player, feed.player.model
+            self.marks = feed.marks
         self._finish_start()
 
     def close(self) -> None:

@@ -85,6 +85,15 @@ class Replay:
             yield Step(place.frame.time, self._read(place))
         self._read_to = stop
 
+    def some_snapshots(self, most: int) -> Iterator[Snapshot | None]:
+        """At most so many snapshots, spread over the recording, each read when it is asked for; None for one that
+        cannot be read."""
+        places = [place for place in self._places if place.frame.kind == SNAPSHOT]
+        step = max(1, -(-len(places) // max(1, most)))
+        for place in places[::step]:
+            message = self._read(place)
+            yield message if isinstance(message, Snapshot) else None
+
     def close(self) -> None:
         for file in self._files:
             file.close()

@@ -91,6 +91,7 @@ from scaler_protocol.shipping.environments import Environment
 
 if TYPE_CHECKING:
     from scaler.client.cluster_info import ClusterInfo
+    from scaler.client.live_panel import LivePanel
     from scaler.client.profile import Profile
 
 T = TypeVar("T")
@@ -1023,6 +1024,16 @@ class Client:
         self._profiles_made += 1
         number = self._profiles_made
         return Profile(lambda interval_us: self._ask_profile(number, interval_us), interval_seconds)
+
+    def monitor(self, interval_seconds: float = 1.0) -> LivePanel:
+        """A panel for a notebook, as the last value of a cell: tasks by state, alerts, the progress of functions,
+        clients and graphs with estimates, and the longest-running tasks. It is brought up to date in this interval
+        while other cells run, until its ``stop()`` is called or this client leaves."""
+        from scaler.client.live_panel import LivePanel
+
+        if not 0.1 <= interval_seconds <= 3600:
+            raise ValueError(f"Cannot refresh every {interval_seconds} s. Choose an interval from 0.1 to 3600 s.")
+        return LivePanel(self.cluster_info, interval_seconds)
 
     def _ask_profile(self, number: int, interval_us: int) -> list[bytes]:
         outcome = self._ask(lambda questions, sink: questions.profile(number, interval_us, sink))

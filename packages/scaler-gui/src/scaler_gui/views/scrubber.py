@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QToolButton, QWidget
 
 from scaler_gui.models.time_axis import span_text
+from scaler_protocol.monitor.failure_marks import FailureMarks
+from scaler_protocol.monitor.palette import FAILED_COLOUR
 from scaler_protocol.monitor.player import Player
 
 _STEPS = 10_000
+_HANDLE_PIXELS = 14
+_MARKS_PER_TURN = 20
+
+
+class MarkedSlider(QSlider):
+    """A slider with marks below it; ``shares`` are from 0 to 1."""
+
+    def __init__(self) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
+        self.shares: Sequence[float] = ()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        super().paintEvent(event)
+        painter = QPainter(self)
+        for share in self.shares:
+            x = _HANDLE_PIXELS // 2 + round(share * (self.width() - _HANDLE_PIXELS))
+            painter.fillRect(x - 1, self.height() - 4, 2, 4, QColor(FAILED_COLOUR))
 
 
 class Scrubber(QWidget):
@@ -20,7 +40,8 @@ class Scrubber(QWidget):
     def __init__(self, actions: list[QAction]) -> None:
         super().__init__()
         self.player: Player | None = None
-        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider = MarkedSlider()
+        self.marks: FailureMarks | None = None
         self.slider.setRange(0, _STEPS)
         self.slider.setAccessibleName("Moment of the recording")
         self.slider.valueChanged.connect(self._on_slider)
@@ -46,7 +67,11 @@ class Scrubber(QWidget):
             self.slider.blockSignals(True)
             self.slider.setValue(round(player.fraction * _STEPS))
             self.slider.blockSignals(False)
-        moment = time.strftime("%d %b %H:%M:%S", time.localtime(player.position))
+        if self.marks is not None:
+            self.marks.read(_MARKS_PER_TURN)
+            self.slider.shares = tuple(self.marks.shares)
+            self.slider.update()
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(player.position))
         self._text.setText(f"{moment}  of {span_text(player.end - player.start)},  {player.speed:g} x")
 
     def _on_slider(self, value: int) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -53,9 +53,19 @@ class TopSettings:
         help="With --replay, write the tasks to FILE as a trace for Perfetto, and exit.",
     )
     trace_from: str | None = option(
-        None, metavar="TIME", help="Begin the trace at this time, such as 14:03:59 or 2023-11-14T14:03:59; the start."
+        None,
+        metavar="TIME",
+        help="Begin the trace or report at this time, such as 14:03:59 or 2023-11-14T14:03:59; the start.",
     )
-    trace_until: str | None = option(None, metavar="TIME", help="End the trace at this time; the end of the recording.")
+    trace_until: str | None = option(
+        None, metavar="TIME", help="End the trace or report at this time; the end of the recording."
+    )
+    report: str | None = option(
+        None, metavar="FILE", help="With --replay, write a report of the recording to FILE as HTML, and exit."
+    )
+    go_to: str | None = option(
+        None, metavar="TIME", help="With --replay, begin at this time, such as 14:03:59 or 2023-11-14T14:03:59."
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -77,6 +87,8 @@ def run(settings: TopSettings) -> int:
         return _run_replay(settings, settings.replay)
     if settings.trace is not None:
         raise BadInput("Cannot write a trace of a running cluster. Use --replay DIR, or Trace in scaler_ui.")
+    if settings.report is not None:
+        raise BadInput("Cannot write a report of a running cluster. Use --replay DIR, with what --event-log recorded.")
     if settings.address is None:
         raise BadInput("Missing argument ADDRESS. Give the address of a scheduler, or --replay DIR.")
     _check_address(settings.address)
@@ -91,7 +103,7 @@ def run(settings: TopSettings) -> int:
 
 
 def _run_replay(settings: TopSettings, folder: str) -> int:
-    if not settings.json and settings.trace is None:
+    if not settings.json and settings.trace is None and settings.report is None:
         _check_terminal()
     try:
         replay = Replay(folder)
@@ -99,21 +111,27 @@ def _run_replay(settings: TopSettings, folder: str) -> int:
         raise BadInput(str(error)) from None
     try:
         if settings.trace is not None:
-            return _write_trace(replay, settings, settings.trace)
+            return _write(write_trace, "trace", replay, settings, settings.trace)
+        if settings.report is not None:
+            from scaler_scheduler.top.report import write_report
+
+            return _write(write_report, "report", replay, settings, settings.report)
         return _print_last(replay) if settings.json else _play(replay, settings)
     finally:
         replay.close()
 
 
-def _write_trace(replay: Replay, settings: TopSettings, path: str) -> int:
+def _write(
+    write: Callable[[Replay, str, float, float], str], what: str, replay: Replay, settings: TopSettings, path: str
+) -> int:
     start = _moment(settings.trace_from, replay.start, replay.start)
     stop = _moment(settings.trace_until, replay.start, replay.end)
     if stop < start:
-        raise BadInput("Cannot write a trace: it would end before it begins. Give --trace-from and --trace-until.")
+        raise BadInput(f"Cannot write a {what}: it would end before it begins. Give --trace-from and --trace-until.")
     try:
-        print(write_trace(replay, path, start, stop))
+        print(write(replay, path, start, stop))
     except OSError as error:
-        return _fail(f"Cannot write the trace {path}: {error.strerror or error}. Choose another file.")
+        return _fail(f"Cannot write the {what} {path}: {error.strerror or error}. Choose another file.")
     return 0
 
 
@@ -159,10 +177,13 @@ def _watch(subscription: Subscription, settings: TopSettings) -> int:
 
 
 def _play(replay: Replay, settings: TopSettings) -> int:
+    from scaler_protocol.monitor.failure_marks import FailureMarks
     from scaler_protocol.monitor.player import Player
     from scaler_scheduler.top.source import Recording
 
-    return _show(Recording(Player(replay, settings.timeout)), settings.replay or "", settings.page)
+    player = Player(replay, settings.timeout)
+    player.seek(_moment(settings.go_to, replay.start, replay.start))
+    return _show(Recording(player, FailureMarks(replay)), settings.replay or "", settings.page)
 
 
 def _show(source: ScreenSource, address: str, page: str, operations: Operations | None = None) -> int:

@@ -18,6 +18,7 @@ ACTION_KEYS = (
     ("x X", "running, functions, clients, graphs: cancel; X: all of its function"),
     ("p u D", "workers, objects: pause, resume, drain a host or agent"),
     ("R K", "workers, running: restart, kill a worker process"),
+    ("b F", "workers, running: stack; functions, clients too: profile of 5 s"),
     ("P W G L", "functions, clients: priority; weight; group's weight and limit"),
 )
 WORKER_KEYS = (

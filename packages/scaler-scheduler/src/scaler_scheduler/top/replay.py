@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from scaler_protocol.monitor.format import format_span, format_time
+from collections.abc import Sequence
+
+from scaler_protocol.monitor.format import format_moment, format_span
 from scaler_protocol.monitor.player import Player
 from scaler_scheduler.top.lines import Line, Span, Style
 
@@ -26,15 +28,19 @@ def press(player: Player, key: str) -> bool:
     return True
 
 
-def line(player: Player, width: int, blocks: bool) -> Line:
-    """Return where the recording stands."""
+def line(player: Player, width: int, blocks: bool, marks: Sequence[float] = ()) -> Line:
+    """Return where the recording stands. ``marks``: where tasks failed, from 0 to 1."""
     state = "end" if player.is_at_end else f"{player.speed:g}x" if player.plays else "paused"
-    left = f"{state:>6} {format_time(player.position)} "
+    left = f"{state:>6} {format_moment(player.position)} "
     right = f" {player.reading or format_span(player.end - player.start)}  space < > arrows ?"
     room = max(0, width - len(left) - len(right))
     done = round(room * player.fraction)
-    bar = [
-        Span(("━" if blocks else "=") * done, Style.GOOD),
-        Span(("─" if blocks else "-") * (room - done), Style.DIM),
-    ]
+    failed = {min(room - 1, int(mark * room)) for mark in marks}
+    bar = [_cell(place < done, place in failed, blocks) for place in range(room)]
     return (Span(left, Style.TITLE), *bar, Span(right, Style.DIM))
+
+
+def _cell(is_done: bool, has_failures: bool, blocks: bool) -> Span:
+    if has_failures:
+        return Span("╋" if blocks else "!", Style.BAD)
+    return Span("━" if blocks else "=", Style.GOOD) if is_done else Span("─" if blocks else "-", Style.DIM)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import zmq
 
+from scaler_protocol.monitor.failure_marks import FailureMarks
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.player import Player
@@ -14,6 +15,7 @@ from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.top import replay
 from scaler_scheduler.top.lines import Line
 
+_MARKS_PER_TURN = 5
 TURN_SECONDS = 0.05
 """After this time, keys get their turn before the next message."""
 
@@ -90,8 +92,9 @@ class Live:
 class Recording:
     """A recording that is played."""
 
-    def __init__(self, player: Player) -> None:
+    def __init__(self, player: Player, marks: FailureMarks) -> None:
         self._player = player
+        self._marks = marks
         self._advanced_at = time.monotonic()
 
     @property
@@ -113,6 +116,7 @@ class Recording:
         now = time.monotonic()
         self._player.advance(now - self._advanced_at)
         self._advanced_at = now
+        self._marks.read(_MARKS_PER_TURN)
         while self._player.read() and time.monotonic() < now + TURN_SECONDS:
             pass
         self._tell_problem()
@@ -121,7 +125,7 @@ class Recording:
         return replay.press(self._player, key)
 
     def line(self, width: int, blocks: bool) -> Line:
-        return replay.line(self._player, width, blocks)
+        return replay.line(self._player, width, blocks, self._marks.shares)
 
     def _tell_problem(self) -> None:
         """Show the problem for a while: the status line has other things to show too."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
-from scaler_protocol.messages import ControlAction
-from scaler_protocol.monitor.operation import OperationOutcome
+from scaler_protocol.monitor.operation import Action, OperationOutcome
 from scaler_protocol.monitor.tables import TABLES
 from scaler_protocol.monitor.workers import Order, SortKey
 from scaler_scheduler.top.question import Question, question_for
@@ -98,15 +97,23 @@ class View:
         return self.tables.get(self.page, TableView())
 
     @property
+    def is_text(self) -> bool:
+        """Whether a text fills the screen."""
+        has_report = self.outcome is not None and bool(self.outcome.report)
+        return self.help_shown or self.details_of is not None or has_report
+
+    @property
     def is_typing(self) -> bool:
         """Keys are text, or an answer, and have no other meaning."""
         return self.editing_filter or self.question is not None
 
     def pressed(
-        self, key: str, page_rows: int, selected: Hashable = None, targets: Mapping[ControlAction, str] | None = None
+        self, key: str, page_rows: int, selected: Hashable = None, targets: Mapping[Action, str] | None = None
     ) -> View:
         """The view after a key: a character, or the name of one (``up``, ``page down``, ``enter``, ``escape``).
         ``selected`` is what the cursor stands on, ``targets`` are the actions on it."""
+        if self.outcome is not None and self.outcome.report:
+            return self._turned(key, page_rows, replace(self, outcome=None, first_line=0))
         if self.outcome is not None:
             return replace(self, outcome=None).pressed(key, page_rows, selected, targets)
         if self.question is not None:
@@ -124,7 +131,7 @@ class View:
 
     def limited(self, last_first_row: int, rows: int = _END) -> View:
         """The same view, not scrolled beyond the end; ``rows`` is how many the table has."""
-        if self.help_shown or self.details_of is not None:
+        if self.is_text:
             return replace(self, first_line=max(0, min(self.first_line, last_first_row)))
         if self.page == "workers":
             return replace(self, first_row=max(0, min(self.first_row, last_first_row)))

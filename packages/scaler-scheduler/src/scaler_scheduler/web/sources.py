@@ -7,12 +7,16 @@ from typing import Any, Protocol
 
 import zmq
 
+from scaler_protocol.monitor.failure_marks import FailureMarks
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.web.status import live_status, replay_status
+
+MARKS_PER_TURN = 10
+"""Snapshots that are read for marks of failures before pages get their turn."""
 
 TURN_SECONDS = 0.1
 """Seconds for which messages are taken in before pages get their turn."""
@@ -98,6 +102,7 @@ class RecordedSource:
         self._folder = folder
         self._replay = Replay(folder)
         self._player = Player(self._replay)
+        self._marks = FailureMarks(self._replay)
         self._advanced_at = time.monotonic()
 
     @property
@@ -108,13 +113,14 @@ class RecordedSource:
         now = time.monotonic()
         self._player.advance(now - self._advanced_at)
         self._advanced_at = now
+        self._marks.read(MARKS_PER_TURN)
         while self._player.read():
             if time.monotonic() > now + TURN_SECONDS:
                 return False
         return True
 
     def status(self) -> dict[str, Any]:
-        return replay_status(self._player, self._folder)
+        return replay_status(self._player, self._folder, self._marks.shares)
 
     def control(self, command: dict[str, Any]) -> None:
         obey(self._player, command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from scaler_protocol.monitor.format import format_count, format_duration, format_moment, format_span
@@ -31,7 +32,8 @@ def live_status(model: Model, now: float, address: str) -> dict[str, Any]:
     }
 
 
-def replay_status(player: Player, folder: str) -> dict[str, Any]:
+def replay_status(player: Player, folder: str, marks: Sequence[float] = ()) -> dict[str, Any]:
+    """``marks``: where tasks failed, from 0 to 1."""
     model = player.model
     return {
         "state": "replay",
@@ -49,6 +51,7 @@ def replay_status(player: Player, folder: str) -> dict[str, Any]:
             "text": format_moment(player.position),
             "length": format_span(player.end - player.start),
             "reading": player.reading,
+            "marks": [round(mark, 4) for mark in marks],
         },
     }
 

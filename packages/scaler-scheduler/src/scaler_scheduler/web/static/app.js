@@ -12,7 +12,7 @@ import { EntityView, KINDS } from "./entities.js";
 const KEYS = [
   [["/"], "filter the table"], [["Esc"], "drop the filter"], [["↑", "↓", "Enter"], "table: row by row; the page of a row"], [["Backspace"], "the page before"], [["t"], "light or dark"],
   [["←", "→"], "task stream: earlier, later"], [["+", "-"], "task stream: zoom; the mouse wheel does it too"], [["↑", "↓"], "task stream: other workers"],
-  [["f"], "graph: all of it"], [["Space"], "task stream: follow; replay: play or pause"], [["<", ">"], "replay: ten seconds back or on"], [["?"], "this help"],
+  [["f"], "graph: all of it"], [["Space"], "task stream: follow; replay: play or pause"], [["<", ">"], "replay: ten seconds back or on"], [["g"], "replay: go to a time"], [["?"], "this help"],
 ];
 
 // The token has done its work: the browser has a cookie now, and the address can be kept or shared without it.
