@@ -129,3 +129,39 @@ def test_futures_that_end_in_other_threads_are_counted_once(client: Client, bars
         for thread in threads:
             thread.join()
     assert bars[0].count == 200
+
+
+def test_a_panel_shows_the_cluster_and_follows_it(client: Client) -> None:
+    display = pytest.importorskip("IPython.display")
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, page: Any) -> None:
+            shown.append(page.data)
+
+    def show(page: Any, display_id: bool = False) -> Handle:
+        shown.append(page.data)
+        return Handle()
+
+    lock = client.lock("panel")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(display, "display", show)
+        panel = client.monitor(0.1)
+        panel._ipython_display_()
+        with lock:
+            futures = [client.submit(wait_for, lock) for _ in range(5)]
+            wait_until(lambda: "5 remaining" in shown[-1])
+            assert "function wait_for" in shown[-1]
+        for future in futures:
+            future.result(30)
+        wait_until(lambda: "wait_for" not in shown[-1])
+        panel.stop()
+    assert "LivePanel" in repr(panel)
+
+
+def test_a_panel_of_a_client_that_has_left_says_so(client: Client) -> None:
+    client.disconnect()
+    panel = client.monitor()
+    assert "Not up to date any more" in panel._repr_html_()
+    with pytest.raises(ValueError, match="Choose an interval"):
+        client.monitor(0)

@@ -82,6 +82,9 @@ class SSHBackend:
         self._give_up(found)
         return found
 
+    def close(self) -> None:
+        """Nothing is left."""
+
     def why_not(self) -> Sequence[str]:
         now = time.monotonic()
         return [sentence for job in self._jobs.values() if (sentence := job.why_not(now))]
