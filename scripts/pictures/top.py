@@ -13,7 +13,14 @@ from PIL import Image, ImageDraw, ImageFont
 from tests.support.commands import command_line
 from tests.support.tmux import Tmux
 
-PICTURES = (("workers", "1"), ("functions", "2"), ("waiting", "3"), ("failures", "4"), ("stream", "7"))
+PICTURES = (
+    ("overview", "1"),
+    ("workers", "i"),
+    ("functions", "2"),
+    ("waiting", "3"),
+    ("failures", "4"),
+    ("stream", "7"),
+)
 COLUMNS, LINES = 112, 30
 STARTED_SECONDS, PAST_SECONDS, SETTLED_SECONDS = 20.0, 15.0, 2.0
 
