@@ -55,7 +55,7 @@ class Look:
 
 def take(monitor_address: str, folder: Path) -> None:
     with Tmux(command_line("scaler_top", monitor_address), COLUMNS, LINES) as terminal:
-        terminal.wait_for("Total", STARTED_SECONDS)
+        terminal.wait_for("Throughput", STARTED_SECONDS)
         time.sleep(PAST_SECONDS)  # a stream needs a past
         for name, key in PICTURES:
             terminal.press(key)
