@@ -13,6 +13,7 @@ from benchmarks.workloads import (
     dask_table,
     elastic,
     graphs,
+    joblib_table,
     latency,
     memory,
     monitoring,
@@ -132,6 +133,10 @@ WORKLOADS = {
         ),
         Workload(
             "dask_table", "ten computations of Dask", dask_table.dask_table, "engine", "tree_s", 100, 1e9, False,
+        ),
+        Workload(
+            "joblib_table", "joblib and scikit-learn, and loky", joblib_table.joblib_table, "engine", "short_fits_s",
+            100, 1e9, False, True,
         ),
         Workload(
             "records", "core alone, event records", core.records_alone, "here", "records_ns_500_rows", 0, 0, False,

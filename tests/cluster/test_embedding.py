@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -59,6 +61,7 @@ def test_quick_start_piped_into_python() -> None:
 
 STREAMING = """
 import sys
+import threading
 from scaler import Client, SchedulerClusterCombo
 def talk(number):
     print(f"out {number}")
@@ -217,6 +220,65 @@ def test_a_notebook_kernel() -> None:
         assert "awaited 42" in "".join(printed)
         reply = kernel.execute_interactive("client.disconnect(); cluster.shutdown()", timeout=40, output_hook=hook)
         assert reply["content"]["status"] == "ok", printed
+    finally:
+        kernel.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+NOTEBOOK = """
+import time
+from pathlib import Path
+from scaler import Client, SchedulerClusterCombo
+cluster = SchedulerClusterCombo(n_workers=2)
+client = Client(cluster.get_address())
+def note_and_wait(path, gate):
+    Path(path).touch()
+    while not Path(gate).exists():
+        time.sleep(0.01)
+    return "kept"
+def value(): return "first"
+kept = client.submit(note_and_wait, {kept!r}, {gate!r})
+assert client.submit(value).result() == "first"
+client
+"""
+
+
+def test_an_interrupted_cell_of_a_notebook_cancels_what_it_waits_for(tmp_path: Path) -> None:
+    manager_module = pytest.importorskip("jupyter_client.manager")
+    pytest.importorskip("ipykernel")
+    paths = {name: str(tmp_path / name) for name in ("kept", "gate", "cell")}
+    manager, kernel = manager_module.start_new_kernel(
+        kernel_name="python3", env=child_environment(), startup_timeout=40
+    )
+    shown: list[str] = []
+
+    def run(source: str) -> dict[str, Any]:
+        def hook(message: dict[str, Any]) -> None:
+            content = message["content"]
+            shown.append(
+                content.get("text", "") + str(content.get("data", "")) + "\n".join(content.get("traceback", []))
+            )
+
+        content: dict[str, Any] = kernel.execute_interactive(source, timeout=60, output_hook=hook)["content"]
+        return content
+
+    def interrupt() -> None:
+        wait_until((tmp_path / "cell").exists, 40)
+        manager.interrupt_kernel()
+
+    try:
+        assert run(NOTEBOOK.format(**paths))["status"] == "ok", shown
+        assert "<table>" in "".join(shown)
+        interruption = threading.Thread(target=interrupt)
+        interruption.start()
+        reply = run(f"client.map(note_and_wait, [{paths['cell']!r}] * 3, [{paths['gate'] + '-none'!r}] * 3)")
+        interruption.join()
+        assert reply["status"] == "error" and reply["ename"] == "KeyboardInterrupt", shown
+        assert run("assert not kept.done()")["status"] == "ok", shown
+        assert run("def value(): return 'second'\nassert client.submit(value).result(30) == 'second'")["status"] == "ok"
+        (tmp_path / "gate").touch()
+        assert run("assert kept.result(30) == 'kept'")["status"] == "ok", shown
+        assert run("client.disconnect(); cluster.shutdown()")["status"] == "ok", shown
     finally:
         kernel.stop_channels()
         manager.shutdown_kernel(now=True)

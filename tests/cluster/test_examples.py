@@ -38,8 +38,14 @@ SAYS = {
     "distinctive_words": r"most common pairs: .*\n(.*\n)*.* tasks in ",
     "custom_serializer": r"A +11\.5",
     "grid_search": r"C=\S+ +gamma=\S+ +accuracy 0\.97",
+    "scikit_learn": r"best settings: C=\S+, accuracy 0\.9\d\nrandom forest: accuracy 0\.[89]\d",
 }
-NEEDS = {"data_frames": ("pandas",), "custom_serializer": ("pandas", "pyarrow"), "grid_search": ("sklearn",)}
+NEEDS = {
+    "data_frames": ("pandas",),
+    "custom_serializer": ("pandas", "pyarrow"),
+    "grid_search": ("sklearn",),
+    "scikit_learn": ("sklearn",),
+}
 
 
 def run_example(name: str, *arguments: str, cwd: Path) -> str:

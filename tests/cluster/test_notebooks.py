@@ -47,6 +47,33 @@ def test_names_are_escaped(client: Client) -> None:
     assert "&lt;script&gt;" in client.submit(named)._repr_html_()
 
 
+def test_the_futures_of_a_graph_show_their_states(client: Client) -> None:
+    lock = client.lock("gate")
+    with lock:
+        graph = {"one": 1, "two": (increment, "one"), "lock": lock, "late": (wait_for, "lock")}
+        futures: Any = client.get(graph, ["two", "late"], block=False)
+        assert futures["two"].result() == 2
+        html = futures._repr_html_()
+        assert "1 finished, 1 running" in html and ">late<" in html
+        assert "1 of 2 ended" in repr(futures)
+    assert futures["late"].result() == 1
+    assert dict(futures) == futures and "2 finished" in futures._repr_html_()
+    keys = [f"n{place}" for place in range(30)]
+    many: Any = client.get({"one": 1, **dict.fromkeys(keys, (increment, "one"))}, keys, block=False)
+    assert "10 more" in many._repr_html_()
+
+
+class Shown:
+    """Has a representation for notebooks, which its actor has not."""
+
+    def _repr_html_(self) -> str:
+        return "<b>shown</b>"
+
+
+def test_notebooks_show_actors_without_a_call(client: Client) -> None:
+    assert not hasattr(client.actor(Shown), "_repr_html_")
+
+
 class Bar:
     """Counts what a progress bar would show."""
 
@@ -102,3 +129,39 @@ def test_futures_that_end_in_other_threads_are_counted_once(client: Client, bars
         for thread in threads:
             thread.join()
     assert bars[0].count == 200
+
+
+def test_a_panel_shows_the_cluster_and_follows_it(client: Client) -> None:
+    display = pytest.importorskip("IPython.display")
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, page: Any) -> None:
+            shown.append(page.data)
+
+    def show(page: Any, display_id: bool = False) -> Handle:
+        shown.append(page.data)
+        return Handle()
+
+    lock = client.lock("panel")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(display, "display", show)
+        panel = client.monitor(0.1)
+        panel._ipython_display_()
+        with lock:
+            futures = [client.submit(wait_for, lock) for _ in range(5)]
+            wait_until(lambda: "5 remaining" in shown[-1])
+            assert "function wait_for" in shown[-1]
+        for future in futures:
+            future.result(30)
+        wait_until(lambda: "wait_for" not in shown[-1])
+        panel.stop()
+    assert "LivePanel" in repr(panel)
+
+
+def test_a_panel_of_a_client_that_has_left_says_so(client: Client) -> None:
+    client.disconnect()
+    panel = client.monitor()
+    assert "Not up to date any more" in panel._repr_html_()
+    with pytest.raises(ValueError, match="Choose an interval"):
+        client.monitor(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -11,9 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from scaler import Client
+from scaler_protocol.key_files import generate
+from scaler_protocol.transport.curve_authentication import new_key_pair
+from tests.support.commands import (
+    Command,
+    child_environment,
+    command_line,
+    free_address,
+    start_cluster,
+    start_scheduler,
+)
 
-UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
+UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("scaler-*"))
 
 
 class ServiceManager:
@@ -54,10 +65,36 @@ def test_the_agent_is_ready_when_its_workers_have_started(service_manager: Servi
         service_manager.wait_for("STOPPING=1")
 
 
+@pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="systemd-socket-activate is not installed")
+@pytest.mark.parametrize("has_keys", [False, True])
+def test_a_connection_starts_the_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_keys: bool) -> None:
+    """It listens on the socket that systemd has bound, whose connections waited. Its children do not get it."""
+    if has_keys:
+        generate(tmp_path / "keys", new_key_pair)
+        monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "keys"))
+    address = free_address()
+    place = address.removeprefix("tcp://")
+    line = ["systemd-socket-activate", *_passed_on(), "-l", place, *command_line("scaler_scheduler", address)]
+    with Command(line, child_environment()) as activator:
+        activator.wait_for_output(r"Listening on")
+        with start_cluster(address, "-n", 1), Client(address) as client:
+            assert client.submit(abs, -1).result() == 1
+            assert not client.submit(sorted, [name for name in os.environ if name.startswith("LISTEN_")]).result()
+
+
+def _passed_on() -> list[str]:
+    """systemd-socket-activate passes on no other variables."""
+    names = ("HOME", "PATH", "PYTHONPATH", "SCALER_HOME", "SCALER_KEYS")
+    return [f"-E{name}" for name in names if name in child_environment()]
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_systemd_accepts_the_unit(unit: Path, tmp_path: Path) -> None:
-    copy = tmp_path / unit.name
-    copy.write_text(unit.read_text().replace("/opt/scaler/bin/scaler_", "/bin/true scaler_"))
-    done = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, timeout=60)
+    for each in UNITS:
+        (tmp_path / each.name).write_text(each.read_text().replace("/opt/scaler/bin/scaler_", "/bin/true scaler_"))
+    units = {unit.name, unit.with_suffix(".service").name}  # a socket starts the service of its name
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *sorted(units)], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stderr) == (0, "")

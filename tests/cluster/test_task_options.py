@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import pytest
@@ -293,3 +296,37 @@ def test_profiling_of_a_cancelled_task_is_an_error(client: Client, gate: Gate) -
     future = client.submit(functions.wait_at_gate, *gate.paths)
     with pytest.raises(ValueError, match="."):
         future.profiling_info()
+
+
+SLOW_MODULE = """
+import pathlib, sys, time
+if hasattr(sys, __name__):
+    raise ImportError("cannot load module more than once per process")
+setattr(sys, __name__, True)
+pathlib.Path(__file__ + ".begun").touch()
+time.sleep({seconds})
+"""
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("slow_module", 0.5), ("very_slow_module", 30)])
+def test_a_cancel_during_an_import_does_not_break_later_tasks(
+    single_client: Client, tmp_path: Path, name: str, seconds: float
+) -> None:
+    """As with numpy. A short import ends before the task does; a process with a long one is replaced."""
+
+    def use(folder: str) -> int:
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        importlib.import_module(name)
+        time.sleep(0.1 if os.path.exists(f"{folder}/cancelled") else 30)
+        return 5
+
+    (tmp_path / f"{name}.py").write_text(SLOW_MODULE.format(seconds=seconds))
+    future = single_client.submit(use, str(tmp_path))
+    wait_until(lambda: (tmp_path / f"{name}.py.begun").exists())
+    future.cancel()
+    with pytest.raises(CancelledError):
+        future.result(timeout=50)
+    (tmp_path / "cancelled").touch()
+    (tmp_path / f"{name}.py").write_text(SLOW_MODULE.format(seconds=0))
+    assert single_client.submit(use, str(tmp_path)).result(timeout=50) == 5

@@ -908,6 +908,11 @@ def test_actions_on_a_real_cluster(browser: Browser) -> None:
             watched.open("clients")
             row = str(client.cluster_info().clients[0].session.hex()[:8])
             act(watched, row, "Set weight of group", "Set the weight of: default.", value="2")
+            running = client.submit(functions.sleep_and_return, 1000)
+            watched.open("running")
+            look(watched, "sleep_and_return", "Show stack", "pre.report:has-text('in sleep_and_return')")
+            look(watched, "sleep_and_return", "Profile", ".flame div:has-text('sleep_and_return')")
+            running.cancel()
             assert watched.errors == []
 
 
@@ -920,6 +925,14 @@ def act(watched: Watched, row: str, action: str, outcome: str, value: str = "") 
     watched.wait_for_text("?", "#operation .answer")
     watched.page.click("#operation button.act")
     watched.wait_for_text(outcome, "#operation")
+    watched.page.click("#operation button:has-text('Close')")
+
+
+def look(watched: Watched, row: str, action: str, wanted: str) -> None:
+    """Wait for something in the report."""
+    watched.page.click(f"tr:has-text('{row}') button.more")
+    watched.page.click(f"#operation button:has-text('{action}')")
+    watched.page.wait_for_selector(f"#operation {wanted}")
     watched.page.click("#operation button:has-text('Close')")
 
 

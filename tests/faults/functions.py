@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from pathlib import Path
 
 import numpy
 
 from scaler import Client
+from scaler.shell.client_io import _instances
 
 
 def square(number: int) -> int:
@@ -60,3 +62,29 @@ def total_of_nested(size: int, count: int) -> int:
     with Client() as client:
         arrays = [client.submit(make, size, value) for value in range(count)]
         return sum(client.map(total, [array.result() for array in arrays]))
+
+
+class Counter:
+    """An actor that counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def count(self) -> int:
+        self.calls += 1
+        return self.calls
+
+
+def variable(name: str, number: int) -> tuple[str | None, int]:
+    return os.environ.get(name), number
+
+
+def sum_after_a_cut(numbers: list[int]) -> int:
+    """Cuts the connections of the clients of this process to its agent, while tasks of one of them run."""
+    with Client() as client:
+        futures = [client.submit(spin, number, 0.05) for number in numbers]
+        for client_io in list(_instances):
+            stream = client_io._connection._stream  # type: ignore[attr-defined]
+            if not stream.eof:
+                stream.plain_socket.shutdown(socket.SHUT_RDWR)
+        return sum(future.result() for future in futures)

@@ -10,9 +10,10 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from scaler import Client
-from scaler.utility.exceptions import ProcessorDiedError, WorkerDiedError
+from scaler import Client, Environment
+from scaler.utility.exceptions import ActorDiedError, ProcessorDiedError, WorkerDiedError
 from tests.faults.functions import (
+    Counter,
     add,
     count_nodes,
     executions,
@@ -20,8 +21,10 @@ from tests.faults.functions import (
     spin,
     spin_once,
     square,
+    sum_after_a_cut,
     total,
     total_of_nested,
+    variable,
 )
 
 RESULT_TIMEOUT_SECONDS = 240.0
@@ -89,4 +92,32 @@ def nested_large(client: Client, chance: random.Random) -> tuple[object, object]
     return size * sum(range(count)), result
 
 
-JOBS: tuple[Job, ...] = (small, slow, once, nested, large, sent, graph, nested_large)
+def nested_cut(client: Client, chance: random.Random) -> tuple[object, object]:
+    numbers = list(range(chance.randrange(1, 20)))
+    return sum(numbers), client.submit(sum_after_a_cut, numbers).result(RESULT_TIMEOUT_SECONDS)
+
+
+def environment(client: Client, chance: random.Random) -> tuple[object, object]:
+    value, numbers = f"{chance.getrandbits(32):x}", range(chance.randrange(1, 30))
+    with Client(client.address, environment=Environment(variables={"FAULTS": value})) as other:
+        return [(value, number) for number in numbers], other.map(variable, ["FAULTS"] * len(numbers), numbers)
+
+
+def actor(client: Client, chance: random.Random) -> tuple[object, object]:
+    """Each call runs at most once, in order; when the actor has died, all further calls fail."""
+    counter = client.actor(Counter)
+    futures = [counter.count() for _ in range(chance.randrange(1, 200))]
+    results, failures = [], 0
+    for future in futures:
+        try:
+            results.append(future.result(RESULT_TIMEOUT_SECONDS))
+        except ActorDiedError:
+            failures += 1
+        else:
+            assert not failures, "a call succeeded behind one that failed because the actor had died"
+    return list(range(1, len(results) + 1)), results
+
+
+JOBS: tuple[Job, ...] = (
+    small, slow, once, nested, large, sent, graph, nested_large, nested_cut, environment, actor,
+)  # fmt: skip

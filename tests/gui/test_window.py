@@ -21,11 +21,14 @@ from scaler_gui.views.failures_pane import FailuresPane
 from scaler_gui.views.graphs_pane import GraphsPane
 from scaler_gui.views.overview import OverviewPane
 from scaler_gui.views.panes import CORNERS
+from scaler_gui.views.report_dialog import ReportDialog
 from scaler_gui.views.stream_pane import StreamPane
 from scaler_gui.views.table_pane import TablePane
 from scaler_protocol.messages import ControlAction
-from scaler_protocol.monitor.operation import Operation
+from scaler_protocol.monitor.operation import LookAction, Operation, OperationOutcome
 from scaler_protocol.monitor.tables import TABLES
+from scaler_protocol.profile import ProfileTree
+from scaler_protocol.profile_report import text_of
 from tests.gui.conftest import feed, make_window
 from tests.support.monitor_stream import EPOCH, synthetic_messages
 from tests.support.monitoring import monitor_address_with_keys
@@ -438,7 +441,7 @@ def test_a_scheduler_with_keys_is_said(window: MainWindow, qtbot: QtBot) -> None
 
 
 def test_rows_of_workers_functions_and_clients_offer_actions(busy_window: MainWindow) -> None:
-    offered = {"workers": 5, "objects": 3, "functions": 2, "clients": 3, "running": 4, "tasks": 0}
+    offered = {"workers": 7, "objects": 3, "functions": 3, "clients": 4, "running": 6, "tasks": 0}
     for name, count in offered.items():
         pane = table(busy_window, name)
         pane.refresh()
@@ -479,4 +482,31 @@ def test_a_number_that_an_action_needs_is_asked_for_first(busy_window: MainWindo
     entry.accept()
     (dialog,) = pane.findChildren(ActionDialog)
     assert dialog.text() == "Let group ci use at most 3 workers? 0 means any number."
+    dialog.close()
+
+
+def test_a_profile_is_shown_as_a_flame_graph_and_a_table(busy_window: MainWindow, qtbot: QtBot) -> None:
+    tree = ProfileTree()
+    tree.add(("w", "aa", "price", "exp (m.py:7)"), 3000)
+    tree.add(("w", "aa", "price", "log (m.py:9)"), 1000)
+    dialog = ReportDialog(OperationOutcome(True, "Profile of price, 5 s", text_of(tree), tree), busy_window)
+    dialog.show()
+    assert "exp (m.py:7)" in dialog.text.toPlainText()
+    flame = dialog.flame
+    assert flame is not None
+    shares = {bar.call["name"]: bar.rectangle.width() / flame.width() for bar in flame.bars()}
+    assert shares == {"all": 1, "price": 1, "exp (m.py:7)": 0.75, "log (m.py:9)": 0.25}
+    exp = next(bar for bar in flame.bars() if bar.call["name"].startswith("exp"))
+    QTest.mouseClick(flame, Qt.MouseButton.LeftButton, pos=exp.rectangle.center().toPoint())
+    assert {bar.call["name"] for bar in flame.bars()} == {"all", "price", "exp (m.py:7)"}
+    assert flame.tip(exp.call) == "exp (m.py:7)\n3ms, 75.0%"
+    QTest.keyClick(flame, Key.Key_Escape)
+    assert len(flame.bars()) == 4
+    dialog.close()
+
+
+def test_a_stack_is_asked_for_at_once(busy_window: MainWindow, qtbot: QtBot) -> None:
+    dialog = table(busy_window, "workers").confirm(Operation(LookAction.STACK, "vm-0"))
+    assert not dialog.accept_button.isEnabled()
+    qtbot.waitUntil(lambda: dialog.text().startswith("Cannot reach the scheduler"), timeout=20_000)
     dialog.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol.effects import Send
@@ -16,11 +17,14 @@ from scaler_worker.core.effects import (
     Exit,
     FetchStored,
     FindStored,
+    InstallPackages,
     Interrupt,
     JoinStore,
     Kill,
+    ReadStack,
     ReadStored,
     Reconnect,
+    ReleasePackages,
     RenewNested,
     SendNested,
     StartWorkerProcess,
@@ -61,6 +65,7 @@ class AgentNode(Node):
         self.session = world.chance.randbytes(16)
         self.processes: dict[int, SimulatedWorkerProcess] = {}
         self.nested: dict[bytes, NestedClient] = {}
+        self.installed: set[tuple[str, ...]] = set()
         self.nested_client: type[NestedClient] = NestedClient
         self.host = host
         self.keeper = keeper or Keeper()
@@ -151,10 +156,27 @@ class AgentNode(Node):
                 self.nested[effect.session].renew()
         elif isinstance(effect, Reconnect):
             self.connection.cut()
+        elif isinstance(effect, ReadStack):
+            text = self.world.chance.choice((None, "", "Thread 0x1\n  File x\x1b[2J", "x" * 70_000))
+            self._later(lambda now: self.core.on_stack(effect.request, text, now))
+        elif isinstance(effect, InstallPackages):
+            self._install(effect.requirements)
+        elif isinstance(effect, ReleasePackages):
+            self.installed.discard(effect.requirements)
         else:
             assert not isinstance(effect, Exit), effect
             assert self.host is not None, effect
             self._use_store(self.host, effect)
+
+    def _later(self, action: Callable[[float], None]) -> None:
+        self.world.after(self.world.between(*SIGNAL_SECONDS), lambda: self.post(action))
+
+    def _install(self, requirements: tuple[str, ...]) -> None:
+        self.installed.add(requirements)
+        if self.world.chance.random() < 0.5:
+            self._later(lambda now: self.core.on_packages_installed(requirements, now))
+        else:
+            self._later(lambda now: self.core.on_packages_failed(requirements, "no such package", now))
 
     def _use_store(self, host: Host, effect: Any) -> None:
         if isinstance(effect, (JoinStore, AttachStore)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.core.effects import Finish, IssueWarnings, PushObject, ReplaceConnection, WriteOutput
+from scaler.core.effects import CompareSoftware, Finish, IssueWarnings, PushObject, ReplaceConnection, WriteOutput
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.session import SCHEDULER, Session
@@ -177,7 +177,11 @@ class ClientNode(Node):
         elif isinstance(effect, ReplaceConnection):
             self.connection.cut()
         else:
-            assert isinstance(effect, (PushObject, WriteOutput, IssueWarnings)), f"{self.name}: {effect}"
+            assert isinstance(effect, (PushObject, WriteOutput, IssueWarnings, CompareSoftware)), (
+                f"{self.name}: {effect}"
+            )
 
+
+_IGNORED = (PushObject, WriteOutput, IssueWarnings, CompareSoftware)
 
 from tests.simulation import graphs  # noqa: E402  its sinks are sinks of this module

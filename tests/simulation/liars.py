@@ -153,6 +153,8 @@ class Liar:
         self._link = Link()
         if self.role == Role.WORK:
             holds = tuple(self.lies.column() for _ in range(self._chance.randint(0, 2)))
+            if self._chance.random() < 0.2:
+                self.say(self.lies.manager_report())
             self.say(AgentAttach("liar", "host", 1, ("a", "b"), (), holds))
 
     def _answer(self, tasks: Tasks) -> None:

@@ -19,6 +19,7 @@ from scaler_protocol.messages import (
     Envelope,
     FunctionDefinition,
     Hello,
+    ManagerReport,
     ObjectKey,
     Ping,
     Relay,
@@ -41,7 +42,9 @@ TRIES = 4
 ROUNDS = 4
 """An item of a tuple that is still made after so many others."""
 
-NAMES = {"session", "owner", "store", "parent_session", "digest", "function", "serializer", "cluster"}
+SERIALIZERS = (b"environment a...", b"environment b...")
+
+NAMES = {"session", "actor_session", "owner", "store", "parent_session", "digest", "function", "serializer", "cluster"}
 TASKS = {"task", "tasks", "parent_task"}
 ATTEMPTS = {"attempt", "attempts", "parent_attempt"}
 
@@ -96,7 +99,19 @@ class Lies:
             return Results([self.result_run() for _ in range(self.chance.randint(1, 2))])
         if kind is Relay:
             return Relay(self.name(), self.relayed_frames())
+        if kind is ManagerReport and self.chance.random() < 0.8:
+            return self.manager_report()
         return self.value_of(kind)
+
+    def manager_report(self) -> ManagerReport:
+        """Mostly one that is accepted."""
+        chance = self.chance
+        bounds = sorted(chance.choice([0, 1, 2, 8, 10_000, 2**32 - 1]) for _ in range(2))
+        return ManagerReport(
+            chance.choice(["cloud", "other", *TEXTS]), (), bounds[0], bounds[1],
+            cost_per_worker_hour=chance.choice(REALS), target_seconds=chance.choice([60.0, 0.001, *REALS]),
+            cool_down_seconds=chance.choice([0.0, 60.0, *REALS]), starting=self.number(), running=self.number(),
+        )  # fmt: skip
 
     def hello(self, role: Role) -> Hello:
         """Mostly that of an honest peer."""
@@ -134,7 +149,11 @@ class Lies:
             parent = TaskName(self.name(), self.task(), self.attempt(), chance.choice([0, 1, 2**32 - 1]))
         serializers = []
         if chance.random() < 0.3:
-            texts = ["", "{}", '{"variables":{"A":"1"}}', '{"requirements":["-e /"]}']
+            texts = [
+                "", "{}", '{"variables":{"A":"1"}}', '{"requirements":["-e /"]}', '{"requirements":["numpy"]}',
+                '{"requirements":["numpy","x"],"working_directory":"/"}', '{"variables":{"SCALER_HOME":"x"}}',
+                "[" * 2000,
+            ]  # fmt: skip
             named = [run.serializer for run in runs if run.serializer]
             serializers = [FunctionDefinition(each, "s", b"pickle", 6, chance.choice(texts)) for each in named]
         return Tasks(runs, functions, serializers, chance.random() < 0.15, parent)
@@ -152,7 +171,8 @@ class Lies:
         owner = self.session if chance.random() < 0.9 else self.name()
         attempt = 1 if chance.random() < 0.9 else self.attempt()
         function, name = chance.choice(self.lore.functions), chance.choice(TEXTS)
-        return TaskRun(owner, function, name, b"", first, attempt, (), self.options(first), slots)
+        serializer = b"" if chance.random() < 0.8 else chance.choice(SERIALIZERS)
+        return TaskRun(owner, function, name, serializer, first, attempt, (), self.options(first), slots)
 
     def slot(self, task: int) -> bytes | ObjectKey:
         roll = self.chance.random()
@@ -179,6 +199,9 @@ class Lies:
             graph=chance.choice([0, 0, (first + 2) & 0xFFFFFFFF, 1, 2**32 - 1]),
             shares_values=chance.random() < 0.2,
             grows=chance.random() < 0.2,
+            hosts_actor=chance.random() < 0.1,
+            actor=chance.choice([0, 0, 0, 0, self.task()]),
+            actor_session=chance.choice([b"", b"", self.name()]),
         )
 
     def result_run(self) -> ResultRun:

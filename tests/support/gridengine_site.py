@@ -107,7 +107,7 @@ def _id(job: ElementTree.Element) -> str:
 
 
 @contextmanager
-def gridengine_site() -> Iterator[GridEngineSite]:
+def gridengine_site(slots: int = CPUS) -> Iterator[GridEngineSite]:
     """Skips the test where there are no daemons of Grid Engine, or they may not be started."""
     missing = [each for each in _PROGRAMS if shutil.which(each, path=_PATH) is None]
     if missing:
@@ -120,7 +120,7 @@ def gridengine_site() -> Iterator[GridEngineSite]:
     try:
         _write_configuration(site)
         with ExitStack() as stack:
-            _start_daemons(site, stack)
+            _start_daemons(site, stack, slots)
             yield site
             _end_jobs(site)
     finally:
@@ -156,7 +156,7 @@ def _write_configuration(site: GridEngineSite) -> None:
         site.run(str(_TOOLS / "spooldefaults"), kind, value)
 
 
-def _start_daemons(site: GridEngineSite, stack: ExitStack) -> None:
+def _start_daemons(site: GridEngineSite, stack: ExitStack, slots: int) -> None:
     environment = {**os.environ, **site.variables, "SGE_ND": "1"}
     master, executor = (str(shutil.which(each, path=_PATH)) for each in ("sge_qmaster", "sge_execd"))
     daemons = [stack.enter_context(Command([master], environment))]
@@ -174,7 +174,7 @@ def _start_daemons(site: GridEngineSite, stack: ExitStack) -> None:
         )
     _configure(site, "-Msconf", scheduling)
     _configure(site, "-Ap", _lines(_PARALLEL_ENVIRONMENT))
-    _configure(site, "-Aq", _lines(_QUEUE))
+    _configure(site, "-Aq", _lines({**_QUEUE, "slots": str(slots)}))
     _configure(site, "-Aq", _lines({**_QUEUE, "qname": "brief.q", "h_rt": "00:02:00"}))
 
 

@@ -105,13 +105,13 @@ def network_address() -> str:
 
 
 @contextmanager
-def slurm_site() -> Iterator[SlurmSite]:
-    """Skips the test where there are no daemons of Slurm."""
+def slurm_site(cpus: int = CPUS) -> Iterator[SlurmSite]:
+    """``cpus``: of each node. Skips the test where there are no daemons of Slurm."""
     missing = [each for each in (*DAEMONS, *COMMANDS) if shutil.which(each, path=_PATH) is None]
     if missing:
         pytest.skip(f"there is no {missing[0]}")
     address, folder = network_address(), Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
-    site = SlurmSite(folder, _write_configuration(folder), address)
+    site = SlurmSite(folder, _write_configuration(folder, cpus), address)
     try:
         with ExitStack() as stack:
             _start_daemons(site, stack)
@@ -123,7 +123,7 @@ def slurm_site() -> Iterator[SlurmSite]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write_configuration(folder: Path) -> Path:
+def _write_configuration(folder: Path, cpus: int) -> Path:
     host = socket.gethostname().partition(".")[0]
     folder.chmod(0o755)
     (folder / "state").mkdir()
@@ -131,7 +131,7 @@ def _write_configuration(folder: Path) -> Path:
     (folder / "munge.key").chmod(0o600)
     lines = _CONFIGURATION.format(host=host, port=free_port(), user=getpass.getuser(), folder=folder)
     lines += "".join(
-        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs={CPUS} State=UNKNOWN\n"
+        f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} CPUs={cpus} State=UNKNOWN\n"
         for name in NODES
     )
     path = folder / "slurm.conf"

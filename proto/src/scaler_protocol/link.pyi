@@ -17,6 +17,9 @@ ACKNOWLEDGEMENT_DELAY_SECONDS: float
 ACKNOWLEDGEMENT_LIMIT: int
 """An acknowledgement rides on the next message; it travels alone after this time or this many messages received."""
 
+def content_bytes(value: object) -> int:
+    """The memory of the texts, bytes and items of a body, or of a value in it, about."""
+
 class LinkGap(Exception):
     """A message is missing before the one received: say Hello again."""
 

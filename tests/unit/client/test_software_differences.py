@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from scaler.core.effects import CompareSoftware
 from scaler.core.software_differences import differences
+from scaler.shell import software_check
+from scaler.shell.software_check import compare_software
 from scaler_protocol.host_software import machine_with
 from scaler_protocol.messages import HostSoftware
 
@@ -61,3 +64,14 @@ def test_levels_of_processors() -> None:
     assert machine_with("x86_64", []) == "x86_64"
     assert machine_with("x86_64", [*second, "other"]) == "x86_64-v2"
     assert machine_with("x86_64", [*second, *fourth]) == "x86_64-v2", "a level includes those below"
+
+
+def test_hostile_texts_are_escaped_and_do_not_fill_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(software_check, "_said", set())
+    for number in range(300):
+        workers = HostSoftware(f"vm-{number}\n[INFO] forged \x1b[2J", "2.7.1", "", ())
+        compare_software(CompareSoftware(workers, True))
+    assert len(caplog.messages) == 100
+    assert caplog.messages[0].startswith("Workers on vm-0\\n[INFO] forged \\x1b[2J have Python 2.7.1")

@@ -14,18 +14,27 @@ from scaler_protocol.messages import (
     ControlRequest,
     Envelope,
     Goodbye,
+    ProfileReply,
+    ProfileRequest,
     RefusalReason,
     Refused,
     Role,
+    StackReply,
+    StackRequest,
     Welcome,
 )
+from scaler_protocol.monitor.messages import SchedulerStatus, Snapshot
 from scaler_protocol.monitor.operation import (
     ACTION_LABELS,
     ACTIONS_OF_TABLE,
+    PROFILE_SECONDS,
     VALUE_LABELS,
+    LookAction,
     Operation,
     OperationOutcome,
+    action_of,
     done_text,
+    needs_confirmation,
     question_of,
     read_value,
     scheduler_address,
@@ -33,6 +42,8 @@ from scaler_protocol.monitor.operation import (
 )
 from scaler_protocol.monitor.operator_session import OperatorSession
 from scaler_protocol.monitor.tables import TABLES
+from scaler_protocol.profile import ProfileTree
+from scaler_scheduler.top.operations import Operations
 
 HELLO = make_hello(Role.SUBMIT, bytes(16))
 PAUSE = Operation(ControlAction.PAUSE, "vm-3")
@@ -168,12 +179,26 @@ def test_the_scheduler_of_a_monitor(watched: str, listening: str, reached: str) 
     assert scheduler_address(parse_address(watched), parse_address(listening)) == parse_address(reached)
 
 
+def test_a_snapshot_with_an_address_that_is_none_is_told() -> None:
+    def perform(*_: object) -> OperationOutcome:
+        raise AssertionError("nothing can be asked there")
+
+    operations = Operations("tcp://127.0.0.1:5", perform)
+    operations.begin(PAUSE, Snapshot(SchedulerStatus("no address", 1)))
+    outcome = operations.take()
+    operations.close()
+    assert outcome is not None and not outcome.is_done and outcome.text.startswith("Cannot do this: ")
+
+
 def test_every_action_of_a_table_has_its_words_and_its_columns() -> None:
     for table, actions in ACTIONS_OF_TABLE.items():
         for action, columns in actions.items():
             assert ACTION_LABELS[action]
             assert all(TABLES[table].index(key) >= 0 for key in columns)
             operation = Operation(action, "a target", 2.0)
+            assert action_of(int(action)) is action
+            if not needs_confirmation(operation):
+                continue
             assert "a target" in question_of(operation) and ("2" in question_of(operation)) is (action in VALUE_LABELS)
     assert done_text(ControlAction.SET_FUNCTION_PRIORITY, (), 1) == "Set the priority of 1 task."
     assert done_text(ControlAction.CANCEL_GRAPH, (), 1200) == "Cancelled 1,200 tasks."
@@ -192,3 +217,63 @@ def test_the_target_of_a_row_is_made_of_its_columns() -> None:
 @pytest.mark.parametrize(("text", "number"), [("2", 2.0), (" -1.5 ", -1.5), ("inf", None), ("x", None), ("", None)])
 def test_a_typed_number(text: str, number: float | None) -> None:
     assert read_value(text) == number
+
+
+# ---- stacks and profiles ---------------------------------------------------------------------------------------------
+
+
+def talk_about(action: LookAction, target: str) -> Talk:
+    talk = Talk()
+    talk.session = OperatorSession(HELLO, PeerHandshake(), Operation(action, target), deadline=5.0)
+    talk.is_welcomed()
+    return talk
+
+
+def test_a_stack_is_shown() -> None:
+    talk = talk_about(LookAction.STACK, "vm-3-0")
+    assert talk.sent() == [StackRequest(1, bytes(16), 0, "vm-3-0")]
+    talk.hears(StackReply(1, True, "Thread 1"), 1)
+    assert talk.sent() == [Goodbye()]
+    assert talk.session.outcome == OperationOutcome(True, "Stack of vm-3-0", "Thread 1")
+
+
+def test_a_stack_that_cannot_be_shown_says_why() -> None:
+    talk = talk_about(LookAction.STACK, "vm-3-0")
+    talk.hears(StackReply(1, False, "Cannot show the stack: the worker has no task."), 1)
+    assert talk.session.outcome == OperationOutcome(False, "Cannot show the stack: the worker has no task.")
+
+
+def test_a_profile_is_taken_for_some_seconds_and_cut_to_its_target() -> None:
+    talk = talk_about(LookAction.PROFILE_FUNCTION, "price")
+    assert talk.sent() == [ProfileRequest(1, bytes(16), 20_000)]
+    talk.hears(ProfileReply(1, True), 1)
+    assert talk.session.wait_seconds == PROFILE_SECONDS and talk.session.outcome is None
+    talk.session.on_deadline()
+    assert talk.sent() == [ProfileRequest(1, bytes(16), 0)]
+    tree = ProfileTree()
+    tree.add(("w", "aa", "price", "exp"), 5)
+    tree.add(("w", "aa", "load"), 7)
+    talk.hears(ProfileReply(1, True, "", 2, tree.to_bytes()), 2)
+    talk.hears(ProfileReply(1, True, "", 1, b"garbage"), 3)
+    assert talk.session.outcome is None
+    talk.hears(ProfileReply(1, True, "", 0, tree.to_bytes()), 4)
+    outcome = talk.session.outcome
+    assert outcome is not None and outcome.is_done and outcome.profile is not None
+    assert outcome.profile.total_us == 10 and "exp" in outcome.report and "load" not in outcome.report
+
+
+def test_a_profile_that_is_refused_or_never_ends_says_so() -> None:
+    talk = talk_about(LookAction.PROFILE_WORKER, "w")
+    talk.hears(ProfileReply(1, False, "Cannot begin a profile: too many."), 1)
+    assert talk.session.outcome == OperationOutcome(False, "Cannot begin a profile: too many.")
+    talk = talk_about(LookAction.PROFILE_WORKER, "w")
+    talk.hears(ProfileReply(1, True), 1)
+    talk.session.on_deadline()
+    talk.session.on_deadline()
+    assert talk.session.outcome is not None and "did not answer" in talk.session.outcome.text
+
+
+def test_a_number_that_no_action_has() -> None:
+    for number in (99, 104, -1):
+        with pytest.raises(ValueError):
+            action_of(number)

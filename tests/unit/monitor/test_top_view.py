@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scaler_protocol.messages import ControlAction
-from scaler_protocol.monitor.operation import Operation, OperationOutcome
+from scaler_protocol.monitor.operation import LookAction, Operation, OperationOutcome
 from scaler_protocol.monitor.workers import Order, SortKey
 from scaler_scheduler.top.question import Question
 from scaler_scheduler.top.view import SORT_KEYS, View
@@ -118,3 +118,13 @@ def test_a_running_task_is_cancelled_or_its_whole_function_or_its_process_is_kil
     keys = {"x": (5, "abcd/7"), "X": (4, "price"), "K": (7, "vm-0"), "R": (8, "vm-0")}
     for key, (action, target) in keys.items():
         assert view.pressed(key, 10, None, targets).question == Question(Operation(ControlAction(action), target))
+
+
+def test_a_stack_needs_no_confirmation_and_fills_the_screen() -> None:
+    question = View(page="running").pressed("b", 10, None, {LookAction.STACK: "vm-0"}).question
+    assert question == Question(Operation(LookAction.STACK, "vm-0"), is_confirmed=True)
+    typed = pressed(View(page="workers"), "b", *"vm-0", "enter").question
+    assert typed is not None and typed.is_confirmed and typed.operation.target == "vm-0"
+    shown = View(page="running", outcome=OperationOutcome(True, "Stack of vm-0", "a\nb"))
+    assert pressed(shown, "down").first_line == 1
+    assert pressed(shown, "escape") == View(page="running")

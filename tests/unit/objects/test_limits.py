@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scaler_protocol.messages import StoreSettings
+from scaler_protocol.messages import StoreFailure, StoreRefused, StoreSettings
 from scaler_protocol.objects.agent_connection import AgentConnection
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.core import memory
@@ -21,6 +21,7 @@ from scaler_protocol.objects.errors import StoreFull
 from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
 from tests.unit.objects.test_store import key, status_when
+from tests.unit.objects.test_transfers import Host
 
 MEBIBYTE = 1 << 20
 Limit = Callable[[int, str], StoreConnection]
@@ -149,6 +150,29 @@ def test_a_full_disk_is_an_error_that_names_both_flags(limited: Limit, small_dis
     one.drop([key(number) for number in stored[:-1]])
     one.put(key(100), pattern(100, 3 * MEBIBYTE))
     assert one.get(key(stored[-1]), 30) == pattern(stored[-1], 3 * MEBIBYTE)
+
+
+def test_a_receiver_with_a_full_disk_names_both_flags(small_disk: Path) -> None:
+    """It says so instead of taking what it has no room for; what it has stays."""
+    sender, receiver = Host(), Host("127.0.0.1", 16 * MEBIBYTE, str(small_disk))
+    size = 3 * MEBIBYTE
+    fetched = []
+    try:
+        for number in range(20):
+            sender.program.put(key(number), pattern(number, size))
+            receiver.agent.fetch(key(number), size, [sender.endpoint])
+            (answer,) = receiver.answers()
+            if isinstance(answer, StoreRefused):
+                break
+            fetched.append(number)
+        assert isinstance(answer, StoreRefused) and answer.failure == StoreFailure.FULL
+        assert "--object-store-memory" in answer.text and "--spill-directory" in answer.text
+        assert len(fetched) >= 5
+        for number in fetched:
+            assert receiver.program.contains(key(number)) == size
+    finally:
+        sender.close()
+        receiver.close()
 
 
 def test_a_directory_that_cannot_be_used_is_an_error_that_names_the_flag(limited: Limit, tmp_path: Path) -> None:

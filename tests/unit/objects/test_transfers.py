@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from scaler_protocol.messages import UPLOAD_NUMBER, ObjectKey, StoreFound, StoreRefused, StoreSettings, StoreStatus
+from scaler_protocol.messages import (
+    UPLOAD_NUMBER,
+    ObjectKey,
+    StoreFailure,
+    StoreFound,
+    StoreRefused,
+    StoreSettings,
+    StoreStatus,
+)
 from scaler_protocol.objects.agent_connection import AgentAnswer, AgentConnection
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.errors import Unreachable
@@ -27,10 +35,10 @@ SIZES = [0, 1, 32 * 1024, 512 * 1024, 512 * 1024 + 1, 20_000_001]
 class Host:
     """A store, and the two kinds of programs that use it."""
 
-    def __init__(self, host: str = "127.0.0.1") -> None:
+    def __init__(self, host: str = "127.0.0.1", memory_bytes: int = 0, spill_directory: str = "") -> None:
         ensure_token()
         cluster = os.urandom(16)
-        self.agent = AgentConnection.open(cluster, StoreSettings(0, "", host))
+        self.agent = AgentConnection.open(cluster, StoreSettings(memory_bytes, spill_directory, host))
         self.program = StoreConnection(cluster, may_start=False)
         self.endpoint = self.status().endpoint
 
@@ -148,6 +156,52 @@ def test_with_keys_only_their_holders_fetch(tmp_path: Path, monkeypatch: pytest.
     finally:
         for host in (one, other, foreigner):
             host.close()
+
+
+def without_cryptography(folder: Path) -> Path:
+    """Return a folder that, on the path of imports, makes this one fail."""
+    (folder / "cryptography").mkdir()
+    (folder / "cryptography" / "__init__.py").write_text("raise ImportError")
+    return folder
+
+
+@pytest.mark.parametrize("seals", [True, False])
+def test_a_transfer_ends_with_the_key_of_the_receiver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seals: bool
+) -> None:
+    """It is refused and does not hang, and nothing of it is visible. The sender keeps the object."""
+    from scaler_protocol.key_files import generate
+    from scaler_protocol.objects.bulk_offers import can_seal
+    from scaler_protocol.transport.curve_authentication import new_key_pair
+
+    if not can_seal() and seals:
+        pytest.skip("cryptography is not installed")
+    generate(tmp_path / "keys", new_key_pair)
+    (tmp_path / "keys" / "admin.key").unlink()
+    if not seals:
+        monkeypatch.syspath_prepend(without_cryptography(tmp_path))  # stores inherit it
+    monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "keys"))
+    one, other = Host(), Host()
+    size = 200_000_000
+    try:
+        one.program.put(KEY, bytes(size))
+        other.agent.fetch(KEY, size, [one.endpoint])
+        while not (received := other.status().received_bytes):
+            pass
+        assert received < size
+        os.kill(pid := other.status().pid, signal.SIGSTOP)
+        try:
+            (tmp_path / "keys" / "work.pub").rename(tmp_path / "gone")
+            wait_until(lambda: not one.status().pinned_bytes, 30)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        (answer,) = other.answers()
+        assert isinstance(answer, StoreRefused) and answer.failure == StoreFailure.UNREACHABLE
+        assert other.program.contains(KEY) is None
+        assert one.program.contains(KEY) == size, "it was lost"
+    finally:
+        one.close()
+        other.close()
 
 
 def test_a_source_killed_in_the_middle_is_replaced(hosts: list[Host]) -> None:

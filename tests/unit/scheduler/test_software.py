@@ -59,3 +59,10 @@ def test_old_clients_and_clients_inside_tasks_do_not_hear_of_it() -> None:
     assert book._peer("old", Role.SUBMIT, None).connect(minor=3) == []
     inside = book._peer("inside", Role.SUBMIT, agent)
     assert inside.connect(parent_session=b"p" * 16, parent_task=1, parent_attempt=1) == []
+
+
+def test_a_report_that_no_agent_makes_is_not_passed_on() -> None:
+    book = Playbook()
+    book.client()
+    assert book.agent().says(replace(SOFTWARE, packages=("x" * 100,) * 100)) == []
+    assert not list(book.core.state.software.kinds())

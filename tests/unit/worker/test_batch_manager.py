@@ -461,12 +461,12 @@ def test_a_command_that_cannot_be_run_says_why(programs: Path, monkeypatch: pyte
     assert "squeue cannot be run" in str(run_batch(SLURM, BatchCall("squeue", [])).complaint)
 
 
-def test_no_address_towards_a_controller_on_this_host_is_one_for_nodes(
+def test_noaddress_towards_a_controller_on_this_host_is_one_for_nodes(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("sbatch", "squeue", "scancel"):
         write_program(programs, name, "exit 1")
     write_program(programs, "scontrol", "echo 'SlurmctldHost[0]        = here(127.0.0.1)'")
-    monkeypatch.setattr(batch_route, "_ELSEWHERE", "127.0.0.1")
+    monkeypatch.setattr(batch_route, "ELSEWHERE", "127.0.0.1")
     with pytest.raises(BadInput, match="Start a scheduler at an address of its host in the network"):
         batch_route.address_for_nodes("slurm")

@@ -199,7 +199,8 @@ def test_the_number_of_workers_is_reached_and_never_exceeded(seed: int) -> None:
     [
         (
             ["remote", "tcp://127.0.0.1:1"],
-            "'remote' is not a kind of manager. Give local, ssh, slurm, gridengine, pbs or lsf first.",
+            "'remote' is not a kind of manager. Give local, ssh, slurm, gridengine, pbs, lsf, kubernetes or "
+            "symphony first.",
         ),
         (["local", "tcp://127.0.0.1:1", "--name", "../x"], "'../x' is not a name of a manager."),
         (["local"], "Missing argument ADDRESS."),

@@ -7,6 +7,7 @@ import io
 import os
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,22 @@ def test_a_directory_that_others_can_write_to_is_refused() -> None:
     os.chmod(cache_directory(), 0o777)
     with pytest.raises(PermissionError, match="another user can write to it"):
         acquire(module("a = 1"))
+
+
+def test_a_link_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    """Another user may have made it first, where everyone can."""
+    (tmp_path / "elsewhere").mkdir()
+    os.symlink(tmp_path / "elsewhere", cache_directory())
+    with pytest.raises(PermissionError, match="another user can write to it"):
+        acquire(module("a = 1"))
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: b"", lambda data: data[:-8], lambda data: data.replace(b"a = 1", b"a = 2")]
+)
+def test_a_damaged_archive_leaves_nothing(damage: Callable[[bytes], bytes]) -> None:
+    broken = ShippedModule.of("local", damage(module("a = 1").archive))
+    with pytest.raises(ValueError, match="its archive is damaged"):
+        acquire(broken)
+    assert [each for each in os.listdir(cache_directory()) if not each.endswith(".lock")] == []

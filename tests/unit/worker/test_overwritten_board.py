@@ -30,11 +30,17 @@ def read(memory: bytearray, offset: int) -> int:
     return int(struct.unpack_from("<Q", memory, offset)[0])
 
 
-def ran_one_of(count: int) -> tuple[Stage, bytearray]:
-    """A stage whose first worker has a result on its board that nobody has read, of ``count`` tasks."""
+def given(count: int) -> Stage:
+    """A stage whose only worker was handed ``count`` tasks at once."""
     stage = Stage(1)
     stage.core.slots.durations.add(run_of(1).function, 1, 0.0001)
     stage.give(run_of(count))
+    return stage
+
+
+def ran_one_of(count: int) -> tuple[Stage, bytearray]:
+    """A stage whose first worker has a result on its board that nobody has read, of ``count`` tasks."""
+    stage = given(count)
     stage.processes[0].run()
     return stage, stage.processes[0].memory
 
@@ -85,15 +91,39 @@ def test_a_process_that_looks_at_tasks_it_was_not_handed_is_given_none(position:
     assert {status for status, _ in stage.results().values()} == {Status.SUCCESS}
 
 
+@pytest.mark.parametrize("value", [1, 2, 3, 255])
+def test_a_death_is_charged_to_no_task_that_cannot_have_started(value: int) -> None:
+    """Other tasks wait in the same process, perhaps of other clients."""
+    stage = given(4)
+    stage.processes[0].memory[CELLS : CELLS + CELL_COUNT] = bytes([value]) * CELL_COUNT
+    stage.die(0, signal="SIGSEGV")
+    stage.run_all()
+    assert {task: status for task, (status, _) in stage.results().items()} == {
+        0: Status.PROCESSOR_DIED,
+        1: 0,
+        2: 0,
+        3: 0,
+    }
+
+
+def test_who_breaks_the_board_is_charged_although_its_cell_says_that_it_has_not_started() -> None:
+    stage = given(3)
+    word(stage.processes[0].memory, HEAD, 2**40)
+    stage.core.on_worker_process_news(0, stage.now)
+    stage.turn()
+    stage.die(0, signal="SIGKILL")
+    stage.run_all()
+    assert {task: status for task, (status, _) in stage.results().items()} == {0: Status.PROCESSOR_DIED, 1: 0, 2: 0}
+
+
 def test_a_task_that_is_marked_as_taken_back_is_not_lost_with_its_process() -> None:
-    stage = Stage(1)
-    stage.core.slots.durations.add(run_of(1).function, 1, 0.0001)
-    stage.give(run_of(3))
+    stage = given(3)
     stage.processes[0].memory[CELLS : CELLS + CELL_COUNT] = b"\2" * CELL_COUNT
     stage.run(0)
     assert not stage.results()
     stage.die(0, signal="SIGSEGV")
-    assert {status for status, _ in stage.results().values()} == {Status.PROCESSOR_DIED}
+    assert {task: status for task, (status, _) in stage.results().items()} == {0: Status.PROCESSOR_DIED}
+    stage.run_all()
     assert sorted(stage.results()) == [0, 1, 2]
 
 

@@ -113,6 +113,13 @@ def test_what_a_killed_installation_has_left_is_removed() -> None:
     assert present() == [os.path.basename(path_of(["other"]))]
 
 
+def test_a_link_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    os.symlink(tmp_path / "elsewhere", cache_directory())
+    with pytest.raises(PermissionError, match="another user can write to it"):
+        fill(["painter"], write)
+
+
 def test_a_directory_that_others_can_write_to_is_refused() -> None:
     os.mkdir(cache_directory())
     os.chmod(cache_directory(), 0o777)

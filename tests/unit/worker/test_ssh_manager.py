@@ -17,12 +17,14 @@ from scaler_protocol.memory_folder import MemoryFolder
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from scaler_worker.manager.core.core import LONGEST_PAUSE_SECONDS, STABLE_SECONDS
 from scaler_worker.manager.core.retries import RetryPause
+from scaler_worker.manager.core.ssh_facts import TEXT_LIMIT, facts_in
 from scaler_worker.manager.core.ssh_failures import explain_end, explain_failure, explain_python, explain_version
 from scaler_worker.manager.core.ssh_hosts import RemoteHost, assign, capacities, parse_host
 from scaler_worker.manager.shell.ssh import SSHBackend
-from scaler_worker.manager.shell.ssh_connection import remote_command, ssh_command
+from scaler_worker.manager.shell.ssh_connection import SSHConnection, remote_command, ssh_command
 from scaler_worker.manager.shell.ssh_keys import keys_for_workers
 from scaler_worker.manager.ssh_config import SSHSettings
+from tests.support.waiting import wait_until
 
 NO_PYTHON = "it has no program python3. Give --remote-python the path of a Python there that has scaler-worker."
 REMOTE = "tcp://10.0.0.1:2345"
@@ -164,6 +166,48 @@ def test_a_pause_doubles_up_to_a_limit_and_starts_over() -> None:
 def test_a_failure_is_explained(output: str, code: int | None, sentence: str) -> None:
     told = explain_failure(output, code, parse_host("ann@node1:7=2"), "python3", "1.0")
     assert told == f"Cannot run workers on ann@node1:7: {sentence}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "", "Welcome to node1", "[" * 100_000, "null", "[1]",
+        '{"python": 3}', '{"python": [3, "11"]}', '{"python": [3]}', '{"version": ["1.0"]}', '{"ready": "yes"}',
+        '{"failed": 1}', '{"ended": "0"}', '{"ended": true}', '{"log": {}}',
+    ],
+)  # fmt: skip
+def test_what_a_host_should_not_say_is_no_fact(line: str) -> None:
+    assert facts_in(line) == {}
+
+
+def test_what_a_job_reports() -> None:
+    assert facts_in('{"python": [3, 11], "other": 1}') == {"python": (3, 11)}
+    assert facts_in('{"version": "1.0", "ready": true, "ended": -9}') == {"version": "1.0", "ready": True, "ended": -9}
+    assert facts_in('{"log": "%s"}' % ("x" * 100_000)) == {"log": "x" * TEXT_LIMIT}
+
+
+HOSTILE_SSH = """#!/bin/sh
+printf '\\033[31mred\\n' >&2
+head -c 3000000 /dev/zero | tr '\\0' x >&2
+printf '{"log": "forged\\\\n[INFO] line \\\\u001b[2J"}\\n{"version": "1\\\\u001b"}\\n'
+head -c 3000000 /dev/zero | tr '\\0' '['
+exit 255
+"""
+
+
+def test_a_hostile_host_fills_no_memory_and_forges_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ssh").write_text(HOSTILE_SSH)
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    connection = SSHConnection(parse_host("node1"), None, None, {})
+    wait_until(lambda: connection.exit_code is not None)
+    assert connection.exit_code == 255
+    assert connection.output.startswith("\\x1b[31mred\n") and len(connection.output) < 8 * TEXT_LIMIT
+    assert connection.facts == {"version": "1\\x1b"}
+    connection.close()
+    assert capfd.readouterr().err == "node1: forged\\n[INFO] line \\x1b[2J\n"
 
 
 def test_another_python_or_version_is_told() -> None:

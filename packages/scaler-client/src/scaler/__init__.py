@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from scaler.asynchronous.client import AsyncClient
     from scaler.cluster.combo import SchedulerClusterCombo
     from scaler.cluster.gridengine import GridEngineCluster
+    from scaler.cluster.kubernetes import KubernetesCluster
     from scaler.cluster.local import LocalCluster
     from scaler.cluster.lsf import LSFCluster
     from scaler.cluster.pbs import PBSCluster
     from scaler.cluster.slurm import SlurmCluster
     from scaler.cluster.ssh import SSHCluster
+    from scaler.cluster.symphony import SymphonyCluster
     from scaler_scheduler import Scheduler
     from scaler_worker import Cluster
 
@@ -40,6 +42,7 @@ __all__ = [
     "Environment",
     "Executor",
     "GridEngineCluster",
+    "KubernetesCluster",
     "LSFCluster",
     "LocalCluster",
     "ObjectReference",
@@ -51,17 +54,20 @@ __all__ = [
     "SchedulerClusterCombo",
     "Serializer",
     "SlurmCluster",
+    "SymphonyCluster",
     "ship",
 ]
 
 _CLUSTERS = {
     "GridEngineCluster": "gridengine",
+    "KubernetesCluster": "kubernetes",
     "LSFCluster": "lsf",
     "LocalCluster": "local",
     "PBSCluster": "pbs",
     "SSHCluster": "ssh",
     "SchedulerClusterCombo": "combo",
     "SlurmCluster": "slurm",
+    "SymphonyCluster": "symphony",
 }
 """The module of each class that starts a cluster."""
 

@@ -32,8 +32,12 @@ class WindowOperations(QObject):
             threading.Thread(target=self._run, args=(operation, place, snapshot), daemon=True).start()
 
     def _run(self, operation: Operation, place: RecentAddress, snapshot: Snapshot) -> None:
-        address = scheduler_address(parse_address(place.address), parse_address(snapshot.scheduler.address))
-        outcome = operate(address, operation, "scaler-gui", Path(place.keys) if place.keys else None)
+        try:
+            address = scheduler_address(parse_address(place.address), parse_address(snapshot.scheduler.address))
+        except ValueError as error:  # whatever publishes there says so
+            outcome = OperationOutcome(False, f"Cannot do this: {error}")
+        else:
+            outcome = operate(address, operation, "scaler-gui", Path(place.keys) if place.keys else None)
         try:
             self.ended.emit(outcome)
         except RuntimeError:  # the window was closed meanwhile

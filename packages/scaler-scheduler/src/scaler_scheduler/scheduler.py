@@ -52,6 +52,7 @@ class Scheduler:
             take. Default: 1000.
         aging_seconds (seconds): Raise the priority of a client's waiting tasks by one step whenever none of them has
             been started for this long. 0 = never. Default: 0.
+        monitor_output: Show the output of tasks in monitors, and keep it in event logs. Default: True.
         group_weights: Weigh the shares of these groups differently. Every other group has the weight 1.
         group_limits: Limit how many workers these groups may use at a time.
         logging_paths: Write log lines to these files. Default: /dev/stdout.
@@ -84,6 +85,7 @@ class Scheduler:
         load_balance_trigger_times: int = 2,
         per_worker_queue_size: int = 1000,
         aging_seconds: float | str = 0.0,
+        monitor_output: bool = True,
         group_weights: str = "",
         group_limits: str = "",
         logging_paths: Sequence[str] = ("/dev/stdout",),

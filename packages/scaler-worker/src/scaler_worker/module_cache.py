@@ -35,8 +35,8 @@ def cache_directory() -> str:
 
 
 def acquire(module: ShippedModule) -> ModuleFolder:
-    """Raises OSError if the files cannot be written, and ValueError if the archive has another digest: its files would
-    be used for the module of another client."""
+    """Raises OSError if the files cannot be written, and ValueError if the archive is damaged or has another digest:
+    its files would be used for the module of another client."""
     if digest(module.archive) != module.digest:
         raise ValueError(f"Cannot use the module {module.name}: its files do not match their digest.")
     root = cache_directory()
@@ -82,3 +82,6 @@ def _extract(module: ShippedModule, path: str) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
         if not os.path.isdir(path):
             raise
+    except Exception as error:  # of a damaged archive, which has its right digest all the same
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise ValueError(f"Cannot use the module {module.name}: its archive is damaged: {error}.") from None

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import enum
 import ipaddress
 import math
+from typing import Union
 
 from scaler_protocol.address import Address
 from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.format import format_count, printable
 from scaler_protocol.monitor.tables import Row, TableSpec
+from scaler_protocol.profile import FRAME_LIMIT, ProfileTree
+from scaler_protocol.profile_report import text_of
 from scaler_protocol.value import value
 
-ACTION_LABELS = {
+PROFILE_SECONDS = 5.0
+"""Time for which a monitor samples tasks."""
+
+
+class LookAction(enum.IntEnum):
+    """Questions about what runs. They change nothing, so they need no confirmation."""
+
+    STACK = 100
+    PROFILE_WORKER = 101
+    PROFILE_CLIENT = 102
+    PROFILE_FUNCTION = 103
+
+
+Action = Union[ControlAction, LookAction]
+
+ACTION_LABELS: dict[Action, str] = {
+    LookAction.STACK: "Show stack",
+    LookAction.PROFILE_WORKER: "Profile for 5 s",
+    LookAction.PROFILE_CLIENT: "Profile for 5 s",
+    LookAction.PROFILE_FUNCTION: "Profile for 5 s",
     ControlAction.PAUSE: "Pause",
     ControlAction.RESUME: "Resume",
     ControlAction.DRAIN: "Drain",
@@ -27,7 +50,7 @@ ACTION_LABELS = {
     ControlAction.SET_CLIENT_PRIORITY: "Set priority",
     ControlAction.SET_FUNCTION_PRIORITY: "Set priority",
 }
-VALUE_LABELS = {
+VALUE_LABELS: dict[Action, str] = {
     ControlAction.SET_CLIENT_WEIGHT: "weight (1 = usual)",
     ControlAction.SET_GROUP_WEIGHT: "weight (1 = usual)",
     ControlAction.SET_GROUP_LIMIT: "workers (0 = any number)",
@@ -37,20 +60,26 @@ VALUE_LABELS = {
 """The number that these actions need."""
 
 _ON_HOSTS = (ControlAction.PAUSE, ControlAction.RESUME, ControlAction.DRAIN)
+_LOOKS = (LookAction.STACK, LookAction.PROFILE_WORKER)
 _ON_PROCESSES = (ControlAction.RESTART_WORKER, ControlAction.KILL_WORKER)
-ACTIONS_OF_TABLE: dict[str, dict[ControlAction, tuple[str, ...]]] = {
-    "workers": dict.fromkeys((*_ON_HOSTS, *_ON_PROCESSES), ("name",)),
+ACTIONS_OF_TABLE: dict[str, dict[Action, tuple[str, ...]]] = {
+    "workers": dict.fromkeys((*_LOOKS, *_ON_HOSTS, *_ON_PROCESSES), ("name",)),
     "agents": dict.fromkeys(_ON_HOSTS, ("name",)),
-    "processors": dict.fromkeys(_ON_PROCESSES, ("name",)),
+    "processors": dict.fromkeys((*_LOOKS, *_ON_PROCESSES), ("name",)),
     "objects": dict.fromkeys(_ON_HOSTS, ("host",)),
-    "functions": dict.fromkeys((ControlAction.CANCEL_FUNCTION, ControlAction.SET_FUNCTION_PRIORITY), ("name",)),
+    "functions": dict.fromkeys(
+        (LookAction.PROFILE_FUNCTION, ControlAction.CANCEL_FUNCTION, ControlAction.SET_FUNCTION_PRIORITY), ("name",)
+    ),
     "running": {
+        LookAction.STACK: ("worker",),
+        LookAction.PROFILE_FUNCTION: ("function",),
         ControlAction.CANCEL_TASK: ("session", "task"),
         ControlAction.CANCEL_FUNCTION: ("function",),
         **dict.fromkeys(_ON_PROCESSES, ("worker",)),
     },
     "graphs": {ControlAction.CANCEL_GRAPH: ("session", "graph")},
     "clients": {
+        LookAction.PROFILE_CLIENT: ("session",),
         ControlAction.CANCEL_CLIENT: ("session",),
         ControlAction.SET_CLIENT_PRIORITY: ("session",),
         ControlAction.SET_CLIENT_WEIGHT: ("session",),
@@ -65,7 +94,7 @@ TARGET_LIMIT = 10_000
 
 _SHOWN_TARGET_LIMIT = 60
 _SHOWN_NAMES_LIMIT = 5
-_QUESTIONS = {
+_QUESTIONS: dict[Action, str] = {
     ControlAction.PAUSE: "Pause {}, with all workers of the agent? Running tasks continue.",
     ControlAction.RESUME: "Resume {}, with all workers of the agent?",
     ControlAction.DRAIN: "Drain {}, with all workers of the agent? They end when their running tasks have ended.",
@@ -81,7 +110,7 @@ _QUESTIONS = {
     ControlAction.SET_CLIENT_PRIORITY: "Give the waiting tasks of client {} the priority {value}?",
     ControlAction.SET_FUNCTION_PRIORITY: "Give the waiting tasks of function {} the priority {value}?",
 }
-_DONE = {
+_DONE: dict[Action, str] = {
     ControlAction.PAUSE: "Paused",
     ControlAction.RESUME: "Resumed",
     ControlAction.DRAIN: "Draining",
@@ -98,16 +127,39 @@ _PRIORITIES = (ControlAction.SET_CLIENT_PRIORITY, ControlAction.SET_FUNCTION_PRI
 class Operation:
     """``target``, ``value``: as in ControlRequest."""
 
-    action: ControlAction
+    action: Action
     target: str
     value: float = 0.0
 
 
-def targets_of(spec: TableSpec, row: Row) -> dict[ControlAction, str]:
+def targets_of(spec: TableSpec, row: Row) -> dict[Action, str]:
     """The actions on this row of a table, and their targets."""
     actions = ACTIONS_OF_TABLE.get(spec.name, {})
     found = {action: [str(row[spec.index(key)]) for key in columns] for action, columns in actions.items()}
     return {action: "/".join(parts) for action, parts in found.items() if all(parts)}
+
+
+def action_of(number: int) -> Action:
+    """Return the action with this number. Raises ValueError if there is none."""
+    return LookAction(number) if number >= min(LookAction) else ControlAction(number)
+
+
+def needs_confirmation(operation: Operation) -> bool:
+    return isinstance(operation.action, ControlAction)
+
+
+def profile_outcome(operation: Operation, tree: ProfileTree) -> OperationOutcome:
+    """Return the part of a profile of the whole cluster that an operation is about."""
+    place = {LookAction.PROFILE_WORKER: 0, LookAction.PROFILE_CLIENT: 1, LookAction.PROFILE_FUNCTION: 2}[
+        LookAction(operation.action)
+    ]
+    found = ProfileTree()
+    target = operation.target[:FRAME_LIMIT]
+    for path, microseconds in tree.rows():
+        if len(path) > place and (path[place].startswith(target) if place == 1 else path[place] == target):
+            found.add(path, microseconds)
+    text = f"Profile of {_shown(operation.target)}, {PROFILE_SECONDS:g} s"
+    return OperationOutcome(True, text, text_of(found), found)
 
 
 def read_value(text: str) -> float | None:
@@ -121,10 +173,13 @@ def read_value(text: str) -> float | None:
 
 @value(frozen=True, slots=True)
 class OperationOutcome:
-    """``text``: a sentence for the person who asked for it."""
+    """``text``: a sentence for the person who asked for it. ``report``: a stack or a profile, in lines.
+    ``profile``: the same profile as a tree."""
 
     is_done: bool
     text: str
+    report: str = ""
+    profile: ProfileTree | None = None
 
 
 def question_of(operation: Operation) -> str:
@@ -132,7 +187,7 @@ def question_of(operation: Operation) -> str:
     return _QUESTIONS[operation.action].format(_shown(operation.target), value=f"{operation.value:g}")
 
 
-def done_text(action: ControlAction, names: tuple[str, ...], count: int) -> str:
+def done_text(action: Action, names: tuple[str, ...], count: int) -> str:
     """``names``, ``count``: as in ControlReply."""
     tasks = f"{format_count(count)} task{'' if count == 1 else 's'}"
     if action in _PRIORITIES:

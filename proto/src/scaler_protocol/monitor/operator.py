@@ -58,6 +58,8 @@ def _run(dealer: DealerConnection, session: OperatorSession) -> OperationOutcome
                 dealer.send(encode(effect.envelope))
             if session.outcome is not None:
                 return session.outcome
+            if session.wait_seconds is not None:
+                session.deadline, session.wait_seconds = time.monotonic() + session.wait_seconds, None
             selector.select(_LOOK_SECONDS)
 
 

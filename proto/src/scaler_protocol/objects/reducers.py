@@ -1,7 +1,8 @@
-"""The pickling of NumPy arrays where NumPy itself would write more than necessary, or write it twice.
+"""The pickling of arrays where their libraries would write more than necessary, or write it twice.
 
-An array that repeats itself (``numpy.broadcast_to``; what ``dask.array.ones`` is made of) stays one: what it repeats
-travels. A piece of a larger array is gathered once, so that it can lie outside the pickle as other arrays do.
+Tensors of torch, and frames and series of Polars, lie outside the pickle as arrays of NumPy do (``array_libraries``).
+An array of NumPy that repeats itself (``numpy.broadcast_to``; what ``dask.array.ones`` is made of) stays one: what it
+repeats travels. A piece of a larger array is gathered once, so that it can lie outside the pickle as other arrays do.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import sys
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from scaler_protocol.objects.array_libraries import reduce_frame, reduce_series, reduce_tensor
 
 _PICKLE_PROTOCOL = 5
 _OTHERS_LIMIT = 1000
@@ -43,7 +46,11 @@ class ArrayReducers(dict[type, Reducer]):
 
     def find(self, kind: type) -> Reducer | None:
         """Return how objects of this type are pickled, when that is left neither to them nor to the table."""
-        return _reduce if kind.__name__ == "ndarray" and kind.__module__ == "numpy" else None
+        name = kind.__name__
+        if name not in _REDUCED:
+            return None
+        module, reducer = _REDUCED[name]
+        return reducer if kind.__module__ == module else None
 
 
 def _reduce(array: Any) -> Any:
@@ -64,3 +71,12 @@ def _repeats(array: Any) -> bool:
 def _reduce_repeated(array: Any) -> Any:
     once = tuple(slice(0, 1) if not stride else slice(None) for stride in array.strides)
     return sys.modules["numpy"].broadcast_to, (array[once], array.shape)
+
+
+_REDUCED: dict[str, tuple[str, Reducer]] = {
+    "ndarray": ("numpy", _reduce),
+    "Tensor": ("torch", reduce_tensor),
+    "DataFrame": ("polars.dataframe.frame", reduce_frame),
+    "Series": ("polars.series.series", reduce_series),
+}
+"""By the name of a type: its module, and how its objects are pickled."""

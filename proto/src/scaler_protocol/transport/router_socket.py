@@ -18,6 +18,7 @@ from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import ServerKeys, scheduler_keys
 from scaler_protocol.transport.curve_authentication import CurveAuthenticator
 from scaler_protocol.transport.endpoints import bind_error, bound_address, bound_socket, to_bind
+from scaler_protocol.transport.inherited_sockets import take_inherited_socket
 from scaler_protocol.transport.local_socket import bound_local_socket
 from scaler_protocol.transport.router_monitor import RouterMonitor
 from scaler_protocol.transport.socket_file import SocketFile, prepare_path
@@ -66,7 +67,7 @@ class RouterSocket(RouterFrames):
             return str(self._bind_libzmq(wanted))
         try:
             prepare_path(wanted)
-            plain = bound_socket(wanted)
+            plain = take_inherited_socket(wanted) or bound_socket(wanted)
         except OSError as error:
             raise bind_error(wanted, error) from None
         bound = bound_address(wanted, plain)

@@ -220,6 +220,10 @@ class ActorMethod(Generic[T]):
         return f"<method {self._name} of an actor of {function_name(self._actor.cls)}>"
 
 
+_NOT_METHODS = "__", "_repr_", "_ipython_"
+"""Names that Python, and notebooks, look for in every object, start like this."""
+
+
 class ActorHandle(Generic[T]):
     """An actor of class ``T``. Its methods return futures of the results. The calls of one client run in the order in
     which they were submitted, one at a time. The actor ends when its last handle is gone and its calls have ended, when
@@ -232,7 +236,7 @@ class ActorHandle(Generic[T]):
 
     def __getattr__(self, name: str) -> ActorMethod[Any]:
         cls = self._actor.cls
-        if name.startswith("__") or not (hasattr(cls, name) or hasattr(cls, "__getattr__")):
+        if name.startswith(_NOT_METHODS) or not (hasattr(cls, name) or hasattr(cls, "__getattr__")):
             raise AttributeError(f"{function_name(cls)!r} object has no method {name!r}", name=name, obj=self)
         return ActorMethod(self._actor, name)
 

@@ -12,6 +12,7 @@ from scaler.client.graph_calls import has_futures, submit_calls
 from scaler.client.graphs import FutureInData, results_of, values_of
 from scaler.client.options import capabilities_of
 from scaler.client.progress import progress_of
+from scaler.client.representations import future_rows, table
 from scaler.graph import CallGraph, read_plain
 from scaler.utility.private_apis import loaded_dask_task_spec
 from scaler_protocol.messages import TaskOptions
@@ -40,7 +41,20 @@ def get(
     read = read_plain(graph, names)
     send = partial(_send, parts, replace(options, capabilities=capabilities_of(capabilities)), None)
     values = _send_and_show(send, read) if progress and block else send(read, block)
-    return dict(zip(names, values, strict=True))
+    results = zip(names, values, strict=True)
+    return dict(results) if block else GraphFutures(results)
+
+
+class GraphFutures(dict[str, Any]):
+    """The futures of the wanted keys of a graph."""
+
+    def __repr__(self) -> str:
+        ended = sum(future.done() for future in self.values())
+        return f"<futures of a graph, {ended} of {len(self)} ended: {dict.__repr__(self)}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show."""
+        return table(f"Futures of a graph ({len(self)})", future_rows(self))
 
 
 def is_plain(graph: Any, keys: Any) -> bool:

@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from scaler.client.fetching import Fetching
 from scaler.client.future import FutureInArgument, ScalerFuture, cancel_futures
 from scaler.client.map_items import ItemFailure
 from scaler.client.outcomes import failure_of, loads_result
@@ -17,7 +18,6 @@ from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
 from scaler.core.uploads import Upload
 from scaler.shell.interruptions import is_interruption
-from scaler.shell.waiting import PendingAnswer
 from scaler.utility.exceptions import DeserializeObjectError
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _FIRST_CHUNK = 256
 _CHUNK_LIMIT = 4096
-_FETCHES_AT_ONCE = 4
 
 
 class MapCall:
@@ -251,23 +250,16 @@ class MapCall:
         raise ItemFailure(place, failure if isinstance(failure, BaseException) else failure_of(failure))
 
     def _fetch_large(self) -> None:
-        """Fetch the large results in order, a few at a time."""
-        waiting = deque(sorted(self._large, key=lambda entry: entry[0]))
+        larges = sorted(self._large, key=lambda entry: entry[0])
         self._large.clear()
-        started: deque[tuple[int, PendingAnswer]] = deque()
-        while waiting or started:
-            while waiting and len(started) < _FETCHES_AT_ONCE:
-                place, large = waiting.popleft()
-                started.append((place, self._client_io.fetch(large)))
-            place, answer = started.popleft()
-            outcome = answer.wait()
+        for place, outcome in Fetching(self._client_io, larges):
             if outcome.status != Status.SUCCESS:
                 raise ItemFailure(place, failure_of(outcome))
             try:
                 self._results[place] = loads_result(self._client_io.loads_object, outcome.payload)
             except DeserializeObjectError as error:
                 raise ItemFailure(place, error) from None
-            del answer, outcome
+            del outcome
 
     def _take_with_inputs(self) -> None:
         for place, future in self._with_inputs:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from html import escape
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scaler.client.cluster_info import ClusterInfo
 
 Rows = Iterable[tuple[str, str]]
+
+_SHOWN_FUTURES = 20
 
 
 def table(title: str, rows: Rows) -> str:
@@ -34,3 +38,23 @@ def cluster_rows(info: ClusterInfo) -> Rows:
         ("Tasks waiting", f"{unfinished.waiting:,}"),
         ("Clients", str(len(info.clients))),
     ]
+
+
+def future_rows(futures: Mapping[str, Future[Any]]) -> Rows:
+    """Return the number of futures in each state, and the state of each of the first futures."""
+    states = [(name, _state_of(future)) for name, future in futures.items()]
+    counts = {
+        state: sum(each == state for _, each in states) for state in ("finished", "failed", "cancelled", "running")
+    }
+    yield "All", ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
+    yield from islice(states, _SHOWN_FUTURES)
+    if len(states) > _SHOWN_FUTURES:
+        yield "...", f"{len(states) - _SHOWN_FUTURES:,} more"
+
+
+def _state_of(future: Future[Any]) -> str:
+    if not future.done():
+        return "running"
+    if future.cancelled():
+        return "cancelled"
+    return "failed" if future.exception() is not None else "finished"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
-import os
 from collections.abc import Mapping, Sequence
 
 from scaler.cluster.managed import ManagedWorkers
+from scaler.cluster.memory_keys import MemoryKeys
 from scaler.utility.siblings import load_sibling
-from scaler_protocol.keys import VARIABLE
-from scaler_protocol.memory_folder import MemoryFolder
 
 
 class SSHCluster:
@@ -48,7 +45,7 @@ class SSHCluster:
         per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         logging_level: str = "WARNING",
     ) -> None:
-        self._keys: MemoryFolder | None = None
+        self._keys = MemoryKeys()
         values = {
             "hosts": tuple(hosts),
             "num_of_workers": n_workers,
@@ -63,12 +60,11 @@ class SSHCluster:
         if address is None:
             find = load_sibling("scaler_worker.manager.shell.ssh_route", "address_for_hosts")
             own_address = find(hosts, ssh_config)
-            if VARIABLE not in os.environ:
-                self._make_keys()
+            self._keys.make_if_missing()
         try:
             self._workers = ManagedWorkers("ssh", address, values, logging_level, own_address)
         except BaseException:
-            self._forget_keys()
+            self._keys.forget()
             raise
 
     def get_address(self) -> str:
@@ -78,25 +74,7 @@ class SSHCluster:
     def shutdown(self) -> None:
         """Stop the workers, and the scheduler if this cluster started it. Harmless when repeated."""
         self._workers.shutdown()
-        self._forget_keys()
-
-    def _make_keys(self) -> None:
-        from scaler_protocol.key_files import generate
-        from scaler_protocol.transport.curve_authentication import new_key_pair
-
-        self._keys = MemoryFolder()
-        generate(self._keys.path, new_key_pair)
-        os.environ[VARIABLE] = str(self._keys.path)
-        atexit.register(self._forget_keys)
-
-    def _forget_keys(self) -> None:
-        if self._keys is None:
-            return
-        if os.environ.get(VARIABLE) == str(self._keys.path):
-            del os.environ[VARIABLE]
-        self._keys.remove()
-        atexit.unregister(self._forget_keys)
-        self._keys = None
+        self._keys.forget()
 
     def __enter__(self) -> SSHCluster:
         return self

@@ -51,8 +51,6 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
 
     A ``Parallel`` in a task uses the same cluster if it states ``n_jobs``; otherwise it runs sequentially there."""
 
-    MIN_IDEAL_BATCH_DURATION = 0.05
-    MAX_IDEAL_BATCH_DURATION = 0.5
     supports_retrieve_callback = True
     uses_threads = False
     supports_sharedmem = False

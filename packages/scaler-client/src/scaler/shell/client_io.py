@@ -15,7 +15,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler.core.effects import ReplaceConnection
@@ -284,8 +284,12 @@ class ClientIO:
 
     def fetch(self, large: LargeResult) -> PendingAnswer:
         """Get a large result."""
-        view = self.objects.get(large.key, large.store)
-        return self.take_turn(lambda session: self.begin_fetch(large, view))
+        return self.fetch_all([large])[0]
+
+    def fetch_all(self, larges: Sequence[LargeResult]) -> list[PendingAnswer]:
+        """Get large results, in one turn of the session."""
+        views = [self.objects.get(large.key, large.store) for large in larges]
+        return self.take_turn(lambda session: list(map(self.begin_fetch, larges, views)))
 
     def begin_fetch(self, large: LargeResult, view: memoryview | None) -> PendingAnswer:
         """Begin to get a large result, with the lock held. ``view``: its bytes, if they are here already."""

@@ -7,9 +7,17 @@ from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
 
 from scaler_gui.monitor import Monitor
 from scaler_gui.operations import WindowOperations
-from scaler_protocol.monitor.operation import ACTION_LABELS, Operation, OperationOutcome, question_of
+from scaler_gui.views.report_dialog import ReportDialog
+from scaler_protocol.monitor.operation import (
+    ACTION_LABELS,
+    Operation,
+    OperationOutcome,
+    needs_confirmation,
+    question_of,
+)
 
 Button = QMessageBox.StandardButton
+_TARGET_LIMIT = 60
 
 
 class ActionDialog(QMessageBox):
@@ -24,17 +32,18 @@ class ActionDialog(QMessageBox):
         self.setWindowTitle(ACTION_LABELS[operation.action])
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setIcon(QMessageBox.Icon.Question)
-        self.setText(question_of(operation))
+        self.setText(_words(operation))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         back = self.addButton("Back", QMessageBox.ButtonRole.RejectRole)  # "Cancel" would be an action, too
         self.accept_button = QPushButton(ACTION_LABELS[operation.action])
         self.addButton(self.accept_button, QMessageBox.ButtonRole.ActionRole)
         self.accept_button.clicked.disconnect()  # it would close the dialog
-        self.accept_button.clicked.connect(self._begin)
+        self.accept_button.clicked.connect(self.begin)
         self.setDefaultButton(back)
         self.setEscapeButton(back)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Carry out the action."""
         self.accept_button.setEnabled(False)
         self.setInformativeText("One moment ...")
         monitor = self._monitor
@@ -47,3 +56,12 @@ class ActionDialog(QMessageBox):
         self.setIcon(QMessageBox.Icon.Information if outcome.is_done else QMessageBox.Icon.Warning)
         self.setText(outcome.text)
         self.setInformativeText("")
+        if outcome.report:
+            self.done(0)
+            ReportDialog(outcome, self.parentWidget()).open()
+
+
+def _words(operation: Operation) -> str:
+    if needs_confirmation(operation):
+        return question_of(operation)
+    return f"{ACTION_LABELS[operation.action]}: {operation.target[:_TARGET_LIMIT]}"

@@ -15,7 +15,7 @@ from scaler_gui.theme import LIGHT, Theme
 from scaler_gui.views.action_dialog import ActionDialog
 from scaler_gui.views.pane import Pane
 from scaler_gui.views.table_view import TableWidget
-from scaler_protocol.monitor.operation import ACTION_LABELS, VALUE_LABELS, Operation
+from scaler_protocol.monitor.operation import ACTION_LABELS, VALUE_LABELS, Operation, needs_confirmation
 from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import Row, TableSpec
 
@@ -108,6 +108,8 @@ class TablePane(Pane):
         """Show the question whether to carry out an action on the cluster."""
         dialog = ActionDialog(operation, self.monitor, self)
         dialog.open()
+        if not needs_confirmation(operation):
+            dialog.begin()
         return dialog
 
     def csv(self) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:

@@ -60,6 +60,9 @@ class SchedulerOptions:
         help="Raise the priority of a client's waiting tasks by one step whenever none of them has been started for "
         "this long. 0 = never.",
     )
+    monitor_output: bool = option(
+        True, see="monitor.md", help="Show the output of tasks in monitors, and keep it in event logs."
+    )
     group_weights: str = option(
         "",
         metavar="GROUP=WEIGHT,...",

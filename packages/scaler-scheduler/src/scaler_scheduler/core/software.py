@@ -6,15 +6,20 @@ Each agent reports it with its session. A client is told once about each kind of
 
 from __future__ import annotations
 
+from scaler_protocol.link import content_bytes
 from scaler_protocol.messages import SOFTWARE_SINCE_MINOR, HostSoftware
 from scaler_scheduler.core import outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
+REPORT_LIMIT_BYTES = 4096
+
 
 def on_report(state: SchedulerState, agent: Agent, body: HostSoftware, now: float) -> None:
-    """An agent says what its workers run with."""
+    """An agent says what its workers run with. A report that no agent makes is ignored: clients would get it all."""
+    if content_bytes(body) > REPORT_LIMIT_BYTES:
+        return
     if agent.manager is None and state.software.add(agent.session, body):
         for client in state.clients.values():
             if client.connection.is_open and _compares(client):

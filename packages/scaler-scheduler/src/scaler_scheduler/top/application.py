@@ -11,7 +11,13 @@ from types import FrameType
 
 import zmq
 
-from scaler_protocol.monitor.operation import OperationOutcome
+from scaler_protocol.monitor.operation import (
+    PROFILE_SECONDS,
+    LookAction,
+    Operation,
+    OperationOutcome,
+    needs_confirmation,
+)
 from scaler_scheduler.top.operations import Operations
 from scaler_scheduler.top.screen import Screen, draw
 from scaler_scheduler.top.source import ScreenSource
@@ -99,12 +105,13 @@ class Application:
         if self._operations is None:
             self._view = replace(self._view, outcome=OperationOutcome(False, _RECORDING_TEXT))
         else:
+            self._view = replace(self._view, outcome=_under_way(question.operation))
             self._operations.begin(question.operation, self._source.model.snapshot)
 
     def _take_outcome(self) -> None:
         outcome = self._operations.take() if self._operations is not None else None
         if outcome is not None:
-            self._view, self._resized = replace(self._view, outcome=outcome), True
+            self._view, self._resized = replace(self._view, outcome=outcome, first_line=0), True
 
     def _paint_when_due(self) -> float:
         """Draw, unless that was a moment ago; how long to wait for anything to happen."""
@@ -125,6 +132,13 @@ class Application:
         line = source.line(width, blocks)
         self._screen = draw(source.model, self._view, width, height, source.now, self._address, blocks, line)
         self._terminal.paint(self._screen.lines)
+
+
+def _under_way(operation: Operation) -> OperationOutcome | None:
+    """A note for actions that take a while."""
+    if needs_confirmation(operation) or operation.action is LookAction.STACK:
+        return None
+    return OperationOutcome(True, f"Sampling for {PROFILE_SECONDS:g} s ...")
 
 
 class _Signals:

@@ -9,6 +9,7 @@ KEYS = (
     ("1 t g i", "overview, running tasks, progress; workers and messages"),
     ("2 3 4 5", "functions, waiting tasks, failures, objects"),
     ("6 7 8 9 0 a", "graphs, task stream, ended tasks, clients, settings, alerts"),
+    ("o", "output of all tasks; on functions and running: of the chosen function"),
     ("Tab, Shift-Tab", "next page, page before"),
     ("/", "show only rows with a text; Enter keeps, Esc drops it"),
     ("arrows j k PgUp PgDn ...", "scroll; Home and End: first and last row"),
@@ -18,6 +19,7 @@ ACTION_KEYS = (
     ("x X", "running, functions, clients, graphs: cancel; X: all of its function"),
     ("p u D", "workers, objects: pause, resume, drain a host or agent"),
     ("R K", "workers, running: restart, kill a worker process"),
+    ("b F", "workers, running: stack; functions, clients too: profile of 5 s"),
     ("P W G L", "functions, clients: priority; weight; group's weight and limit"),
 )
 WORKER_KEYS = (

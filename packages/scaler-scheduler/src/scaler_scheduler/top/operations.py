@@ -41,9 +41,16 @@ class Operations:
         elif self._thread is not None and self._thread.is_alive():
             self._tell(OperationOutcome(False, BUSY_TEXT))
         else:
-            address = scheduler_address(parse_address(self._watched), parse_address(snapshot.scheduler.address))
-            self._thread = threading.Thread(target=self._run, args=(address, operation), daemon=True)
-            self._thread.start()
+            self._start(operation, snapshot.scheduler.address)
+
+    def _start(self, operation: Operation, listening: str) -> None:
+        try:
+            address = scheduler_address(parse_address(self._watched), parse_address(listening))
+        except ValueError as error:  # whatever publishes there says so
+            self._tell(OperationOutcome(False, f"Cannot do this: {error}"))
+            return
+        self._thread = threading.Thread(target=self._run, args=(address, operation), daemon=True)
+        self._thread.start()
 
     def take(self) -> OperationOutcome | None:
         """The last outcome since the last call."""

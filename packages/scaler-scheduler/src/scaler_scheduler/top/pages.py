@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.format import (
     format_bytes_short,
     format_count,
@@ -16,7 +15,7 @@ from scaler_protocol.monitor.format import (
 from scaler_protocol.monitor.links import EntityLink, row_link
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
-from scaler_protocol.monitor.operation import targets_of
+from scaler_protocol.monitor.operation import Action, targets_of
 from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import TABLES, Row
 from scaler_scheduler.top.entities import entity_lines
@@ -39,6 +38,7 @@ TITLES = {
     "settings": "settings",
     "progress": "progress",
     "alerts": "alerts",
+    "output": "output",
 }
 _SHORT_TITLES = {
     "overview": "all",
@@ -55,6 +55,7 @@ _SHORT_TITLES = {
     "clients": "cli",
     "settings": "set",
     "alerts": "alert",
+    "output": "out",
 }
 _COUNTED = {
     "running": "running task",
@@ -101,7 +102,7 @@ class Body(NamedTuple):
     last_first_row: int
     rows: int
     selected: Hashable = None
-    targets: Mapping[ControlAction, str] = {}
+    targets: Mapping[Action, str] = {}
 
 
 def head_lines(model: Model, snapshot: Snapshot, view: View, width: int) -> list[Line]:

@@ -12,12 +12,17 @@ from scaler_protocol.monitor.operation import (
     ACTIONS_OF_TABLE,
     TARGET_LIMIT,
     VALUE_LABELS,
+    Action,
+    LookAction,
     Operation,
+    needs_confirmation,
     question_of,
     read_value,
 )
 
-KEYS: Mapping[str, tuple[ControlAction, ...]] = {
+KEYS: Mapping[str, tuple[Action, ...]] = {
+    "b": (LookAction.STACK,),
+    "F": (LookAction.PROFILE_FUNCTION, LookAction.PROFILE_CLIENT, LookAction.PROFILE_WORKER),
     "x": (
         ControlAction.CANCEL_TASK,
         ControlAction.CANCEL_GRAPH,
@@ -37,7 +42,9 @@ KEYS: Mapping[str, tuple[ControlAction, ...]] = {
 }
 """The first of these actions that a page has."""
 
-_PROMPTS = {
+_PROMPTS: dict[Action, str] = {
+    LookAction.STACK: "stack of (worker): ",
+    LookAction.PROFILE_WORKER: "profile of (worker): ",
     ControlAction.PAUSE: "pause (host, agent or worker): ",
     ControlAction.RESUME: "resume (host, agent or worker): ",
     ControlAction.DRAIN: "drain (host, agent or worker): ",
@@ -89,7 +96,8 @@ class Question:
 
     def _entered(self) -> Question | None:
         if self.stage == "target":
-            return replace(self, stage="confirmation") if self.operation.target else None
+            is_confirmed = not needs_confirmation(self.operation)
+            return replace(self, stage="confirmation", is_confirmed=is_confirmed) if self.operation.target else None
         number = read_value(self.typed)
         if number is None:
             return self if self.typed else None
@@ -105,7 +113,7 @@ def replace_value(operation: Operation, number: float) -> Operation:
     return Operation(operation.action, operation.target, number)
 
 
-def question_for(page: str, key: str, targets: Mapping[ControlAction, str]) -> Question | None:
+def question_for(page: str, key: str, targets: Mapping[Action, str]) -> Question | None:
     """The question that ``key`` begins on a page. ``targets``: of the row under the cursor, empty without a cursor.
     None: the key has another meaning there."""
     offered = ACTIONS_OF_TABLE.get(page, {})
@@ -113,5 +121,6 @@ def question_for(page: str, key: str, targets: Mapping[ControlAction, str]) -> Q
     if action is None:
         return None
     if action in targets:
-        return Question(Operation(action, targets[action]), "value" if action in VALUE_LABELS else "confirmation")
+        question = Question(Operation(action, targets[action]), "value" if action in VALUE_LABELS else "confirmation")
+        return question if needs_confirmation(question.operation) else replace(question, is_confirmed=True)
     return Question(Operation(action, ""), "target") if action in _PROMPTS else None

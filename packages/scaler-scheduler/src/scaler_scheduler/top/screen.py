@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import FeedState, Model
+from scaler_protocol.monitor.operation import Action, OperationOutcome
 from scaler_protocol.monitor.workers import filter_rows, sort_rows, total_of
 from scaler_scheduler.top.help import help_lines
 from scaler_scheduler.top.lines import Line, Span, Style, cut, dimmed, joined, line_of, padded, width_of, wrapped
+from scaler_scheduler.top.output import output_body
 from scaler_scheduler.top.overview import overview_body
 from scaler_scheduler.top.pages import Body, details_lines, head_lines, scrolled, table_body
 from scaler_scheduler.top.status import running_line, status_line, waiting_lines
@@ -45,7 +46,7 @@ class Screen:
     selected: Hashable = None
     """The key of the row under the cursor."""
 
-    targets: Mapping[ControlAction, str] = field(default_factory=dict)
+    targets: Mapping[Action, str] = field(default_factory=dict)
     """The actions on it, and their targets."""
 
 
@@ -65,6 +66,8 @@ def draw(
 def _draw(
     model: Model, view: View, width: int, height: int, now: float, address: str, blocks: bool, replaying: bool
 ) -> Screen:
+    if view.outcome is not None and view.outcome.report:
+        return _of_body(scrolled(_report_lines(view.outcome, width), view.first_line, height), width, height)
     if view.help_shown:
         return _of_body(scrolled(help_lines(replaying), view.first_line, height), width, height)
     if model.snapshot is None:
@@ -73,6 +76,13 @@ def _draw(
     if view.page == "workers":
         return _draw_snapshot(model, model.snapshot, view, width, height, now)
     return _draw_page(model, model.snapshot, view, width, height, now, blocks)
+
+
+def _report_lines(outcome: OperationOutcome, width: int) -> list[Line]:
+    """A stack or a profile."""
+    title = f"{outcome.text}   arrows scroll, any other key goes back"
+    lines = [part for line in outcome.report.splitlines() for part in wrapped(line, width)]
+    return [line_of(title, Style.TITLE), *map(line_of, lines)]
 
 
 def _draw_page(
@@ -85,6 +95,8 @@ def _draw_page(
     if view.details_of is not None:
         body = scrolled(details_lines(model, view.page, view.details_of, width), view.first_line, room)
         status = status or line_of("arrows scroll, Esc goes back", Style.DIM)
+    elif view.page == "output":
+        body = output_body(model, view, width, room)
     elif view.page == "overview":
         body = overview_body(model, snapshot, width, room, blocks)
     elif view.page == "stream":

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol.address import Address, parse_address
-from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.operation import (
     ACTION_LABELS,
     ACTIONS_OF_TABLE,
@@ -16,10 +15,13 @@ from scaler_protocol.monitor.operation import (
     VALUE_LABELS,
     Operation,
     OperationOutcome,
+    action_of,
+    needs_confirmation,
     question_of,
     scheduler_address,
 )
 from scaler_protocol.monitor.operator import operate
+from scaler_protocol.profile_report import nested
 from scaler_scheduler.web.sources import PageSource
 
 _AT_ONCE = 4
@@ -62,20 +64,26 @@ class PageOperations:
         by its number, its ``target`` and ``value``, and whether it ``is_confirmed``. Raises ValueError for anything
         else."""
         value = float(said.get("value") or 0.0)
-        operation = Operation(ControlAction(int(said["action"])), str(said["target"]), value)
+        operation = Operation(action_of(int(said["action"])), str(said["target"]), value)
         if not 0 < len(operation.target) <= TARGET_LIMIT or not math.isfinite(value):
             raise ValueError("a target that no page has")
         if not self._is_permitted:
             return _told(OperationOutcome(False, _OFF_TEXT))
-        if said.get("is_confirmed") is not True:
+        if needs_confirmation(operation) and said.get("is_confirmed") is not True:
             return {"question": question_of(operation)}
         snapshot = self._source.model.snapshot
         if snapshot is None:
             return _told(OperationOutcome(False, _AWAY_TEXT))
-        address = scheduler_address(parse_address(self._source.watched), parse_address(snapshot.scheduler.address))
+        try:
+            address = scheduler_address(parse_address(self._source.watched), parse_address(snapshot.scheduler.address))
+        except ValueError as error:  # whatever publishes there says so
+            return _told(OperationOutcome(False, f"Cannot do this: {error}"))
         async with self._turns:
             return _told(await asyncio.to_thread(self._perform, address, operation, "scaler-scheduler"))
 
 
 def _told(outcome: OperationOutcome) -> dict[str, Any]:
-    return {"is_done": outcome.is_done, "text": outcome.text}
+    told: dict[str, Any] = {"is_done": outcome.is_done, "text": outcome.text, "report": outcome.report}
+    if outcome.profile is not None and outcome.profile.total_us:
+        told["flame"] = nested(outcome.profile)
+    return told

@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from scaler_protocol import profile_report
 from scaler_protocol.monitor.tables import TABLES
 from scaler_protocol.monitor.trace import TraceBuilder, pieces_of
 from scaler_scheduler.web.access import REFUSAL, Access
@@ -46,6 +47,7 @@ _ALIVE = json.dumps({"alive": True})
 """Said when there is no news, so that a page knows old from unchanged."""
 
 FILES = Path(__file__).parent / "static"
+FLAME_FILE = Path(profile_report.__file__).with_name("flame.js")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -116,6 +118,7 @@ class UiServer:
         application.router.add_get("/", _index)
         application.router.add_get("/socket", self._socket)
         application.router.add_get("/trace", self._trace)
+        application.router.add_get("/flame.js", _send_flame_graph)
         application.router.add_static("/", FILES)
         return application
 
@@ -289,3 +292,8 @@ def _fingerprint() -> str:
     """Return a fingerprint of the page's files: an open page of another version loads itself again."""
     content = b"".join(path.read_bytes() for path in sorted(FILES.rglob("*")) if path.is_file())
     return f"{zlib.crc32(content):08x}"
+
+
+async def _send_flame_graph(request: web.Request) -> web.StreamResponse:
+    """Send the script that pages of profiles also contain."""
+    return web.FileResponse(FLAME_FILE)

@@ -33,5 +33,8 @@ class WorkerBackend(Protocol):
         """Every job of this manager that exists; one that ended without being asked to is listed once more. Where jobs
         outlive their manager, those of an earlier one of the same name are listed, too. Raises ListError."""
 
+    def close(self) -> None:
+        """Remove what belongs to the manager and not to a job. The last call: no job is left."""
+
     def why_not(self) -> Sequence[str]:
         """Sentences that say why jobs that were started do not run."""

@@ -63,6 +63,16 @@ KINDS: Mapping[str, ManagerKind] = {
         settings="scaler_worker.manager.lsf_config:LSFSettings",
         backend="scaler_worker.manager.shell.batch:BatchBackend",
     ),
+    "kubernetes": ManagerKind(
+        summary="pods of Kubernetes",
+        settings="scaler_worker.manager.kubernetes_config:KubernetesSettings",
+        backend="scaler_worker.manager.shell.pods:PodBackend",
+    ),
+    "symphony": ManagerKind(
+        summary="tasks in IBM Spectrum Symphony",
+        settings="scaler_worker.manager.symphony_config:SymphonyManagerSettings",
+        backend="scaler_worker.manager.shell.symphony:symphony_backend",
+    ),
 }
 
 

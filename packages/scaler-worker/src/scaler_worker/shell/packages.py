@@ -18,6 +18,9 @@ from scaler_worker.package_installation import INSTALLED, failure_text
 ATTEMPTS_LIMIT = 3
 """Other agents may remove packages as unused between their installation and their use."""
 
+INSTALLATIONS_LIMIT = 4
+"""At a time; others wait. A client may ask for very many environments."""
+
 _ANSWER_BYTES = 65536
 
 
@@ -48,20 +51,23 @@ class HostPackages:
         self._kept = kept
         self._held: dict[tuple[str, ...], PackageFolder] = {}
         self._installations: dict[tuple[str, ...], _Installation] = {}
+        self._waiting: dict[tuple[str, ...], int] = {}  # and the number of the attempt
 
     def install(self, requirements: tuple[str, ...]) -> None:
         """Answered by one of the events, later."""
-        if requirements not in self._installations:
+        if requirements not in self._installations and requirements not in self._waiting:
             self._loop.call_soon(self._begin, requirements, 0)
 
     def release(self, requirements: tuple[str, ...]) -> None:
         """They are not needed any more."""
+        self._waiting.pop(requirements, None)
         self._end_installation(requirements)
         folder = self._held.pop(requirements, None)
         if folder is not None:
             folder.release()
 
     def close(self) -> None:
+        self._waiting.clear()
         for requirements in [*self._installations, *self._held]:
             self.release(requirements)
 
@@ -73,7 +79,11 @@ class HostPackages:
                 self._agent.packages_installed(requirements)
             elif attempts >= ATTEMPTS_LIMIT:
                 raise OSError("other processes remove the packages at once")
-            elif requirements not in self._installations:
+            elif requirements in self._installations:
+                return
+            elif len(self._installations) >= INSTALLATIONS_LIMIT:
+                self._waiting[requirements] = attempts
+            else:
                 self._start(requirements, attempts + 1)
         except OSError as error:
             self._agent.packages_failed(requirements, failure_text(requirements, error.strerror or str(error)))
@@ -124,3 +134,6 @@ class HostPackages:
         except (ProcessLookupError, PermissionError):
             pass
         process.wait()
+        if self._waiting:
+            following = next(iter(self._waiting))
+            self._loop.call_soon(self._begin, following, self._waiting.pop(following))

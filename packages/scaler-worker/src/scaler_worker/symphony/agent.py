@@ -178,5 +178,6 @@ def _core_settings(settings: SymphonySettings) -> AgentSettings:
     return AgentSettings(
         name=name,
         worker_names=tuple(f"{name}-{index}" for index in range(settings.base_concurrency)),
+        manager=settings.manager or "",
         **values_of(ConnectionOptions, settings),
     )

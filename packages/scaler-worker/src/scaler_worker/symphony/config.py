@@ -47,3 +47,10 @@ class SymphonySettings(AgentOptions):
         default_text="host name and process ID",
         help="Show this name in monitors. Its workers are NAME-0, NAME-1, ...",
     )
+    manager: str | None = option(
+        None,
+        metavar="NAME",
+        default_text="none",
+        see="managers.md",
+        help="Belong to this worker manager, which scales these workers. scaler_worker_manager sets it.",
+    )

@@ -1,6 +1,7 @@
 // Actions on the cluster: a dialog that asks scaler_ui for the question, and carries out what was confirmed.
 
 import { h } from "./dom.js";
+import { showReport } from "./profile.js";
 
 export class Actions {
   // offered: by table its actions, as scaler_ui says; send: to scaler_ui.
@@ -45,7 +46,7 @@ export class Actions {
 
   ask(chosen) {
     this.asked = chosen;
-    this.show(chosen.target, "One moment ...", []);
+    this.show(chosen.target, chosen.label.startsWith("Profile") ? "Sampling for 5 seconds ..." : "One moment ...", []);
     this.tell(false);
   }
 
@@ -60,11 +61,12 @@ export class Actions {
   }
 
   // The answer of scaler_ui.
-  take({ question, text, is_done }) {
+  take({ question, text, is_done, report, flame }) {
     if (!this.asked) return;
     const { target, label } = this.asked;
     if (question) this.show(target, question, [[label, () => this.confirm()]]);
     else this.show(target, text, [], is_done ? "good" : "bad");
+    if (report) showReport(this.dialog, report, flame);
   }
 
   // The connection is lost: an answer will not come.
@@ -75,6 +77,7 @@ export class Actions {
   show(target, text, choices, kind = "") {
     const close = h("button", { type: "button", class: "tool", onclick: () => this.dialog.close() }, choices.length ? "Back" : "Close");
     const buttons = choices.map(([label, act]) => h("button", { type: "button", class: "tool act", onclick: act }, label));
+    this.dialog.classList.remove("wide");
     this.dialog.replaceChildren(h("h1", {}, target), h("p", { class: `answer ${kind}`, role: "status" }, text), h("div", { class: "choices" }, buttons, close));
     close.focus();
   }

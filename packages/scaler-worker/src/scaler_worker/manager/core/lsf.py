@@ -102,7 +102,7 @@ def read_jobs(text: str, terms: BatchTerms) -> list[BatchJob]:
     """The jobs of this manager. Raises ValueError."""
     try:
         return list(_jobs(json.loads(text or "{}").get("RECORDS", []), terms))
-    except (AttributeError, TypeError, json.JSONDecodeError):
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         raise ValueError("the output of bjobs is not JSON") from None
 
 

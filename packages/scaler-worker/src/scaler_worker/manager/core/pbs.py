@@ -118,7 +118,7 @@ def read_jobs(text: str, terms: BatchTerms) -> list[BatchJob]:
     try:
         jobs = json.loads(text or "{}", strict=False).get("Jobs", {})
         return list(_jobs(jobs, terms))
-    except (AttributeError, TypeError, json.JSONDecodeError):
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         raise ValueError("the output of qstat is not JSON") from None
 
 

@@ -146,6 +146,9 @@ class BatchBackend:
         ends = [self._end(listed[job.id]) for job in known if job.id in listed and not listed[job.id].is_live]
         return [*ends, *self._ends_of_vanished(gone, now)]
 
+    def close(self) -> None:
+        """Nothing is left."""
+
     def why_not(self) -> Sequence[str]:
         return explain_waits((job for job in self._jobs.values() if job.id not in self._stopping), self._system)
 

@@ -11,7 +11,7 @@ from scaler_worker.manager.core.batch_system import BatchSystem
 from scaler_worker.manager.kinds import KINDS
 from scaler_worker.manager.shell.batch_commands import check_programs, run_batch
 
-_ELSEWHERE = "192.0.2.1"
+ELSEWHERE = "192.0.2.1"
 """An address of the documentation, which is reached through the default route. Nothing is sent to it."""
 
 
@@ -20,8 +20,8 @@ def address_for_nodes(kind: str) -> str:
     other hosts. Raises BadInput."""
     system: BatchSystem = KINDS[kind].load_settings_class().system()
     check_programs(system)
-    for place in (*_controllers(system), _ELSEWHERE):
-        address = _address_towards(place)
+    for place in (*_controllers(system), ELSEWHERE):
+        address = address_towards(place)
         if address is not None and not parse_address(address).is_local:
             return address
     raise BadInput(
@@ -38,7 +38,7 @@ def _controllers(system: BatchSystem) -> list[str]:
     return [next(place for place in reversed(found.groups()) if place)] if found is not None else []
 
 
-def _address_towards(place: str) -> str | None:
+def address_towards(place: str) -> str | None:
     try:
         family, _, _, _, target = socket.getaddrinfo(place, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from scaler_protocol.command import BadInput, ChildCommand, settings_arguments
 from scaler_worker.config import ClusterSettings
@@ -12,13 +13,32 @@ from scaler_worker.manager.config import ManagerSettings
 from scaler_worker.manager.core.jobs import Job, JobState
 
 
+class LocalCommand(NamedTuple):
+    """The command of a job: its module, its arguments and its name."""
+
+    module: str
+    arguments: Sequence[str]
+    name: str
+
+
+def cluster_command(settings: ManagerSettings, workers: int, capabilities: Sequence[str]) -> LocalCommand:
+    names = [field.name for field in dataclasses.fields(ClusterSettings)]
+    values = {name: getattr(settings, name) for name in names}
+    values |= {"num_of_workers": workers, "per_worker_capabilities": tuple(capabilities)}
+    return LocalCommand("scaler_worker.cli", settings_arguments(ClusterSettings, values), "scaler_cluster")
+
+
 class LocalBackend:
     """Runs a ``scaler_cluster`` of at most ``--workers-per-job`` workers as a job. It ends with the manager, however
-    the manager ends."""
+    the manager ends. ``command``: another command that does the same."""
 
-    def __init__(self, settings: ManagerSettings) -> None:
-        names = [field.name for field in dataclasses.fields(ClusterSettings)]
-        self._values = {name: getattr(settings, name) for name in names}
+    def __init__(
+        self,
+        settings: ManagerSettings,
+        command: Callable[[ManagerSettings, int, Sequence[str]], LocalCommand] = cluster_command,
+    ) -> None:
+        self._settings = settings
+        self._command = command
         self._most_per_job = settings.most_per_job
         self._children: dict[str, tuple[ChildCommand, int]] = {}
         self._ready: set[str] = set()
@@ -37,13 +57,13 @@ class LocalBackend:
         return jobs
 
     def _start_one(self, workers: int, capabilities: Sequence[str]) -> Job:
-        values = {**self._values, "num_of_workers": workers, "per_worker_capabilities": tuple(capabilities)}
-        child = ChildCommand("scaler_worker.cli", settings_arguments(ClusterSettings, values))
+        command = self._command(self._settings, workers, capabilities)
+        child = ChildCommand(command.module, command.arguments)
         try:
             child.start()
         except OSError as error:
             raise StartError(
-                f"Cannot start scaler_cluster: {error.strerror}. Give this host more memory, processes or descriptors."
+                f"Cannot start {command.name}: {error.strerror}. Give this host more memory, processes or descriptors."
             ) from None
         self._children[str(child.pid)] = (child, workers)
         return Job(str(child.pid), workers)
@@ -61,6 +81,9 @@ class LocalBackend:
                 child.join()
                 self._ready.discard(job.id)
         return jobs
+
+    def close(self) -> None:
+        """Nothing is left."""
 
     def why_not(self) -> Sequence[str]:
         return ()

@@ -59,6 +59,7 @@ class ManagerLoop:
             while not self._core.finished:
                 await self._turn()
                 await self._pause()
+            await self._blocking(self._backend.close)
         finally:
             self._thread.shutdown()
             speaking.cancel()

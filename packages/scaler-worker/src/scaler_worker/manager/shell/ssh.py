@@ -82,6 +82,9 @@ class SSHBackend:
         self._give_up(found)
         return found
 
+    def close(self) -> None:
+        """Nothing is left."""
+
     def why_not(self) -> Sequence[str]:
         now = time.monotonic()
         return [sentence for job in self._jobs.values() if (sentence := job.why_not(now))]
@@ -201,7 +204,7 @@ class RemoteJob:
         facts, text = connection.facts, self.host.text
         python = self._settings.remote_python or "python3"
         if "python" in facts:
-            reason = explain_python(tuple(facts["python"]), sys.version_info[:2], text)
+            reason = explain_python(facts["python"], sys.version_info[:2], text)
             if reason is not None:
                 return reason
         return explain_version(facts["version"], __version__, text, python) if "version" in facts else None

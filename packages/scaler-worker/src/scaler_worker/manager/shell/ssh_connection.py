@@ -10,9 +10,12 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import IO, Any
 
+from scaler_protocol.command.logs import plain_text
+from scaler_worker.manager.core.ssh_facts import LINE_LIMIT_BYTES, TEXT_LIMIT, facts_in
 from scaler_worker.manager.core.ssh_hosts import RemoteHost
 from scaler_worker.manager.remote_job import BOOTSTRAP
 
@@ -134,21 +137,20 @@ class SSHConnection:
             self._process.stdin.flush()
         except OSError:
             pass  # why it ended is read from stderr
-        for line in self._process.stdout:
+        for line in _lines(self._process.stdout):
             self._on_line(line.decode(errors="backslashreplace").rstrip("\n"))
 
     def _on_line(self, line: str) -> None:
-        """Handle a line. The output of a login script of the user is not JSON."""
-        try:
-            facts = json.loads(line)
-        except ValueError:
-            facts = None
-        if not isinstance(facts, dict):
+        """Handle a line. The output of a login script of the user has no facts."""
+        facts = facts_in(line)
+        if not facts:
             logging.debug(f"{self._host.text} printed: {line}")
         elif "log" in facts:
-            self._on_log(str(facts["log"]))
+            self._on_log(plain_text(facts["log"]))
         else:
-            self.facts.update(facts)
+            self.facts.update(
+                {name: plain_text(value) if isinstance(value, str) else value for name, value in facts.items()}
+            )
 
     def _on_log(self, line: str) -> None:
         if line.startswith(_COMPLAINT):
@@ -157,5 +159,10 @@ class SSHConnection:
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._output.append(line.decode(errors="backslashreplace").rstrip())
+        for line in _lines(self._process.stderr):
+            self._output.append(plain_text(line.decode(errors="backslashreplace").rstrip()[:TEXT_LIMIT]))
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """A line that never ends must not fill the memory."""
+    return iter(partial(stream.readline, LINE_LIMIT_BYTES), b"")

@@ -1,0 +1,70 @@
+"""Explain why Kubernetes does not run a pod: one sentence with its own words, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from scaler_worker.manager.core.jobs import JobState
+from scaler_worker.manager.core.pods import PodJob
+
+_WAITS = (
+    (r"^(ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidImageName|RegistryUnavailable)",
+     "the image cannot be pulled. Give another --image, or an imagePullSecret in --pod-template."),
+    (r"^Create\w*Error.*secret|^Create\w*Error.*configmap", "the Secret is missing. Give another --keys-secret."),
+    (r"^(CreateContainer|RunContainer)\w*Error|^CrashLoop",
+     "the image does not start. Give another --image, which has scaler_cluster."),
+    (r"Insufficient (cpu|memory)", "no node has room. Wait, or ask for less per pod: --workers-per-job, "
+     "--cpus-per-worker, --memory-per-worker."),
+    (r"taint|selector|affinity|Insufficient", "no node is suitable. Wait, or change --pod-template."),
+    (r"SchedulingGated", "something holds them back. See: kubectl describe pod {pod}"),
+)  # fmt: skip
+
+_QUOTA = "Wait, ask for less per pod, or have the quota raised: kubectl describe quota"
+
+
+class PodRefusal(NamedTuple):
+    """``is_final``: it will not pass. ``is_passing``: the request may be repeated at once."""
+
+    sentence: str
+    is_final: bool = False
+    is_passing: bool = False
+
+
+def explain_waiting_pods(jobs: Iterable[PodJob]) -> list[str]:
+    """A sentence for each reason of pods that wait."""
+    waiting: dict[str, list[PodJob]] = {}
+    for job in jobs:
+        if job.state is JobState.STARTING and job.reason:
+            waiting.setdefault(re.sub(re.escape(job.id), "POD", job.reason), []).append(job)
+    return [_explain(reason, found) for reason, found in sorted(waiting.items())]
+
+
+def _explain(reason: str, jobs: list[PodJob]) -> str:
+    workers = sum(job.workers for job in jobs)
+    wait = "1 worker waits" if workers == 1 else f"{workers} workers wait"
+    advice = next((text for pattern, text in _WAITS if re.search(pattern, reason)), "See: kubectl describe pod {pod}")
+    return f"{wait} in Kubernetes for the reason {reason}: {advice.format(pod=jobs[0].id)}"
+
+
+def explain_refusal_of_api(status: int | None, message: str, verb: str, namespace: str) -> PodRefusal:
+    """Explain a refused request to the API server. ``status``: of HTTP; None: there was no answer. ``verb``: what was
+    asked for, such as create pods."""
+    said = " ".join(message.split()).rstrip(".") or "it gives no reason"
+    begin = f"Kubernetes does not {verb} in the namespace {namespace}: {said}."
+    if status is None:
+        return PodRefusal(f"Cannot reach the API server of Kubernetes: {said}. Check with: kubectl get pods")
+    if status == 401:
+        return PodRefusal(f"{begin} Log in again, or give another --kube-config.", is_final=True)
+    if status == 403 and "exceeded quota" in said:
+        return PodRefusal(f"{begin} {_QUOTA} -n {namespace}")
+    if status == 403:
+        return PodRefusal(f"{begin} Let the account do so: kubectl auth can-i {verb} -n {namespace}", is_final=True)
+    if status == 404:
+        return PodRefusal(f"{begin} Give another --namespace.", is_final=True)
+    if status in (400, 422):
+        return PodRefusal(f"{begin} Correct --image, --keys-secret or --pod-template.", is_final=True)
+    if status == 409:
+        return PodRefusal(f"{begin} It will be tried again.", is_passing=True)
+    return PodRefusal(f"{begin} Wait, and check the API server.")

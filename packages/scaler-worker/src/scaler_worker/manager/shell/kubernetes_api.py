@@ -1,0 +1,259 @@
+"""The API server of Kubernetes, through the official client: requests about pods, and a watch in a thread."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from scaler_protocol.command import BadInput
+from scaler_worker.manager.core.pod_cache import GONE, PodCache
+from scaler_worker.manager.core.pod_reasons import PodRefusal, explain_refusal_of_api
+from scaler_worker.manager.core.retries import RetryPause
+
+_ANSWER_SECONDS = 15.0
+_WATCH_SECONDS = 60
+_ATTEMPTS = 3
+_IN_CLUSTER_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+
+class ApiRefusal(Exception):
+    """A request that the API server refused, or that did not reach it. ``status``: of HTTP, None without an answer."""
+
+    def __init__(self, refusal: PodRefusal, status: int | None) -> None:
+        super().__init__(refusal.sentence)
+        self.refusal, self.status = refusal, status
+
+
+class KubernetesApi:
+    """Requests in one namespace. Raises BadInput when there is no client or no usable configuration."""
+
+    def __init__(self, config_file: str | None, context: str | None, namespace: str | None) -> None:
+        try:
+            from kubernetes import client
+        except ImportError:
+            raise BadInput(
+                "Cannot use Kubernetes: its Python client is not installed. Run: pip install "
+                "'scaler-worker[kubernetes]'"
+            ) from None
+        configuration, found = _load(config_file, context)
+        configuration.retries = False
+        self.server = str(configuration.host)
+        self.namespace = namespace or found or "default"
+        self._api: Any = client.CoreV1Api(client.ApiClient(configuration))
+
+    def create_pod(self, pod: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Raises ApiRefusal."""
+        return self._repeated("create pods", self._api.create_namespaced_pod, body=pod)
+
+    def delete_pod(self, name: str, grace_seconds: int | None = None) -> None:
+        """Harmless if it is gone. Raises ApiRefusal."""
+        given = {} if grace_seconds is None else {"grace_period_seconds": grace_seconds}
+        self._unless_gone("delete pods", self._api.delete_namespaced_pod, name=name, **given)
+
+    def last_line(self, name: str, container: str) -> str:
+        """The last line that the container has written; empty if there is none."""
+        try:
+            answer = self._api.read_namespaced_pod_log(
+                name, self.namespace, container=container, tail_lines=1, _preload_content=False,
+                _request_timeout=_ANSWER_SECONDS,
+            )  # fmt: skip
+            return str(answer.data.decode(errors="backslashreplace")).strip()
+        except Exception:  # nothing depends on it
+            return ""
+
+    def put_secret(self, secret: Mapping[str, Any]) -> None:
+        """Create it, or replace the one of the same name. Raises ApiRefusal."""
+        try:
+            self._repeated("create secrets", self._api.create_namespaced_secret, body=secret)
+        except ApiRefusal as error:
+            if error.status != 409:
+                raise
+            name = secret["metadata"]["name"]
+            self._repeated("update secrets", self._api.replace_namespaced_secret, name=name, body=secret)
+
+    def delete_secret(self, name: str) -> None:
+        """Harmless if it is gone. Raises ApiRefusal."""
+        self._unless_gone("delete secrets", self._api.delete_namespaced_secret, name=name)
+
+    def list_pods(self, label_selector: str) -> Mapping[str, Any]:
+        """Raises ApiRefusal."""
+        return self._once("list pods", self._api.list_namespaced_pod, label_selector=label_selector)
+
+    def watch_pods(self, label_selector: str, version: str) -> Iterator[Mapping[str, Any]]:
+        """The events since that version, until the server ends the watch. Raises ApiRefusal."""
+        with self._refusals("watch pods"):
+            answer = self._api.list_namespaced_pod(
+                self.namespace, label_selector=label_selector, resource_version=version, watch=True,
+                allow_watch_bookmarks=True, timeout_seconds=_WATCH_SECONDS, _preload_content=False,
+                _request_timeout=(_ANSWER_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
+            )  # fmt: skip
+            try:
+                for line in _lines(answer):
+                    yield json.loads(line)
+            finally:
+                answer.close()
+                answer.release_conn()
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
+
+    def _unless_gone(self, verb: str, function: Callable[..., Any], **arguments: Any) -> None:
+        try:
+            self._repeated(verb, function, **arguments)
+        except ApiRefusal as error:
+            if error.status != 404:
+                raise
+
+    def _repeated(self, verb: str, function: Callable[..., Any], **arguments: Any) -> Mapping[str, Any]:
+        """Conflicts pass: another request was served first."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._once(verb, function, **arguments)
+            except ApiRefusal as error:
+                if not error.refusal.is_passing or verb == "create secrets":
+                    raise
+        return self._once(verb, function, **arguments)
+
+    def _once(self, verb: str, function: Callable[..., Any], **arguments: Any) -> Mapping[str, Any]:
+        with self._refusals(verb):
+            answer = function(
+                namespace=self.namespace, **arguments, _preload_content=False, _request_timeout=_ANSWER_SECONDS
+            )
+            found = json.loads(answer.data)
+            assert isinstance(found, dict)
+            return found
+
+    def _refusals(self, verb: str) -> _Refusals:
+        return _Refusals(verb, self.namespace)
+
+
+class _Refusals:
+    """Turns the errors of the client into ApiRefusal."""
+
+    def __init__(self, verb: str, namespace: str) -> None:
+        self._verb, self._namespace = verb, namespace
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        from kubernetes.client.exceptions import ApiException
+        from urllib3.exceptions import HTTPError
+
+        if isinstance(error, ApiException) and error.status:
+            status, message = int(error.status), _message(error)
+        elif isinstance(error, (ApiException, HTTPError, OSError, ValueError)):
+            status, message = None, str(error)
+        else:
+            return
+        raise ApiRefusal(explain_refusal_of_api(status, message, self._verb, self._namespace), status) from None
+
+
+def _message(error: Any) -> str:
+    """The sentence in the body of an answer, or else the words of HTTP."""
+    try:
+        body = json.loads(error.body)
+        return str(body["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(error.reason or "")
+
+
+def _lines(answer: Any) -> Iterator[bytes]:
+    rest = b""
+    for part in answer.stream(amt=None, decode_content=False):
+        *lines, rest = (rest + part).split(b"\n")
+        yield from (line for line in lines if line.strip())
+
+
+def _load(config_file: str | None, context: str | None) -> tuple[Any, str | None]:
+    """The client's configuration, and the namespace that it names."""
+    from kubernetes import client, config
+
+    configuration = client.Configuration()
+    config_file = config_file or os.environ.get("KUBECONFIG")  # the client has read it when it was imported
+    try:
+        config.load_kube_config(config_file, context, client_configuration=configuration)
+        _, current = config.list_kube_config_contexts(config_file)
+        chosen = current if context is None else _context(config.list_kube_config_contexts(config_file)[0], context)
+        return configuration, chosen.get("context", {}).get("namespace")
+    except (config.ConfigException, OSError, ValueError) as error:
+        if config_file is not None or context is not None:
+            raise BadInput(f"Cannot use the configuration of Kubernetes: {error}. Correct --kube-config.") from None
+    try:
+        config.load_incluster_config(client_configuration=configuration)
+        with open(_IN_CLUSTER_NAMESPACE) as file:
+            return configuration, file.read().strip()
+    except (config.ConfigException, OSError):
+        raise BadInput(
+            "Cannot use Kubernetes: there is no configuration. Let kubectl work here, or give --kube-config."
+        ) from None
+
+
+def _context(contexts: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next((each for each in contexts if each.get("name") == name), {})
+
+
+class PodWatch:
+    """Keeps the pods with these labels up to date, in a thread that ends with the process."""
+
+    def __init__(self, api: KubernetesApi, label_selector: str) -> None:
+        self._api, self._selector = api, label_selector
+        self._cache = PodCache()
+        self._lock = threading.Lock()
+        self._answered = threading.Event()
+        self._trouble = ""
+        self._pause = RetryPause()
+        threading.Thread(target=self._run, name="pods", daemon=True).start()
+
+    def pods(self) -> tuple[list[Mapping[str, Any]], str]:
+        """The pods, and why they are not known now; empty: they are. Waits for the first answer."""
+        self._answered.wait(_ANSWER_SECONDS + 5)
+        with self._lock:
+            if not self._answered.is_set():
+                return (
+                    [],
+                    "Cannot list the pods: the API server of Kubernetes does not answer. Check with: kubectl get pods",
+                )
+            return list(self._cache.pods), self._trouble
+
+    def on_created(self, pod: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._cache.on_created(pod, time.monotonic())
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._turn()
+                self._pause.on_started(time.monotonic())
+            except ApiRefusal as error:
+                self._on_refused(error)
+
+    def _turn(self) -> None:
+        if self._cache.version is None:
+            begun_at = time.monotonic()
+            answer = self._api.list_pods(self._selector)
+            with self._lock:
+                self._cache.on_listed(answer, begun_at)
+                self._trouble = ""
+            self._answered.set()
+        assert self._cache.version is not None
+        for event in self._api.watch_pods(self._selector, self._cache.version):
+            with self._lock:
+                self._cache.on_event(event)
+                if self._cache.version is None:
+                    return
+
+    def _on_refused(self, error: ApiRefusal) -> None:
+        """After a watch that broke off, only a list tells whether the server can be reached."""
+        with self._lock:
+            was_watching = self._cache.version is not None
+            self._cache.on_watch_refused()
+            if not was_watching:
+                self._trouble = str(error)
+        if error.status != GONE and not was_watching:
+            self._answered.set()
+            self._pause.on_failed(time.monotonic())
+            time.sleep(self._pause.remaining_seconds(time.monotonic()))

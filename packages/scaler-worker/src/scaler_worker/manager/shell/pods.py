@@ -1,0 +1,186 @@
+"""The kind ``kubernetes``: jobs are pods, which outlive their manager."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scaler_protocol.command import BadInput, settings_arguments
+from scaler_worker.config import ClusterSettings
+from scaler_worker.manager.backend import ListError, StartError
+from scaler_worker.manager.core.jobs import Job, JobState
+from scaler_worker.manager.core.pod_reasons import explain_waiting_pods
+from scaler_worker.manager.core.pods import (
+    CONTAINER,
+    PodJob,
+    PodTerms,
+    check_template,
+    new_pod,
+    new_secret,
+    read_pod,
+    selector,
+)
+from scaler_worker.manager.kubernetes_config import KubernetesSettings
+from scaler_worker.manager.shell.kubernetes_api import ApiRefusal, KubernetesApi, PodWatch
+from scaler_worker.manager.shell.name_lock import NameLock
+from scaler_worker.manager.shell.ssh_keys import keys_for_workers
+
+_REPEAT_SECONDS = 5.0
+
+
+class PodBackend:
+    """Pods are found by their labels, which name their manager and its scheduler. Those that have ended are deleted,
+    and the ends of those that this manager has seen alive are reported."""
+
+    def __init__(self, settings: KubernetesSettings) -> None:
+        settings.check()
+        assert settings.image is not None
+        self._settings = settings
+        self._terms = PodTerms(
+            settings.own_name, settings.address, settings.image, settings.grace_seconds, settings.cpus_per_worker,
+            settings.memory_per_worker, settings.keys_secret, _template(settings.pod_template),
+        )  # fmt: skip
+        self._api = KubernetesApi(settings.kube_config, settings.kube_context, settings.namespace)
+        self._lock = NameLock(settings.own_name) if settings.name is None else None
+        self._own_secret: str | None = None
+        self._watch = PodWatch(self._api, selector(self._terms))
+        self._alive: dict[str, PodJob] = {}
+        self._stopping: dict[str, float] = {}  # when each is told again
+        self._accepted = False
+
+    # ---- start -------------------------------------------------------------------------------------------------------
+
+    def start(self, n: int, capabilities: Sequence[str]) -> Sequence[Job]:
+        jobs: list[Job] = []
+        try:
+            self._offer_keys()
+            while n > 0:
+                workers = min(n, self._settings.most_per_job)
+                jobs.append(self._create(workers, capabilities))
+                n -= workers
+        except ApiRefusal as error:
+            if not jobs:
+                self._refuse(error)
+        return jobs
+
+    def _create(self, workers: int, capabilities: Sequence[str]) -> Job:
+        pod = self._api.create_pod(new_pod(self._terms, workers, self._command(workers, capabilities)))
+        self._watch.on_created(pod)
+        self._accepted = True
+        name = pod["metadata"]["name"]
+        self._alive[name] = PodJob(name, workers)
+        return Job(name, workers)
+
+    def _refuse(self, error: ApiRefusal) -> None:
+        if error.refusal.is_final and not self._accepted and not self._alive:
+            raise BadInput(error.refusal.sentence)
+        raise StartError(error.refusal.sentence)
+
+    def _offer_keys(self) -> None:
+        """A Secret with the keys of this process, unless there is one already."""
+        if self._settings.keys_secret is not None or self._own_secret is not None:
+            return
+        files = keys_for_workers(self._settings.address)
+        if files:
+            name = f"scaler-{self._terms.name.lower().replace('_', '-').replace('.', '-')}-keys"
+            self._api.put_secret(new_secret(self._terms, name, files))
+            self._own_secret = name
+            self._terms = dataclasses.replace(self._terms, keys_secret=name)
+
+    def _command(self, workers: int, capabilities: Sequence[str]) -> list[str]:
+        names = [each.name for each in dataclasses.fields(ClusterSettings)]
+        values = {name: getattr(self._settings, name) for name in names}
+        values |= {"num_of_workers": workers, "per_worker_capabilities": tuple(capabilities)}
+        return ["scaler_cluster", *settings_arguments(ClusterSettings, values)]
+
+    # ---- stop --------------------------------------------------------------------------------------------------------
+
+    def stop(self, ids: Sequence[str]) -> None:
+        """Kubernetes gives a pod its grace time, and then kills it."""
+        for id in ids:
+            self._delete(id)
+
+    def _delete(self, id: str) -> None:
+        self._stopping[id] = time.monotonic() + _REPEAT_SECONDS
+        try:
+            self._api.delete_pod(id)
+        except ApiRefusal:
+            pass  # told again
+
+    def close(self) -> None:
+        if self._own_secret is not None:
+            try:
+                self._api.delete_secret(self._own_secret)
+            except ApiRefusal:
+                pass  # the next manager of this name replaces it
+
+    # ---- list --------------------------------------------------------------------------------------------------------
+
+    def list(self) -> Sequence[Job]:
+        pods, trouble = self._watch.pods()
+        if trouble:
+            raise ListError(trouble)
+        found = {job.id: job for job in map(read_pod, pods) if job is not None}
+        live = {id: job for id, job in found.items() if job.is_live}
+        ends = [
+            self._end(found.get(id) or _vanished(job)) for id, job in self._alive.items() if self._has_ended(id, live)
+        ]
+        self._alive = live
+        self._remove([id for id in found if id not in live])
+        self._stopping = {id: at for id, at in self._stopping.items() if id in live}
+        self._tell_again(live)
+        return [*(Job(job.id, job.workers, job.state) for job in live.values()), *ends]
+
+    def why_not(self) -> Sequence[str]:
+        return explain_waiting_pods(job for job in self._alive.values() if job.id not in self._stopping)
+
+    def _has_ended(self, id: str, live: dict[str, PodJob]) -> bool:
+        return id not in live and id not in self._stopping
+
+    def _end(self, job: PodJob) -> Job:
+        """Add what the pod has written last, which says more than its exit code."""
+        end = job.end
+        if job.state is JobState.FAILED and end.startswith("exited"):
+            said = self._api.last_line(job.id, CONTAINER)
+            end = f"{end}, saying: {said.rstrip('.')}" if said else end
+        return Job(job.id, job.workers, job.state, end)
+
+    def _remove(self, ids: Sequence[str]) -> None:
+        """Pods that have ended stay until they are deleted."""
+        for id in ids:
+            try:
+                self._api.delete_pod(id, 0)
+            except ApiRefusal:
+                pass  # listed again
+
+    def _tell_again(self, live: dict[str, PodJob]) -> None:
+        now = time.monotonic()
+        for id, at in tuple(self._stopping.items()):
+            if at <= now and not live[id].is_deleted:
+                self._delete(id)
+
+
+def _vanished(job: PodJob) -> PodJob:
+    return dataclasses.replace(job, state=JobState.FAILED, end="was deleted, or its node was removed")
+
+
+def _template(path: str | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        import yaml
+    except ImportError:
+        raise BadInput(
+            "Cannot read --pod-template: PyYAML is not installed. Run: pip install 'scaler-worker[kubernetes]'"
+        ) from None
+    try:
+        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        check_template(found)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        text = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise BadInput(f"Cannot use the --pod-template {path}: {text}") from None
+    assert isinstance(found, dict)
+    return found

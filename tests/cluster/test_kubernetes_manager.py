@@ -1,0 +1,203 @@
+"""``scaler_worker_manager kubernetes``: a stand-in for the API server, real processes in its pods."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler import Client, KubernetesCluster
+from scaler_protocol.key_files import generate
+from scaler_protocol.transport.curve_authentication import new_key_pair
+from tests.cluster.conftest import Gate
+from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
+from tests.support.functions import wait_at_gate
+from tests.support.kubernetes_site import BROKEN_IMAGE, GOOD_IMAGE, MISSING_IMAGE, ApiServer, api_server
+from tests.support.slurm_site import network_address
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
+    """No test leaves a pod or a Secret."""
+    with api_server(tmp_path / "site") as server:
+        monkeypatch.setenv("KUBECONFIG", str(server.kube_config()))
+        yield server
+        left = server.pods(), server.secrets()
+    assert left == ({}, [])
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "keys"
+    generate(folder, new_key_pair)
+    monkeypatch.setenv("SCALER_KEYS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def address(site: ApiServer, keys: Path) -> Iterator[str]:
+    found = f"tcp://{network_address()}:{free_port()}"
+    with start_scheduler(found, "--protected=False"):
+        yield found
+
+
+def manager(address: str, *flags: object, image: str = GOOD_IMAGE) -> Command:
+    words = ("scaler_worker_manager", "kubernetes", address, f"--image={image}", *flags)
+    return Command(command_line(*words), child_environment())
+
+
+def test_tasks_run_in_pods_and_keys_are_in_a_secret(site: ApiServer, address: str, keys: Path) -> None:
+    flags = (
+        "-n=3",
+        "--workers-per-job=2",
+        "--per-worker-capabilities=blue",
+        "--memory-per-worker=1GiB",
+        "--name=Night",
+    )
+    with manager(address, *flags) as command, Client(address) as client:
+        assert client.submit_verbose(pow, (2, 5), {}, capabilities={"blue": 1}).result() == 32
+        wait_until(lambda: list(site.pods().values()) == ["Running"] * 2)
+        assert site.secrets() == ["scaler-night-keys"]
+        secret = (keys / "work.key").read_text().strip()
+        assert not any(secret in str(site.pod(name)) for name in site.pods())
+        assert command.terminate() == 0
+
+
+def test_running_tasks_finish_when_the_manager_is_stopped(site: ApiServer, address: str, gate: Gate) -> None:
+    with manager(address, "-n=1", "--grace-seconds=60") as command, Client(address) as client:
+        task = client.submit(wait_at_gate, *gate.paths, "done")
+        wait_until(lambda: gate.waiting_pids)
+        command.signal(signal.SIGTERM)
+        gate.open()
+        assert task.result() == "done"
+        assert command.wait() == 0
+
+
+@pytest.mark.parametrize("forget", [False, True])
+def test_a_watch_that_is_cut_goes_on(site: ApiServer, address: str, forget: bool) -> None:
+    """Where the server has forgotten the version (410 Gone), the manager lists the pods again."""
+    with manager(address, "-n=1") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        lists = site.lists
+        site.cut_watches(forget)
+        wait_until(lambda: site.lists > lists) if forget else None
+        (pod,) = site.pods()
+        site.kill(pod)
+        command.wait_for_output(rf"Job {pod} exited with code 137")
+        assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
+
+
+def test_pods_of_a_killed_manager_are_adopted(site: ApiServer, address: str) -> None:
+    site.nodes = 0
+    with manager(address, "-n=2", "--workers-per-job=1", "--name=night") as command:
+        wait_until(lambda: len(site.pods()) == 2)
+        command.kill()
+    pods = site.pods()
+    with manager(address, "-n=2", "--workers-per-job=1", "--name=night") as command, Client(address) as client:
+        command.wait_for_output(r"2 workers wait in Kubernetes for the reason Unschedulable .*no node has room")
+        assert site.pods().keys() == pods.keys()
+        site.nodes = 1
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+        assert not site.secrets() or site.secrets() == ["scaler-night-keys"]
+    if site.secrets():  # the second manager created no pod, so that it offered no keys of its own
+        site.delete("secrets", "scaler-night-keys", None)
+
+
+def test_an_evicted_pod_is_replaced(site: ApiServer, address: str) -> None:
+    with manager(address, "-n=1") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        (pod,) = site.pods()
+        site.evict(pod)
+        command.wait_for_output(rf"Job {pod} was deleted, or its node")
+        assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
+
+
+def test_an_image_that_cannot_be_pulled_is_explained(site: ApiServer, address: str) -> None:
+    with manager(address, "-n=1", image=MISSING_IMAGE) as command:
+        command.wait_for_output(r"1 worker waits in Kubernetes for the reason ImagePullBackOff .*Give another --image")
+        assert command.terminate() == 0
+
+
+def test_an_image_that_does_not_start_is_explained(site: ApiServer, address: str) -> None:
+    with manager(address, "-n=1", image=BROKEN_IMAGE) as command:
+        command.wait_for_output(r"could not start scaler_cluster in its image: .*Give another --image")
+        assert command.terminate() == 0
+
+
+def test_an_exceeded_quota_is_explained(site: ApiServer, address: str) -> None:
+    site.quota = 1
+    with manager(address, "-n=2", "--workers-per-job=1") as command, Client(address) as client:
+        command.wait_for_output(r"1 worker is missing: .*exceeded quota: .*have the quota raised")
+        assert client.submit(abs, -1).result() == 1
+        site.quota = None
+        wait_until(lambda: list(site.pods().values()) == ["Running"] * 2)
+        assert command.terminate() == 0
+
+
+def test_a_conflict_passes(site: ApiServer, address: str) -> None:
+    site.conflicts = 2
+    with manager(address, "-n=1") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+
+
+def test_what_will_not_pass_ends_the_manager_with_a_sentence(
+    site: ApiServer, address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fails(problem: str, *flags: str, image: str = GOOD_IMAGE) -> None:
+        done = run_command("scaler_worker_manager", "kubernetes", address, "-n=1", f"--image={image}", *flags)
+        assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+        assert re.search(problem, done.stderr), done.stderr
+
+    monkeypatch.delenv("SCALER_KEYS")
+    site.forbidden = {"create pods"}
+    fails("User .ann. cannot create resource .*Let the account do so: kubectl auth can-i create pods -n science")
+    site.forbidden = set()
+    fails("Invalid value|must not have whitespace.*Correct --image", image="not an image")
+    (tmp_path / "template").write_text("spec: {restartPolicy: Always}")
+    fails("spec.restartPolicy is set by the manager itself", f"--pod-template={tmp_path}/template")
+    fails("Correct --kube-config", "--kube-config=/nonexistent")
+
+
+def test_a_server_that_cannot_be_reached_is_waited_for(site: ApiServer, address: str) -> None:
+    site.forbidden = {"list pods"}
+    with manager(address, "-n=1") as command, Client(address) as client:
+        command.wait_for_output(r"cannot list resource .*kubectl auth can-i list pods")
+        site.forbidden = set()
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+
+
+def test_the_number_of_pods_follows_the_load(site: ApiServer, address: str) -> None:
+    scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
+    with manager(address, *scaling) as command, Client(address) as client:
+        futures = [client.submit(time.sleep, 0.5) for _ in range(24)]
+        wait_until(lambda: list(site.pods().values()) == ["Running"] * 3)
+        for future in futures:
+            future.result()
+        wait_until(lambda: not site.pods())
+        assert command.terminate() == 0
+
+
+def test_pods_end_and_then_the_manager_when_the_scheduler_is_shut_down(site: ApiServer, keys: Path) -> None:
+    address = f"tcp://{network_address()}:{free_port()}"
+    with start_scheduler(address, "--protected=False"), manager(address, "-n=1") as command:
+        with Client(address) as client:
+            assert client.submit(abs, -1).result() == 1
+            client.shutdown()
+        assert command.wait() == 0
+
+
+def test_one_call_starts_a_scheduler_and_pods(site: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    with KubernetesCluster(2, image=GOOD_IMAGE, workers_per_job=1) as cluster, Client(cluster.get_address()) as client:
+        assert client.map(abs, [-1, -2]) == [1, 2]
+    assert not site.pods()

@@ -1,0 +1,270 @@
+"""Jobs as pods, without an API server: what is created, what a state means, and what a watch tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from scaler_protocol.command import BadInput, read_settings
+from scaler_worker.manager.core.jobs import JobState
+from scaler_worker.manager.core.pod_cache import PodCache
+from scaler_worker.manager.core.pod_reasons import explain_refusal_of_api, explain_waiting_pods
+from scaler_worker.manager.core.pods import (
+    PodJob,
+    PodTerms,
+    check_template,
+    merge,
+    new_pod,
+    new_secret,
+    read_pod,
+)
+from scaler_worker.manager.kubernetes_config import KubernetesSettings
+
+SCHEDULER = "tcp://10.0.0.1:2345"
+TERMS = PodTerms("night", SCHEDULER, "image:1", 10, 2, 1 << 30, "keys")
+COMMAND = ["scaler_cluster", SCHEDULER, "--num-of-workers=4"]
+
+
+def read(*words: str) -> KubernetesSettings:
+    return read_settings(KubernetesSettings, ["kubernetes", *words], program="scaler_worker_manager", section="manager")
+
+
+# ---- what is created -------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_reserves_its_share_and_may_do_nothing_else() -> None:
+    pod = new_pod(TERMS, 4, COMMAND)
+    (worker,) = pod["spec"]["containers"]
+    assert worker["command"] == COMMAND and worker["image"] == "image:1"
+    assert worker["resources"] == {"requests": {"cpu": "8", "memory": str(4 << 30)}, "limits": {"memory": str(4 << 30)}}
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 40 and pod["spec"]["restartPolicy"] == "Never"
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] and not pod["spec"]["automountServiceAccountToken"]
+    for each in (worker, *pod["spec"]["initContainers"]):
+        assert each["securityContext"]["readOnlyRootFilesystem"]
+        assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.34", "1.37"])
+def test_pods_and_secrets_are_valid_by_the_schemas_of_kubernetes(version: str) -> None:
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    template = {"spec": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}}
+    for terms in (TERMS, PodTerms("a", SCHEDULER, "i", 10), PodTerms("a", SCHEDULER, "i", 10, template=template)):
+        kubernetes_validate.validate(new_pod(terms, 1, COMMAND), version, strict=True)
+    kubernetes_validate.validate(new_secret(TERMS, "keys", {"work.key": "x"}), version, strict=True)
+
+
+def test_a_template_adds_to_the_pods() -> None:
+    template = {
+        "metadata": {"annotations": {"team": "blue"}},
+        "spec": {
+            "containers": [{"name": "worker", "resources": {"limits": {"gpu": 1}}}, {"name": "other", "image": "o"}],
+            "volumes": [{"name": "data", "emptyDir": {}}],
+            "securityContext": {"runAsUser": 7},
+        },
+    }
+    pod = new_pod(PodTerms("a", SCHEDULER, "i", 10, template=template), 1, COMMAND)
+    worker, other = pod["spec"]["containers"]
+    assert worker["command"] == COMMAND and worker["resources"]["limits"] == {"gpu": 1}
+    assert other == {"name": "other", "image": "o"}
+    assert "data" in [each["name"] for each in pod["spec"]["volumes"]]
+    assert pod["spec"]["securityContext"]["runAsUser"] == 7 and pod["spec"]["securityContext"]["runAsNonRoot"]
+
+
+def test_lists_of_named_things_are_merged_by_name() -> None:
+    assert merge([{"name": "a", "x": 1}], [{"name": "a", "y": 2}]) == [{"name": "a", "x": 1, "y": 2}]
+    assert merge([1], [2]) == [1, 2]
+    assert merge({"a": 1}, {"a": 2}) == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("text", "it is not a pod"),
+        ({"spec": {"restartPolicy": "Always"}}, "spec.restartPolicy is set by the manager itself"),
+        ({"metadata": {"name": "x"}}, "metadata.name is set by the manager itself"),
+        ({"metadata": {"labels": {"scaler.dev/manager": "x"}}}, "the label scaler.dev/manager is set by the manager"),
+        ({"spec": {"containers": [{"name": "worker", "args": []}]}}, "args of the container worker is set by"),
+    ],
+)
+def test_templates_that_are_refused(template: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        check_template(template)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((SCHEDULER, "-n=1"), "without an image. Give --image"),
+        (("tcp://127.0.0.1:1", "-n=1", "--image=i"), "pods cannot reach the scheduler at tcp://127.0.0.1:1"),
+        ((SCHEDULER, "--image=i"), "give their number with --num-of-workers or --maximum-workers"),
+        ((SCHEDULER, "--image=i", "-n=1", "--name=ends-with-"), "Cannot use the name ends-with- in Kubernetes"),
+        ((SCHEDULER, "--image=i", "-wn=a,b"), "Leave out --worker-names"),
+    ],
+)
+def test_settings_that_are_refused(words: tuple[str, ...], problem: str) -> None:
+    with pytest.raises(BadInput, match=problem):
+        settings = read(*words)
+        settings.check()
+        assert settings.own_name and settings.worker_count
+
+
+# ---- what a state means ----------------------------------------------------------------------------------------------
+
+
+def pod_of(phase: str, deleted: bool = False, **status: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": "p", "labels": {"scaler.dev/workers": "4"}, "resourceVersion": "1"}
+    if deleted:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return {"metadata": metadata, "status": {"phase": phase, **status}}
+
+
+def ended(code: int, reason: str = "Error", message: str = "") -> dict[str, Any]:
+    state = {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+    return {"containerStatuses": [{"name": "worker", "state": state}]}
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    return {"containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": reason, "message": message}}}]}
+
+
+@pytest.mark.parametrize(
+    ("pod", "job"),
+    [
+        (pod_of("Running"), PodJob("p", 4, JobState.RUNNING)),
+        (pod_of("Running", deleted=True), PodJob("p", 4, JobState.RUNNING, is_deleted=True)),
+        (pod_of("Pending"), PodJob("p", 4)),
+        (pod_of("Pending", **waiting("ContainerCreating")), PodJob("p", 4)),
+        (pod_of("Pending", **waiting("ErrImagePull", "no  such.")), PodJob("p", 4, reason="ErrImagePull (no such)")),
+        (pod_of("Succeeded"), PodJob("p", 4, JobState.DISMISSED)),
+        (
+            pod_of("Succeeded", deleted=True),
+            PodJob("p", 4, JobState.FAILED, end="was deleted, or its node is drained", is_deleted=True),
+        ),
+        (pod_of("Failed", **ended(3)), PodJob("p", 4, JobState.FAILED, end="exited with code 3")),
+        (
+            pod_of("Failed", **ended(137, "OOMKilled")),
+            PodJob("p", 4, JobState.FAILED, end="used more memory than it may. Give a larger --memory-per-worker"),
+        ),
+        (
+            pod_of("Failed", **ended(128, "StartError", "not found")),
+            PodJob(
+                "p", 4, JobState.FAILED,
+                end="could not start scaler_cluster in its image: not found. Give another --image",
+            ),
+        ),
+        (
+            pod_of("Failed", reason="Evicted", message="The node was low on memory."),
+            PodJob(
+                "p", 4, JobState.FAILED,
+                end="was evicted from its node: The node was low on memory. Give a larger --memory-per-worker if it "
+                "used too much memory",
+            ),
+        ),
+        (pod_of("Failed", reason="NodeLost"), PodJob("p", 4, JobState.FAILED, end="lost its node")),
+        (pod_of("Failed"), PodJob("p", 4, JobState.FAILED, end="failed: Kubernetes gives no reason")),
+    ],
+)  # fmt: skip
+def test_what_the_state_of_a_pod_means(pod: Mapping[str, Any], job: PodJob) -> None:
+    assert read_pod(pod) == job
+
+
+def test_other_pods_are_no_jobs() -> None:
+    assert read_pod({"metadata": {"name": "x"}}) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("ImagePullBackOff (x)", "the image cannot be pulled. Give another --image"),
+        ('CreateContainerConfigError (secret "k" not found)', "the Secret is missing. Give another --keys-secret"),
+        ("RunContainerError (x)", "the image does not start."),
+        ("Unschedulable (0/3 nodes are available: 3 Insufficient cpu)", "no node has room."),
+        ("Unschedulable (0/3 nodes: 3 node(s) had untolerated taint)", "no node is suitable."),
+        ("Other", "See: kubectl describe pod pod-1"),
+    ],
+)
+def test_a_pod_that_waits_is_explained(reason: str, advice: str) -> None:
+    (sentence,) = explain_waiting_pods([PodJob("pod-1", 4, reason=reason), PodJob("q", 1, JobState.RUNNING)])
+    assert sentence.startswith(f"4 workers wait in Kubernetes for the reason {reason}: {advice}"), sentence
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "sentence", "is_final"),
+    [
+        (None, "no route", "Cannot reach the API server of Kubernetes: no route. Check with", False),
+        (401, "Unauthorized", "Kubernetes does not create pods in the namespace a: Unauthorized. Log in again", True),
+        (
+            403,
+            "exceeded quota: q",
+            "Kubernetes does not create pods in the namespace a: exceeded quota: q. Wait",
+            False,
+        ),
+        (
+            403,
+            "User x cannot",
+            "Kubernetes does not create pods in the namespace a: User x cannot. Let the account",
+            True,
+        ),
+        (404, "no namespace", "Kubernetes does not create pods in the namespace a: no namespace. Give another", True),
+        (422, "invalid", "Kubernetes does not create pods in the namespace a: invalid. Correct --image", True),
+        (500, "", "Kubernetes does not create pods in the namespace a: it gives no reason. Wait", False),
+    ],
+)
+def test_a_refusal_is_explained(status: int | None, message: str, sentence: str, is_final: bool) -> None:
+    refusal = explain_refusal_of_api(status, message, "create pods", "a")
+    assert refusal.sentence.startswith(sentence) and refusal.is_final is is_final, refusal
+
+
+# ---- the watch -------------------------------------------------------------------------------------------------------
+
+
+def named(name: str, version: int = 1) -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": str(version)}}
+
+
+def listing(version: int, *names: str) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": str(version)}, "items": [named(name) for name in names]}
+
+
+def names_in(cache: PodCache) -> list[str]:
+    return sorted(each["metadata"]["name"] for each in cache.pods)
+
+
+def test_a_watch_goes_on_where_the_list_or_the_last_event_was() -> None:
+    cache = PodCache()
+    assert cache.version is None
+    cache.on_listed(listing(7, "a"), 0)
+    assert (cache.version, names_in(cache)) == ("7", ["a"])
+    cache.on_event({"type": "ADDED", "object": named("b", 8)})
+    cache.on_event({"type": "DELETED", "object": named("a", 9)})
+    cache.on_event({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "20"}}})
+    assert (cache.version, names_in(cache)) == ("20", ["b"])
+
+
+def test_pods_are_listed_again_when_the_version_is_too_old() -> None:
+    cache = PodCache()
+    cache.on_listed(listing(7, "a"), 0)
+    cache.on_event({"type": "ERROR", "object": {"code": 410}})
+    assert (cache.version, names_in(cache)) == (None, ["a"])
+    cache.on_listed(listing(30, "c"), 1)
+    assert names_in(cache) == ["c"]
+
+
+def test_a_created_pod_is_known_although_an_older_list_has_none() -> None:
+    cache = PodCache()
+    cache.on_created(named("new"), 5)
+    cache.on_listed(listing(7, "a"), begun_at=4)
+    assert names_in(cache) == ["a", "new"]
+    cache.on_listed(listing(8, "a"), begun_at=6)
+    assert names_in(cache) == ["a"]
+
+
+def test_the_answer_to_a_creation_does_not_undo_what_the_watch_has_told() -> None:
+    cache = PodCache()
+    cache.on_listed(listing(7), 0)
+    cache.on_event({"type": "ADDED", "object": named("new", 8)})
+    cache.on_event({"type": "MODIFIED", "object": named("new", 9)})
+    cache.on_created(named("new", 8), 5)
+    assert [each["metadata"]["resourceVersion"] for each in cache.pods] == ["9"]
