@@ -5,8 +5,9 @@ size, with a descriptor), DROP (keys), STORE (the name of the cluster, by which 
 VALUES (the sequence below which no value is needed any more, or nothing; an encoded Results message with values of
 graph nodes, or two empty frames; an encoded Tasks message). From a process to its agent: READY, LARGE (sequence, size,
 with a descriptor), WARNED (sequence, bytes, text for the log), FAILED (text); an eventfd says that there are results on
-the board. Its output goes through two pipes. From the agent to the zygote: a pickled WorkerProcessOptions with the descriptors of
-stream, board, stdout, stderr, an epoll descriptor that contains the reading ends of these two, fault file and eventfd;
+the board. Its output goes through two pipes. From the agent to the zygote: a pickled WorkerProcessOptions with the
+descriptors of stream, board, stdout, stderr, an epoll descriptor that contains the reading ends of these two, fault
+file and eventfd;
 the zygote answers with the number and the process id.
 """
 
