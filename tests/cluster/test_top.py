@@ -568,7 +568,7 @@ def test_a_trace_needs_a_recording_and_a_place(recording: Path, tmp_path: Path) 
 
 def _replay_time(terminal: Tmux) -> int:
     """Seconds of the day, on the last line."""
-    match = re.search(r"(\d\d):(\d\d):(\d\d)\.", terminal.lines[-1])
+    match = re.search(r" (\d\d):(\d\d):(\d\d) ", terminal.lines[-1])
     assert match, terminal.screen
     hours, minutes, seconds = map(int, match.groups())
     return (hours * 60 + minutes) * 60 + seconds

@@ -93,7 +93,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     "numbers of three bytes": say([channel.LARGE, b"abc", b"def"]),
     "a large result without its descriptor": say([channel.LARGE, NUMBER(0), NUMBER(9)]),
     "a large result that never ends": say_with_descriptor([channel.LARGE, NUMBER(0), NUMBER(9)], "/dev/zero", 9),
-    "descriptors without end": say_with_descriptor([channel.WARNED, NUMBER(2**63), b""], "/dev/null", 0),
+    "descriptors without end": say_with_descriptor([channel.WARNED, NUMBER(2**63), b"", b""], "/dev/null", 0),
 }
 
 

@@ -48,8 +48,8 @@ class Scheduler:
         load_balance_seconds (seconds): Wait this long before asking a host again for queued tasks, after it had none to
             return. Default: 1s.
         load_balance_trigger_times: Apply that pause after this many consecutive empty replies. Default: 2.
-        per_worker_queue_size: Queue at most this many tasks at one worker. The actual number depends on how long tasks
-            take. Default: 1000.
+        per_worker_queue_size: Queue at most this many tasks at one worker, more at a far one. The actual number depends
+            on how long tasks take. Default: 1000.
         aging_seconds (seconds): Raise the priority of a client's waiting tasks by one step whenever none of them has
             been started for this long. 0 = never. Default: 0.
         monitor_output: Show the output of tasks in monitors, and keep it in event logs. Default: True.

@@ -59,8 +59,8 @@ class SchedulerClusterCombo:
             30s.
         trim_memory_threshold_bytes (bytes): Return free memory to the system when a worker process uses more than this.
             Default: 1GiB.
-        per_worker_queue_size: Queue at most this many tasks at one worker. The actual number depends on how long tasks
-            take. Default: 1000.
+        per_worker_queue_size: Queue at most this many tasks at one worker, more at a far one. The actual number depends
+            on how long tasks take. Default: 1000.
         hard_processor_suspend: Suspend (SIGSTOP) the worker process of a task that waits for nested tasks. Default:
             False.
         protected: Refuse a client's request to shut the scheduler down. Default: True.

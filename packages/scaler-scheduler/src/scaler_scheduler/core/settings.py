@@ -51,7 +51,8 @@ class SchedulerOptions:
         1000,
         "-qs",
         minimum=1,
-        help="Queue at most this many tasks at one worker. The actual number depends on how long tasks take.",
+        help="Queue at most this many tasks at one worker, more at a far one. The actual number depends on how "
+        "long tasks take.",
     )
     aging_seconds: float = option(
         0.0,

@@ -82,7 +82,7 @@ from scaler_worker.shell.worker_processes import WorkerProcesses
 from scaler_worker.shell.zygote import Zygote
 from scaler_worker.system import adopt_orphans
 from scaler_worker.termination_notice import PROVIDERS
-from scaler_worker.worker_process.channel import INTERRUPT_SIGNAL, VALUES, WorkerProcessOptions, pack_number
+from scaler_worker.worker_process.channel import INTERRUPT_SIGNAL, STDERR, VALUES, WorkerProcessOptions, pack_number
 
 MEMORY_CHECK_SECONDS = 0.1
 HOST_MEMORY_CHECK_SECONDS = 0.5
@@ -275,7 +275,9 @@ class AgentShell:
         self._conversation.hear(self._core.on_printed, number)
         return not self._core.must_wait_to_print(number)
 
-    def warned(self, number: int, sequence: int, data: bytes) -> None:
+    def warned(self, number: int, sequence: int, data: bytes, log: bytes) -> None:
+        if log:
+            self._echo.write(STDERR, log)
         self._core.on_warnings(number, sequence, data)
         self._conversation.expect_turn()
 

@@ -64,7 +64,7 @@ class WorkerProcessEvents(Protocol):
     def printed(self, number: int) -> bool:
         """Pass on what was read from its tasks. False: read no more from it for now."""
 
-    def warned(self, number: int, sequence: int, data: bytes) -> None:
+    def warned(self, number: int, sequence: int, data: bytes, log: bytes) -> None:
         """A task has raised warnings."""
 
     def has_task(self, number: int, sequence: int) -> bool:
@@ -269,7 +269,7 @@ class WorkerProcesses:
         if isinstance(said, channel.Large):
             self._take_large(process, said)
         elif isinstance(said, channel.Warned):
-            self._agent.warned(process.number, said.sequence, said.data)
+            self._agent.warned(process.number, said.sequence, said.data, said.log)
         elif process.ready:
             raise ChannelError("it reported its start twice")
         elif isinstance(said, channel.Ready):

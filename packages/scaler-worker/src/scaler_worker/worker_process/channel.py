@@ -4,9 +4,10 @@ From the agent to a worker process: START, before which it does nothing; then an
 size, with a descriptor), DROP (keys), STORE (the name of the cluster, by which the host's object store is found),
 VALUES (the sequence below which no value is needed any more, or nothing; an encoded Results message with values of
 graph nodes, or two empty frames; an encoded Tasks message). From a process to its agent: READY, LARGE (sequence, size,
-with a descriptor), WARNED (sequence, bytes), FAILED (text); an eventfd says that there are results on the board. Its
-output goes through two pipes. From the agent to the zygote: a pickled WorkerProcessOptions with the descriptors of
-stream, board, stdout, stderr, an epoll descriptor that contains the reading ends of these two, fault file and eventfd;
+with a descriptor), WARNED (sequence, bytes, text for the log), FAILED (text); an eventfd says that there are results on
+the board. Its output goes through two pipes. From the agent to the zygote: a pickled WorkerProcessOptions with the
+descriptors of stream, board, stdout, stderr, an epoll descriptor that contains the reading ends of these two, fault
+file and eventfd;
 the zygote answers with the number and the process id.
 """
 
@@ -82,6 +83,7 @@ class Warned:
 
     sequence: int
     data: bytes
+    log: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +141,9 @@ def read_from_worker_process(frames: list[bytes]) -> Said:
 
 
 def _warned(fields: list[bytes]) -> Warned:
-    if len(fields[1]) > WARNINGS_LIMIT_BYTES:
+    if len(fields[1]) + len(fields[2]) > WARNINGS_LIMIT_BYTES:
         raise ChannelError("a task of it has raised too many warnings")
-    return Warned(unpack_number(fields[0]), fields[1])
+    return Warned(unpack_number(fields[0]), fields[1], fields[2])
 
 
 def _large(fields: list[bytes]) -> Large:
@@ -151,6 +153,6 @@ def _large(fields: list[bytes]) -> Large:
 _READERS: dict[bytes, tuple[int, Callable[[list[bytes]], Said]]] = {
     READY: (0, lambda fields: Ready()),
     LARGE: (2, _large),
-    WARNED: (2, _warned),
+    WARNED: (3, _warned),
     FAILED: (1, lambda fields: PreparationFailed(fields[0].decode(errors="replace"))),
 }

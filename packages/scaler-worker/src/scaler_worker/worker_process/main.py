@@ -252,7 +252,8 @@ class WorkerProcessMain:
         self._connection.wait(seconds)
 
     def send_warnings(self, sequence: int) -> None:
-        self._connection.send([channel.WARNED, channel.pack_number(sequence), self._warnings.take()])
+        number = channel.pack_number(sequence)
+        self._connection.send([channel.WARNED, number, self._warnings.take(), self._warnings.take_log()])
         self._flush()
 
     def _flush(self) -> None:

@@ -34,6 +34,7 @@ class TaskWarnings:
         self._show = warnings.showwarning
         self._taken: list[tuple[type[Warning], str, str, int, str]] = []
         self._left_out = 0
+        self._log = ""
         self._listens = False
         self.is_streamed = False
         """The client of the tasks that follow receives their output."""
@@ -53,6 +54,11 @@ class TaskWarnings:
             taken.append((RuntimeWarning, f"{left_out} more warnings of this task were left out.", "", 0, ""))
         return pickle.dumps([(_pickled(category), *rest) for category, *rest in taken])
 
+    def take_log(self) -> bytes:
+        """Take the same as text for the log of the agent, which does not get them through stderr."""
+        log, self._log = self._log, ""
+        return log.encode(errors="replace")
+
     def _take(
         self,
         message: Warning | str,
@@ -70,6 +76,8 @@ class TaskWarnings:
                 self._left_out += 1
                 return
             self._on_warning()
+            if self.is_streamed and self._echoes:
+                self._log += warnings.formatwarning(message, category, filename, lineno, line)[:TEXT_LIMIT_CHARACTERS]
             if self.is_streamed or not self._echoes:
                 return
             file = sys.__stderr__ or io.StringIO()
