@@ -13,7 +13,7 @@ from scaler_scheduler.top.view import View
 
 _TIME_WIDTH = len("14:03:59")
 _LEAST_TEXT_WIDTH = 20
-_EMPTY_TEXT = "no task has printed anything since this monitor looks"
+_EMPTY_TEXT = "no task has printed anything while this monitor watched"
 
 
 def output_body(model: Model, view: View, width: int, height: int) -> Body:

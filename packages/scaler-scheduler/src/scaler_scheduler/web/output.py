@@ -38,7 +38,7 @@ def _cells(line: PrintedLine) -> tuple[int, str, str, str, bool, str]:
 
 def _note(model: Model, shown: int) -> str:
     total = model.activity.output.total
-    return f"of {format_count(total)} since this monitor looks" if total > shown else ""
+    return f"of {format_count(total)} while this monitor watched" if total > shown else ""
 
 
 def _session(model: Model, shown: str) -> bytes:
