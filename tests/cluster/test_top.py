@@ -176,7 +176,7 @@ def test_filter_help_and_quit(serving: Feed) -> None:
         terminal.press("Escape")
         terminal.wait_for("Total 8 worker(s)")
         terminal.press("?")
-        assert "slot lent to a nested task" in terminal.wait_for("any other key goes back")
+        assert "any other key goes back" in terminal.wait_for("slot lent to a nested task")
         terminal.press("x")
         terminal.wait_for("Total 8 worker(s)")
         terminal.press("q")
