@@ -65,9 +65,9 @@ def test_the_highest_need_of_the_cool_down_time_counts() -> None:
     ]  # fmt: skip
 
 
-def test_a_gap_without_busy_workers_is_forgotten_slowly() -> None:
+def test_fewer_busy_workers_are_noticed_slowly_and_none_at_once() -> None:
     busy = RecentlyBusy(10.0)
     assert busy.note(8, 0.0) == 0.0
     assert 7.9 < busy.note(8, 100.0) <= 8.0
-    assert 6.0 < busy.note(0, 102.0) < 7.0
-    assert busy.note(0, 200.0) < 0.01
+    assert 6.0 < busy.note(1, 102.0) < 7.0
+    assert busy.note(0, 102.5) == 0.0, "the cool-down time follows, and nothing else"

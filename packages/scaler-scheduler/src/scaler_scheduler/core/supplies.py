@@ -59,7 +59,8 @@ class RecentNeeds:
 
 @dataclass(slots=True)
 class RecentlyBusy:
-    """The mean number of busy workers, which forgets within ``seconds``."""
+    """The mean number of busy workers. It forgets within ``seconds``, and at once when no worker is busy: then the
+    cool-down time alone decides how long workers stay."""
 
     seconds: float
     mean: float = 0.0
@@ -69,6 +70,8 @@ class RecentlyBusy:
         """``busy``: how many are at the moment. Returns the mean."""
         passed = 0.0 if self._at is None else max(0.0, now - self._at)
         self._at = now
+        if not busy:
+            self.mean = 0.0
         self.mean += (busy - self.mean) * (1 - math.exp(-passed / max(self.seconds, _SHORTEST_SECONDS)))
         return self.mean
 
