@@ -1,6 +1,6 @@
 """``python -m benchmarks.bursts KIND ...``: a burst of tasks, from which a manager scales from 0 workers and back to 0.
 
-The kinds are local, ssh, slurm, gridengine, pbs and lsf; the batch systems are those of the tests. Prints, for each
+The batch systems, and the API server of Kubernetes, are those of the tests. Prints, for each
 kind: the time until the last result, the most workers that ran, the time from the last result until the manager
 counted no job, and the jobs that the batch system still counts then.
 """
@@ -24,11 +24,12 @@ from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.support.batch_programs import BatchPrograms
 from tests.support.commands import Command, child_environment, command_line, free_port, start_scheduler
 from tests.support.gridengine_site import gridengine_site
+from tests.support.kubernetes_site import GOOD_IMAGE, api_server
 from tests.support.slurm_site import network_address, slurm_site
 from tests.support.ssh_server import ssh_server
 from tests.support.waiting import wait_until
 
-KINDS = ("local", "ssh", "slurm", "gridengine", "pbs", "lsf")
+KINDS = ("local", "ssh", "slurm", "gridengine", "pbs", "lsf", "kubernetes")
 _END_SECONDS = 120.0
 
 
@@ -115,6 +116,13 @@ def _gridengine(folder: Path) -> Site:
         yield [f"--output={folder}"], lambda: len(site.jobs())
 
 
+@contextmanager
+def _kubernetes(folder: Path) -> Site:
+    with api_server(folder / "server") as server:
+        os.environ["KUBECONFIG"] = str(server.kube_config())
+        yield [f"--image={GOOD_IMAGE}"], lambda: len(server.pods())
+
+
 def _stand_in(kind: str) -> Callable[[Path], Any]:
     @contextmanager
     def site(folder: Path) -> Site:
@@ -128,7 +136,7 @@ def _stand_in(kind: str) -> Callable[[Path], Any]:
 
 SITES = {
     "local": _local, "ssh": _ssh, "slurm": _slurm, "gridengine": _gridengine, "pbs": _stand_in("pbs"),
-    "lsf": _stand_in("lsf"),
+    "lsf": _stand_in("lsf"), "kubernetes": _kubernetes,
 }  # fmt: skip
 
 

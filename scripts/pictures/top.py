@@ -13,7 +13,14 @@ from PIL import Image, ImageDraw, ImageFont
 from tests.support.commands import command_line
 from tests.support.tmux import Tmux
 
-PICTURES = (("workers", "1"), ("functions", "2"), ("waiting", "3"), ("failures", "4"), ("stream", "7"))
+PICTURES = (
+    ("overview", "1"),
+    ("workers", "i"),
+    ("functions", "2"),
+    ("waiting", "3"),
+    ("failures", "4"),
+    ("stream", "7"),
+)
 COLUMNS, LINES = 112, 30
 STARTED_SECONDS, PAST_SECONDS, SETTLED_SECONDS = 20.0, 15.0, 2.0
 
@@ -48,7 +55,7 @@ class Look:
 
 def take(monitor_address: str, folder: Path) -> None:
     with Tmux(command_line("scaler_top", monitor_address), COLUMNS, LINES) as terminal:
-        terminal.wait_for("Total", STARTED_SECONDS)
+        terminal.wait_for("Throughput", STARTED_SECONDS)
         time.sleep(PAST_SECONDS)  # a stream needs a past
         for name, key in PICTURES:
             terminal.press(key)

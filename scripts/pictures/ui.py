@@ -19,6 +19,14 @@ PICTURES = (
 SETTLED_MILLISECONDS = 2500
 
 
+def _take_graph(watched: Watched, folder: Path) -> None:
+    """The page of a graph that runs."""
+    watched.page.set_viewport_size({"width": 1280, "height": 800})
+    watched.page.locator(".graph a").first.click(timeout=60_000)
+    watched.page.wait_for_timeout(SETTLED_MILLISECONDS)
+    watched.page.screenshot(path=folder / "ui-graph.png")
+
+
 def take(monitor_address: str, folder: Path) -> None:
     with Command(command_line("scaler_ui", monitor_address, "--port", 0), child_environment()) as ui:
         url = ui.wait_for_output(r"open (http://\S+)")[1]
@@ -33,4 +41,5 @@ def take(monitor_address: str, folder: Path) -> None:
                     watched.page.select_option("select[aria-label='Time shown']", "10")
                 watched.page.wait_for_timeout(SETTLED_MILLISECONDS)
                 watched.page.screenshot(path=folder / f"ui-{view}.png")
+            _take_graph(watched, folder)
             assert not watched.errors, watched.errors

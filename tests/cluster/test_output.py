@@ -194,9 +194,7 @@ def test_bytes_and_threads_that_outlive_their_task(
         assert capsys.readouterr().out == "bytes ü\n"
 
 
-def test_forks_of_a_task_do_not_disturb_it(
-    single_combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_forks_of_a_task_print_for_it(single_combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]) -> None:
     def parent() -> int:
         import multiprocessing
 
@@ -206,6 +204,77 @@ def test_forks_of_a_task_do_not_disturb_it(
 
     with Client(single_combo.get_address(), stream_output=True) as client:
         assert client.submit(parent).result(timeout=30) == 1200
-        assert client.submit(print_lines, "after", 3).result(timeout=10) == 3
         lines = capsys.readouterr().out.splitlines()
-    assert lines == ["parent", *expected_lines("after", 3)]
+        assert client.submit(print_lines, "after", 3).result(timeout=10) == 3
+        after = capsys.readouterr().out.splitlines()
+    assert sorted(lines) == sorted(["parent", *expected_lines("child", 200) * 6])
+    assert after == expected_lines("after", 3)
+
+
+def test_c_code_and_subprocesses(single_combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]) -> None:
+    def talk(number: int) -> None:
+        import ctypes
+        import os
+
+        ctypes.CDLL(None).puts(b"C code %d" % number)
+        ctypes.CDLL(None).printf(b"no newline")
+        print("\nPython", number)
+        os.system(f"echo subprocess {number}; echo error {number} >&2")
+
+    with Client(single_combo.get_address(), stream_output=True) as client:
+        for number in range(3):
+            client.submit(talk, number).result(timeout=20)
+            captured = capsys.readouterr()
+            words = captured.out.split("\n")
+            assert sorted([f"C code {number}", f"Python {number}", f"subprocess {number}"]) == sorted(
+                word for word in words if word and not word.startswith("no newline")
+            )
+            assert captured.out.count("no newline") == 1
+            assert captured.err == f"error {number}\n"
+
+
+def test_lines_of_tasks_that_run_at_once_are_whole(
+    combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def talk(number: int) -> None:
+        for _ in range(100):
+            for part in ("one", "two", "three"):
+                print(number, part, end=" ", flush=True)
+            print("end")
+
+    with Client(combo.get_address(), stream_output=True) as client:
+        client.map(talk, range(4))
+        lines = capsys.readouterr().out.splitlines()
+    expected = [f"{number} one {number} two {number} three end" for number in range(4) for _ in range(100)]
+    assert sorted(lines) == expected
+
+
+def test_short_tasks_in_a_row_print_for_themselves(
+    single_combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Several run before their agent reads once."""
+
+    def talk(number: int) -> int:
+        print(number, end="")
+        return number
+
+    with Client(single_combo.get_address(), stream_output=True) as heard, Client(single_combo.get_address()) as other:
+        futures = [(client.submit(talk, 1 if client is heard else 0)) for _ in range(500) for client in (heard, other)]
+        assert sum(future.result(timeout=20) for future in futures) == 500
+        assert capsys.readouterr().out == "1" * 500
+
+
+def test_a_failure_has_the_stderr_of_its_task_alone(single_combo: SchedulerClusterCombo) -> None:
+    def speak(text: str, fails: bool) -> None:
+        print(text, file=sys.stderr)
+        print("to stdout")
+        if fails:
+            raise ValueError(text)
+
+    with Client(single_combo.get_address()) as client:
+        for number in range(20):
+            client.submit(speak, f"earlier {number}", False).result(timeout=10)
+            error = client.submit(speak, f"mine {number}", True).exception(timeout=10)
+            assert error is not None
+            (note,) = error.__notes__
+            assert note.splitlines()[1:] == [f"  mine {number}"]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, assert_type
 
 from scaler import AsyncClient, Client, Executor, ObjectReference, ScalerFuture, SchedulerClusterCombo, Serializer
 from scaler.asynchronous.future import AsyncFuture
+from scaler.client.actors import ActorHandle
 from scaler.client.future import ProfilingInfo
 
 
@@ -266,3 +267,25 @@ def executors() -> None:
         assert_type(own.map(count, [["x"]], timeout=1, chunksize=2, buffersize=3), Iterator[dict[str, int]])
         own.submit(add, "1")  # type: ignore[arg-type]
     executor.shutdown(wait=False, cancel_futures=True)
+
+
+class Tally:
+    def __init__(self, start: int) -> None:
+        self.value = start
+
+    def add(self, number: int) -> int:
+        self.value += number
+        return self.value
+
+
+def actors(client: Client) -> None:
+    tally = client.actor(Tally, 1)
+    assert_type(tally, ActorHandle[Tally])
+    client.actor(Tally, "1")  # type: ignore
+    future: ScalerFuture[int] = tally.add(1)
+    assert future.result() == 2
+    assert_type(client.actor_verbose(Tally, (1,), name="tally", max_restarts=3), ActorHandle[Tally])
+    client.actor_verbose(Tally, (1,), name=1)  # type: ignore
+    found = client.get_actor("tally")
+    found.add(1).result()
+    tally.kill()

@@ -684,6 +684,53 @@ class HostSoftware:
 
 
 @value(frozen=True, slots=True)
+class OutputRequest:
+    """Client to scheduler, and scheduler to agents: what has this task printed? Each is answered by an OutputReply with
+    its number. ``session`` is zero from a client, which asks for its own task; an operator may ask for a task by the
+    session that monitors show, or for a ``worker`` by its name."""
+
+    number: int
+    session: bytes
+    task: int
+    worker: str = ""
+
+
+@value(frozen=True, slots=True)
+class OutputPiece:
+    """Whole lines of one stream (1: stdout, 2: stderr), or the end of a line. With a ``session`` of zeros, the worker
+    process has printed them outside of tasks. ``place``: of the worker, its index, or NO_WORKER. ``left_out``: bytes
+    that are missing before these."""
+
+    session: bytes
+    task: int
+    attempt: int
+    place: int
+    stream: int
+    left_out: int
+    function: str
+    worker: str
+    data: bytes
+
+
+@value(frozen=True, slots=True)
+class OutputReply:
+    """``pieces`` in the order in which they were printed; none if nothing was printed or nothing is kept. ``text``: why
+    the request was refused."""
+
+    number: int
+    is_found: bool
+    text: str = ""
+    pieces: tuple[OutputPiece, ...] = ()
+
+
+@value(frozen=True, slots=True)
+class PrintedOutput:
+    """Agent to scheduler, while it is watched: what tasks have printed, for monitors. Some may be left out."""
+
+    pieces: tuple[OutputPiece, ...]
+
+
+@value(frozen=True, slots=True)
 class Drain:
     """Scheduler to agent: return what has not started, and leave when the running tasks have ended."""
 
@@ -1023,8 +1070,8 @@ Body = Union[
     StoreStatusRequest, StoreStatus, StoreSegmentClosed, ClusterInfoRequest, ClusterInfoReply,
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
-    StackReply, HostSoftware, EndProcess, ProfileRequest,
-    ProfileReply,
+    StackReply, HostSoftware, EndProcess, ProfileRequest, ProfileReply, OutputRequest, OutputReply,
+    PrintedOutput,
 ]  # fmt: skip
 
 UNNUMBERED = (

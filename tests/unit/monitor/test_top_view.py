@@ -5,6 +5,7 @@ import pytest
 from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.operation import LookAction, Operation, OperationOutcome
 from scaler_protocol.monitor.workers import Order, SortKey
+from scaler_scheduler.top.help import help_lines
 from scaler_scheduler.top.question import Question
 from scaler_scheduler.top.view import SORT_KEYS, View
 
@@ -128,3 +129,9 @@ def test_a_stack_needs_no_confirmation_and_fills_the_screen() -> None:
     shown = View(page="running", outcome=OperationOutcome(True, "Stack of vm-0", "a\nb"))
     assert pressed(shown, "down").first_line == 1
     assert pressed(shown, "escape") == View(page="running")
+
+
+@pytest.mark.parametrize("replaying", [False, True])
+def test_the_help_fits_a_small_terminal(replaying: bool) -> None:
+    lines = ["".join(span.text for span in line) for line in help_lines(replaying)]
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80

@@ -56,7 +56,11 @@ from scaler_protocol.messages import (
     ObjectsLost,
     ObjectStored,
     Output,
+    OutputPiece,
+    OutputReply,
+    OutputRequest,
     Ping,
+    PrintedOutput,
     ProfileReply,
     ProfileRequest,
     RefusalReason,
@@ -152,6 +156,9 @@ def function(name: str = "module.function", environment: str = "") -> FunctionDe
     return FunctionDefinition(FUNCTION, name, b"the pickle", 10, environment)
 
 
+OUTPUT_PIECE = OutputPiece(SESSION, 12, 2, 0xFFFF, 2, 2**40, "price", "vm-3-0", b"line\n\xff")
+
+
 def all_bodies() -> list[Body]:
     return [
         Tasks([plain_run(), rich_run()], [function()], [function("module.Serializer")], True),
@@ -229,6 +236,9 @@ def all_bodies() -> list[Body]:
         StackReply(7, True, "Thread 0x1 (most recent call first):"),
         HostSoftware("vm-3", "3.12.1", "x86_64-v3", ("numpy 2.1.0", "größe 1")),
         EndProcess("vm-3-0", True),
+        OutputRequest(7, SESSION, 12, "vm-3-0"),
+        OutputReply(7, False, "Cannot show the output.", (OUTPUT_PIECE,)),
+        PrintedOutput((OUTPUT_PIECE, OUTPUT_PIECE)),
         ProfileRequest(7, SESSION, 20_000),
         ProfileReply(7, True, "", 3, b"compressed"),
     ]

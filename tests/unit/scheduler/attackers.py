@@ -43,7 +43,11 @@ from scaler_protocol.messages import (
     ObjectsLost,
     ObjectStored,
     Output,
+    OutputPiece,
+    OutputReply,
+    OutputRequest,
     Ping,
+    PrintedOutput,
     Refused,
     Relay,
     RelayClosed,
@@ -398,10 +402,20 @@ class Attack:
             lambda: Goodbye() if chance.random() < 0.2 else Ping(),
             ShutdownRequest,
             self.control,
+            lambda: OutputRequest(
+                chance.choice(EDGES), self.key().owner, chance.choice(EDGES), chance.choice(["", "w"])
+            ),
             lambda: StackRequest(
                 chance.choice(EDGES), self.key().owner, chance.choice(EDGES), chance.choice(["", "w"])
             ),
         )
+
+    def printed(self) -> OutputPiece:
+        chance = self.chance
+        return OutputPiece(
+            self.key().owner, chance.choice(EDGES), 1, chance.choice([0, 0xFFFF]), chance.choice([0, 1, 255]),
+            chance.choice(EDGES), "f", "w", chance.randbytes(9),
+        )  # fmt: skip
 
     def control(self) -> ControlRequest:
         chance = self.chance
@@ -449,6 +463,8 @@ class Attack:
             lambda: Heartbeat(1.0, 0.0, 0.0, 0, 0, 0, (worker,)),
             lambda: ActorsReady((self.column(),)),
             lambda: StackReply(chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "File"),
+            lambda: OutputReply(chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "", (self.printed(),)),
+            lambda: PrintedOutput((self.printed(), self.printed())),
             lambda: RelayClosed(chance.choice(self.everybody).session),
             lambda: Relay(chance.choice(self.everybody).session, tuple(encode(Envelope(self.any_body(agent), 1)))),
             lambda: self.chunk(self.key()),

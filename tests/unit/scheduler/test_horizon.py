@@ -59,3 +59,14 @@ def test_tasks_of_unknown_duration_are_prefetched_as_on_one_machine() -> None:
     near, near_client = near_book.agent("agent", 1), near_book.client()
     expected = len(handed(near_client.says(tasks(near_client, 0, 1000)), near))
     assert len(handed(client.says(tasks(client, 0, 1000)), agent)) == expected
+
+
+@pytest.mark.parametrize(("round_trip_seconds", "expected"), [(0.0005, 1000), (FAR_SECONDS, 15_000)])
+def test_the_number_of_queued_tasks_grows_with_the_horizon(round_trip_seconds: float, expected: int) -> None:
+    """Otherwise very short tasks would not last for a round trip."""
+    book = Playbook()
+    agent, client = book.agent("agent", 1), book.client()
+    agent.says(Heartbeat(50.0, round_trip_seconds, 0.0, 0, 0, 0, ()))
+    client.says(tasks(client, 0, 1))
+    agent.says(results(client, 0, duration_us=1))
+    assert len(handed(client.says(tasks(client, 1, 20_000)), agent)) == expected

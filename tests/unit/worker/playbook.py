@@ -108,7 +108,7 @@ class StageWorkerProcess:
         self.notified = 0
         self._store = store
         self._functions: dict[bytes, FunctionDefinition] = {}
-        self._runner = Runner(self.board, self)
+        self.runner = Runner(self.board, self)
         self.during: Callable[[], None] = nothing
 
     def take(self, tasks: Tasks) -> None:
@@ -130,12 +130,18 @@ class StageWorkerProcess:
     def advise(self, error: BaseException) -> None:
         pass
 
+    def flush_output(self) -> None:
+        pass
+
+    def stream_output(self, whether: bool) -> None:
+        pass
+
     def memory_peak(self, reset: bool) -> int:
         return 0
 
     def wake(self) -> None:
         """A wait for tasks is over."""
-        self._runner.woken()
+        self.runner.woken()
 
     def run(self) -> None:
         """Everything dispatched so far, and the values it needs, in the order in which they came."""
@@ -143,12 +149,12 @@ class StageWorkerProcess:
         values, self._values = self._values, []
         start = 0
         for position, effect in values:
-            self._runner.run_tasks(runs[start:position])
-            self._runner.forget_values(effect.watermark)
-            self._runner.take_values(effect.values)
+            self.runner.run_tasks(runs[start:position])
+            self.runner.forget_values(effect.watermark)
+            self.runner.take_values(effect.values)
             start = position
-        self._runner.run_tasks(runs[start:])
-        self._runner.tell()
+        self.runner.run_tasks(runs[start:])
+        self.runner.tell()
 
     def function(self, run: TaskRun) -> Any:
         return pickle.loads(self._functions[run.function].payload)

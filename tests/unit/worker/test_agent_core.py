@@ -45,7 +45,8 @@ from scaler_protocol.messages import (
     Withdraw,
     Withdrawn,
 )
-from scaler_worker.core.agent import OUTPUT_BUDGET_BYTES, OUTPUT_MESSAGE_BYTES, SCHEDULER
+from scaler_worker.core.agent import SCHEDULER
+from scaler_worker.core.client_output import BUDGET_BYTES, MESSAGE_BYTES
 from scaler_worker.core.effects import (
     DispatchTasks,
     DropObjects,
@@ -904,13 +905,14 @@ def test_stop_from_the_scheduler_ends_it_at_once() -> None:
 def test_tasks_that_print_too_much_wait_until_the_scheduler_has_read() -> None:
     stage = Stage(1)
     stage.give(run_of(1))
-    for _ in range(OUTPUT_BUDGET_BYTES // OUTPUT_MESSAGE_BYTES + 1):
-        stage.core.on_output(0, 0, 1, bytes(OUTPUT_MESSAGE_BYTES), stage.now)
-    assert stage.core.is_full_of_output
+    output = stage.core.slots.client_output
+    for _ in range(BUDGET_BYTES // MESSAGE_BYTES + 1):
+        output.add(CLIENT, 0, 1, bytes(MESSAGE_BYTES))
+    assert output.is_full
     stage.turn()
     assert stage.count(ReadOutput) == 0
     stage.core.on_message(SCHEDULER, Envelope(Ping(), 0, max(each.sequence for each in stage.sent)), stage.now)
     stage.turn()
-    assert stage.count(ReadOutput) == 1 and not stage.core.is_full_of_output
+    assert stage.count(ReadOutput) == 1 and not output.is_full
     stage.turn()
     assert stage.count(ReadOutput) == 1

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import select
+import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,16 +25,36 @@ def fail(value: object) -> object:
     raise ValueError(f"no {value}")
 
 
+def speak(value: int) -> None:
+    """More to stdout each time, and one byte to stderr."""
+    (pipes,) = WRITTEN_TO
+    pipes.pair.process.runner.note_printed()
+    os.write(pipes.stdout, b"x" * value)
+    os.write(pipes.stderr, b"y")
+
+
+def fail_aloud(value: int) -> None:
+    speak(value)
+    raise ValueError
+
+
+def rest(value: int) -> None:
+    time.sleep(0.0001)
+
+
 class Pair:
     """Both sides of one board."""
 
     def __init__(self, function: object = echo) -> None:
         self.process = StageWorkerProcess(0, DictStore())
         self.board = self.process.board
-        known = definition(function)  # type: ignore[arg-type]
-        self.process._functions[known.digest] = known
+        self.define(function)
         self.handed: list[Handed] = []
         self.next_sequence = 0
+
+    def define(self, function: object) -> None:
+        known = definition(function)  # type: ignore[arg-type]
+        self.process._functions[known.digest] = known
 
     def hand(self, run: object) -> Handed:
         self.board.dispatch(self.next_sequence, run.count)  # type: ignore[attr-defined]
@@ -101,35 +124,80 @@ def test_another_view_of_the_memory_goes_on_where_the_first_was() -> None:
     assert sum(each.count for each in harvest.runs) == 4
 
 
-def test_stderr_before_a_task_is_told_from_its_own() -> None:
-    pair = Pair()
-    reader, writer = os.pipe()
-    saved = os.dup(2)
-    os.dup2(writer, 2)
-    try:
-        for written, read in (b"earlier", 3), (b"", 1):
-            os.write(2, written)
-            pair.board.begin_stderr_read()
-            pair.board.end_stderr_read(len(os.read(reader, read)))
-            pair.process.wake()
-        os.write(2, b"own")
-        pair.board.begin_stderr_read()
-        pair.board.end_stderr_read(len(os.read(reader, 100)))
-    finally:
-        os.dup2(saved, 2)
-        for fd in (saved, reader, writer):
-            os.close(fd)
-    assert pair.board.stderr_bytes_of_task() == 3
+class Pipes:
+    """stdout and stderr of a worker process, and what its agent notes of them."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.ended: list[tuple[int, tuple[int, int], tuple[int, int]]] = []
+        (self.reader, self.stdout), (self.stderr_reader, self.stderr) = os.pipe(), os.pipe()
+        self.unread = select.epoll()
+        for descriptor in (self.reader, self.stderr_reader):
+            self.unread.register(descriptor, select.EPOLLIN)
+        pair.process.runner.watch_output(self.stdout, self.stderr, self.unread.fileno())
+        pair.board.output = self
+
+    def on_task_ended(self, entry: Handed, sequence: int, stdout: tuple[int, int], stderr: tuple[int, int]) -> bytes:
+        self.ended.append((sequence, stdout, stderr))
+        return b"stderr"
+
+    def read(self, count: int) -> None:
+        self.pair.board.begin_read(1)
+        self.pair.board.end_read(1, len(os.read(self.reader, count)))
+
+    def close(self) -> None:
+        self.unread.close()
+        for descriptor in (self.reader, self.stdout, self.stderr_reader, self.stderr):
+            os.close(descriptor)
 
 
-def test_a_mark_of_stderr_that_cannot_be_is_harmless() -> None:
-    memory = bytearray(BOARD_BYTES)
-    board = Board(memory)
-    board.begin_stderr_read()
-    board.end_stderr_read(5)
-    assert board.stderr_bytes_of_task() == 5
-    memory[88:96] = b"\xff" * 8
-    assert board.stderr_bytes_of_task() == 0
+WRITTEN_TO: list[Pipes] = []
+
+
+@pytest.fixture
+def pipes() -> Iterator[Pipes]:
+    made = Pipes(Pair(speak))
+    WRITTEN_TO.append(made)
+    yield made
+    WRITTEN_TO.clear()
+    made.close()
+
+
+def test_results_say_which_text_the_tasks_have_written(pipes: Pipes) -> None:
+    pair = pipes.pair
+    pair.hand(run_of(3, first=1, function=speak))
+    os.write(pipes.stdout, b"earlier")
+    pipes.read(4)
+    pair.process.wake()
+    pair.process.run()
+    pair.rows()
+    assert pipes.ended == [(0, (7, 8), (0, 1)), (1, (8, 10), (1, 2)), (2, (10, 13), (2, 3))]
+    assert [pair.board.output_mark(stream) for stream in (1, 2)] == [13, 3]
+
+
+def test_tasks_that_print_nothing_are_not_mentioned(pipes: Pipes) -> None:
+    pair = pipes.pair
+    pair.define(rest)
+    pair.hand(run_of(3, function=rest))
+    pair.process.run()
+    assert len(pair.rows()) == 3 and not pipes.ended
+
+
+def test_the_payload_of_a_failure_is_followed_by_its_stderr(pipes: Pipes) -> None:
+    pair = pipes.pair
+    pair.define(fail_aloud)
+    pair.hand(run_of(1, function=fail_aloud))
+    pair.process.run()
+    ((_, _, status, payload),) = pair.rows()
+    assert status == Status.EXCEPTION and payload.endswith(b".stderr")
+
+
+def test_closed_descriptors_leave_the_output_undecided(pipes: Pipes) -> None:
+    pair = pipes.pair
+    pair.hand(run_of(1, function=speak))
+    pair.process.runner.watch_output(-1, -1, 2**30)
+    pair.process.run()
+    assert len(pair.rows()) == 1 and not pipes.ended
 
 
 def test_cells_are_used_again_within_the_window() -> None:

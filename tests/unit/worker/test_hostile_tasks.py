@@ -89,12 +89,11 @@ FAULTS: dict[str, Callable[[], None]] = {
     "an unknown message": say([b"nonsense"]),
     "ready again": say([channel.READY]),
     "failed after it was ready": say([channel.FAILED, b"no such module"]),
-    "output without fields": say([channel.OUTPUT]),
-    "output to a third stream": say([channel.OUTPUT, NUMBER(0), NUMBER(3), b"text"]),
+    "warnings without fields": say([channel.WARNED]),
     "numbers of three bytes": say([channel.LARGE, b"abc", b"def"]),
     "a large result without its descriptor": say([channel.LARGE, NUMBER(0), NUMBER(9)]),
     "a large result that never ends": say_with_descriptor([channel.LARGE, NUMBER(0), NUMBER(9)], "/dev/zero", 9),
-    "descriptors without end": say_with_descriptor([channel.OUTPUT, NUMBER(2**63), NUMBER(1), b""], "/dev/null", 0),
+    "descriptors without end": say_with_descriptor([channel.WARNED, NUMBER(2**63), b"", b""], "/dev/null", 0),
 }
 
 

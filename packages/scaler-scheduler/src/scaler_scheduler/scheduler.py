@@ -48,10 +48,11 @@ class Scheduler:
         load_balance_seconds (seconds): Wait this long before asking a host again for queued tasks, after it had none to
             return. Default: 1s.
         load_balance_trigger_times: Apply that pause after this many consecutive empty replies. Default: 2.
-        per_worker_queue_size: Queue at most this many tasks at one worker. The actual number depends on how long tasks
-            take. Default: 1000.
+        per_worker_queue_size: Queue at most this many tasks at one worker, more at a far one. The actual number depends
+            on how long tasks take. Default: 1000.
         aging_seconds (seconds): Raise the priority of a client's waiting tasks by one step whenever none of them has
             been started for this long. 0 = never. Default: 0.
+        monitor_output: Show the output of tasks in monitors, and keep it in event logs. Default: True.
         group_weights: Weigh the shares of these groups differently. Every other group has the weight 1.
         group_limits: Limit how many workers these groups may use at a time.
         logging_paths: Write log lines to these files. Default: /dev/stdout.
@@ -84,6 +85,7 @@ class Scheduler:
         load_balance_trigger_times: int = 2,
         per_worker_queue_size: int = 1000,
         aging_seconds: float | str = 0.0,
+        monitor_output: bool = True,
         group_weights: str = "",
         group_limits: str = "",
         logging_paths: Sequence[str] = ("/dev/stdout",),

@@ -18,6 +18,12 @@ cdef struct Parts:  # of a duration, microseconds; the rest is running
     uint32_t storing_us
     uint32_t unused
 
+cdef struct Printed:  # where the text of a task begins and ends, in bytes from the start of the process
+    uint64_t stdout_start
+    uint64_t stdout_end
+    uint64_t stderr_start
+    uint64_t stderr_end
+
 cdef struct Record:
     uint64_t sequence
     uint64_t duration_ns
@@ -28,7 +34,9 @@ cdef struct Record:
     uint8_t status
     uint8_t has_more
     uint8_t has_parts
+    uint8_t has_printed
     Parts parts
+    Printed printed
     char* payload
 
 @cython.final
@@ -51,13 +59,15 @@ cdef class Harvest:
     cdef object _ages
     cdef object _parts  # of the run that is being filled, as ``ResultRun.parts``; None: there are none
     cdef object _worker
+    cdef object _output  # told of tasks that have printed
     cdef bint _is_placed  # result runs name the worker and the time
     cdef uint64_t _now_ns
 
-    cdef int begin(self, list handed, object worker, double now) except -1
+    cdef int begin(self, list handed, object worker, double now, object output) except -1
     cdef int find_entry(self, uint64_t sequence) except -1
     cdef int account(self, Record* record) except -1
     cdef int add(self, Record* record) except -1
+    cdef bytes take_output(self, Record* record)
     cdef int add_parts(self, Parts* parts) except -1
     cdef int begin_run(self) except -1
     cdef int finish_entry(self) except -1
@@ -76,7 +86,8 @@ cdef class Board:
     cdef uint64_t _harvested
     cdef uint64_t _next  # the sequence after all that were dispatched
     cdef uint64_t _oldest  # nothing below it is open
-    cdef uint64_t _stderr_bytes  # that the agent has read
+    cdef public object output  # told of tasks that have printed, when their results are harvested
+    cdef uint64_t _read_bytes[3]  # of each stream, by the agent
     cdef uint64_t _position  # where the worker process was last seen
     cdef uint8_t _open[16384]  # by sequence, as the cells: 1 while it is open
     cdef str _broken
@@ -89,12 +100,14 @@ cdef class Board:
     cdef bint is_credible(self, Record* record) except -1
     cdef bint claim(self, uint64_t sequence) noexcept nogil
     cdef void begin(self, uint64_t sequence, uint64_t now_ns) noexcept nogil
-    cdef uint64_t stderr_read(self) noexcept nogil
-    cdef void mark_stderr(self, uint64_t count) noexcept nogil
+    cdef uint64_t reading(self, int stream) noexcept nogil
+    cdef uint64_t mark(self, int stream) noexcept nogil
+    cdef void set_mark(self, int stream, uint64_t count) noexcept nogil
     cdef void finish(self) noexcept nogil
     cdef bint lease_ended(self, uint64_t now_ns) noexcept nogil
     cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil
     cdef void append(
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
-        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more, Parts* parts
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more, Parts* parts,
+        Printed* printed
     ) noexcept nogil

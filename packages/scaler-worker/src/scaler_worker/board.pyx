@@ -45,20 +45,21 @@ cdef enum:
     RUNNING = 64  # worker process: sequence + 1 of the task under way, 0: none
     STARTED = 72  # worker process: when it started, monotonic nanoseconds
     POSITION = 80  # worker process: sequence it looks at next
-    STDERR_MARK = 88  # worker process: bytes of stderr that were written before the tasks that follow
+    MARKS = 80  # worker process, plus 8 * stream: bytes that were written to it before the tasks that follow
     INTERRUPT = 128  # agent: sequence + 1 of the task to end
     LEASE = 192  # agent: nothing starts after this, monotonic nanoseconds; 0: no lease
     HEAD = 256  # worker process: bytes of records committed
     TAIL = 320  # agent: bytes of records taken
-    STDERR_READ = 328  # agent: twice the bytes of stderr read, plus 1 while it is reading
+    READS = 320  # agent, plus 8 * stream: twice the bytes that it has read from it, plus 1 while it is reading
     CELLS = 4096
     CELL_COUNT = 16384
     ARENA = 4096 + 16384
     ARENA_SIZE = 1048576
     # sequence, duration, cpu, memory peak, size of payload (u32), status (u8), whether there is more (u8), whether parts
-    # of the duration follow (u8), end; else u64
+    # of the duration follow (u8), whether the task has printed (u8), end; else u64
     RECORD_BYTES = 48
     PARTS_BYTES = 16
+    PRINTED_BYTES = 32
     AGE_LIMIT = 0xFFFFFFFF
     SKIP = 255  # status of a record that fills the end of the ring
 
@@ -98,9 +99,9 @@ cdef inline uint64_t _padded(uint64_t size) noexcept nogil:
     return (size + 7) & ~(<uint64_t>7)
 
 
-cdef inline uint64_t record_head(bint has_parts) noexcept nogil:
+cdef inline uint64_t record_head(bint has_parts, bint has_printed) noexcept nogil:
     """The bytes of a record before its payload."""
-    return RECORD_BYTES + PARTS_BYTES if has_parts else RECORD_BYTES
+    return RECORD_BYTES + (PARTS_BYTES if has_parts else 0) + (PRINTED_BYTES if has_printed else 0)
 
 
 cdef class Handed:
@@ -140,8 +141,9 @@ cdef class Harvest:
         self.large = []
         self.kept = []
 
-    cdef int begin(self, list handed, object worker, double now) except -1:
+    cdef int begin(self, list handed, object worker, double now, object output) except -1:
         self._handed = handed
+        self._output = output
         self._worker = worker
         self._is_placed = worker is not None
         self._now_ns = <uint64_t> (now * 1e9)
@@ -175,17 +177,20 @@ cdef class Harvest:
         cdef Handed entry = self._entry
         cdef uint64_t task = entry.first_task + (record.sequence - entry.first_sequence)
         cdef uint32_t payload_bytes = record.payload_bytes
+        cdef bytes payload = None
+        if record.has_printed and self._output is not None:
+            payload = self.take_output(record)
         if record.status == STATUS_CANCELLED:
             self.interrupted.append((entry, record.sequence, record.duration_ns // 1000))
             return 0
         if record.status == STATUS_SUCCESS_LARGE:
             self.large.append((entry, record.sequence))
         if entry.is_node:
-            self.kept.append((entry.run, task, record.status, record.payload[:payload_bytes]))
+            self.kept.append((entry.run, task, record.status, record.payload[:payload_bytes]))  # without its output
             if entry.is_intermediate and record.status == STATUS_SUCCESS:
                 payload_bytes = 0  # its value stays on this host
         self._append(
-            task, entry.attempt, record.status, record.payload[:payload_bytes],
+            task, entry.attempt, record.status, record.payload[:payload_bytes] if payload is None else payload,
             record.duration_ns // 1000, record.cpu_ns // 1000, record.memory_peak,
         )
         if self._is_placed:
@@ -193,6 +198,15 @@ cdef class Harvest:
         if record.has_parts:
             self.add_parts(&record.parts)
         return 0
+
+    cdef bytes take_output(self, Record* record):
+        """The task has printed. Returns the payload that takes the place of the record's, or None."""
+        cdef Printed* printed = &record.printed
+        words = self._output.on_task_ended(
+            self._entry, record.sequence,
+            (printed.stdout_start, printed.stdout_end), (printed.stderr_start, printed.stderr_end),
+        )
+        return record.payload[:record.payload_bytes] + words if words and is_exception(record.status) else None
 
     cdef int add_parts(self, Parts* parts) except -1:
         """Add the parts of the result that was added last."""
@@ -232,7 +246,7 @@ cdef class Harvest:
         """No more results follow."""
         self.finish_entry()
         self.finish_run()
-        self._handed = self._entry = self._builder = self._append = self._ages = None
+        self._handed = self._entry = self._builder = self._append = self._ages = self._output = None
         return 0
 
 
@@ -328,20 +342,22 @@ cdef class Board:
         """The sequence that the worker process looks at next."""
         return scaler_load(self._base + POSITION)
 
-    def begin_stderr_read(self):
-        """The agent is about to read from the worker process's stderr."""
-        scaler_store(self._base + STDERR_READ, 2 * self._stderr_bytes + 1)
+    def begin_read(self, int stream):
+        """The agent is about to read what the worker process wrote to this stream."""
+        scaler_store(self._base + READS + 8 * stream, 2 * self._read_bytes[stream] + 1)
 
-    def end_stderr_read(self, uint64_t count):
+    def end_read(self, int stream, uint64_t count):
         """It has read ``count`` bytes."""
-        self._stderr_bytes += count
-        scaler_store(self._base + STDERR_READ, 2 * self._stderr_bytes)
+        self._read_bytes[stream] += count
+        scaler_store(self._base + READS + 8 * stream, 2 * self._read_bytes[stream])
 
-    def stderr_bytes_of_task(self):
-        """Return how many of the last bytes that the agent read from stderr belong to the task under way, once all are
-        read."""
-        cdef uint64_t mark = scaler_load(self._base + STDERR_MARK)
-        return self._stderr_bytes - mark if mark < self._stderr_bytes else 0
+    def read_bytes(self, int stream):
+        """Return how much the agent has read from this stream."""
+        return self._read_bytes[stream]
+
+    def output_mark(self, int stream):
+        """Return how much had been written to this stream before the tasks that follow."""
+        return scaler_load(self._base + MARKS + 8 * stream)
 
     def interrupt(self, uint64_t sequence):
         scaler_store(self._base + INTERRUPT, sequence + 1)
@@ -385,13 +401,16 @@ cdef class Board:
         record.memory_peak = (<uint64_t*>(place + 24))[0]
         record.ended_ns = (<uint64_t*>(place + 40))[0]
         record.has_parts = record.status != SKIP and place[38] != 0
-        size = _padded(record_head(record.has_parts) + <uint64_t> record.payload_bytes)
+        record.has_printed = record.status != SKIP and place[39] != 0
+        size = _padded(record_head(record.has_parts, record.has_printed) + <uint64_t> record.payload_bytes)
         if size > rest:
             self.break_off("a result is longer than the memory for results")
             return 0
-        record.payload = <char*> (place + record_head(record.has_parts))
+        record.payload = <char*> (place + record_head(record.has_parts, record.has_printed))
         if record.has_parts:
             memcpy(&record.parts, place + RECORD_BYTES, PARTS_BYTES)
+        if record.has_printed:
+            memcpy(&record.printed, record.payload - PRINTED_BYTES, PRINTED_BYTES)
         if record.status != SKIP and not self.is_credible(record):
             return 0
         self._tail += size
@@ -415,7 +434,7 @@ cdef class Board:
         cdef Harvest harvest = Harvest()
         cdef Record record
         cdef uint64_t head = scaler_load(self._base + HEAD)
-        harvest.begin(handed, worker, now)
+        harvest.begin(handed, worker, now, self.output)
         if head - self._tail > ARENA_SIZE or head & 7:
             self.break_off("it has more results than there is memory for")
         while self._broken is None and self._tail != head and self.read_record(head, &record):
@@ -446,13 +465,16 @@ cdef class Board:
     cdef void finish(self) noexcept nogil:
         scaler_store(self._base + RUNNING, 0)
 
-    cdef uint64_t stderr_read(self) noexcept nogil:
-        """Twice the bytes of stderr that the agent has read, plus 1 while it is reading."""
-        return scaler_load(self._base + STDERR_READ)
+    cdef uint64_t reading(self, int stream) noexcept nogil:
+        """Twice the bytes of this stream that the agent has read, plus 1 while it is reading."""
+        return scaler_load(self._base + READS + 8 * stream)
 
-    cdef void mark_stderr(self, uint64_t count) noexcept nogil:
-        """The first ``count`` bytes of stderr were not written by the tasks that follow."""
-        scaler_store(self._base + STDERR_MARK, count)
+    cdef uint64_t mark(self, int stream) noexcept nogil:
+        return scaler_load(self._base + MARKS + 8 * stream)
+
+    cdef void set_mark(self, int stream, uint64_t count) noexcept nogil:
+        """The first ``count`` bytes of this stream were not written by the tasks that follow."""
+        scaler_store(self._base + MARKS + 8 * stream, count)
 
     cdef bint lease_ended(self, uint64_t now_ns) noexcept nogil:
         cdef uint64_t lease = scaler_load(self._base + LEASE)
@@ -460,15 +482,16 @@ cdef class Board:
 
     cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil:
         cdef uint64_t used = self._head - scaler_load(self._base + TAIL)
-        return used + 2 * _padded(record_head(True) + payload_bytes) + RECORD_BYTES <= ARENA_SIZE
+        return used + 2 * _padded(record_head(True, True) + payload_bytes) + RECORD_BYTES <= ARENA_SIZE
 
     cdef void append(
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,
-        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more, Parts* parts
+        uint64_t duration_ns, uint64_t cpu_ns, uint64_t memory_peak, uint64_t ended_ns, bint has_more, Parts* parts,
+        Printed* printed,
     ) noexcept nogil:
         """Only after ``has_room``. ``has_more``: something about the task was sent outside the board, before.
-        ``parts``: of the duration; NULL: all of it was spent running."""
-        cdef uint64_t head = record_head(parts != NULL)
+        ``parts``: of the duration; NULL: all of it was spent running. ``printed``: NULL: the task has printed nothing."""
+        cdef uint64_t head = record_head(parts != NULL, printed != NULL)
         cdef uint64_t size = _padded(head + payload_bytes)
         cdef uint64_t offset = self._head & (ARENA_SIZE - 1)
         cdef uint8_t* record
@@ -487,9 +510,12 @@ cdef class Board:
         record[36] = status
         record[37] = has_more
         record[38] = parts != NULL
+        record[39] = printed != NULL
         (<uint64_t*>(record + 40))[0] = ended_ns
         if parts != NULL:
             memcpy(record + RECORD_BYTES, parts, PARTS_BYTES)
+        if printed != NULL:
+            memcpy(record + head - PRINTED_BYTES, printed, PRINTED_BYTES)
         memcpy(record + head, payload, payload_bytes)
         self._head = self._head + size
         scaler_store(self._base + HEAD, self._head)
@@ -508,6 +534,14 @@ cdef bint is_result(uint8_t status) noexcept nogil:
     if status == STATUS_OBJECT_MISSING or status == STATUS_NO_WORKER:
         return True
     return status <= STATUS_CANCELLED or status == STATUS_DESERIALIZE_FAILED
+
+
+cdef bint is_exception(uint8_t status) noexcept nogil:
+    """Whether the payload is a pickled exception, which what the task wrote to stderr may follow."""
+    return (
+        status == STATUS_EXCEPTION or status == STATUS_EXCEPTION_NOT_SERIALIZABLE
+        or status == STATUS_DESERIALIZE_FAILED
+    )
 
 
 cdef uint32_t age_us(uint64_t then_ns, uint64_t now_ns) noexcept nogil:

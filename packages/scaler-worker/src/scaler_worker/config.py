@@ -145,11 +145,6 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         see="objects.md",
         help="Let each worker process keep this much of the objects that it has loaded, for its next tasks. 0 = none.",
     )
-    echo_streamed_output: bool = option(
-        True,
-        see="client.md",
-        help="Also write here the warnings and the streamed output of tasks, which their client shows.",
-    )
     garbage_collect_interval_seconds: float = option(
         30, "-gc", unit=SECONDS, minimum=0.1, help="Collect garbage in idle worker processes at this interval."
     )

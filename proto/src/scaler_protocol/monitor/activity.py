@@ -24,6 +24,7 @@ from scaler_protocol.monitor.bounds import (
 from scaler_protocol.monitor.failures import Failure, Failures, read_payload
 from scaler_protocol.monitor.graphs import Graphs
 from scaler_protocol.monitor.messages import Events
+from scaler_protocol.monitor.output_log import OutputLog
 from scaler_protocol.monitor.palette import ColourNumbers
 from scaler_protocol.monitor.records import NONE, BadRecord, Flag, Kind, Naming, Record
 from scaler_protocol.monitor.task_log import NO_WORKER, TaskLog, extent
@@ -93,6 +94,7 @@ class Activity:
         self.failures = Failures()
         self.graphs = Graphs()
         self.times = TaskTimes()
+        self.output = OutputLog()
         self.notices: deque[Notice] = deque(maxlen=NOTICE_LIMIT)
         self.sessions: OrderedDict[int, SessionName] = OrderedDict()
         self.functions: OrderedDict[int, FunctionName] = OrderedDict()
@@ -238,6 +240,14 @@ class Activity:
             )
         )  # fmt: skip
 
+    def _on_output(self, record: Record) -> None:
+        printed = records.output_of(record)
+        session = self.session_of(record.session) if record.session != NONE else b""
+        self.output.add(
+            record.time / _MICROSECONDS, session, record.first, record.attempt, printed.function, printed.worker,
+            record.flags, printed.left_out, printed.data,
+        )  # fmt: skip
+
     def _on_graph(self, record: Record) -> None:
         graph, edges = records.edges_of(record)
         cut = bool(record.flags & records.Flag.CUT)
@@ -341,8 +351,11 @@ def _identity(value: Any) -> bytes:
 def _worker_name(agent: AgentName, number: int | None) -> WorkerName:
     if number is None:
         return WorkerName(agent.host, agent.name, "?", None)
-    known = number < len(agent.workers)
-    return WorkerName(agent.host, agent.name, agent.workers[number] if known else f"{agent.name}#{number}", number)
+    count = len(agent.workers)
+    if number < count:
+        return WorkerName(agent.host, agent.name, agent.workers[number], number)
+    name = f"{agent.name} nested {number - count + 1}" if count else f"{agent.name}#{number}"
+    return WorkerName(agent.host, agent.name, name, number)
 
 
 _TAKERS: dict[int, Callable[[Activity, Record], None]] = {
@@ -355,6 +368,7 @@ _TAKERS: dict[int, Callable[[Activity, Record], None]] = {
     Kind.STEPPED: Activity._on_stepped,
     Kind.FAILED: Activity._on_failed,
     Kind.GRAPH: Activity._on_graph,
+    Kind.OUTPUT: Activity._on_output,
     Kind.AGENT_JOINED: Activity._on_agent,
     Kind.AGENT_LOST: Activity._on_agent,
     Kind.CLIENT_JOINED: Activity._on_client,

@@ -15,7 +15,8 @@ from scaler_protocol.messages import Status
 from scaler_protocol.monitor.bounds import shown_text
 from scaler_protocol.monitor.causes import Cause, cause_of, kind_of
 from scaler_protocol.monitor.format import format_bytes, format_count
-from scaler_protocol.monitor.payloads import PICKLED, exception_texts
+from scaler_protocol.monitor.payloads import PICKLED, exception_texts, stderr_of
+from scaler_protocol.output_text import shown_lines
 
 GROUP_LIMIT = 500
 """Groups kept. A further one takes the place of a rare one, of the kind that has the most groups."""
@@ -240,6 +241,9 @@ def _note(names: list[str], name: str) -> None:
 def _read_exception(payload: bytes) -> tuple[str, str, str]:
     """Read the tuple (exception as bytes, type name, message, formatted traceback)."""
     kind, message, details = (*exception_texts(payload), "", "", "")[:3]
+    lines = shown_lines(stderr_of(payload))
+    if lines:
+        details = "\n".join([details.rstrip("\n"), "", "stderr:", *(f"    {line}" for line in lines)])
     return kind, message, details
 
 

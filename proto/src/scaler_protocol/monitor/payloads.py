@@ -19,12 +19,16 @@ from scaler_protocol.messages import Status
 FAILURE_LIMIT_BYTES = 32 * 1024
 
 PICKLED = (Status.EXCEPTION, Status.EXCEPTION_NOT_SERIALIZABLE, Status.DESERIALIZE_FAILED)
-"""Failures whose payload is the pickled tuple (exception as bytes, type name, message, formatted traceback)."""
+"""Failures whose payload is the pickled tuple (exception as bytes, type name, message, formatted traceback), and after
+it the end of what the task wrote to stderr."""
+
+STDERR_LIMIT_BYTES = 4 * 1024
+"""Kept of the stderr of a task whose payload is too long."""
 
 _OPCODE_LIMIT = 64
 """Opcodes searched for the texts of that tuple, which takes about 15."""
 
-_TEXT_LIMITS_BYTES = (512, 12 * 1024, 18 * 1024)
+_TEXT_LIMITS_BYTES = (512, 10 * 1024, 16 * 1024)
 _TEXT_OPCODES = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE", "BINGET", "LONG_BINGET")
 _CERTIFICATE_LIMIT_BYTES = 1024 * 1024
 """Longer lists of death certificates are not parsed."""
@@ -70,11 +74,22 @@ def exception_texts(payload: bytes) -> list[str]:
     return found
 
 
+def stderr_of(payload: bytes) -> bytes:
+    """The end of what the task wrote to stderr, which follows the pickle. Empty if it wrote nothing, or if the payload
+    was cut."""
+    with contextlib.suppress(Exception):
+        for opcode, _, position in islice(pickletools.genops(payload), _OPCODE_LIMIT):
+            if opcode.name == "STOP" and position is not None:
+                return payload[position + 1 :]
+    return b""
+
+
 def _shorter_exception(payload: bytes) -> bytes | None:
     texts = exception_texts(payload)
     if not texts:
         return None
-    return pickle.dumps((b"", *map(_shorter, texts, _TEXT_LIMITS_BYTES)), protocol=4)
+    shorter = pickle.dumps((b"", *map(_shorter, texts, _TEXT_LIMITS_BYTES)), protocol=4)
+    return shorter + stderr_of(payload)[-STDERR_LIMIT_BYTES:]
 
 
 def _shorter_certificates(payload: bytes) -> bytes | None:

@@ -44,6 +44,9 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
 * GRAPH: nodes ``first .. first + count - 1`` of a graph, all of ``function``. The body: u64 number of the graph's last
   task, then for each edge u64 node, u64 the node whose result it needs. With CUT the edges are left out: the graph has
   more than 10,000 nodes.
+* OUTPUT: what task ``first``, or with the session NONE a worker process outside of tasks, has printed: whole lines, or
+  the end of one. ``flags``: 1 stdout, 2 stderr. The body: u64 bytes that are missing before these, u32 size of the
+  text, u16 sizes of two names, the names of function and worker, the text. At most 512 KiB a second are recorded.
 * AGENT_JOINED, AGENT_LOST, CLIENT_JOINED, CLIENT_LEFT: ``agent`` or ``session``.
 * GAP: ``first`` records before this one are lost: they were taken too late. Only between scheduler and publisher; what
   watchers get, and logs, says so with the number of the first record of a batch.
@@ -87,6 +90,7 @@ class Kind(enum.IntEnum):
     RAN = 12
     STEPPED = 13
     PARTS = 14
+    OUTPUT = 15
 
 
 ENDINGS = (Kind.ENDED, Kind.RAN, Kind.STEPPED)
@@ -253,6 +257,46 @@ def parts_of(record: Record) -> Iterator[tuple[int, ...]]:
     if len(record.body) < record.count * _PARTS.size:
         raise BadRecord(CUT_OFF)
     return _PARTS.iter_unpack(record.body[: record.count * _PARTS.size])
+
+
+_OUTPUT = struct.Struct("<QIHH")
+OUTPUT_LIMIT_BYTES = 64 * 1024
+"""Limit of the text of an OUTPUT record."""
+
+OUTPUT_NAME_BYTES = 1024
+
+
+class PrintedText(NamedTuple):
+    """The body of an OUTPUT record."""
+
+    function: str
+    worker: str
+    left_out: int
+    data: bytes
+
+
+def output_record(
+    stream: int, data: bytes, *, function_name: str, worker_name: str, left_out: int, task: int, **header: int
+) -> bytes:
+    """``header``: time, session, attempt, agent, worker."""
+    names = [name.encode()[:OUTPUT_NAME_BYTES] for name in (function_name, worker_name)]
+    kept = data[:OUTPUT_LIMIT_BYTES]
+    body = _OUTPUT.pack(left_out, len(kept), *map(len, names)) + b"".join(names) + kept
+    return record(Kind.OUTPUT, flags=stream, count=1, first=task, body=body, **header)
+
+
+def output_of(record: Record) -> PrintedText:
+    """Read an OUTPUT record."""
+    if len(record.body) < _OUTPUT.size:
+        raise BadRecord(CUT_OFF)
+    left_out, size, *lengths = _OUTPUT.unpack_from(record.body)
+    rest = bytes(record.body[_OUTPUT.size :])
+    if sum(lengths) + size > len(rest) or size > OUTPUT_LIMIT_BYTES:
+        raise BadRecord(CUT_OFF)
+    function, worker = (
+        name.decode("utf-8", "replace") for name in (rest[: lengths[0]], rest[lengths[0] : sum(lengths)])
+    )
+    return PrintedText(function, worker, left_out, rest[sum(lengths) : sum(lengths) + size])
 
 
 def edges_of(record: Record) -> tuple[int, memoryview]:

@@ -87,6 +87,9 @@ struct Message {
     endProcess @74 :EndProcess;
     profileRequest @75 :ProfileRequest;
     profileReply @76 :ProfileReply;
+    outputRequest @77 :OutputRequest;
+    outputReply @78 :OutputReply;
+    printedOutput @79 :PrintedOutput;
   }
 }
 
@@ -307,6 +310,38 @@ struct StackReply {
   number @0 :UInt64;
   isFound @1 :Bool;
   text @2 :Text;
+}
+
+struct OutputRequest {
+  # Client to scheduler, and scheduler to agents: what has this task, or this worker, printed?
+  number @0 :UInt64;
+  session @1 :Data;   # zero from a client that asks for a task of its own
+  task @2 :UInt64;
+  worker @3 :Text;
+}
+
+struct OutputReply {
+  number @0 :UInt64;
+  isFound @1 :Bool;
+  text @2 :Text;      # why there is no output
+  pieces @3 :List(OutputPiece);
+}
+
+struct PrintedOutput {
+  # Agent to scheduler, while events are recorded: what tasks have printed, for monitors.
+  pieces @0 :List(OutputPiece);
+}
+
+struct OutputPiece {
+  session @0 :Data;   # zero: the worker process has printed it outside of tasks
+  task @1 :UInt64;
+  attempt @2 :UInt32;
+  place @3 :UInt16;   # of the worker: its index, or 0xFFFF
+  stream @4 :UInt8;   # 1: stdout, 2: stderr
+  leftOut @5 :UInt64; # bytes that are missing before these
+  function @6 :Text;
+  worker @7 :Text;
+  data @8 :Data;
 }
 
 struct Withdraw {

@@ -41,7 +41,7 @@ SendCallBehind = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFutur
 _own_actors: weakref.WeakValueDictionary[tuple[bytes, int], Actor] = weakref.WeakValueDictionary()
 """The actors that clients of this process have made."""
 
-pickled_actors: dict[int, list[weakref.ref[Actor]]] = {}
+pickled_actors: dict[int, set[weakref.ref[Actor]]] = {}
 """By thread, the actors whose handles were pickled since its last call with handles as arguments."""
 
 
@@ -246,7 +246,7 @@ class ActorHandle(Generic[T]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(self._actor, Actor):
-            pickled_actors.setdefault(threading.get_ident(), []).append(weakref.ref(self._actor))
+            pickled_actors.setdefault(threading.get_ident(), set()).add(weakref.ref(self._actor))
         return received_handle, (self._actor.cls, self._actor.name)
 
     def __repr__(self) -> str:

@@ -87,6 +87,7 @@ from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hell
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ControlAction, Role, Status, TaskName, TaskOptions
 from scaler_protocol.objects.proxies import is_private
+from scaler_protocol.output_text import STREAM_NAMES, text_of
 from scaler_protocol.shipping.environments import Environment
 
 if TYPE_CHECKING:
@@ -1004,6 +1005,28 @@ class Client:
         if outcome.status == Status.EXCEPTION:
             raise ControlError(text)
         raise failure_of(outcome)
+
+    def output(self, task: ScalerFuture[Any] | str, *, stream: str | None = None) -> str:
+        """Return what a task has printed so far: Python code, C code and subprocesses, in order of arrival. The task
+        may run or have ended. ``stream``: only ``"stdout"`` or only ``"stderr"``. In place of a future, ``task``
+        may be the name of a worker: then the latest output of its tasks, with the names of function and task at the
+        beginning of each line; with keys, this requires ``admin.key``.
+
+        The hosts of the workers keep of each task the first 16 KiB and the last 48 KiB, and 16 MiB of all tasks. The
+        text is empty if nothing was printed or nothing is kept. It has no escape sequences or other control characters.
+        Raises ``ControlError`` if there is no answer."""
+        if stream not in (None, "stdout", "stderr"):
+            raise ValueError(f"Cannot show the stream {stream!r}. Give 'stdout', 'stderr' or None.")
+        number, worker = (0, task) if isinstance(task, str) else (task.task_id, "")
+        if not number and not worker:
+            return ""
+        outcome = self._ask(lambda questions, sink: questions.ask_output(number, worker, sink))
+        if outcome.status == Status.EXCEPTION:
+            raise ControlError(bytes(outcome.payload).decode(errors="replace"))
+        if outcome.status != Status.SUCCESS:
+            raise failure_of(outcome)
+        pieces = [each for each in outcome.payload if stream is None or STREAM_NAMES.get(each.stream) == stream]
+        return text_of(pieces, names_tasks=bool(worker))
 
     def profile(self, interval_seconds: float = 0.02) -> Profile:
         """A profile of the tasks that run, on all hosts: by function, worker and client, down to each call. It is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import io
 import json
 import pickle
 from collections.abc import Callable
@@ -29,7 +30,11 @@ from scaler.utility.exceptions import (
 )
 from scaler_protocol.messages import Status
 from scaler_protocol.objects.errors import StoreFull
+from scaler_protocol.output_text import shown_lines
 from scaler_protocol.user_frames import hide_internals
+
+NOTED_LINES = 20
+"""The number of last lines of stderr that a failure shows."""
 
 _ERRORS_WITH_TEXT: dict[int, type[ScalerError]] = {
     Status.TIMED_OUT: TaskTimeoutError,
@@ -90,8 +95,9 @@ def actor_died(
 
 
 def _raised_by_task(status: int, payload: bytes) -> BaseException:
+    stream = io.BytesIO(payload)
     try:
-        pickled, type_name, message, traceback_text = pickle.loads(payload)
+        pickled, type_name, message, traceback_text = pickle.load(stream)
     except BaseException as error:
         if is_interruption(error, partial(pickle.loads, payload)):
             raise
@@ -100,7 +106,16 @@ def _raised_by_task(status: int, payload: bytes) -> BaseException:
     if traceback_text:
         exception.__context__ = exception.__cause__ or exception.__context__  # it is in the text, too
         exception.__cause__ = RemoteTraceback(traceback_text)
+    _note_stderr(exception, stream.read())
     return exception
+
+
+def _note_stderr(exception: BaseException, data: bytes) -> None:
+    """``data``: the end of what the task wrote to stderr."""
+    lines = shown_lines(data)
+    if lines:
+        indented = "\n".join(f"  {line}" for line in lines[-NOTED_LINES:])
+        exception.add_note(f"The task wrote to stderr{' at last' if len(lines) > NOTED_LINES else ''}:\n{indented}")
 
 
 def hide_frames(error: BaseException) -> None:

@@ -59,8 +59,8 @@ class SchedulerClusterCombo:
             30s.
         trim_memory_threshold_bytes (bytes): Return free memory to the system when a worker process uses more than this.
             Default: 1GiB.
-        per_worker_queue_size: Queue at most this many tasks at one worker. The actual number depends on how long tasks
-            take. Default: 1000.
+        per_worker_queue_size: Queue at most this many tasks at one worker, more at a far one. The actual number depends
+            on how long tasks take. Default: 1000.
         hard_processor_suspend: Suspend (SIGSTOP) the worker process of a task that waits for nested tasks. Default:
             False.
         protected: Refuse a client's request to shut the scheduler down. Default: True.
@@ -86,6 +86,7 @@ class SchedulerClusterCombo:
             False.
         aging_seconds (seconds): Raise the priority of a client's waiting tasks by one step whenever none of them has
             been started for this long. 0 = never. Default: 0.
+        monitor_output: Show the output of tasks in monitors, and keep it in event logs. Default: True.
         group_weights: Weigh the shares of these groups differently. Every other group has the weight 1.
         group_limits: Limit how many workers these groups may use at a time.
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
@@ -152,6 +153,7 @@ class SchedulerClusterCombo:
         grace_seconds: float | str = 10.0,
         insecure: bool = False,
         aging_seconds: float | str = 0.0,
+        monitor_output: bool = True,
         group_weights: str = "",
         group_limits: str = "",
         log_format: str = "text",

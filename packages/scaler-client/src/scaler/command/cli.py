@@ -7,12 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from scaler import __version__
-from scaler.command import actions, completion, doctor, profiles, progress, stack, stack_template, stacks, status
+from scaler.command import (
+    actions,
+    completion,
+    doctor,
+    outputs,
+    profiles,
+    progress,
+    stack,
+    stack_template,
+    stacks,
+    status,
+)
 from scaler.command.settings import (
     CancelSettings,
     CompletionSettings,
     DownSettings,
     InitSettings,
+    OutputSettings,
     ProfileSettings,
     ProgressSettings,
     ReportSettings,
@@ -43,6 +55,7 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
     "doctor": Subcommand(ReportSettings, doctor.run, "Check connection, keys, versions and hosts; say what to fix."),
     "profile": Subcommand(ProfileSettings, profiles.run, "Show where running tasks spend their time."),
     "stack": Subcommand(StackSettings, stacks.run, "Show where the task of a worker is."),
+    "output": Subcommand(OutputSettings, outputs.run, "Show what the tasks of a worker have printed."),
     "pause": Subcommand(WorkersSettings, actions.pause, "Give some workers no more tasks."),
     "resume": Subcommand(WorkersSettings, actions.resume, "Give paused workers tasks again."),
     "drain": Subcommand(WorkersSettings, actions.drain, "Let workers leave when their running tasks have ended."),

@@ -75,6 +75,11 @@ class StackSettings(AddressSettings, WorkerNameSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutputSettings(AddressSettings, WorkerNameSettings):
+    """Settings of ``output``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkersSettings(AddressSettings, TargetSettings):
     """The settings of ``pause``, ``resume`` and ``drain``."""
 

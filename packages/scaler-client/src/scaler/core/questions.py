@@ -17,6 +17,8 @@ from scaler_protocol.messages import (
     ControlRequest,
     ExplainRequest,
     Explanation,
+    OutputReply,
+    OutputRequest,
     ProfileReply,
     ProfileRequest,
     ShutdownReply,
@@ -31,7 +33,10 @@ _OLD_SCHEDULER_TEXT = (
     f"{PROTOCOL_MAJOR}.{CONTROL_SINCE_MINOR} of the protocol. Update scaler-scheduler."
 )
 _OWN_SESSION = bytes(ID_SIZE_BYTES)
-QUESTIONS = (ExplainRequest, ClusterInfoRequest, ShutdownRequest, ControlRequest, StackRequest, ProfileRequest)
+QUESTIONS = (
+    ExplainRequest, ClusterInfoRequest, ShutdownRequest, ControlRequest, StackRequest, ProfileRequest, OutputRequest,
+)  # fmt: skip
+_CONTROL = (ControlRequest, StackRequest, ProfileRequest, OutputRequest)
 
 
 class Questions:
@@ -90,6 +95,23 @@ class Questions:
         self._last_control += 1
         self._controls[self._last_control] = sink
         self._outgoing.urgent.append(StackRequest(self._last_control, _OWN_SESSION, task, worker))
+
+    def ask_output(self, task: int, worker: str, sink: Sink) -> None:
+        """``sink`` gets SUCCESS with the tuple of OutputPiece, or another status with the reason. ``worker``: as for
+        ``ask_stack``."""
+        if not self._has_control:
+            self._outgoing.tell(sink, Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
+            return
+        self._last_control += 1
+        self._controls[self._last_control] = sink
+        self._outgoing.urgent.append(OutputRequest(self._last_control, _OWN_SESSION, task, worker))
+
+    def on_output_reply(self, reply: OutputReply, now: float) -> None:
+        sink = self._controls.pop(reply.number, None)
+        if sink is not None and reply.is_found:
+            self._outgoing.tell_all([sink], Outcome(Status.SUCCESS, reply.pieces))
+        elif sink is not None:
+            self._outgoing.tell_all([sink], Outcome(Status.EXCEPTION, reply.text.encode()))
 
     def profile(self, number: int, interval_us: int, sink: Sink) -> None:
         """Begin the profile with this number, or end it (``interval_us`` 0). ``sink`` gets SUCCESS with the encoded
@@ -159,9 +181,7 @@ class Questions:
         self._has_control = minor >= CONTROL_SINCE_MINOR
         if not self._has_control and self._controls:
             outgoing = self._outgoing
-            outgoing.urgent = deque(
-                body for body in outgoing.urgent if not isinstance(body, (ControlRequest, StackRequest, ProfileRequest))
-            )
+            outgoing.urgent = deque(body for body in outgoing.urgent if not isinstance(body, _CONTROL))
             outgoing.tell_all(list(self._controls.values()), Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
             self._controls.clear()
         self._outgoing.tell_all(self._welcome_sinks, Outcome(Status.SUCCESS, b""))

@@ -55,7 +55,8 @@ def ownership_of(lock: threading.RLock) -> Callable[[], bool]:
 def runs_event_loop() -> bool:
     """Return whether an event loop of asyncio runs in this thread."""
     asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None
+    running = getattr(asyncio, "_get_running_loop", None)  # not there while another thread imports asyncio
+    return running is not None and running() is not None
 
 
 # ---- threading: tasks must be waited for before the functions of ``atexit`` end clients and clusters

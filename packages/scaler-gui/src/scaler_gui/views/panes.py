@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaler_gui.monitor import Monitor
 from scaler_gui.views.failures_pane import FailuresPane
 from scaler_gui.views.graphs_pane import GraphsPane
+from scaler_gui.views.output_pane import OutputPane
 from scaler_gui.views.overview import OverviewPane
 from scaler_gui.views.pane import Pane
 from scaler_gui.views.stream_pane import StreamPane
@@ -15,7 +16,7 @@ CORNERS = {
     "top left": ("overview",),
     "bottom left": ("stream", "graphs"),
     "top right": ("workers", "running", "progress", "processors", "agents", "clients", "functions", "objects"),
-    "bottom right": ("failures", "waits", "tasks", "messages", "notices", "settings", "alerts"),
+    "bottom right": ("failures", "output", "waits", "tasks", "messages", "notices", "settings", "alerts"),
 }
 """The first layout: names of panes, tabbed in each corner."""
 
@@ -40,4 +41,5 @@ def make_panes(monitor: Monitor) -> list[Pane]:
         TablePane(monitor, tables.NOTICES, shows_events=True),
         TablePane(monitor, tables.SETTINGS),
         TablePane(monitor, tables.ALERTS),
+        OutputPane(monitor),
     ]

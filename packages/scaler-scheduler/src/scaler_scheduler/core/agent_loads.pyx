@@ -8,6 +8,7 @@ from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:
     LONGEST_ROUND_TRIP_US = 250000
+    MOST_TASKS = 1000000000
     ROUND_TRIPS = 4  # heartbeats; a busy machine delays some of them, but seldom all
 
 
@@ -40,9 +41,10 @@ cdef class AgentLoad:
         return self.slots + (self.lent if depth > self.deepest else 0)
 
     cdef int limit(self) noexcept:
-        """Return how many tasks it may have. Where all wait and some of them for locks, the next one must not be kept
-        out."""
-        return self.ceiling + (self.lent if self.deepest < 0 else 0)
+        """Return how many tasks it may have: in proportion to its horizon, as short tasks would not last for a round
+        trip otherwise. Where all wait and some of them for locks, the next one must not be kept out."""
+        cdef int64_t most = <int64_t> self.ceiling * self.horizon_us // HORIZON_US
+        return <int> min(most, <int64_t> MOST_TASKS) + (self.lent if self.deepest < 0 else 0)
 
     cpdef bint has_room(self, int depth) except -1:
         cdef int here = self.deep(depth)
@@ -113,7 +115,7 @@ cdef class AgentLoad:
     def fits(self, tuple demand):
         """Return how many more tasks that each need ``demand`` this agent has the resources for."""
         if not demand:
-            return self.ceiling
+            return self.limit()
         return min([self.resources.get(name, 0) // max(1, amount) for name, amount in demand])
 
     cdef take(self, RunRecord record, int number, int64_t load_us, int64_t moving_us=0):

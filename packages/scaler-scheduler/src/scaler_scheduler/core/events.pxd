@@ -15,6 +15,8 @@ cdef class Recorder:
     cdef uint32_t ends_session
     cdef double failures_since
     cdef int failures[STATUSES]
+    cdef uint64_t printed_bytes  # in this second
+    cdef uint64_t printed_left_out
 
     cdef uint64_t time(self) noexcept
     cdef name(self, naming, number, value)

@@ -7,6 +7,7 @@ agents by the core.
 
 from typing import Any
 
+from scaler_protocol.messages import OutputPiece
 from scaler_protocol.monitor.ring import RingWriter
 
 class Recorder:
@@ -29,5 +30,8 @@ class Recorder:
         """A peer came or left."""
     def failed(self, session: int, task: int, status: int, payload: bytes) -> None:
         """A failure that the scheduler made itself."""
+    def printed(self, piece: OutputPiece, session: int | None, agent: int, limit_bytes: int) -> None:
+        """A task has printed this. ``limit_bytes``: in a second; the rest is left out, as the next record says."""
+
     def flush(self) -> None:
         """Write what was collected. At the end of each drain."""

@@ -141,6 +141,20 @@ cdef class Recorder:
             body=body,
         ))
 
+    def printed(self, piece, session, agent, limit_bytes):
+        self.begin_second()
+        if self.printed_bytes + len(piece.data) > limit_bytes:
+            self.printed_left_out += len(piece.data)
+            return
+        self.printed_bytes += len(piece.data)
+        self.ring.write(records.output_record(
+            piece.stream, piece.data, function_name=piece.function, worker_name=piece.worker,
+            left_out=piece.left_out + self.printed_left_out, time=self.time(),
+            session=NONE if session is None else session, task=piece.task, attempt=piece.attempt, agent=agent,
+            worker=NONE if piece.place == records.NO_WORKER else piece.place,
+        ))
+        self.printed_left_out = 0
+
     # ---- failures --------------------------------------------------------------------------------------------------
 
     def failed(self, session, task, status, payload):
@@ -153,6 +167,7 @@ cdef class Recorder:
         leaves room for the others."""
         if self.now - self.failures_since >= 1.0:
             self.failures_since = self.now
+            self.printed_bytes = 0
             memset(self.failures, 0, sizeof(self.failures))
 
     cdef write_failure(self, session, task, attempt, status, payload, agent=NONE, function=NONE, worker=NONE):

@@ -51,7 +51,8 @@ class SchedulerOptions:
         1000,
         "-qs",
         minimum=1,
-        help="Queue at most this many tasks at one worker. The actual number depends on how long tasks take.",
+        help="Queue at most this many tasks at one worker, more at a far one. The actual number depends on how "
+        "long tasks take.",
     )
     aging_seconds: float = option(
         0.0,
@@ -59,6 +60,9 @@ class SchedulerOptions:
         minimum=0,
         help="Raise the priority of a client's waiting tasks by one step whenever none of them has been started for "
         "this long. 0 = never.",
+    )
+    monitor_output: bool = option(
+        True, see="monitor.md", help="Show the output of tasks in monitors, and keep it in event logs."
     )
     group_weights: str = option(
         "",

@@ -52,6 +52,7 @@ cdef class SchedulerState:
     cdef readonly object stacks
     cdef readonly object profiles
     cdef readonly object software
+    cdef readonly object outputs
     # timers
     cdef public object next_tick_at
     cdef public object acknowledge_at

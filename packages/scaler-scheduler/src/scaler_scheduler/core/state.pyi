@@ -17,6 +17,7 @@ from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.lock_table import LockTable
 from scaler_scheduler.core.named_table import NamedTable
 from scaler_scheduler.core.objects import ObjectStore
+from scaler_scheduler.core.output_table import OutputTable
 from scaler_scheduler.core.placement import Placement
 from scaler_scheduler.core.profile_table import ProfileTable
 from scaler_scheduler.core.relays import Relays
@@ -113,6 +114,7 @@ class SchedulerState:
     stacks: StackTable
     profiles: ProfileTable
     software: SoftwareTable
+    outputs: OutputTable
 
     # ---- timers: when something is due, None when nothing is -------------------------------------------------------
 

@@ -15,6 +15,7 @@ from scaler_scheduler.core.software_table import SoftwareTable
 from scaler_scheduler.core.profile_table import ProfileTable
 from scaler_scheduler.core.stack_table import StackTable
 from scaler_scheduler.core.objects import ObjectStore
+from scaler_scheduler.core.output_table import OutputTable
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.data_locations import DataLocations
@@ -42,6 +43,7 @@ cdef class SchedulerState:
         self.stacks = StackTable()
         self.profiles = ProfileTable()
         self.software = SoftwareTable()
+        self.outputs = OutputTable()
         self.nested_clients = self.lineage.children
         self.actors = ActorQueues()
         self.actors_waiting = self.actors.waiting

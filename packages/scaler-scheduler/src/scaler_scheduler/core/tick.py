@@ -17,6 +17,7 @@ from scaler_scheduler.core import (
     notices,
     object_messages,
     outbox,
+    outputs,
     pauses,
     profile_requests,
     shutdown,
@@ -73,6 +74,7 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     locks.on_tick(state, now)
     named_requests.on_tick(state, now)
     stacks.on_tick(state, now)
+    outputs.on_tick(state, now)
     profile_requests.on_tick(state, now)
     if state.objects.unstated:
         outbox.send_all(state, state.objects.expire(now, partial(object_messages.stated_by, state)), now)

@@ -6,20 +6,20 @@ from scaler_protocol.monitor.format import clip
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 
 KEYS = (
-    ("1 t g i", "overview, running tasks, progress; workers and messages"),
+    ("1 t g i", "overview, running tasks, progress, workers"),
     ("2 3 4 5", "functions, waiting tasks, failures, objects"),
-    ("6 7 8 9 0 a", "graphs, task stream, ended tasks, clients, settings, alerts"),
+    ("6 7 8 9 0 a", "graphs, stream, tasks, clients, settings, alerts"),
+    ("o", "output of all tasks, or of the chosen function"),
     ("Tab, Shift-Tab", "next page, page before"),
     ("/", "show only rows with a text; Enter keeps, Esc drops it"),
     ("arrows j k PgUp PgDn ...", "scroll; Home and End: first and last row"),
-    ("? q", "this help, quit"),
 )
 ACTION_KEYS = (
-    ("x X", "running, functions, clients, graphs: cancel; X: all of its function"),
-    ("p u D", "workers, objects: pause, resume, drain a host or agent"),
-    ("R K", "workers, running: restart, kill a worker process"),
-    ("b F", "workers, running: stack; functions, clients too: profile of 5 s"),
-    ("P W G L", "functions, clients: priority; weight; group's weight and limit"),
+    ("x X", "cancel the chosen row; X: all tasks of its function"),
+    ("p u D", "pause, resume, drain the chosen host"),
+    ("R K", "restart, kill the chosen worker process"),
+    ("b F", "stack of the chosen task; profile of 5 s"),
+    ("P W G L", "priority; weight; weight and limit of the group"),
 )
 WORKER_KEYS = (
     ("n C M c m f w d l", "sort by this column; again turns the order"),
@@ -41,7 +41,7 @@ REPLAY_KEYS = (
 
 
 def help_lines(replaying: bool) -> list[Line]:
-    lines: list[Line] = [line_of("scaler_top: help", Style.TITLE)]
+    lines: list[Line] = [line_of("scaler_top: help   (q quits, any other key goes back)", Style.TITLE)]
     lines += _section("", KEYS)
     if not replaying:
         lines += _section("Actions, which are confirmed first", ACTION_KEYS)
@@ -49,11 +49,11 @@ def help_lines(replaying: bool) -> list[Line]:
     lines += _section("Other pages", TABLE_KEYS)
     if replaying:
         lines += _section("Replay", REPLAY_KEYS)
-    return [*lines, line_of("any other key goes back", Style.DIM)]
+    return lines
 
 
 def _section(title: str, keys: tuple[tuple[str, str], ...]) -> list[Line]:
-    head: list[Line] = [line_of(title, Style.HEADING)] if title else [()]
+    head: list[Line] = [line_of(title, Style.HEADING)] if title else []
     return [*head, *(_help_line(name, text) for name, text in keys)]
 
 

@@ -38,6 +38,7 @@ TITLES = {
     "settings": "settings",
     "progress": "progress",
     "alerts": "alerts",
+    "output": "output",
 }
 _SHORT_TITLES = {
     "overview": "all",
@@ -54,6 +55,7 @@ _SHORT_TITLES = {
     "clients": "cli",
     "settings": "set",
     "alerts": "alert",
+    "output": "out",
 }
 _COUNTED = {
     "running": "running task",

@@ -12,6 +12,7 @@ from scaler_protocol.monitor.operation import Action, OperationOutcome
 from scaler_protocol.monitor.workers import filter_rows, sort_rows, total_of
 from scaler_scheduler.top.help import help_lines
 from scaler_scheduler.top.lines import Line, Span, Style, cut, dimmed, joined, line_of, padded, width_of, wrapped
+from scaler_scheduler.top.output import output_body
 from scaler_scheduler.top.overview import overview_body
 from scaler_scheduler.top.pages import Body, details_lines, head_lines, scrolled, table_body
 from scaler_scheduler.top.status import running_line, status_line, waiting_lines
@@ -94,6 +95,8 @@ def _draw_page(
     if view.details_of is not None:
         body = scrolled(details_lines(model, view.page, view.details_of, width), view.first_line, room)
         status = status or line_of("arrows scroll, Esc goes back", Style.DIM)
+    elif view.page == "output":
+        body = output_body(model, view, width, room)
     elif view.page == "overview":
         body = overview_body(model, snapshot, width, room, blocks)
     elif view.page == "stream":

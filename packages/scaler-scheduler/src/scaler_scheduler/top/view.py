@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.operation import Action, OperationOutcome
 from scaler_protocol.monitor.tables import TABLES
 from scaler_protocol.monitor.workers import Order, SortKey
@@ -37,8 +38,12 @@ PAGES = {
     "a": "alerts",
     "g": "progress",
     "i": "workers",
+    "o": "output",
 }
-"""The pages by their keys. All but overview, workers and stream show the table of that name."""
+"""The pages by their keys. All but overview, workers, stream and output show the table of that name."""
+
+OF_FUNCTIONS = ("functions", "running")
+"""Pages on which the key of the output shows that of the chosen function."""
 
 PREVIEWED = ("failures", "waits", "alerts")
 """Pages that show more of the chosen row below the table."""
@@ -127,7 +132,9 @@ class View:
         question = question_for(self.page, key, targets or {})
         if question is not None:
             return replace(self, question=question)
-        return self._commanded(key, page_rows, selected)
+        function = (targets or {}).get(ControlAction.CANCEL_FUNCTION, "")
+        shows_its_output = PAGES.get(key) == "output" and self.page in OF_FUNCTIONS
+        return self._commanded(key, page_rows, selected, function if shows_its_output else "")
 
     def limited(self, last_first_row: int, rows: int = _END) -> View:
         """The same view, not scrolled beyond the end; ``rows`` is how many the table has."""
@@ -141,9 +148,10 @@ class View:
 
     # ---- keys ----------------------------------------------------------------------------------------------------
 
-    def _commanded(self, key: str, page_rows: int, selected: Hashable) -> View:
+    def _commanded(self, key: str, page_rows: int, selected: Hashable, filter_text: str) -> View:
         if key in PAGES:
-            return self._turned_to(PAGES[key])
+            turned = self._turned_to(PAGES[key])
+            return replace(turned, filter_text=filter_text) if filter_text else turned
         if key in ("tab", "backtab"):
             names = list(PAGES.values())
             return self._turned_to(names[(names.index(self.page) + (1 if key == "tab" else -1)) % len(names)])
@@ -169,9 +177,16 @@ class View:
             return self._zoomed(key, page_rows)
         if key == "enter" and selected is not None and self.page in DETAILED:
             return replace(self, details_of=selected, first_line=0)
+        if self.page == "output":
+            return self._turned_back(key, page_rows)
         if key in ("s", "S", "r"):
             return self._sorted(key)
         return self._moved(key, page_rows)
+
+    def _turned_back(self, key: str, page_rows: int) -> View:
+        """Lines of output are counted from the newest one."""
+        table = self.table
+        return self._with_table(replace(table, first_row=max(0, table.first_row - _step(key, page_rows))))
 
     def _turned_to(self, page: str) -> View:
         """Another page; a filter is for the page where it was typed."""

@@ -37,6 +37,7 @@ from scaler_protocol.monitor.progress import GRAPH as PROGRESS_OF_GRAPH
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.silence import silent_agents
 from scaler_protocol.monitor.tables import TABLES, Column, Row, TableSpec
+from scaler_scheduler.web.output import output_answer
 
 Query = Mapping[str, Any]
 Cell = str | list[Any]
@@ -483,4 +484,5 @@ _ANSWERS: dict[str, Callable[[Model, Query], Any]] = {
     "entity": _entity,
     "graph_drawing": _graph_drawing,
     "task": _task,
+    "output": output_answer,
 }

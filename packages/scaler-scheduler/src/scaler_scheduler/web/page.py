@@ -10,7 +10,7 @@ from scaler_scheduler.web.answers import Query, answer, stream
 from scaler_scheduler.web.samples import Samples
 
 WATCH_LIMIT = 20
-_QUICK = ("stream", "task")
+_QUICK = ("stream", "task", "output")
 """The part answered at every turn; the rest follows the scheduler's snapshots."""
 
 

@@ -43,6 +43,8 @@ from scaler_protocol.messages import (
     ObjectsLost,
     ObjectStored,
     Output,
+    OutputReply,
+    OutputRequest,
     ProfileReply,
     ProfileRequest,
     RefusalReason,
@@ -99,11 +101,6 @@ KEY_REFUSED_SECONDS = 2.0
 """Seconds until it connects again after its key was refused."""
 
 BAD_INPUT_CODE = 2
-OUTPUT_BUDGET_BYTES = 4 * 1024 * 1024
-"""Limit of output that the scheduler has not yet received; beyond it, tasks that print wait."""
-
-OUTPUT_MESSAGE_BYTES = 64 * 1024
-STDERR = 2
 LOST_PER_MESSAGE = 4096
 NO_STORE = bytes(16)
 """The store of an object that the agent keeps itself."""
@@ -135,7 +132,7 @@ class AgentCore:
         self._hello = hello
         self._state = state
         self._backend = backend
-        self._output_bytes = 0
+        self._client_output = backend.client_output
         self._epoch = 0
         self._handshake = handshake or PeerHandshake()
         self._obstacle = ""
@@ -189,6 +186,7 @@ class AgentCore:
             ObjectLocations: self._on_object_locations,
             ObjectRelease: self._on_object_release,
             StackRequest: self._on_stack_request,
+            OutputRequest: self._on_output_request,
             ProfileRequest: self._on_profile_request,
             Stop: self._on_stop_message,
             Drain: self._on_drain,
@@ -304,8 +302,7 @@ class AgentCore:
     def _start_link(self) -> None:
         """A scheduler that knows nothing of this agent: tell it what is here."""
         self._state.link = Link()
-        self._state.output_sizes.clear()
-        self._output_bytes = 0
+        self._client_output.restart()
         unreleased = [run for runs in self._state.retained.values() for run in runs]
         self._state.retained.clear()
         self._state.finished[:0] = [*self._state.objects.held_results(), *unreleased]
@@ -623,34 +620,29 @@ class AgentCore:
     # ---- the output of tasks --------------------------------------------------------------------------------
 
     def on_output(self, number: int, sequence: int, stream: int, data: bytes, now: float) -> None:
+        """A task has printed this, for its client."""
         named = self._backend.task_of(number, sequence)
-        if named is None:
-            return
-        self._output_bytes += len(data)
-        self._state.output_waits |= self.is_full_of_output
-        output = Output(named[0], named[1], stream, data)
-        last = self._state.unsent[-1] if self._state.unsent else None
-        if isinstance(last, Output) and _belong_together(last, output):
-            self._state.unsent[-1] = replace(last, data=last.data + data)
-        else:
-            self._state.unsent.append(output)
+        if named is not None:
+            self._client_output.add(*named, stream, data)
+
+    def _on_output_request(self, request: OutputRequest, now: float) -> None:
+        pieces = self._backend.output_of(request.session, request.task, request.worker)
+        self._state.unsent.append(OutputReply(request.number, True, "", tuple(pieces)))
 
     def on_warnings(self, number: int, sequence: int, data: bytes) -> None:
         """A task has raised warnings, which its client issues."""
         named = self._backend.task_of(number, sequence)
         if named is not None:
-            self._output_bytes += len(data)
-            self._state.unsent.append(Output(named[0], named[1], STDERR, b"", data))
+            self._client_output.add_warnings(*named, data)
 
     @property
     def is_full_of_output(self) -> bool:
-        """Whether tasks that print should wait."""
-        return self._output_bytes > OUTPUT_BUDGET_BYTES
+        """Whether tasks that print for a client should wait."""
+        return self._client_output.is_full
 
     def release_output(self, acknowledged: int) -> None:
         """The scheduler has received so much."""
-        for sequence in [each for each in self._state.output_sizes if each <= acknowledged]:
-            self._output_bytes -= self._state.output_sizes.pop(sequence)
+        self._client_output.release(acknowledged)
 
     def _on_relay(self, relay: Relay, now: float) -> None:
         self._state.outbox.add(SendNested(relay.session, relay.frames))
@@ -849,9 +841,3 @@ class AgentCore:
 
 def _earlier(first: float | None, other: float) -> float:
     return other if first is None or other < first else first
-
-
-def _belong_together(first: Output, second: Output) -> bool:
-    same = (first.session, first.task, first.stream) == (second.session, second.task, second.stream)
-    same = same and not first.warnings
-    return same and len(first.data) + len(second.data) <= OUTPUT_MESSAGE_BYTES

@@ -8,10 +8,9 @@ from scaler_protocol.messages import ObjectKey
 from scaler_worker.core.dispatch import DispatchTasks
 
 __all__ = [
-    "AttachStore", "BeginProfile", "DropObjects", "DropStored", "EndProfile", "Exit", "FetchStored", "FindStored",
-    "DispatchTasks", "InstallPackages",
-    "Interrupt", "JoinStore", "Kill", "ReadOutput", "ReadStored", "Reconnect", "ReleasePackages", "RenewNested",
-    "Resume", "SendNested", "StartWorkerProcess", "Suspend",
+    "AttachStore", "BeginProfile", "DropObjects", "DropStored", "Echo", "EndProfile", "Exit", "FetchStored",
+    "FindStored", "DispatchTasks", "InstallPackages", "Interrupt", "JoinStore", "Kill", "ReadOutput", "ReadStored",
+    "Reconnect", "ReleasePackages", "RenewNested", "Resume", "SendNested", "StartWorkerProcess", "Suspend",
 ]  # fmt: skip
 
 
@@ -112,6 +111,14 @@ class EndProfile:
 @dataclass(slots=True)
 class ReadOutput:
     """Output is accepted again: listen to the worker processes that had to wait."""
+
+
+@dataclass(slots=True)
+class Echo:
+    """Write this to stdout (1) or stderr (2) of the agent. Nothing waits until it is read."""
+
+    stream: int
+    data: bytes
 
 
 @dataclass(slots=True)

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from scaler_protocol.messages import ObjectKey, TaskColumn
+from scaler_protocol.messages import ObjectKey, OutputPiece, TaskColumn
+from scaler_worker.core.client_output import ClientOutput
 
 
 class ExecutionBackend(Protocol):
@@ -17,6 +18,10 @@ class ExecutionBackend(Protocol):
 
     has_environments: bool
     """Whether tasks can run in environments."""
+
+    @property
+    def client_output(self) -> ClientOutput:
+        """The output of tasks for their clients."""
 
     def turn(self, now: float, may_start: bool) -> None:
         """Start what can be started, at the end of each turn, if ``may_start``."""
@@ -44,6 +49,9 @@ class ExecutionBackend(Protocol):
 
     def replace_process(self, worker: str, at_once: bool) -> bool:
         """End the process of this worker, at once or when it holds no started task. False: it has none."""
+
+    def output_of(self, session: bytes, task: int, worker: str) -> list[OutputPiece]:
+        """The kept output of this task, or, if ``worker`` is not empty, of the tasks of this worker."""
 
     @property
     def queued(self) -> int:

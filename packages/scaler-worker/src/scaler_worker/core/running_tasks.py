@@ -73,7 +73,7 @@ def _row(
         session=entry.session,
         task=entry.first_task + sequence - entry.first_sequence,
         attempt=entry.attempt,
-        worker=NO_WORKER if process.slot is None else min(process.slot, NO_WORKER),
+        worker=min(process.place, NO_WORKER),
         pid=process.pid,
         started_at=started_at,
         active_at=active_at,
@@ -89,5 +89,5 @@ def _actor_row(process: WorkerProcess, now: float, cpu: float, rss: int) -> Runn
     if actor is None or not actor.is_live or now - REPORTED_SECONDS < actor.started_at:
         return None
     session, task, attempt = actor.name
-    worker = NO_WORKER if process.slot is None else min(process.slot, NO_WORKER)
+    worker = min(process.place, NO_WORKER)
     return RunningTask(session, task, attempt, worker, process.pid, actor.started_at, now, cpu, rss, False)

@@ -50,6 +50,11 @@ class ExecutionOptions(ConnectionOptions):
         see="running.md",
         help="Replace a worker process that uses more than this when its task has ended. 0 = never.",
     )
+    echo_streamed_output: bool = option(
+        True,
+        see="client.md",
+        help="Also write here the warnings and the streamed output of tasks, which their client shows.",
+    )
     hard_processor_suspend: bool = option(
         False, "-hps", help="Suspend (SIGSTOP) the worker process of a task that waits for nested tasks."
     )

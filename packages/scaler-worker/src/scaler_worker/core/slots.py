@@ -12,13 +12,14 @@ runs any more and some task waits for a lock, a lent slot takes whatever is next
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
 from scaler_protocol.limits import NO_WORKER
-from scaler_protocol.messages import Blocked, ObjectKey, Status, TaskColumn
+from scaler_protocol.messages import Blocked, ObjectKey, OutputPiece, Status, TaskColumn
 from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed, Harvest
 from scaler_worker.core import held_tasks, work_stealing
 from scaler_worker.core.actor_processes import ActorProcesses
@@ -27,6 +28,7 @@ from scaler_worker.core.dispatch_contents import DispatchContents
 from scaler_worker.core.durations import Durations
 from scaler_worker.core.effects import DropObjects, Kill, Resume, Suspend
 from scaler_worker.core.environment_processes import EnvironmentProcesses
+from scaler_worker.core.host_output import HostOutput
 from scaler_worker.core.hot_path import SlotsHotPath
 from scaler_worker.core.memory_pressure import largest_above_share, share_bytes
 from scaler_worker.core.nodes import Named
@@ -34,6 +36,7 @@ from scaler_worker.core.objects import Row
 from scaler_worker.core.prefetch import Prefetcher
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.running_tasks import RunningTasks
+from scaler_worker.core.stand_ins import stand_ins
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
 from scaler_worker.core.timeouts import CANCELLED, MEMORY_OF_HOST, Timeouts
@@ -59,11 +62,15 @@ class Slots:
         suspends: bool = False,
         max_tasks_per_worker: int = 0,
         recycle_memory_threshold_bytes: int = 0,
+        echo_streamed_output: bool = True,
+        read_output: Callable[[int], None] = lambda number: None,
     ) -> None:
         """``suspends``: worker processes with blocked tasks are stopped while others use all slots. A worker process is
         replaced when it was given ``max_tasks_per_worker`` tasks, or uses more than ``recycle_memory_threshold_bytes``;
-        0: never."""
+        0: never. ``read_output``: as for ``HostOutput``."""
         self.names = worker_names
+        self.output = HostOutput(state, echo_streamed_output, read_output)
+        self.client_output = self.output.to_clients
         self._state = state
         self._roster, self.durations = Roster(len(worker_names)), Durations()
         self.processes = self._roster.processes
@@ -98,7 +105,8 @@ class Slots:
         process = self.processes.get(number)
         if process is not None:
             board.set_lease(self._hot_path.lease_told)
-            process.fork(board, pid)
+            if process.fork(board, pid):
+                self.output.on_started(process)
             self._starts.is_forked()
 
     def on_ready(self, number: int, now: float) -> None:
@@ -134,6 +142,7 @@ class Slots:
         if process.board is not None:
             is_failure |= process.busy and process.board.position == 0
             self.harvest(process, now)
+            self.output.on_died(process)
             if process.board.broken is not None:
                 certificate = {**certificate, "reason": _broken_text(process.board.broken)}
             self._bury(process, certificate, now)
@@ -392,8 +401,8 @@ class Slots:
             held_tasks.keep_values(self._state, harvest.kept)
 
     def worker_index(self, process: WorkerProcess) -> int:
-        """The worker that results name."""
-        return NO_WORKER if process.slot is None else min(process.slot, NO_WORKER)
+        """The worker that results name; beyond the workers, a process that runs nested tasks."""
+        return min(process.place, NO_WORKER)
 
     def _place_of(self, process: WorkerProcess) -> int | None:
         return self.worker_index(process) if self._state.is_watched else None
@@ -427,6 +436,23 @@ class Slots:
         task = entry.first_task + sequence - entry.first_sequence
         self._state.given_back.append((entry.session, task, entry.attempt))
         self._state.given_back.extend(self._state.nodes.gone(entry.session, (task,)))
+
+    # ---- output ----------------------------------------------------------------------------------------------
+
+    def on_printed(self, number: int, now: float) -> None:
+        """Pass on the text of this process that was read."""
+        self.output.settle(number, partial(self.harvest_number, number, now), now)
+        self._plan_sending_output()
+
+    def _plan_sending_output(self) -> None:
+        due_at, poll_at = self.output.to_monitors.due_at, self._hot_path.poll_at
+        if due_at is not None and (poll_at is None or due_at < poll_at):
+            self._hot_path.poll_at = due_at
+
+    def output_of(self, session: bytes, task: int, worker: str) -> list[OutputPiece]:
+        """Return what the task, or else the worker, has printed."""
+        kept = self.output.kept
+        return kept.of_worker(worker) if worker else kept.of_task(session, task)
 
     # ---- results made here -----------------------------------------------------------------------------------
 
@@ -495,13 +521,20 @@ class Slots:
             self._hot_path.poll_at = None
             for process in list(self._roster.busy.values()):
                 self.harvest(process, now)
+            self._send_output(now)
         self._starts.retire(now)
         self._environment_processes.retire(now)
+
+    def _send_output(self, now: float) -> None:
+        due_at = self.output.to_monitors.due_at
+        if due_at is not None and now >= due_at:
+            self.output.to_monitors.send()
+        self._plan_sending_output()
 
     def _plan_poll(self, now: float) -> None:
         """A process tells of its results when it runs out of tasks, or when a task ends two milliseconds after the
         last news. So finished results can only hide behind a task that started since the last look."""
-        if self._hot_path.poll_at is not None:
+        if self._hot_path.poll_at is not None and self._hot_path.poll_at <= now + POLL_SECONDS:
             return
         for process in self._roster.full.values():
             assert process.board is not None
@@ -511,6 +544,10 @@ class Slots:
                 self._hot_path.poll_at = now + POLL_SECONDS
 
     # ---- reports ---------------------------------------------------------------------------------------------
+
+    def stand_ins(self) -> dict[int, list[int]]:
+        """Process ids of spare worker processes, by the slot of the worker to which they belong."""
+        return stand_ins(self._roster)
 
     @property
     def queued(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
 from scaler_protocol.effects import Log
@@ -74,7 +75,7 @@ class Starts:
             return
         spare = next((each for each in self._roster.processes.values() if each.slot is None), None)
         if slot is not None and spare is not None:
-            spare.slot = slot
+            spare.slot = spare.place = slot
             spare.name = self._names[slot]
 
     # ---- starting --------------------------------------------------------------------------------------------
@@ -116,6 +117,7 @@ class Starts:
         owner = next((each for each in self._roster.idle.values() if each.slot is not None), None)
         if owner is not None:
             process.slot, owner.slot = owner.slot, None
+            process.place, owner.place = owner.place, process.place
             process.name, owner.name = owner.name, process.name
 
     def _missing_slots(self) -> int:
@@ -133,10 +135,16 @@ class Starts:
         slot = next((index for index in range(self._roster.slots) if index not in taken), None)
         name = self._names[slot] if slot is not None else f"spare-{self._numbers}"
         process = WorkerProcess(self._numbers, slot, name)
+        process.place = slot if slot is not None else self._free_place()
         process.task_limit = self._max_tasks_per_worker
         self._roster.add(process)
         self._numbers += 1
         self._outbox.add(StartWorkerProcess(process.number, name))
+
+    def _free_place(self) -> int:
+        """Choose the place of a spare process: the first one after the workers that no other process has."""
+        taken = {each.place for each in self._roster.processes.values()}
+        return next(place for place in count(self._roster.slots) if place not in taken)
 
     # ---- spare ones ------------------------------------------------------------------------------------------
 

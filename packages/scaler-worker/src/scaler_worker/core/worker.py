@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from scaler_protocol.handshake import PeerHandshake
@@ -20,8 +20,15 @@ class WorkerCore:
     """An ``AgentCore`` with ``Slots``, and what happens to worker processes and to clients inside their tasks."""
 
     def __init__(
-        self, settings: AgentSettings, hello: Hello, store: Store, now: float, handshake: PeerHandshake | None = None
+        self,
+        settings: AgentSettings,
+        hello: Hello,
+        store: Store,
+        now: float,
+        handshake: PeerHandshake | None = None,
+        read_output: Callable[[int], None] = lambda number: None,
     ) -> None:
+        """``read_output``: as for ``HostOutput``."""
         self.state = AgentState(store, now)
         self.slots = Slots(
             settings.worker_names,
@@ -32,6 +39,8 @@ class WorkerCore:
             suspends=settings.hard_processor_suspend,
             max_tasks_per_worker=settings.max_tasks_per_worker,
             recycle_memory_threshold_bytes=settings.recycle_memory_threshold_bytes,
+            echo_streamed_output=settings.echo_streamed_output,
+            read_output=read_output,
         )
         self.agent = agent = AgentCore(settings, hello, self.state, self.slots, now, handshake)
         self.on_connected, self.on_peer_lost, self.on_key_refused = (
@@ -40,7 +49,7 @@ class WorkerCore:
         self.on_message, self.take_effects = agent.on_message, agent.take_effects
         self.next_deadline = agent.next_deadline
         self.on_not_taken_in, self.on_stop, self.report = agent.on_not_taken_in, agent.on_stop, agent.report
-        self.on_output, self.on_warnings, self.check = agent.on_output, agent.on_warnings, agent.check
+        self.on_warnings, self.check = agent.on_warnings, agent.check
         self.on_store_status, self.on_store_lost = agent.on_store_status, agent.on_store_lost
         self.on_stored, self.on_not_stored = agent.on_stored, agent.on_not_stored
         self.on_stored_view = agent.on_stored_view
@@ -48,11 +57,6 @@ class WorkerCore:
         self.on_stack, self.on_software_read = agent.on_stack, agent.on_software_read
         self.on_profile = agent.on_profile
         self.on_termination_notice = agent.on_termination_notice
-
-    @property
-    def is_full_of_output(self) -> bool:
-        """Tasks that print must wait."""
-        return self.agent.is_full_of_output
 
     def on_deadline(self, now: float) -> None:
         self._end_closed(now)
@@ -79,6 +83,19 @@ class WorkerCore:
         self.agent.turn(now)
         self._end_closed(now)  # messages postpone the deadline of a busy agent
         self.slots.harvest_number(number, now)
+
+    def on_written(self, number: int, stream: int, data: bytes) -> None:
+        """A worker process has written this. ``on_printed`` follows, unless ``read_output`` has caused this."""
+        self.slots.output.written(number, stream, data)
+
+    def on_printed(self, number: int, now: float) -> None:
+        """All of it was read for now."""
+        self.agent.turn(now)
+        self.slots.on_printed(number, now)
+
+    def must_wait_to_print(self, number: int) -> bool:
+        """Return whether no more may be read from this worker process for now."""
+        return self.slots.output.must_wait(number)
 
     def on_worker_process_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
         """``certificate``: what is known about this death, ready for JSON."""

@@ -10,6 +10,7 @@ cdef enum:
 cdef class WorkerProcess:
     cdef readonly int64_t number
     cdef public object slot
+    cdef public int64_t place
     cdef public str name
     cdef readonly object board
     cdef readonly object pid

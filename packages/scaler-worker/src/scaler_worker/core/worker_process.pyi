@@ -22,6 +22,10 @@ from scaler_worker.core.timeouts import Ending
 class WorkerProcess:
     slot: int | None
     """None: a spare one."""
+
+    place: int
+    """The number by which results name it: its slot, or of a spare process one beyond the slots."""
+
     name: str
     handed: list[Handed]
     """Unfinished tasks that it was given, oldest first."""

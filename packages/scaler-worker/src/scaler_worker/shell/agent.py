@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from scaler_protocol.address import parse_address
@@ -43,6 +43,7 @@ from scaler_worker.core.effects import (
     DispatchTasks,
     DropObjects,
     DropStored,
+    Echo,
     EndProfile,
     Exit,
     FetchStored,
@@ -68,6 +69,7 @@ from scaler_worker.devices import assign_devices
 from scaler_worker.module_cache import remove_unused
 from scaler_worker.pinning import assign_processors, bind_process, read_processors
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
+from scaler_worker.shell.echo import HostEcho
 from scaler_worker.shell.host_store import AgentHostStore, local_host_towards
 from scaler_worker.shell.nested import NestedListener
 from scaler_worker.shell.packages import HostPackages
@@ -80,7 +82,7 @@ from scaler_worker.shell.worker_processes import WorkerProcesses
 from scaler_worker.shell.zygote import Zygote
 from scaler_worker.system import adopt_orphans
 from scaler_worker.termination_notice import PROVIDERS
-from scaler_worker.worker_process.channel import INTERRUPT_SIGNAL, VALUES, WorkerProcessOptions, pack_number
+from scaler_worker.worker_process.channel import INTERRUPT_SIGNAL, STDERR, VALUES, WorkerProcessOptions, pack_number
 
 MEMORY_CHECK_SECONDS = 0.1
 HOST_MEMORY_CHECK_SECONDS = 0.5
@@ -109,12 +111,14 @@ class AgentShell:
             self._worker_processes.store,
             time.monotonic(),
             connection.handshake,
+            self._worker_processes.read_written,
         )
         self._packages = HostPackages(guarded, self, settings.environments_kept)
         self._stacks = HostStacks(guarded, self)
         self._profiles = HostProfiles(guarded, self, self._named_processes)
         self._host_store = AgentHostStore(guarded, self, _store_settings(settings))
         self._conversation = Conversation(self._core, connection, guarded, self._effects())
+        self._echo = HostEcho()
         asks = PROVIDERS.get(settings.termination_notices)
         self._termination = None if asks is None else TerminationWatch(guarded, asks, self.termination_announced)
         self._meter = ProcessMeter()
@@ -141,6 +145,7 @@ class AgentShell:
             EndProfile: lambda effect: self._profiles.end(effect.number),
             ReadStack: lambda effect: self._stacks.read(effect.request, self._pid_of(effect.number)),
             ReadOutput: lambda effect: self._worker_processes.read_on(),
+            Echo: lambda effect: self._echo.write(effect.stream, effect.data),
             AttachStore: lambda effect: self._host_store.attach(),
             FindStored: lambda effect: self._host_store.find(effect.keys),
             ReadStored: lambda effect: self._host_store.read(effect.key),
@@ -174,6 +179,7 @@ class AgentShell:
             self._termination.end()
         self._worker_processes.close()
         self._packages.close()
+        self._echo.close()
         self._conversation.end()
 
     def disconnect(self) -> None:
@@ -262,12 +268,16 @@ class AgentShell:
             logging.warning(f"worker process {certificate['pid']} died: {_cause(certificate)}")
         self._conversation.hear(self._core.on_worker_process_died, number, certificate)
 
-    def output(self, number: int, sequence: int, stream: int, data: bytes) -> bool:
-        self._core.on_output(number, sequence, stream, data, time.monotonic())
-        self._conversation.expect_turn()
-        return not self._core.is_full_of_output
+    def written(self, number: int, stream: int, data: bytes) -> None:
+        self._core.on_written(number, stream, data)
 
-    def warned(self, number: int, sequence: int, data: bytes) -> None:
+    def printed(self, number: int) -> bool:
+        self._conversation.hear(self._core.on_printed, number)
+        return not self._core.must_wait_to_print(number)
+
+    def warned(self, number: int, sequence: int, data: bytes, log: bytes) -> None:
+        if log:
+            self._echo.write(STDERR, log)
         self._core.on_warnings(number, sequence, data)
         self._conversation.expect_turn()
 
@@ -354,29 +364,32 @@ class AgentShell:
 
     def _send_report(self, read: Callable[[int], tuple[float, int]]) -> None:
         cpu_percent, rss_bytes = read(os.getpid())
-        workers = tuple(self._worker_status(read))
         figures = self._figures(read)
+        workers = tuple(self._worker_status(figures))
         self._core.on_memory_measured({pid: size for pid, (_, size) in figures.items()}, time.monotonic())
         running_tasks = self._core.slots.running_tasks.report(figures, time.monotonic())
         free, limit = host_memory_bytes()
         self._core.report(cpu_percent, rss_bytes, free, workers, time.monotonic(), running_tasks, limit)
         self._conversation.expect_turn()
 
-    def _worker_status(self, read: Callable[[int], tuple[float, int]]) -> list[WorkerStatus]:
+    def _worker_status(self, figures: Mapping[int, tuple[float, int]]) -> list[WorkerStatus]:
+        """A row for each worker. Processes that run nested tasks in its place count as its own."""
         processes = [each for each in self._core.slots.processes.values() if each.slot is not None]
         processes.sort(key=lambda each: each.slot or 0)
-        self._meter.keep_only({os.getpid(), *(each.pid for each in self._core.slots.processes.values())})
+        stand_ins = self._core.slots.stand_ins()
         statuses = []
         for each in processes:
-            cpu_percent, rss_bytes = read(each.pid) if each.pid else (0.0, 0)
+            pids = [each.pid, *stand_ins.get(each.slot or 0, ())]
+            cpu_percents, sizes = zip(*(figures.get(pid, (0.0, 0)) for pid in pids), strict=True)
             flags = each.ready, each.busy, each.blocked
-            statuses.append(WorkerStatus(each.name, each.pid, cpu_percent, rss_bytes, *flags))
+            statuses.append(WorkerStatus(each.name, each.pid, sum(cpu_percents), sum(sizes), *flags))
         return statuses
 
     def _figures(self, read: Callable[[int], tuple[float, int]]) -> dict[int, tuple[float, int]]:
-        """Processor time and memory of all worker processes; those of the workers have just been read."""
-        processes = [each for each in self._core.slots.processes.values() if each.pid]
-        return {each.pid: read(each.pid) if each.slot is None else self._meter.last(each.pid) for each in processes}
+        """Processor time and memory of all worker processes."""
+        pids = [each.pid for each in self._core.slots.processes.values() if each.pid]
+        self._meter.keep_only({os.getpid(), *pids})
+        return {pid: read(pid) for pid in pids}
 
     def _check_memory(self) -> None:
         self._loop.call_later(MEMORY_CHECK_SECONDS, self._check_memory)
@@ -408,7 +421,7 @@ class AgentShell:
             loaded_objects_limit_bytes=settings.per_worker_loaded_objects_size,
             is_spare=number >= len(self._core.slots.names),
             variables=self._of_slot(number, self._devices, {}),
-            echoes_streamed_output=settings.echo_streamed_output,
+            echoes_warnings=settings.echo_streamed_output,
         )
 
     def _of_slot(self, number: int, values: Sequence[_Value], of_spare: _Value) -> _Value:

@@ -11,7 +11,7 @@ asked   descriptors; the zygote was asked to fork  *forked*: watch it, tell it t
                                                    that the zygote did not report waits to be told to start, finds
                                                    its stream closed instead, and ends.
                                                    *kill*: remembered until it is forked.
-forked  a process id; it was told to start         *message*, *news*, *stderr*: heard. *says what cannot be*: killed,
+forked  a process id; it was told to start         *message*, *news*, *output*: heard. *says what cannot be*: killed,
                                                    and its death says why. *kill*: killed. *exit*: buried; ended.
 ended   nothing                                    none
 ======  =========================================  ==============================================================
@@ -26,11 +26,13 @@ import enum
 import fcntl
 import mmap
 import os
+import select
 import socket
 from dataclasses import dataclass, field
 
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.board import BOARD_BYTES, Board
+from scaler_worker.worker_process.channel import STDERR, STDOUT
 
 BOARD_NAME = "scaler-board"
 STDERR_LINES = 20
@@ -54,7 +56,9 @@ class WorkerProcessHandle:
     board: Board
     news_fd: int
     fault_fd: int
-    stderr_fd: int
+    output_fds: dict[int, int]
+    """Descriptors of its streams, by their number."""
+
     state: ProcessState = ProcessState.ASKED
     pid: int = 0
     exit_fd: int = -1
@@ -62,11 +66,8 @@ class WorkerProcessHandle:
     killed: bool = False
     has_ended: bool = False
     reason: str = ""
-    echoes_streamed_output: bool = True
     watches_write: bool = False
     stderr_tail: bytes = b""
-    streamed_tail: bytes = b""
-    streamed_sequence: int = -1
     child_fds: list[int] = field(default_factory=list)
 
     @property
@@ -83,34 +84,27 @@ class WorkerProcessHandle:
         self.state = ProcessState.ENDED
         self.close_child_fds()
         self.connection.close()
-        for fd in (self.exit_fd, self.stderr_fd, self.news_fd, self.fault_fd):
+        for fd in (self.exit_fd, *self.output_fds.values(), self.news_fd, self.fault_fd):
             if fd >= 0:
                 os.close(fd)
 
-    def read_stderr(self, size_bytes: int) -> bytes:
-        """Read from its stderr and keep the end of it. BlockingIOError: there is nothing to read."""
+    def read_output(self, stream: int, size_bytes: int) -> bytes:
+        """Read from one of its streams, and keep the end of stderr. BlockingIOError: there is nothing to read."""
         data = b""
-        self.board.begin_stderr_read()
+        self.board.begin_read(stream)
         try:
-            data = os.read(self.stderr_fd, size_bytes)
+            data = os.read(self.output_fds[stream], size_bytes)
         finally:
-            self.board.end_stderr_read(len(data))
-        self.stderr_tail = (self.stderr_tail + data)[-STDERR_LIMIT_BYTES:]
+            self.board.end_read(stream, len(data))
+        if stream == STDERR:
+            self.stderr_tail = (self.stderr_tail + data)[-STDERR_LIMIT_BYTES:]
         return data
-
-    def take_streamed_stderr(self, sequence: int, data: bytes) -> None:
-        """Keep the end of what a task wrote to stderr that does not arrive there."""
-        if sequence != self.streamed_sequence:
-            self.streamed_sequence, self.streamed_tail = sequence, b""
-        self.streamed_tail = (self.streamed_tail + data)[-STDERR_LIMIT_BYTES:]
 
     @property
     def last_lines(self) -> list[str]:
         """The last lines that the task under way wrote to stderr; all of stderr has been read."""
-        count = min(self.board.stderr_bytes_of_task(), len(self.stderr_tail))
-        written = self.stderr_tail[len(self.stderr_tail) - count :]
-        if self.streamed_sequence == self.board.running:
-            written += self.streamed_tail
+        count = self.board.read_bytes(STDERR) - self.board.output_mark(STDERR)
+        written = self.stderr_tail[-count:] if count > 0 else b""
         lines = written.decode(errors="replace").removesuffix("\n").split("\n") if written else []
         return [line[:STDERR_LINE_CHARACTERS] for line in lines[-STDERR_LINES:]]
 
@@ -141,12 +135,18 @@ def prepare(number: int) -> WorkerProcessHandle:
         board_fd = kept(_new_board())
         news_fd = kept(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
         fault_fd = kept(os.memfd_create("scaler-fault", os.MFD_CLOEXEC))
-        stderr_fd, stderr_writer = map(kept, os.pipe())
-        os.set_blocking(stderr_fd, False)
+        (stdout_fd, stdout_writer), (stderr_fd, stderr_writer) = (map(kept, os.pipe()) for _ in range(2))
+        unread = opened.enter_context(select.epoll())
+        for fd in (stdout_fd, stderr_fd):
+            os.set_blocking(fd, False)
+            unread.register(fd, select.EPOLLIN)
+        unread_fd = kept(os.dup(unread.fileno()))
         board = Board(mmap.mmap(board_fd, BOARD_BYTES))
         opened.pop_all()  # they stay open
-    process = WorkerProcessHandle(number, StreamConnection(ours), board, news_fd, fault_fd, stderr_fd)
-    process.child_fds = [theirs.detach(), board_fd, stderr_writer]
+    unread.close()
+    output_fds = {STDOUT: stdout_fd, STDERR: stderr_fd}
+    process = WorkerProcessHandle(number, StreamConnection(ours), board, news_fd, fault_fd, output_fds)
+    process.child_fds = [theirs.detach(), board_fd, stdout_writer, stderr_writer, unread_fd]
     return process
 
 

@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -27,6 +26,7 @@ DEAF_SECONDS = 1.0
 """Period in which a worker process is checked whose stream has ended, until it ends itself."""
 
 MESSAGES_AT_ONCE = 256
+READ_BYTES = 64 * 1024
 READS_AT_ONCE = 16
 """Then others are heard: a task may write without end."""
 
@@ -58,10 +58,13 @@ class WorkerProcessEvents(Protocol):
         """There are results on its board."""
 
     def died(self, number: int, certificate: dict[str, Any]) -> None: ...
-    def output(self, number: int, sequence: int, stream: int, data: bytes) -> bool:
-        """A task has printed. False: read no more output for now."""
+    def written(self, number: int, stream: int, data: bytes) -> None:
+        """Its tasks have written this to one of its streams. ``printed`` follows, unless a harvest has caused this."""
 
-    def warned(self, number: int, sequence: int, data: bytes) -> None:
+    def printed(self, number: int) -> bool:
+        """Pass on what was read from its tasks. False: read no more from it for now."""
+
+    def warned(self, number: int, sequence: int, data: bytes, log: bytes) -> None:
         """A task has raised warnings."""
 
     def has_task(self, number: int, sequence: int) -> bool:
@@ -86,7 +89,7 @@ class WorkerProcesses:
         self.store = MemoryFileStore(self._drain_by_number)
         self._cluster = b""
         self.processes: dict[int, WorkerProcessHandle] = {}
-        self.unread: dict[int, WorkerProcessHandle] = {}
+        self._unread: dict[int, WorkerProcessHandle] = {}
         """Worker processes whose tasks print too much: their output is not read."""
         self._zygote = zygote
         zygote.attach(loop, self._on_forked, self._on_lost)
@@ -104,7 +107,6 @@ class WorkerProcesses:
             self._agent.not_started(number, error.strerror or str(error))
             return
         self.processes[number] = process
-        process.echoes_streamed_output = options.echoes_streamed_output
         self._zygote.fork(options, [*process.child_fds, process.fault_fd, process.news_fd])
 
     def _on_lost(self, numbers: list[int]) -> None:
@@ -153,7 +155,7 @@ class WorkerProcesses:
         self._loop.add_reader(process.exit_fd, self._on_exit, process)
         self._loop.add_reader(process.connection.fd, self._charge, process, self._on_readable)
         self._loop.add_prompt_reader(process.news_fd, partial(self._on_news, process))
-        self._loop.add_reader(process.stderr_fd, self._charge, process, self._on_stderr)
+        self._watch_output(process)
 
     # ---- what goes wrong -------------------------------------------------------------------------------------
 
@@ -171,7 +173,7 @@ class WorkerProcesses:
         trace = None if isinstance(error, ChannelError) else error
         logging.error(f"killing worker process {process.pid}. {process.reason}", exc_info=trace)
         self._loop.remove_reader(process.connection.fd)
-        self._loop.remove_reader(process.stderr_fd)
+        self._ignore_output(process)
         self.kill(process.number)
 
     # ---- talking ---------------------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ class WorkerProcesses:
         is_drained = self._drain(process)
         if process.connection.eof:
             self._on_stream_end(process)
-        elif not is_drained and process.number not in self.unread:
+        elif not is_drained:
             self._loop.call_soon(self._read_rest, process)
 
     def _on_stream_end(self, process: WorkerProcessHandle) -> None:
@@ -238,16 +240,9 @@ class WorkerProcesses:
         logging.warning(f"worker process {process.pid} has executed another program: killing it")
         self.kill(process.number)
 
-    def read_on(self) -> None:
-        """Output is taken again: listen to those whose tasks printed too much."""
-        unread, self.unread = self.unread, {}
-        for process in unread.values():
-            self._loop.add_reader(process.connection.fd, self._charge, process, self._on_readable)
-            self._loop.call_soon(self._read_rest, process)
-
     def _read_rest(self, process: WorkerProcessHandle) -> None:
         """Continue later: messages that have been read and not handled cause no further event."""
-        if process.is_forked and not process.reason and process.number not in self.unread:
+        if process.is_forked and not process.reason:
             self._charge(process, self._on_readable)
 
     def _drain(self, process: WorkerProcessHandle) -> bool:
@@ -256,10 +251,7 @@ class WorkerProcesses:
             frames = process.connection.receive()
             if frames is None:
                 return True
-            if not self._handle(process, channel.read_from_worker_process(frames)):
-                self.unread[process.number] = process
-                self._loop.remove_reader(process.connection.fd)
-                return False
+            self._handle(process, channel.read_from_worker_process(frames))
             if len(process.connection.received_fds) > RECEIVED_FDS_LIMIT:
                 raise ChannelError("it sent more descriptors than its messages need")
         return False
@@ -270,19 +262,14 @@ class WorkerProcesses:
             self._charge(process, self._drain_wholly)
 
     def _drain_wholly(self, process: WorkerProcessHandle) -> None:
-        while not self._drain(process) and process.number not in self.unread:
+        while not self._drain(process):
             pass
 
-    def _handle(self, process: WorkerProcessHandle, said: object) -> bool:
-        """Return whether more may be handled at once."""
-        if isinstance(said, channel.Printed):
-            if said.stream == channel.STDERR and not process.echoes_streamed_output:
-                process.take_streamed_stderr(said.sequence, said.data)
-            return self._agent.output(process.number, said.sequence, said.stream, said.data)
+    def _handle(self, process: WorkerProcessHandle, said: object) -> None:
         if isinstance(said, channel.Large):
             self._take_large(process, said)
         elif isinstance(said, channel.Warned):
-            self._agent.warned(process.number, said.sequence, said.data)
+            self._agent.warned(process.number, said.sequence, said.data, said.log)
         elif process.ready:
             raise ChannelError("it reported its start twice")
         elif isinstance(said, channel.Ready):
@@ -291,7 +278,6 @@ class WorkerProcesses:
                 self._agent.ready(process.number)
         elif isinstance(said, channel.PreparationFailed):
             self._agent.failed(said.text)
-        return True
 
     def _take_large(self, process: WorkerProcessHandle, large: channel.Large) -> None:
         if not process.connection.received_fds:
@@ -334,7 +320,8 @@ class WorkerProcesses:
     def _bury(self, process: WorkerProcessHandle, outcome: tuple[int, int] | None) -> None:
         process.has_ended = True
         self._drain_by_number(process.number)
-        self._read_stderr(process)
+        for stream in process.output_fds:
+            self._read_output(process, stream)
         certificate = self._certificate(process, outcome)
         self._kill_group(process.pid)
         try:
@@ -381,10 +368,11 @@ class WorkerProcesses:
 
     def _close(self, process: WorkerProcessHandle) -> None:
         self.processes.pop(process.number, None)
-        self.unread.pop(process.number, None)
+        self._unread.pop(process.number, None)
         self.store.forget_results(process.number)
         self._loop.remove_prompt_reader(process.news_fd)
-        for fd in (process.exit_fd, process.stderr_fd, process.connection.fd):
+        self._ignore_output(process)
+        for fd in (process.exit_fd, process.connection.fd):
             if fd >= 0:
                 self._loop.remove_reader(fd)
         if process.watches_write:
@@ -411,32 +399,49 @@ class WorkerProcesses:
         except ChildProcessError:
             pass
 
-    # ---- stderr ----------------------------------------------------------------------------------------------
+    # ---- output ----------------------------------------------------------------------------------------------
 
-    def _on_stderr(self, process: WorkerProcessHandle) -> None:
-        if not self._read_stderr(process):
-            self._loop.remove_reader(process.stderr_fd)
+    def _watch_output(self, process: WorkerProcessHandle) -> None:
+        for stream, descriptor in process.output_fds.items():
+            self._loop.add_reader(descriptor, self._charge, process, partial(self._on_output, stream))
 
-    def _read_stderr(self, process: WorkerProcessHandle) -> bool:
-        """Pass it on and keep its last lines. False: its end is closed."""
+    def _ignore_output(self, process: WorkerProcessHandle) -> None:
+        for descriptor in process.output_fds.values():
+            self._loop.remove_reader(descriptor)
+
+    def _on_output(self, stream: int, process: WorkerProcessHandle) -> None:
+        if not self._read_output(process, stream):
+            self._loop.remove_reader(process.output_fds[stream])
+        if not self._agent.printed(process.number):
+            self._unread[process.number] = process
+            self._ignore_output(process)
+
+    def read_on(self) -> None:
+        """Output is taken again: listen to those whose tasks printed too much."""
+        unread, self._unread = self._unread, {}
+        for process in unread.values():
+            self._watch_output(process)
+
+    def read_written(self, number: int) -> None:
+        """Read what this process has written so far; more than a pipe holds may come meanwhile, and is left there."""
+        process = self.processes.get(number)
+        if process is not None and process.is_forked:
+            for stream in process.output_fds:
+                self._read_output(process, stream)
+
+    def _read_output(self, process: WorkerProcessHandle, stream: int) -> bool:
+        """False: its end is closed."""
         for _ in range(READS_AT_ONCE):
             try:
-                data = process.read_stderr(65536)
+                data = process.read_output(stream, READ_BYTES)
             except BlockingIOError:
                 return True
             except OSError:
                 return False
             if not data:
                 return False
-            _pass_on(data)
+            self._agent.written(process.number, stream, data)
         return True
-
-
-def _pass_on(data: bytes) -> None:
-    try:
-        os.write(sys.stderr.fileno(), data)
-    except OSError:
-        pass
 
 
 def _signal_name(number: int | None) -> str | None:

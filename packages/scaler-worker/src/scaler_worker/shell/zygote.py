@@ -20,7 +20,10 @@ RESTART_LIMIT_SECONDS = 5.0
 """The pause before another zygote is started: twice as long after each one that has not answered once."""
 
 ANSWER_SECONDS = 5.0
-"""A fork takes milliseconds: a zygote that owes one for so long is stuck, and another takes its place."""
+"""A fork takes milliseconds: a zygote that owes one for so long is stuck, and another takes its place. If one has not
+answered at all, the next one has twice as long: on a busy host, the imports of a zygote take their time."""
+
+ANSWER_LIMIT_SECONDS = 80.0
 
 UNANSWERED_LIMIT = 16
 """Requests beyond it wait here: the socket's buffer, and the descriptors that may be under way, are limited."""
@@ -47,6 +50,7 @@ class Zygote:
         self._answers = 0
         self._expects = False
         self._pause = RESTART_SECONDS
+        self._patience = ANSWER_SECONDS
         self._loop: GuardedLoop | None = None
         self._closing = False
 
@@ -104,7 +108,7 @@ class Zygote:
     def _expect_answer(self) -> None:
         if self._loop is not None and not self._expects:
             self._expects = True
-            self._loop.call_later(ANSWER_SECONDS, self._check_answered, self._answers)
+            self._loop.call_later(self._patience, self._check_answered, self._answers)
 
     def _check_answered(self, answers_before: int) -> None:
         """The end of what is killed here is noticed as any other end."""
@@ -112,7 +116,8 @@ class Zygote:
         if not self._asked or self._closing or self._process is None:
             return
         if self._answers == answers_before:
-            logging.warning(f"the zygote has not answered for {ANSWER_SECONDS:g} s: killing it")
+            logging.warning(f"the zygote has not answered for {self._patience:g} s: killing it")
+            self._patience = min(2 * self._patience, ANSWER_LIMIT_SECONDS)
             self._process.kill()
         self._expect_answer()
 
@@ -148,6 +153,7 @@ class Zygote:
             number, pid = pickle.loads(data)
             self._asked.remove(number)
             self._answers += 1
+            self._patience = ANSWER_SECONDS
             self._pause = RESTART_SECONDS
             self._ask()
             self._on_forked(number, pid)

@@ -4,9 +4,11 @@ From the agent to a worker process: START, before which it does nothing; then an
 size, with a descriptor), DROP (keys), STORE (the name of the cluster, by which the host's object store is found),
 VALUES (the sequence below which no value is needed any more, or nothing; an encoded Results message with values of
 graph nodes, or two empty frames; an encoded Tasks message). From a process to its agent: READY, LARGE (sequence, size,
-with a descriptor), OUTPUT (sequence, stream, bytes), WARNED (sequence, bytes), FAILED (text); an eventfd says that
-there are results on the board. From the agent to the zygote: a pickled WorkerProcessOptions with the descriptors of
-stream, board, stderr, fault file and eventfd; the zygote answers with the number and the process id.
+with a descriptor), WARNED (sequence, bytes, text for the log), FAILED (text); an eventfd says that there are results on
+the board. Its output goes through two pipes. From the agent to the zygote: a pickled WorkerProcessOptions with the
+descriptors of stream, board, stdout, stderr, an epoll descriptor that contains the reading ends of these two, fault
+file and eventfd;
+the zygote answers with the number and the process id.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from scaler_protocol.messages import ObjectKey
 START = b"start"
 READY = b"ready"
 LARGE = b"large"
-OUTPUT = b"output"
 FAILED = b"failed"
 WARNED = b"warned"
 OBJECT = b"object"
@@ -31,7 +32,7 @@ VALUES = b"values"
 STORE = b"store"
 
 STDOUT, STDERR = 1, 2
-"""Streams of a task's output."""
+"""Streams of a task's output, and their descriptors."""
 
 BLOCKED = b"blocked"
 WAITS_FOR_A_LOCK = b"waits for a lock"
@@ -53,8 +54,8 @@ PROFILE_SIGNAL = signal.SIGRTMIN + 10
 PROFILE_FILE = "scaler-profile"
 """The name of the memory file through which the agent asks for samples, which begin at this signal, and gets them."""
 
-OUTPUT_LIMIT_BYTES = 256 * 1024
-"""Maximum size of one OUTPUT message."""
+WARNINGS_LIMIT_BYTES = 256 * 1024
+"""Maximum size of one WARNED message."""
 
 _NUMBER = struct.Struct("<Q")
 
@@ -77,20 +78,12 @@ class Large:
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
-    """``stream``: 1 or 2."""
-
-    sequence: int
-    stream: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Warned:
     """Warnings that the task with this sequence has raised, for its client."""
 
     sequence: int
     data: bytes
+    log: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +106,10 @@ class WorkerProcessOptions:
     loaded_objects_limit_bytes: int
     is_spare: bool
     variables: dict[str, str]
-    echoes_streamed_output: bool = True
+    echoes_warnings: bool = True
 
 
-Said = Ready | Large | Printed | Warned | PreparationFailed
+Said = Ready | Large | Warned | PreparationFailed
 
 
 def pack_number(number: int) -> bytes:
@@ -148,26 +141,18 @@ def read_from_worker_process(frames: list[bytes]) -> Said:
 
 
 def _warned(fields: list[bytes]) -> Warned:
-    if len(fields[1]) > OUTPUT_LIMIT_BYTES:
+    if len(fields[1]) + len(fields[2]) > WARNINGS_LIMIT_BYTES:
         raise ChannelError("a task of it has raised too many warnings")
-    return Warned(unpack_number(fields[0]), fields[1])
+    return Warned(unpack_number(fields[0]), fields[1], fields[2])
 
 
 def _large(fields: list[bytes]) -> Large:
     return Large(unpack_number(fields[0]), unpack_number(fields[1]))
 
 
-def _printed(fields: list[bytes]) -> Printed:
-    printed = Printed(unpack_number(fields[0]), unpack_number(fields[1]), fields[2])
-    if printed.stream not in (1, 2) or len(printed.data) > OUTPUT_LIMIT_BYTES:
-        raise ChannelError("it printed to a stream that does not exist, or too much at once")
-    return printed
-
-
 _READERS: dict[bytes, tuple[int, Callable[[list[bytes]], Said]]] = {
     READY: (0, lambda fields: Ready()),
     LARGE: (2, _large),
-    OUTPUT: (3, _printed),
-    WARNED: (2, _warned),
+    WARNED: (3, _warned),
     FAILED: (1, lambda fields: PreparationFailed(fields[0].decode(errors="replace"))),
 }

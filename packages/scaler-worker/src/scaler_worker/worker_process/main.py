@@ -7,7 +7,6 @@ import faulthandler
 import fcntl
 import gc
 import importlib
-import io
 import mmap
 import os
 import pickle
@@ -34,7 +33,7 @@ from scaler_worker.worker_process import channel, context, missing_modules
 from scaler_worker.worker_process.errors import ObjectMissingError, TaskCancelled
 from scaler_worker.worker_process.import_guard import interrupt_later, is_importing
 from scaler_worker.worker_process.module_sets import ModuleSets
-from scaler_worker.worker_process.output import OutputChannel, OutputStream, Shield
+from scaler_worker.worker_process.output import Shield, TaskOutput
 from scaler_worker.worker_process.preparation import IDLE_SECONDS, is_prepared, prepare
 from scaler_worker.worker_process.process_environment import ProcessEnvironment
 from scaler_worker.worker_process.process_title import ProcessTitle
@@ -78,8 +77,9 @@ class WorkerProcessMain:
         self._environment = context.TaskEnvironment(
             variables, install_parent_variable, read_parent_variable, self._runner.note_environment
         )
-        self._warnings = TaskWarnings(self._runner.note_warning, options.echoes_streamed_output)
-        self._streams: tuple[Any, Any, OutputChannel] | None = None
+        self._warnings = TaskWarnings(self._runner.note_warning, options.echoes_warnings)
+        self._output = TaskOutput(self._runner.note_printed)
+        self.flush_output = self._output.flush
         self.shield = Shield()
         self._handlers: dict[bytes, Callable[[list[bytes]], None]] = {
             channel.OBJECT: self._take_object,
@@ -89,6 +89,11 @@ class WorkerProcessMain:
         }
 
     # ---- the loop --------------------------------------------------------------------------------------------
+
+    def watch_output(self, descriptors: tuple[int, int, int]) -> None:
+        """Replace Python's streams, and note which task has printed, as the runner's method of this name."""
+        self._output.install()
+        self._runner.watch_output(*descriptors)
 
     def run(self) -> None:
         connection, runner, handlers = self._connection, self._runner, self._handlers
@@ -241,36 +246,24 @@ class WorkerProcessMain:
             self.wait(0.01)
 
     def wait(self, seconds: float) -> None:
-        """Wait for a message of the agent, at most this long. Pending output is written meanwhile."""
+        """Wait for a message of the agent, at most this long."""
         if self._connection.eof:
             os._exit(0)
         self._connection.wait(seconds)
 
-    def begin_output(self, run: Any, sequence: int) -> None:
-        target = OutputChannel(sequence, self._connection, self.shield)
-        self._streams = sys.stdout, sys.stderr, target
-        echoes = self._options.echoes_streamed_output
-        sys.stdout = OutputStream(sys.stdout, channel.STDOUT, target, echoes)
-        sys.stderr = OutputStream(sys.stderr, channel.STDERR, target, echoes)
-
-    def end_output(self) -> None:
-        if self._streams is not None:
-            for stream in (sys.stdout, sys.stderr):
-                if isinstance(stream, OutputStream):
-                    stream.flush()
-            sys.stdout, sys.stderr, target = self._streams
-            self._streams = None
-            target.close()
-            self._flush()
-
     def send_warnings(self, sequence: int) -> None:
-        self._connection.send([channel.WARNED, channel.pack_number(sequence), self._warnings.take()])
+        number = channel.pack_number(sequence)
+        self._connection.send([channel.WARNED, number, self._warnings.take(), self._warnings.take_log()])
         self._flush()
 
     def _flush(self) -> None:
         """All of it is with the agent before the task counts as finished."""
         while self._connection.wants_write:
             self.wait(0.01)
+
+    def stream_output(self, whether: bool) -> None:
+        """Note whether the output of the tasks that follow goes to their client."""
+        self._warnings.is_streamed = whether
 
     def advise(self, error: BaseException) -> None:
         """Add what the user can do to the failure of a task."""
@@ -341,18 +334,23 @@ class WorkerProcessMain:
 
 
 def run_worker_process(
-    options: channel.WorkerProcessOptions, connection: StreamConnection, board_fd: int, fault_fd: int, news_fd: int
+    options: channel.WorkerProcessOptions,
+    connection: StreamConnection,
+    board_fd: int,
+    fault_fd: int,
+    news_fd: int,
+    output_descriptors: tuple[int, int, int],
 ) -> None:
-    """Never returns. The calling process is a fresh fork whose parent is the agent."""
+    """Never returns. The calling process is a fresh fork whose parent is the agent. ``output_descriptors``: as those of
+    ``Runner.watch_output``."""
     faulthandler.enable(file=fault_fd, all_threads=True)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # what a task printed is not lost with its process
     memory = mmap.mmap(board_fd, BOARD_BYTES)
     os.close(board_fd)
     board = Board(memory)
     _reseed()
     allow_keys(is_private(options.scheduler_address))
     process = WorkerProcessMain(connection, board, news_fd, options)
+    process.watch_output(output_descriptors)
     os.register_at_fork(after_in_child=process.mark_fork)
     _install_interrupt(board, process.shield)
     Sampler(process.title).offer()

@@ -1,23 +1,16 @@
-"""The output of a task, for a client that requested it."""
+"""Python's streams in a worker process. Both write to pipes that the agent reads."""
 
 from __future__ import annotations
 
+import contextlib
 import io
-import os
-import select
 import signal
+import sys
 import threading
-from typing import Any, TextIO
+from collections.abc import Callable
+from typing import Any
 
-from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.worker_process import channel
-
-PIECE_CHARACTERS = 16 * 1024
-
-OUTGOING_LIMIT_BYTES = 64 * 1024
-"""A task waits at this limit when it prints faster than the agent reads."""
-
-WAIT_MILLISECONDS = 50
 
 
 class Shield:
@@ -37,93 +30,36 @@ class Shield:
             signal.raise_signal(channel.INTERRUPT_SIGNAL)
 
 
-class OutputChannel:
-    """The way of one task's output to the agent, for all threads of the task. Closed, it takes nothing more: threads
-    that outlive their task print to nothing, and so do forks of the process: the stream is not theirs."""
+class NotingWriter(io.BufferedWriter):
+    """``on_write`` is called for whatever is written."""
 
-    def __init__(self, sequence: int, connection: StreamConnection, shield: Shield) -> None:
-        self._sequence = channel.pack_number(sequence)
-        self._connection = connection
-        self._shield = shield
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-        self._open = True
-
-    def send(self, stream: int, data: bytes) -> bool:
-        """Return whether it is taken. Blocks while too much waits to be written."""
-        if os.getpid() != self._pid:
-            return False
-        with self._lock, self._shield:
-            is_taken = self._open
-            if is_taken:
-                self._connection.send([channel.OUTPUT, self._sequence, channel.pack_number(stream), data])
-        while self._is_full():
-            self._wait()
-            with self._lock, self._shield:
-                if self._open:
-                    self._connection.flush()
-        return is_taken
-
-    def _wait(self) -> None:
-        poll = select.poll()  # of its own: two threads must not share one
-        poll.register(self._connection.fd, select.POLLOUT)
-        poll.poll(WAIT_MILLISECONDS)
-
-    def close(self) -> None:
-        with self._lock:
-            self._open = False
-
-    def _is_full(self) -> bool:
-        connection = self._connection
-        return self._open and not connection.eof and connection.outgoing_bytes > OUTGOING_LIMIT_BYTES
-
-
-class OutputBuffer(io.RawIOBase):
-    """``sys.stdout.buffer`` of a task."""
-
-    def __init__(self, stream: OutputStream) -> None:
-        self._stream = stream
-
-    def writable(self) -> bool:
-        return True
+    def __init__(self, raw: io.RawIOBase, on_write: Callable[[], None]) -> None:
+        super().__init__(raw)
+        self._on_write = on_write
 
     def write(self, data: Any, /) -> int:
-        content = bytes(data)
-        self._stream.write(content.decode(errors="replace"))
-        return len(content)
+        self._on_write()
+        return super().write(data)
 
 
-class OutputStream(io.TextIOBase):
-    """Sends what is written to the agent. ``echoes``: and writes it to the process's own stream. Without that, only
-    what the agent does not take goes there."""
+class TaskOutput:
+    """``sys.stdout`` and ``sys.stderr`` of tasks: they write whole lines, and call ``on_write`` for whatever is written
+    to them."""
 
-    def __init__(self, original: TextIO, stream: int, target: OutputChannel, echoes: bool) -> None:
-        self._original = original
-        self._stream = stream
-        self._target = target
-        self._echoes = echoes
+    def __init__(self, on_write: Callable[[], None]) -> None:
+        self._on_write = on_write
+        self._streams: tuple[io.TextIOWrapper, ...] = ()
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return "utf-8"
+    def install(self) -> None:
+        self._streams = self._stream(channel.STDOUT), self._stream(channel.STDERR)
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc]
 
-    @property
-    def buffer(self) -> OutputBuffer:
-        return OutputBuffer(self)
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._original.fileno()
-
-    def write(self, text: str) -> int:
-        for start in range(0, len(text), PIECE_CHARACTERS):
-            piece = text[start : start + PIECE_CHARACTERS]
-            is_taken = self._target.send(self._stream, piece.encode(errors="replace"))
-            if self._echoes or not is_taken:
-                self._original.write(piece)
-        return len(text)
+    def _stream(self, descriptor: int) -> io.TextIOWrapper:
+        buffer = NotingWriter(io.FileIO(descriptor, "w", closefd=False), self._on_write)
+        return io.TextIOWrapper(buffer, "utf-8", "backslashreplace", line_buffering=True, write_through=True)
 
     def flush(self) -> None:
-        self._original.flush()
+        """Write the rest, so that it reaches the agent ahead of the result of the task."""
+        for stream in self._streams:
+            with contextlib.suppress(OSError, ValueError):  # a task has closed it, or its descriptor
+                stream.flush()

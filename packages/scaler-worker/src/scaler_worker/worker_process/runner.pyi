@@ -29,6 +29,13 @@ class Runner:
     def note_environment(self) -> None:
         """Note that a task changed the environment that tasks need: it is restored before the next one."""
 
+    def watch_output(self, stdout: int, stderr: int, unread: int) -> None:
+        """Note from now on which task has printed. ``stdout`` and ``stderr`` are the writing ends of pipes, ``unread``
+        an epoll descriptor that contains the reading ends."""
+
+    def note_printed(self) -> None:
+        """The task under way has written to one of Python's streams."""
+
     def note_warning(self) -> None:
         """The task under way has raised a warning."""
 

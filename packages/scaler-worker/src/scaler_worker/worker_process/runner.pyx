@@ -14,9 +14,15 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
-from scaler_worker.board cimport Board, Parts
+from scaler_worker.board cimport Board, Parts, Printed
 from scaler_worker.worker_process.clock cimport monotonic_ns, process_cpu_ns
-from scaler_worker.worker_process.stderr_mark cimport mark_stderr
+from scaler_worker.worker_process.printed cimport (
+    OutputDescriptors,
+    mark_printed,
+    scaler_buffer_lines,
+    scaler_flush_stdout,
+    take_printed,
+)
 
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, PRIVATE_UPLOAD_NUMBER, ObjectKey
 from scaler_protocol.objects.errors import StoreFull
@@ -56,8 +62,9 @@ cdef uint64_t NOTIFY_NS = 2_000_000
 cdef uint64_t CPU_TIME_FROM_NS = 20_000
 """The processor time of a shorter task is taken to be its duration: asking the kernel would cost more."""
 
-cdef uint64_t STDERR_FROM_NS = 2_000
-"""A shorter task has written nothing to stderr: that takes as long. To ask the kernel would cost more than the task."""
+cdef uint64_t PRINTED_FROM_NS = 2_000
+"""A shorter task that has not used Python's streams has printed nothing: that takes as long. To ask the kernel would cost
+more than the task."""
 
 cdef uint64_t PART_FROM_NS = 20_000
 """A shorter part of a task counts as running: to report it would cost more than it says."""
@@ -136,7 +143,7 @@ cdef class RunUnderWay:
     cdef bint shares  # values may pass from node to node without being serialized
     cdef bint is_profiled
     cdef bint is_measured
-    cdef bint streams_output
+    cdef bint streams
 
     cdef uint64_t index
     cdef uint64_t sequence
@@ -155,6 +162,8 @@ cdef class RunUnderWay:
     cdef uint64_t duration
     cdef uint64_t cpu
     cdef uint64_t peak
+    cdef bint prints
+    cdef Printed printed
 
     def __init__(self, run):
         options = run.options
@@ -168,7 +177,7 @@ cdef class RunUnderWay:
         self.is_plain = not self.keywords and not run.serializer and not run.has_references
         self.is_node = options.graph != 0
         self.shares = self.is_node and options.shares_values and not run.serializer
-        self.is_profiled, self.streams_output = options.profiling, options.stream_output
+        self.is_profiled, self.streams = options.profiling, options.stream_output
         self.is_measured = self.is_profiled or options.memory_bytes
 
     cdef inline uint64_t task(self) noexcept:
@@ -194,8 +203,8 @@ cdef class RunUnderWay:
 cdef class Runner:
     """Runs handed-over tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
     ``object(key)`` (memory of an object, for one task), ``shared_object(key)``, ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
-    ``begin_output(run, sequence)`` and ``end_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
-    ``restore_environment()``, ``send_warnings(sequence)``, ``advise(error)`` (a note on a failure),
+    ``flush_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
+    ``restore_environment()``, ``send_warnings(sequence)``, ``stream_output(whether)`` (of the tasks that follow, to their client), ``advise(error)`` (a note on a failure),
     ``use_modules(run)`` (which its client has sent), ``show_function(name)`` (to people who look at processes)."""
 
     cdef readonly Board board
@@ -214,6 +223,9 @@ cdef class Runner:
     cdef public bint forked
     cdef bint environment_changed
     cdef bint has_warned
+    cdef bint has_printed
+    cdef bint streams  # the output of the tasks of the current run goes to their client
+    cdef OutputDescriptors output
     cdef object environ
     cdef public object actor  # the instance to which this process is dedicated
     cdef bytes _modules  # the serializer of the last run, which names the modules that are importable
@@ -230,6 +242,13 @@ cdef class Runner:
         self.loaded = LoadedObjects(loaded_limit_bytes)
         self.environ = os.environ
         self._modules = b""
+        self.output.stdout = self.output.stderr = self.output.unread = -1
+
+    def watch_output(self, int stdout, int stderr, int unread):
+        """Note from now on which task has printed. ``stdout`` and ``stderr`` are the writing ends of pipes, ``unread``
+        an epoll descriptor that contains the reading ends."""
+        self.output.stdout, self.output.stderr, self.output.unread = stdout, stderr, unread
+        scaler_buffer_lines()  # not whole blocks, as C does where stdout is not a terminal
 
     def note_environment(self):
         """Note that the environment that tasks need was, or may have been, changed."""
@@ -238,6 +257,10 @@ cdef class Runner:
     def note_warning(self):
         """The task under way has raised a warning: it goes to the client."""
         self.has_warned = True
+
+    def note_printed(self):
+        """The task under way has written to one of Python's streams."""
+        self.has_printed = True
 
     def forget_values(self, uint64_t watermark):
         """A new dispatch: its nodes need no value of a task whose sequence is below ``watermark``."""
@@ -273,6 +296,9 @@ cdef class Runner:
         cdef RunUnderWay current = RunUnderWay(run)
         cdef uint64_t index, count = run.count
         self.host.show_function(run.function_name, run.session)
+        if current.streams != self.streams:
+            self.streams = current.streams
+            self.host.stream_output(self.streams)
         self.cpu_ns = process_cpu_ns()
         self.wall_since_cpu_ns = 0
         if os.environ is not self.environ:
@@ -307,19 +333,23 @@ cdef class Runner:
         )
         current.result = current.arguments = current.named = None
         self._account(current)
+        current.prints = (current.duration >= PRINTED_FROM_NS or self.has_printed) and self._take_printed(current)
         self._store_result(current, payload)
+        if current.prints:
+            mark_printed(self.board, &current.printed)
         self.has_warned = False
         parent_variable[14] = 0
         if current.ended - self.notified_ns > NOTIFY_NS:
             self._notify(current.ended)
-        if current.duration >= STDERR_FROM_NS:
-            self._draw_line(current.duration)
+        if current.duration >= MEMORY_PEAK_FROM_NS:
+            self.host.memory_peak(True)  # if the next task dies, its certificate speaks of that task alone
 
-    cdef _draw_line(self, uint64_t duration):
-        """Draw a line in the output: if the next task dies, its certificate describes that task alone."""
-        mark_stderr(self.board)
-        if duration >= MEMORY_PEAK_FROM_NS:
-            self.host.memory_peak(True)
+    cdef bint _take_printed(self, RunUnderWay current) except -1:
+        if self.has_printed:
+            self.has_printed = False
+            self.host.flush_output()
+        scaler_flush_stdout()
+        return take_printed(self.board, &self.output, &current.printed)
 
     cdef _prepare(self, RunUnderWay current):
         """Everything that comes before the task's own time."""
@@ -332,8 +362,6 @@ cdef class Runner:
             self.host.unmap_unused()
         if current.is_profiled:
             self.host.memory_peak(True)
-        if current.streams_output:
-            self.host.begin_output(current.run, current.sequence)
 
     cdef object _execute(self, RunUnderWay current):
         """Run the task. Returns the payload of its result and sets ``current.status``."""
@@ -427,8 +455,6 @@ cdef class Runner:
         else:
             self.wall_since_cpu_ns += current.duration
         current.peak = self.host.memory_peak(False) if current.is_profiled else 0
-        if current.streams_output:
-            self.host.end_output()
         if self.has_warned:
             self.host.send_warnings(current.sequence)
 
@@ -455,8 +481,13 @@ cdef class Runner:
             self._notify(monotonic_ns())
 
     def woken(self):
-        """A wait for tasks is over. The text that came to stderr meanwhile belongs to none of them."""
-        mark_stderr(self.board)
+        """A wait for tasks is over. The text that was written meanwhile belongs to none of them."""
+        cdef Printed printed
+        if self.has_printed:
+            self.has_printed = False
+            self.host.flush_output()
+        if take_printed(self.board, &self.output, &printed):
+            mark_printed(self.board, &printed)
         self.notified_ns = monotonic_ns()
 
     cdef uint64_t _cpu_time(self, uint64_t duration):
@@ -568,7 +599,7 @@ cdef class Runner:
             self._wait_for_room(size)
         self.board.append(
             current.sequence, status, PyBytes_AS_STRING(payload), size, current.duration, current.cpu, current.peak,
-            current.ended, self.has_warned, &parts if current.take_parts(&parts) else NULL,
+            current.ended, self.has_warned, &parts if current.take_parts(&parts) else NULL, &current.printed if current.prints else NULL,
         )
         self.untold = True
 

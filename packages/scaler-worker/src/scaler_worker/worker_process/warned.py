@@ -26,7 +26,7 @@ PLACE_LIMIT_CHARACTERS = 1000
 
 class TaskWarnings:
     """Takes the place of what shows warnings in this process. ``on_warning`` is called when there is one to take.
-    ``echoes``: what the client is told of is written to the agent's log, too."""
+    ``echoes``: what the client is told of is written to stderr, too, unless its client receives that."""
 
     def __init__(self, on_warning: Callable[[], None], echoes: bool) -> None:
         self._on_warning = on_warning
@@ -34,7 +34,11 @@ class TaskWarnings:
         self._show = warnings.showwarning
         self._taken: list[tuple[type[Warning], str, str, int, str]] = []
         self._left_out = 0
+        self._log = ""
         self._listens = False
+        self.is_streamed = False
+        """The client of the tasks that follow receives their output."""
+
         warnings.showwarning = self._take
 
     def begin(self) -> None:
@@ -49,6 +53,11 @@ class TaskWarnings:
         if left_out:
             taken.append((RuntimeWarning, f"{left_out} more warnings of this task were left out.", "", 0, ""))
         return pickle.dumps([(_pickled(category), *rest) for category, *rest in taken])
+
+    def take_log(self) -> bytes:
+        """Take the same as text for the log of the agent, which does not get them through stderr."""
+        log, self._log = self._log, ""
+        return log.encode(errors="replace")
 
     def _take(
         self,
@@ -67,9 +76,11 @@ class TaskWarnings:
                 self._left_out += 1
                 return
             self._on_warning()
-            if not self._echoes:
+            if self.is_streamed and self._echoes:
+                self._log += warnings.formatwarning(message, category, filename, lineno, line)[:TEXT_LIMIT_CHARACTERS]
+            if self.is_streamed or not self._echoes:
                 return
-            file = sys.__stderr__ or io.StringIO()  # the agent's log, and not what the task prints
+            file = sys.__stderr__ or io.StringIO()
         self._show(message, category, filename, lineno, file, line)
 
 

@@ -100,10 +100,11 @@ def _become_worker_process(
         die_with_parent(options.agent_pid)
         os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        stream_fd, board_fd, stderr_fd, fault_fd, news_fd = fds
+        stream_fd, board_fd, stdout_fd, stderr_fd, unread_fd, fault_fd, news_fd = fds
+        os.dup2(stdout_fd, 1)
         os.dup2(stderr_fd, 2)
-        os.close(stderr_fd)
-        run_worker_process(options, StreamConnection(socket.socket(fileno=stream_fd)), board_fd, fault_fd, news_fd)
+        connection = StreamConnection(socket.socket(fileno=stream_fd))
+        run_worker_process(options, connection, board_fd, fault_fd, news_fd, (stdout_fd, stderr_fd, unread_fd))
     except BaseException as error:
         _say_last_words(error)
     finally:

@@ -53,6 +53,7 @@ export function sparkline() {
 }
 
 const ICONS = {
+  output: "M3 4h14v12H3zM6 8l2 2-2 2M10 12h4",
   overview: "M3 3h6v8H3zM11 3h6v5h-6zM11 10h6v7h-6zM3 13h6v4H3z",
   stream: "M2 4h7M11 4h5M5 10h13M2 16h4M8 16h9",
   tasks: "M7 5h10M7 10h10M7 15h10M3 5h.01M3 10h.01M3 15h.01",

@@ -2,6 +2,7 @@
 
 import { h, setText } from "./dom.js";
 import { GraphDrawing } from "./graph.js";
+import { OutputLines } from "./output.js";
 import { DataTable } from "./table.js";
 
 // By the first part of the address: what it is called, the view that it belongs to, and what the others are filtered by.
@@ -13,6 +14,8 @@ export const KINDS = {
   function: { title: "Function", view: "functions" },
   graph: { title: "Graph", view: "graphs" },
 };
+// Of what the output is shown on the page.
+const PRINTED_BY = { task: ([client, task]) => ({ client, task: Number(task) }), worker: ([, worker]) => ({ worker }) };
 const WHOLE = { tasks: "All in the task log", running: "All running tasks" };
 
 export class EntityView {
@@ -30,17 +33,19 @@ export class EntityView {
     this.details = h("section", { class: "card details", hidden: true }, h("header", {}, h("h2", {}, "What is known of its failures")), this.text);
     this.missing = h("div", { class: "card empty", hidden: true }, h("strong", {}, "Nothing is known of it"), h("p", {}, "It was never here, or it is so long ago that this monitor has forgotten it."));
     this.drawing = kind === "graph" ? new GraphDrawing({ changed: page.changed, onOpen: (task) => { location.hash = `#/task/${encodeURIComponent(key[0])}/${task}`; } }) : null;
+    this.output = PRINTED_BY[kind] ? new OutputLines(page.changed, PRINTED_BY[kind](key)) : null;
     this.element = h("div", { class: "entity-page" }, h("div", { class: "heading" }, this.swatch, this.title, this.about, this.tools), this.missing, this.card,
-      this.drawing ? h("section", { class: "card graph-card" }, this.drawing.element) : null, this.details, this.sections);
+      this.drawing ? h("section", { class: "card graph-card" }, this.drawing.element) : null, this.details, this.output?.element ?? null, this.sections);
   }
 
   watch() {
     const graph = this.drawing && { drawing: { what: "graph_drawing", client: this.key[0], graph: Number(this.key[1]), known: this.drawing.signature } };
-    return { entity: { what: "entity", kind: this.kind, key: this.key }, ...graph };
+    return { entity: { what: "entity", kind: this.kind, key: this.key }, ...graph, ...(this.output && { output: this.output.watch() }) };
   }
 
   update(key, result) {
     if (key === "drawing") return this.drawing.take(result);
+    if (key === "output") return this.output.update(result);
     if (key !== "entity") return;
     this.missing.hidden = result.is_known;
     this.card.hidden = !result.is_known;

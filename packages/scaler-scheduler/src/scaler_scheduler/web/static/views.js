@@ -2,6 +2,7 @@
 
 import { h, icon, setText, sparkline } from "./dom.js";
 import { Chart } from "./charts.js";
+import { OutputLines } from "./output.js";
 import { DataTable } from "./table.js";
 import { TaskStream } from "./stream.js";
 
@@ -444,6 +445,18 @@ export class Failures extends TableView {
   }
 }
 
+class Output extends View {
+  constructor(page) {
+    super(page);
+    this.output = new OutputLines(page.changed);
+    this.element = h("div", {}, heading("Output", "what tasks print"), this.output.element);
+  }
+
+  watch() { return { output: this.output.watch() }; }
+  update(key, result) { if (key === "output") this.output.update(result); }
+  focusFilter() { this.output.focusFilter(); }
+}
+
 // Name, title, icon, what makes the view, and its key.
 export const VIEWS = [
   ["Now", [
@@ -461,6 +474,7 @@ export const VIEWS = [
     ["waiting", "Waiting", "waiting", (page) => new TableView(page, "waits"), "7"],
     ["failures", "Failures", "failures", (page) => new Failures(page), "8"],
     ["graphs", "Graphs", "graphs", (page) => new Graphs(page), "9"],
+    ["output", "Output", "output", (page) => new Output(page), "u"],
   ]],
   ["Cluster", [
     ["memory", "Memory", "memory", (page) => new Memory(page), "m"],

@@ -17,8 +17,9 @@ from typing import Any
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
 from scaler_protocol.limits import NO_WORKER
-from scaler_protocol.messages import INLINE_LIMIT_BYTES, UPLOAD_NUMBER, ObjectKey, Status, TaskColumn
+from scaler_protocol.messages import INLINE_LIMIT_BYTES, UPLOAD_NUMBER, ObjectKey, OutputPiece, Status, TaskColumn
 from scaler_worker.core import held_tasks
+from scaler_worker.core.client_output import ClientOutput
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.state import AgentState
@@ -47,6 +48,7 @@ class Grid:
 
     def __init__(self, worker_names: tuple[str, ...], state: AgentState, store: MemoryStore, now: float) -> None:
         self.names = worker_names
+        self.client_output = ClientOutput(state)
         self._state = state
         self._store = store
         self.session = SessionState(now)
@@ -293,6 +295,10 @@ class Grid:
     def task_of(self, number: int, sequence: int) -> tuple[bytes, int] | None:
         sent = self.sent.by_number.get(number)
         return None if sent is None or sent.is_over else (sent.run.session, sent.run.first_task)
+
+    def output_of(self, session: bytes, task: int, worker: str) -> list[OutputPiece]:
+        """Output of services is passed on, and not kept."""
+        return []
 
     def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
         """None: the process of a service instance is on another host."""

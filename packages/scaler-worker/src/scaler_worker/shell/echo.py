@@ -1,0 +1,71 @@
+"""Writes what tasks print to stdout and stderr of the agent. Nothing waits until these are read."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+
+LIMIT_BYTES = 1024 * 1024
+"""Text that waits to be written. Further text is left out, which a line says later."""
+
+LAST_SECONDS = 0.5
+"""Time that the end of the agent waits until the rest is written."""
+
+
+class HostEcho:
+    """A thread writes, as long as there is something to write."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._bytes = 0
+        self._left_out = 0
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        """Returns at once."""
+        with self._changed:
+            if self._closed:
+                return
+            if self._bytes + len(data) > LIMIT_BYTES:
+                self._left_out += len(data)
+                return
+            if self._left_out:
+                data = b"[%d bytes of output were left out]\n" % self._left_out + data
+                self._left_out = 0
+            self._waiting.append((descriptor, data))
+            self._bytes += len(data)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="scaler-echo", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Write the rest, if it is read within a moment. May be called twice."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(LAST_SECONDS)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._closed:
+                    self._changed.wait()
+                if not self._waiting:
+                    return
+                descriptor, data = self._waiting.popleft()
+                self._bytes -= len(data)
+            _write(descriptor, data)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except OSError:  # it is closed
+        pass

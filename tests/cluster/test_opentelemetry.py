@@ -1,0 +1,38 @@
+"""Spans inside tasks continue the trace of the client, with the real SDK and an exporter in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("opentelemetry.sdk")
+
+from opentelemetry.sdk.trace import TracerProvider
+
+from scaler import Client
+from scaler.integrations.opentelemetry import traced
+from tests.support import tracing
+from tests.support.commands import free_address, start_cluster, start_scheduler
+
+
+def test_spans_of_tasks_are_children_of_the_clients_span() -> None:
+    address = free_address()
+    preload = ("--preload", "tests.support.tracing:set_up")
+    with start_scheduler(address), start_cluster(address, "-n", 1, *preload), Client(address) as client:
+        with TracerProvider().get_tracer("test").start_as_current_span("job") as job:
+            function = traced(tracing.inner)
+            future = client.submit(function, 1)
+            assert "function=inner" in repr(future) and future.result(30) == 2
+            assert client.map(function, [2, 3]) == [3, 4]
+            with pytest.raises(ValueError, match="negative"):
+                client.submit(function, -1).result(30)
+        spans = client.submit(tracing.finished_spans).result(30)
+    context = job.get_span_context()
+    assert {trace for _, trace, *_ in spans} == {context.trace_id}
+    tasks = [span for span in spans if span[3] == context.span_id]
+    assert len(tasks) == 4 and len(spans) == 8
+    assert {parent for _, _, _, parent, _ in spans if parent != context.span_id} == {span for _, _, span, _, _ in tasks}
+    assert [status for *_, status in tasks] == ["UNSET", "UNSET", "UNSET", "ERROR"]
+
+
+def test_without_a_span_and_without_a_provider_the_function_just_runs(client: Client) -> None:
+    assert client.submit(traced(abs), -2).result(30) == 2

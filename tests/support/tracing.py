@@ -1,0 +1,39 @@
+"""Spans in worker processes, kept in memory."""
+
+from __future__ import annotations
+
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+EXPORTER = InMemorySpanExporter()
+
+
+def set_up() -> None:
+    """Have this process keep its spans. For ``--preload``."""
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(EXPORTER))
+    trace.set_tracer_provider(provider)
+
+
+def inner(number: int) -> int:
+    """Start a span of its own; negative numbers fail."""
+    with trace.get_tracer("user").start_as_current_span("inner"):
+        if number < 0:
+            raise ValueError("negative")
+        return number + 1
+
+
+def finished_spans() -> list[tuple[str, int, int, int, str]]:
+    """Name, trace, span and parent of each span that has ended here, and its status."""
+    return [
+        (
+            span.name,
+            span.context.trace_id if span.context is not None else 0,
+            span.context.span_id if span.context is not None else 0,
+            span.parent.span_id if span.parent is not None else 0,
+            span.status.status_code.name,
+        )
+        for span in EXPORTER.get_finished_spans()
+    ]

@@ -1,0 +1,102 @@
+"""Clients ask what tasks have printed, agents answer, and agents report output for monitors."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler_protocol.messages import OutputPiece, OutputReply, OutputRequest, PrintedOutput
+from scaler_protocol.monitor import records
+from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
+from scaler_scheduler.core.output_table import LIMIT_BYTES, WAITING_LIMIT
+from scaler_scheduler.core.outputs import ANSWER_SECONDS, RECORDED_BYTES_PER_SECOND
+from tests.unit.scheduler.playbook import Peer, Playbook, results, tasks
+
+OWN = bytes(16)
+
+
+def piece(session: bytes, data: bytes, attempt: int = 1) -> OutputPiece:
+    return OutputPiece(session, 1, attempt, 0, 1, 0, "f", "vm-0", data)
+
+
+def give_key(book: Playbook, peer: Peer, user: bytes) -> None:
+    """The peer has connected with this key."""
+    book.core.state.clients[peer.session].user = user
+
+
+def test_all_agents_are_asked_and_their_answers_joined() -> None:
+    book = Playbook()
+    client, first, second = book.client(), book.agent("first"), book.agent("second")
+    client.says(tasks(client, 1, 1))
+    asked = client.says(OutputRequest(7, OWN, 1))
+    assert sorted(asked) == sorted((peer.name, OutputRequest(1, client.session, 1)) for peer in (first, second))
+    later, earlier = piece(client.session, b"again", 2), piece(client.session, b"once", 1)
+    assert first.says(OutputReply(1, True, "", (later,))) == []
+    answer = OutputReply(7, True, "", (earlier, later))
+    assert second.says(OutputReply(1, True, "", (earlier,))) == [(client.name, answer)]
+    assert second.says(OutputReply(1, True)) == []
+
+
+def test_nothing_printed_is_an_empty_answer() -> None:
+    book = Playbook()
+    client = book.client()
+    assert client.says(OutputRequest(7, OWN, 1)) == [(client.name, OutputReply(7, True))]
+    agent = book.agent()
+    client.says(OutputRequest(8, OWN, 1))
+    assert agent.says(OutputReply(1, True)) == [(client.name, OutputReply(8, True))]
+
+
+def test_a_silent_agent_is_not_waited_for() -> None:
+    book = Playbook()
+    client, agent, _ = book.client(), book.agent("first"), book.agent("second")
+    client.says(OutputRequest(7, OWN, 1))
+    agent.says(OutputReply(1, True, "", (piece(client.session, b"text"),)))
+    said = [body for name, body in book.wait(ANSWER_SECONDS + 0.5) if name == client.name]
+    assert OutputReply(7, True, "", (piece(client.session, b"text"),)) in said
+
+
+@pytest.mark.parametrize("request_", [OutputRequest(7, b"s" * 16, 1), OutputRequest(7, OWN, 0, "agent-0")])
+def test_only_operators_see_the_output_of_others(request_: OutputRequest) -> None:
+    book = Playbook()
+    client, _ = book.client(), book.agent()
+    give_key(book, client, b"submit")
+    ((_, reply),) = client.says(request_)
+    assert not reply.is_found and "Use admin.key." in reply.text
+
+
+def test_a_worker_that_is_not_known() -> None:
+    book = Playbook()
+    client, _ = book.client(), book.agent()
+    ((_, reply),) = client.says(OutputRequest(7, OWN, 0, "nobody"))
+    assert reply == OutputReply(7, False, reply.text) and "no worker has the name 'nobody'" in reply.text
+
+
+def test_requests_and_answers_are_limited() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    for number in range(WAITING_LIMIT):
+        client.says(OutputRequest(number, OWN, 1))
+    ((_, reply),) = client.says(OutputRequest(WAITING_LIMIT, OWN, 1))
+    assert not reply.is_found and "Try again later." in reply.text
+    large = tuple(piece(client.session, b"x" * 2**20) for _ in range(1 + LIMIT_BYTES // 2**20))
+    assert agent.says(OutputReply(1, True, "", large)) == [(client.name, OutputReply(0, True))]
+
+
+def recorded(book: Playbook, reader: RingReader) -> list[records.PrintedText]:
+    data, _, _ = reader.take(1 << 20)
+    return [records.output_of(each) for each in records.records(data) if each.kind == records.Kind.OUTPUT]
+
+
+def test_output_is_recorded_for_monitors_up_to_a_limit() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 1))
+    agent.says(PrintedOutput((piece(client.session, b"unwatched\n"),)))
+    memory = bytearray(RING_HEADER_BYTES + (1 << 22))
+    book.core.watch(RingWriter(memory), 0.0, book.now)
+    agent.says(PrintedOutput((piece(client.session, b"one\n"), piece(OWN, b"two\n"))))
+    large = piece(client.session, b"x" * 60_000)
+    agent.says(PrintedOutput((large,) * 20))
+    agent.says(results(client, 1))
+    found = recorded(book, RingReader(memory))
+    assert [each.data for each in found[:2]] == [b"one\n", b"two\n"] and found[0].function == "f"
+    assert sum(len(each.data) for each in found) <= RECORDED_BYTES_PER_SECOND
