@@ -208,7 +208,7 @@ class Bulk:
                 self._remove(self._channels[fd])
 
     def _find_offer(self, name: bytes) -> tuple[str, Offer] | None:
-        """Those that hold now: an offer may be withdrawn, or used, while a connection is being opened."""
+        """Look up an offer that holds now: it may be withdrawn, or used, while a connection is being opened."""
         return self._offers.get(name)
 
     def _rest(self, listening: socket.socket) -> None:

@@ -45,7 +45,7 @@ SILENCE_SECONDS = 3.0
 SHORTEST_TARGET_SECONDS = 0.001
 
 LARGE_RESULTS_LIMIT = 20_000
-"""While clients have more large results than this, no agent is drained: finding out who holds them takes too long."""
+"""Large results of all clients. With more, no agent is drained: finding out who holds them would take too long."""
 
 NAME_TAKEN_TEXT = "Another worker manager is called {name!r}. Give this one another --name, or stop the other one."
 
