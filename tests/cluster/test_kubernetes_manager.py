@@ -93,6 +93,19 @@ def test_a_watch_that_is_cut_goes_on(site: ApiServer, address: str, forget: bool
         assert command.terminate() == 0
 
 
+def test_an_account_that_may_not_watch_lists_at_most_once_a_second(site: ApiServer, address: str) -> None:
+    site.forbidden.add("watch pods")
+    with manager(address, "-n=1") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        lists, begun_at = site.lists, time.monotonic()
+        wait_until(lambda: site.lists >= lists + 3)
+        assert time.monotonic() - begun_at > 1
+        (pod,) = site.pods()
+        site.kill(pod)
+        command.wait_for_output(rf"Job {pod} exited with code 137")
+        assert command.terminate() == 0
+
+
 def test_pods_of_a_killed_manager_are_adopted(site: ApiServer, address: str) -> None:
     site.nodes = 0
     with manager(address, "-n=2", "--workers-per-job=1", "--name=night") as command:

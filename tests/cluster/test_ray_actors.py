@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -190,6 +192,20 @@ def test_named_actors(cluster: None) -> None:
     ray.kill(counter)
     with pytest.raises(ValueError, match="Cannot find an actor named 'nobody'"):
         ray.get_actor("nobody")
+
+
+def test_callers_that_need_the_same_actor_at_once_get_one(cluster: None) -> None:
+    shared = Counter.options(name="shared", get_if_exists=True)
+    begin = threading.Barrier(4)
+
+    def increment() -> Any:
+        begin.wait()
+        counter = shared.remote()
+        return counter, ray.get(counter.increment.remote())
+
+    with ThreadPoolExecutor(4) as threads:
+        made = [each.result() for each in [threads.submit(increment) for _ in range(4)]]
+    assert sorted(value for _, value in made) == [1, 2, 3, 4]
 
 
 def test_an_actor_restarts(cluster: None) -> None:

@@ -390,6 +390,8 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
         def _get(self, kind: str, name: str) -> tuple[int, dict[str, Any]] | None:
             if self._query.get("watch") not in ("true", "True"):
                 return server.list(kind, self._query.get("labelSelector", ""))
+            if (refusal := server._refusal(kind, "watch")) is not None:
+                return refusal
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()

@@ -119,7 +119,7 @@ class ProfileTree:
             said = json.loads(data)
             tree = cls(limit)
             tree._take(said["frames"], said["nodes"])
-        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
             raise BadProfile("The bytes are not a profile.") from error
         return tree
 

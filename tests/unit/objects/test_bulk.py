@@ -182,6 +182,25 @@ def test_an_offer_is_good_for_one_connection(ends: tuple[End, End]) -> None:
         assert ends[1].changes[-1] == Change(label, is_open)
 
 
+@pytest.mark.parametrize("is_withdrawn", [False, True])
+def test_an_offer_that_ends_after_its_name_was_shown_opens_nothing(ends: tuple[End, End], is_withdrawn: bool) -> None:
+    ends[0].bulk.listen(HOST, False)
+    offer = offer_of(ends[0])
+    with socket.create_connection((HOST, offer.port)) as early:
+        early.sendall(offer.name)
+        early.settimeout(20)
+        wait_until(lambda: ends[0].move() or any(each._claimed for each in ends[0].bulk._channels.values()), 20)
+        if is_withdrawn:
+            ends[0].bulk.withdraw("peer:-1")
+        else:
+            ends[1].bulk.dial("tcp://there", HOST, offer)
+            move_until(ends, lambda: ends[1].bulk.is_open("tcp://there"))
+        early.sendall(offer.token)
+        move_until(ends, lambda: len(ends[0].bulk._channels) == int(not is_withdrawn))
+        assert early.recv(1) == b""
+    assert ends[0].bulk.is_open("peer:-1") is not is_withdrawn
+
+
 def test_a_port_that_does_not_answer_is_given_up(ends: tuple[End, End]) -> None:
     with socket.create_server((HOST, 0)) as silent:
         offer = Offer(silent.getsockname()[1], bytes(NAME_BYTES), bytes(TOKEN_BYTES))

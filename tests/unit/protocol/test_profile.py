@@ -65,6 +65,8 @@ def test_the_greatest_times_find_room_when_trees_are_merged() -> None:
         b'{"frames": ["a"], "nodes": [[-1, 0, -1]]}',
         b'{"frames": ["a"], "nodes": [[-1, 0, 1e300]]}',
         b'{"frames": ["a"], "nodes": [[-1, 0, NaN]]}',
+        b'{"frames": ["a"], "nodes": [[-1, 0, Infinity]]}',
+        b'{"frames": ["a"], "nodes": [[-1, Infinity, 1]]}',
         b'{"frames": [1], "nodes": []}',
         b'{"frames": ["a"], "nodes": [[-1, 0]]}',
         b'{"frames": ["a"], "nodes": [["", 0, 1]]}',

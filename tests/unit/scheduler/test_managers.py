@@ -17,6 +17,7 @@ from scaler_protocol.messages import (
     Stop,
     StoreAttached,
     StoreStatus,
+    Tasks,
 )
 from scaler_scheduler.core import managers
 from tests.unit.scheduler.playbook import Playbook, results, tasks
@@ -95,6 +96,32 @@ def test_an_agent_that_holds_a_result_stays_until_the_client_has_it():
     assert (worker.name, Drain()) not in cloud.says(report(running=1))
     client.says(ObjectRelease((ObjectKey(client.session, 1),)))
     assert (worker.name, Drain()) in cloud.says(report(running=1))
+
+
+def test_an_agent_that_holds_a_result_stays_even_if_another_shares_the_store():
+    book = Playbook()
+    client, cloud = book.client(), manager(book)
+    peers = [joined(book, "one"), joined(book, "two")]
+    for peer in peers:
+        peer.says(StoreAttached(b"s" * 16, "tcp://host:1"))
+    sent = [name for name, body in client.says(tasks(client, 1, 1)) if isinstance(body, Tasks)]
+    [holder] = [peer for peer in peers if peer.name in sent]
+    holder.says(results(client, (1, 1, Status.SUCCESS_LARGE, (10**6).to_bytes(8, "little"))))
+    drained = [name for name, body in cloud.says(report(running=2)) if body == Drain()]
+    assert drained == [peer.name for peer in peers if peer is not holder]
+
+
+def test_while_very_many_results_are_kept_no_agent_is_drained(monkeypatch):
+    monkeypatch.setattr(managers, "LARGE_RESULTS_LIMIT", 1)
+    book = Playbook()
+    client, cloud, holder, idle = book.client(), manager(book), book.agent("holder"), joined(book, "idle")
+    client.says(tasks(client, 1, 4))
+    for task in range(1, 5):
+        holder.says(results(client, (task, 1, Status.SUCCESS_LARGE, (10**6).to_bytes(8, "little"))))
+        idle.says(results(client, (task, 1, Status.SUCCESS_LARGE, (10**6).to_bytes(8, "little"))))
+    assert (idle.name, Drain()) not in cloud.says(report(running=1))
+    client.says(ObjectRelease(tuple(ObjectKey(client.session, task) for task in range(1, 5))))
+    assert (idle.name, Drain()) in cloud.says(report(running=1))
 
 
 def test_an_agent_whose_store_has_objects_stays_unless_another_shares_the_store():

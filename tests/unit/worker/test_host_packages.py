@@ -81,3 +81,17 @@ def test_what_waits_is_not_begun_after_the_end(folder: Path) -> None:
         assert not host._installations and begun(folder) == INSTALLATIONS_LIMIT
 
     asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_packages_that_are_released_at_once_are_not_installed(folder: Path) -> None:
+    async def run() -> None:
+        host = HostPackages(GuardedLoop(asyncio.get_running_loop(), TurnGuard("Test")), Events(), 0)
+        for _ in range(2):
+            host.install(("package",))
+            host.release(("package",))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not host._installations and begun(folder) == 0
+        host.close()
+
+    asyncio.run(asyncio.wait_for(run(), 60))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from scaler_protocol.messages import Status
 from scaler_worker.board import STARTED_CELL
-from scaler_worker.core.effects import Interrupt
+from scaler_worker.core.effects import Interrupt, Kill
 from scaler_worker.core.memory_pressure import is_exhausted, largest_above_share, share_bytes
 from tests.unit.worker.playbook import Stage, run_of
+from tests.unit.worker.test_actors import give_anchor, make
 
 LIMIT = 1000
 
@@ -39,3 +41,18 @@ def test_one_task_ends_at_a_time() -> None:
     stage.core.on_host_memory_exhausted(dict.fromkeys(busy, 800), LIMIT, stage.now)
     stage.turn()
     assert [each for each in stage.effects if isinstance(each, Interrupt)] == [Interrupt(busy[0])]
+
+
+def test_an_actor_at_rest_ends_with_its_process() -> None:
+    stage = Stage(1)
+    give_anchor(stage)
+    number = make(stage)
+    stage.effects.clear()
+    for _ in range(2):
+        stage.core.on_host_memory_exhausted({number: 990}, LIMIT, stage.now)
+    stage.turn()
+    assert [each for each in stage.effects if isinstance(each, Kill)] == [Kill(number)]
+    stage.die(number, signal="SIGKILL")
+    status, payload = stage.results()[1]
+    assert status == Status.PROCESSOR_DIED
+    assert b"memory of this host is nearly exhausted" in payload

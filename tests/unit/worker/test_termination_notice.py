@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from socketserver import StreamRequestHandler, TCPServer
 
 import pytest
 
+from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.messages import Withdrawn
+from scaler_worker.shell import termination_watch
 from scaler_worker.termination_notice import amazon, azure, google
 from tests.unit.worker.playbook import Stage, run_of
 
@@ -76,6 +81,53 @@ def test_azure(kind: str, is_announced: bool) -> None:
         assert azure(address) is is_announced
     with server(lambda request: '{"DocumentIncarnation": 1, "Events": []}') as address:
         assert not azure(address)
+
+
+@pytest.mark.parametrize("answer", ["null", "[]", '{"Events": null}', '{"Events": {}}', '{"Events": [null, 1]}'])
+def test_azure_answers_something_else(answer: str) -> None:
+    with server(lambda request: answer) as address:
+        assert not azure(address)
+
+
+def test_a_watch_goes_on_after_answers_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(termination_watch, "POLL_SECONDS", 0.0)
+    answers = iter([b"garbage\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n[", b"", _with_body(b"[" * 60_000)])
+    last = _with_body(b'{"Events": [{"EventType": "Preempt"}]}')
+
+    async def run() -> None:
+        announced = asyncio.Event()
+        loop = GuardedLoop(asyncio.get_running_loop(), TurnGuard("Test"))
+        watch = termination_watch.TerminationWatch(loop, lambda: azure(address), announced.set)
+        watch.begin()
+        await asyncio.wait_for(announced.wait(), 30)
+        watch.end()
+
+    with raw_server(lambda: next(answers, last)) as address:
+        asyncio.run(run())
+
+
+def _with_body(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+@contextmanager
+def raw_server(answer: Callable[[], bytes]) -> Iterator[str]:
+    """Sends these bytes to whoever connects, after the request, and closes the connection."""
+
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(answer())
+
+    with TCPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.server_address[1]}"
+        finally:
+            listening.shutdown()
+            thread.join()
 
 
 def test_an_agent_returns_what_waits_and_leaves_when_its_tasks_have_ended() -> None:

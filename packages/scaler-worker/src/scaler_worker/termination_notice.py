@@ -36,7 +36,9 @@ def azure(server: str = _LINK_LOCAL) -> bool:
 
     path = "/metadata/scheduledevents?api-version=2020-07-01"
     document = json.loads(_ask("GET", server + path, {"Metadata": "true"}) or "{}")
-    events = document.get("Events", []) if isinstance(document, dict) else []
+    events = document.get("Events") if isinstance(document, dict) else None
+    if not isinstance(events, list):
+        return False
     return any(isinstance(each, dict) and each.get("EventType") in ("Preempt", "Terminate") for each in events)
 
 
@@ -44,8 +46,10 @@ PROVIDERS: Mapping[str, Callable[[], bool]] = {"aws": amazon, "gcp": google, "az
 
 
 def _ask(method: str, url: str, headers: Mapping[str, str]) -> str | None:
-    """The answer; None: there is none of this name. Raises OSError, as urllib does, if the server cannot be reached."""
-    import urllib.error  # takes a while, and most agents do not ask
+    """The answer; None: there is none of this name. Raises OSError, as urllib does, if the server cannot be reached,
+    or answers with something that is not HTTP."""
+    import http.client  # takes a while, and most agents do not ask
+    import urllib.error
     import urllib.request
 
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy has an address of its own
@@ -57,3 +61,5 @@ def _ask(method: str, url: str, headers: Mapping[str, str]) -> str | None:
         if error.code == _NOT_FOUND:
             return None
         raise
+    except http.client.HTTPException as error:
+        raise OSError(f"{url} does not answer as a web server ({type(error).__name__})") from None

@@ -203,9 +203,13 @@ class Bulk:
                     self._rest(listening)
                 return
             connected.setblocking(False)
-            channel = self._add(Channel(_tuned(connected), self._server_context, find=self._offers.get))
+            channel = self._add(Channel(_tuned(connected), self._server_context, find=self._find_offer))
             for fd in self._pending_handshakes.add(channel.fd, time.monotonic()):
                 self._remove(self._channels[fd])
+
+    def _find_offer(self, name: bytes) -> tuple[str, Offer] | None:
+        """Look up an offer that holds now: it may be withdrawn, or used, while a connection is being opened."""
+        return self._offers.get(name)
 
     def _rest(self, listening: socket.socket) -> None:
         """No descriptor is left: accept nothing for a moment, instead of being woken at once again."""

@@ -209,6 +209,8 @@ class Channel:
             return False
         if not hmac.compare_digest(token, self._offer.token):
             raise ConnectionError("The peer has shown a wrong token.")
+        if self._find is None or self._find(self._offer.name) is None:
+            raise ConnectionError("The offer was withdrawn, or another connection has used it.")
         self._say(ACCEPTED)
         self.label, self.state = self._claimed, "open"
         return True

@@ -44,8 +44,8 @@ SILENCE_SECONDS = 3.0
 
 SHORTEST_TARGET_SECONDS = 0.001
 
-LARGE_RESULTS_LIMIT = 1_000
-"""Large results of one client that are looked at, to find out whether an agent may leave."""
+LARGE_RESULTS_LIMIT = 20_000
+"""Large results of all clients. With more, no agent is drained: finding out who holds them would take too long."""
 
 NAME_TAKEN_TEXT = "Another worker manager is called {name!r}. Give this one another --name, or stop the other one."
 
@@ -180,10 +180,12 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
     """Drain agents without tasks while enough workers remain."""
     agents = [agent for agent in _agents_of(state, manager.report.name) if agent.is_available]
     surplus = sum(agent.load.slots for agent in agents) - manager.ordered
-    if surplus <= 0:
+    idle = [agent for agent in agents if not agent.load.outstanding and agent.load.slots <= surplus]
+    holders = _holders_of_results(state) if idle else None
+    if holders is None:
         return
-    for agent in sorted(agents, key=lambda each: (-each.load.slots, each.index)):
-        if agent.load.slots <= surplus and _may_leave(state, agent):
+    for agent in sorted(idle, key=lambda each: (-each.load.slots, each.index)):
+        if agent.load.slots <= surplus and agent.index not in holders and _may_leave(state, agent):
             surplus -= agent.load.slots
             agent.is_paused = True
             outbox.send(state, agent, Drain(), now)
@@ -191,24 +193,23 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
 
 
 def _may_leave(state: SchedulerState, agent: Agent) -> bool:
-    """It has no tasks, and no bytes that would be gone with it."""
-    if agent.load.outstanding or agent.hello.minor < CONTROL_SINCE_MINOR:
+    """It has no objects that would be gone with it."""
+    if agent.hello.minor < CONTROL_SINCE_MINOR:
         return False
     sharing = state.agents_by_store.get(agent.store, [])
     if any(other is not agent and other.is_available for other in sharing):
         return True  # the store of the host stays
-    has_objects = any(other.store_status is not None and other.store_status.objects > 0 for other in (agent, *sharing))
-    return not has_objects and not _holds_results(state, agent)
+    return not any(other.store_status is not None and other.store_status.objects > 0 for other in (agent, *sharing))
 
 
-def _holds_results(state: SchedulerState, agent: Agent) -> bool:
-    """A client may still ask for large results that are there. Nothing is known of more results than are looked at."""
-    for client in state.clients.values():
-        if len(client.large) > LARGE_RESULTS_LIMIT:
-            return True
-        if any(values.result_holder(state, client, ObjectKey(client.session, task)) is agent for task in client.large):
-            return True
-    return False
+def _holders_of_results(state: SchedulerState) -> set[int] | None:
+    """The indices of the agents with large results for which clients may still ask. None: too many to look at."""
+    clients = [client for client in state.clients.values() if client.large]
+    if sum(len(client.large) for client in clients) > LARGE_RESULTS_LIMIT:
+        return None
+    keys = [(client, ObjectKey(client.session, task)) for client in clients for task in client.large]
+    holders = [values.result_holder(state, client, key) for client, key in keys]
+    return {holder.index for holder in holders if holder is not None}
 
 
 # ---- for monitors ----------------------------------------------------------------------------------------------------

@@ -121,7 +121,10 @@ class ActorProcesses:
         self._actors.forget(actor)
         self._state.rows.add(*actor.name, status, payload)
         calls, actor.calls = actor.calls, type(actor.calls)()
+        unready: dict[bytes, dict[tuple[int, int], None]] = {}
         for each in calls:
             if not each.is_ready:
-                self._state.objects.remove_waiting(each.run.session, {(each.run.first_task, each.run.attempt): None})
+                unready.setdefault(each.run.session, {})[each.run.first_task, each.run.attempt] = None
             self._state.rows.add_run(each.run, Status.PROCESSOR_DIED, payload)
+        for session, tasks in unready.items():
+            self._state.objects.remove_waiting(session, tasks)

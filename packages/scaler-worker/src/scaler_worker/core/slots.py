@@ -96,6 +96,7 @@ class Slots:
         self.fill_environments = self._environment_processes.fill
         self.serve_actors, self.take_constructed = self._actor_processes.serve, self._actor_processes.take_constructed
         self._arriving: set[tuple[int, int]] = set()  # process, sequence: large results that were harvested last
+        self._ended_for_memory: dict[int, str] = {}  # processes of actors, and why
 
     # ---- worker processes come and go ------------------------------------------------------------------------------
 
@@ -132,8 +133,11 @@ class Slots:
         """The process ended, for whatever reason. What it finished counts, the task under way fails, the others wait
         for another worker process."""
         process = self.processes.pop(number, None)
+        reason = self._ended_for_memory.pop(number, "")
         if process is None:
             return
+        if reason:
+            certificate = {**certificate, "reason": reason}
         is_failure = not process.ready
         if process.board is not None:
             is_failure |= process.busy and process.board.position == 0
@@ -364,16 +368,25 @@ class Slots:
             self.timeouts.end(process, process.board.running, reason, now)
 
     def on_host_memory_exhausted(self, used_bytes: Mapping[int, int], limit_bytes: int, now: float) -> None:
-        """End the task of the process that exceeds its share most, unless one is ending already."""
+        """End the task of the process that exceeds its share most, unless one is ending already. An actor at rest has
+        no task that could be ended, so its process is."""
         share = share_bytes(limit_bytes, len(self.names))
         endings = (ending for process in self.processes.values() for ending in process.ending.values())
         number = largest_above_share(used_bytes, share)
-        if number is not None and not any(ending.reason == MEMORY_OF_HOST for ending in endings):
-            text = (
-                f"The memory of this host is nearly exhausted: the task of worker process {self.processes[number].pid} "
-                f"is ended. It uses {used_bytes[number] >> 20} MiB; the share of a worker is {share >> 20} MiB."
-            )
-            self._state.outbox.add(Log("WARNING", text))
+        if number is None or self._ended_for_memory or any(ending.reason == MEMORY_OF_HOST for ending in endings):
+            return
+        process = self.processes[number]
+        rests = process.actor is not None and process.actor.is_live and not process.busy
+        text = (
+            f"The memory of this host is nearly exhausted: the {'actor' if rests else 'task'} of worker process "
+            f"{process.pid} is ended. It uses {used_bytes[number] >> 20} MiB; the share of a worker is "
+            f"{share >> 20} MiB."
+        )
+        self._state.outbox.add(Log("WARNING", text))
+        if rests:
+            self._ended_for_memory[number] = text
+            self.end_worker_process(number)
+        else:
             self.end_by_number(number, MEMORY_OF_HOST, now)
 
     # ---- results ---------------------------------------------------------------------------------------------

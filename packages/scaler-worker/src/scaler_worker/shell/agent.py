@@ -399,13 +399,13 @@ class AgentShell:
 
     def _check_host_memory(self) -> None:
         self._loop.call_later(HOST_MEMORY_CHECK_SECONDS, self._check_host_memory)
-        busy = [each for each in self._core.slots.processes.values() if each.busy and each.pid]
-        if not busy:
+        used = [each for each in self._core.slots.processes.values() if (each.busy or each.is_dedicated) and each.pid]
+        if not used:
             return
         room, limit = host_memory_bytes()
         if is_exhausted(room, limit):
-            used = {each.number: private_bytes(each.pid) for each in busy}
-            self._conversation.hear(self._core.on_host_memory_exhausted, used, limit)
+            used_bytes = {each.number: private_bytes(each.pid) for each in used}
+            self._conversation.hear(self._core.on_host_memory_exhausted, used_bytes, limit)
 
     def _worker_process_options(self, number: int, name: str) -> WorkerProcessOptions:
         settings = self._settings

@@ -49,17 +49,20 @@ class HostPackages:
         self._loop = loop
         self._agent = agent
         self._kept = kept
+        self._needed: set[tuple[str, ...]] = set()
         self._held: dict[tuple[str, ...], PackageFolder] = {}
         self._installations: dict[tuple[str, ...], _Installation] = {}
         self._waiting: dict[tuple[str, ...], int] = {}  # and the number of the attempt
 
     def install(self, requirements: tuple[str, ...]) -> None:
         """Answered by one of the events, later."""
+        self._needed.add(requirements)
         if requirements not in self._installations and requirements not in self._waiting:
             self._loop.call_soon(self._begin, requirements, 0)
 
     def release(self, requirements: tuple[str, ...]) -> None:
         """They are not needed any more."""
+        self._needed.discard(requirements)
         self._waiting.pop(requirements, None)
         self._end_installation(requirements)
         folder = self._held.pop(requirements, None)
@@ -68,10 +71,12 @@ class HostPackages:
 
     def close(self) -> None:
         self._waiting.clear()
-        for requirements in [*self._installations, *self._held]:
+        for requirements in [*self._needed]:
             self.release(requirements)
 
     def _begin(self, requirements: tuple[str, ...], attempts: int) -> None:
+        if requirements not in self._needed:
+            return  # they were released meanwhile
         try:
             folder = self._held.get(requirements) or acquire(requirements)
             if folder is not None:

@@ -39,7 +39,7 @@ class TerminationWatch:
         """An obstacle is logged once."""
         try:
             found, obstacle = self._asks(), ""
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             found, obstacle = False, str(error)
         if obstacle and obstacle != self._obstacle:
             logging.warning(f"Cannot ask for termination notices: {obstacle}. Is --termination-notices right?")

@@ -82,23 +82,37 @@ class ActorClass:
 
     def remote(self, *args: Any, **kwargs: Any) -> RayActorHandle:
         """Make an actor. Returns its handle."""
-        client = current_client()
         check_call(self._class, args, kwargs)
+        if not self._settings.may_exist:
+            return self._make(args, kwargs)
+        found = self._find()
+        if found is not None:
+            return found
+        try:
+            return self._make(args, kwargs)
+        except ValueError:  # perhaps another caller has just made it
+            found = self._find()
+            if found is None:
+                raise
+            return found
+
+    def _find(self) -> RayActorHandle | None:
+        assert self._settings.name is not None
+        try:
+            return get_actor(self._settings.name)
+        except ValueError:
+            return None
+
+    def _make(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RayActorHandle:
         if self._host is None:
             self._host = host_of(self._class)
-        settings = self._settings
-        if settings.may_exist and settings.name is not None:
-            try:
-                return get_actor(settings.name)
-            except ValueError:
-                pass  # it is made
-        handle = client.actor_verbose(
+        handle = current_client().actor_verbose(
             self._host,
             _values(args),
             _named_values(kwargs),
-            name=settings.name,
-            max_restarts=settings.max_restarts,
-            capabilities=settings.capabilities,
+            name=self._settings.name,
+            max_restarts=self._settings.max_restarts,
+            capabilities=self._settings.capabilities,
         )
         return RayActorHandle(self._class, handle)
 

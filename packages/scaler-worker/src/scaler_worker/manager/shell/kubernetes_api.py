@@ -17,6 +17,12 @@ from scaler_worker.manager.core.retries import RetryPause
 _ANSWER_SECONDS = 15.0
 _WATCH_SECONDS = 60
 _ATTEMPTS = 3
+_TURN_SECONDS = 1.0
+"""Between two lists or watches, at least: an account may be permitted to list pods, but not to watch them."""
+
+_ODD_ANSWER = PodRefusal(
+    "Cannot list the pods: what answers is not the API server of Kubernetes. Check with: kubectl get pods"
+)
 _IN_CLUSTER_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
@@ -225,11 +231,15 @@ class PodWatch:
 
     def _run(self) -> None:
         while True:
+            next_at = time.monotonic() + _TURN_SECONDS
             try:
                 self._turn()
                 self._pause.on_started(time.monotonic())
             except ApiRefusal as error:
                 self._on_refused(error)
+            except (AssertionError, AttributeError, KeyError, TypeError):
+                self._on_refused(ApiRefusal(_ODD_ANSWER, None))
+            time.sleep(max(0.0, next_at - time.monotonic()))
 
     def _turn(self) -> None:
         if self._cache.version is None:
