@@ -56,3 +56,16 @@ def test_an_actor_at_rest_ends_with_its_process() -> None:
     status, payload = stage.results()[1]
     assert status == Status.PROCESSOR_DIED
     assert b"memory of this host is nearly exhausted" in payload
+
+
+def test_an_idle_process_is_replaced() -> None:
+    stage = Stage(2)
+    stage.give(run_of(1, first=1))
+    [idle] = [number for number, each in stage.core.slots.processes.items() if not each.busy]
+    stage.core.on_host_memory_exhausted({number: 800 + number for number in stage.processes} | {idle: 990}, LIMIT, 0.0)
+    stage.effects.clear()
+    stage.turn()
+    stage.die(idle, signal="SIGKILL")
+    stage.run_all()
+    assert stage.results()[1][0] == Status.SUCCESS
+    assert len(stage.processes) == 2 and idle not in stage.processes

@@ -39,6 +39,14 @@ def test_packages_come_before_those_of_the_host_and_behind_the_standard_library(
     assert os.environ["SHADE"] == "dark" and current_environment() == environment.to_text()
 
 
+def test_child_processes_find_packages_and_what_the_variables_of_the_environment_name() -> None:
+    environment = Environment(["painter"], {"PATH": "/own/bin", "PYTHONPATH": "/own"})
+    fill(environment.requirements, lambda folder: None)
+    ProcessEnvironment("w").enter(environment.to_text())
+    folder = path_of(environment.requirements)
+    assert (os.environ["PYTHONPATH"], os.environ["PATH"]) == (f"{folder}:/own", f"{folder}/bin:/own/bin")
+
+
 def test_packages_that_are_gone_are_a_sentence() -> None:
     with pytest.raises(EnvironmentUnusableError, match="they were removed. Submit it again."):
         ProcessEnvironment("w").enter(Environment(["painter"]).to_text())

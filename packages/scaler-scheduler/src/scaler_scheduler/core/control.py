@@ -31,9 +31,8 @@ from scaler_protocol.messages import (
     ControlRequest,
     Drain,
     EndProcess,
-    Withdraw,
 )
-from scaler_scheduler.core import admission, client_endings, notices, outbox
+from scaler_scheduler.core import admission, client_endings, notices, outbox, withdrawals
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Audit
@@ -45,7 +44,6 @@ Answer = tuple[str, tuple[str, ...], int]
 """The reason why an action is refused, empty if it is not; the names of the agents; the number of tasks that were
 cancelled."""
 
-_ALL_TASKS = 0x7FFFFFFF
 _NAMED_LIMIT = 20
 _DIGITS_LIMIT = 19
 _WORKERS_LIMIT = 1_000_000
@@ -93,9 +91,7 @@ def pause(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: 
     agents, refusal = _agents(state, client, "pause", body.target)
     for agent in agents:
         agent.is_paused = True
-        if not agent.withdraw_pending:
-            agent.withdraw_pending = True
-            outbox.send(state, agent, Withdraw(_ALL_TASKS), now)
+        withdrawals.ask_for_all(state, agent, now)
         state.placement.offer(agent)
     return refusal, _names(agents), 0
 

@@ -1,12 +1,22 @@
-"""Agents return tasks that they have not started: to work stealing, or because they leave."""
+"""Agents return tasks that they have not started: to work stealing, or because they are paused or leave."""
 
 from __future__ import annotations
 
-from scaler_protocol.messages import Withdrawn
-from scaler_scheduler.core import requeue, task_endings
+from scaler_protocol.messages import Withdraw, Withdrawn
+from scaler_scheduler.core import outbox, requeue, task_endings
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
+
+
+_ALL_TASKS = 0x7FFFFFFF
+
+
+def ask_for_all(state: SchedulerState, agent: Agent, now: float) -> None:
+    """Have a paused agent return what it has not started: now, or when it has answered what it was asked before."""
+    if not agent.withdraw_pending:
+        agent.withdraw_pending = True
+        outbox.send(state, agent, Withdraw(_ALL_TASKS), now)
 
 
 def _must_return(state: SchedulerState, agent: Agent, record: RunRecord) -> bool:
@@ -32,4 +42,6 @@ def on_withdrawn(state: SchedulerState, agent: Agent, body: Withdrawn, now: floa
         task_endings.report_cancelled(state, client, cancelled)
     if agent.withdraw_pending:
         state.balancer.answered(agent, given, now)
+    if agent.is_paused and not agent.is_leaving and body.columns and agent.load.queued():
+        ask_for_all(state, agent, now)
     state.placement.offer(agent)

@@ -96,7 +96,7 @@ class Slots:
         self.fill_environments = self._environment_processes.fill
         self.serve_actors, self.take_constructed = self._actor_processes.serve, self._actor_processes.take_constructed
         self._arriving: set[tuple[int, int]] = set()  # process, sequence: large results that were harvested last
-        self._ended_for_memory: dict[int, str] = {}  # processes of actors, and why
+        self._ended_for_memory: dict[int, str] = {}  # processes without a task, and why
 
     # ---- worker processes come and go ------------------------------------------------------------------------------
 
@@ -368,26 +368,25 @@ class Slots:
             self.timeouts.end(process, process.board.running, reason, now)
 
     def on_host_memory_exhausted(self, used_bytes: Mapping[int, int], limit_bytes: int, now: float) -> None:
-        """End the task of the process that exceeds its share most, unless one is ending already. An actor at rest has
-        no task that could be ended, so its process is."""
+        """End the task of the process that exceeds its share most, unless one is ending already. A process without a
+        task, which is idle or has an actor at rest, is killed."""
         share = share_bytes(limit_bytes, len(self.names))
         endings = (ending for process in self.processes.values() for ending in process.ending.values())
         number = largest_above_share(used_bytes, share)
         if number is None or self._ended_for_memory or any(ending.reason == MEMORY_OF_HOST for ending in endings):
             return
         process = self.processes[number]
-        rests = process.actor is not None and process.actor.is_live and not process.busy
+        what = "the task of " if process.busy else "the actor of " if process.is_dedicated else "the idle "
         text = (
-            f"The memory of this host is nearly exhausted: the {'actor' if rests else 'task'} of worker process "
-            f"{process.pid} is ended. It uses {used_bytes[number] >> 20} MiB; the share of a worker is "
-            f"{share >> 20} MiB."
+            f"The memory of this host is nearly exhausted: {what}worker process {process.pid} is ended. It uses "
+            f"{used_bytes[number] >> 20} MiB; the share of a worker is {share >> 20} MiB."
         )
         self._state.outbox.add(Log("WARNING", text))
-        if rests:
+        if process.busy:
+            self.end_by_number(number, MEMORY_OF_HOST, now)
+        else:
             self._ended_for_memory[number] = text
             self.end_worker_process(number)
-        else:
-            self.end_by_number(number, MEMORY_OF_HOST, now)
 
     # ---- results ---------------------------------------------------------------------------------------------
 

@@ -33,6 +33,8 @@ BOOTSTRAP = (
 REACH_SECONDS = 5.0
 _REPORT_SECONDS = 5.0
 _CHUNK_SIZE_BYTES = 65536
+_LINE_LIMIT = 16_384
+"""Characters of a line of output; a longer one is forwarded in parts, which the manager takes whole."""
 
 
 def main() -> None:
@@ -178,7 +180,7 @@ def _forward_output(channel: JobChannel) -> None:
 
 def _forward(channel: JobChannel, descriptor: int) -> None:
     with open(descriptor, errors="backslashreplace") as lines:
-        for line in lines:
+        while line := lines.readline(_LINE_LIMIT):  # a line that never ends must not fill the memory
             channel.report(log=line.rstrip("\n"))
 
 

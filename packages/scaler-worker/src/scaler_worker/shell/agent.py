@@ -399,12 +399,12 @@ class AgentShell:
 
     def _check_host_memory(self) -> None:
         self._loop.call_later(HOST_MEMORY_CHECK_SECONDS, self._check_host_memory)
-        used = [each for each in self._core.slots.processes.values() if (each.busy or each.is_dedicated) and each.pid]
-        if not used:
+        processes = [each for each in self._core.slots.processes.values() if each.pid and not each.dying]
+        if not any(each.busy or each.is_dedicated for each in processes):
             return
         room, limit = host_memory_bytes()
         if is_exhausted(room, limit):
-            used_bytes = {each.number: private_bytes(each.pid) for each in used}
+            used_bytes = {each.number: private_bytes(each.pid) for each in processes}
             self._conversation.hear(self._core.on_host_memory_exhausted, used_bytes, limit)
 
     def _worker_process_options(self, number: int, name: str) -> WorkerProcessOptions:

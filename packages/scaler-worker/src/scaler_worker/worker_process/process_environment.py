@@ -35,8 +35,9 @@ class ProcessEnvironment:
             self._change_directory(environment.working_directory)
         if environment.requirements:
             self._packages = self._find_packages(environment.requirements)
-            _add_packages(self._packages.path)
         os.environ.update(environment.variables)
+        if self._packages is not None:
+            _add_packages(self._packages.path)
         if "TZ" in environment.variables:
             time.tzset()
         self._text = text
