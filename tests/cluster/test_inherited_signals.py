@@ -28,7 +28,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 MAY_STAY_IGNORED = {
     signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGPIPE,
-    signal.SIGXFSZ,
+    signal.SIGXFSZ, signal.SIGUSR1, signal.SIGUSR2,
 }  # fmt: skip
 
 

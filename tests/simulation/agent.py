@@ -8,12 +8,15 @@ from typing import Any
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import Capability, ObjectKey, Role
+from scaler_protocol.profile import ProfileTree
 from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import (
     AttachStore,
+    BeginProfile,
     DispatchTasks,
     DropObjects,
     DropStored,
+    EndProfile,
     Exit,
     FetchStored,
     FindStored,
@@ -21,6 +24,7 @@ from scaler_worker.core.effects import (
     Interrupt,
     JoinStore,
     Kill,
+    ReadOutput,
     ReadStack,
     ReadStored,
     Reconnect,
@@ -159,12 +163,16 @@ class AgentNode(Node):
         elif isinstance(effect, ReadStack):
             text = self.world.chance.choice((None, "", "Thread 0x1\n  File x\x1b[2J", "x" * 70_000))
             self._later(lambda now: self.core.on_stack(effect.request, text, now))
+        elif isinstance(effect, EndProfile):
+            self._later(lambda now: self.core.on_profile(effect.number, ProfileTree(), now))
         elif isinstance(effect, InstallPackages):
             self._install(effect.requirements)
         elif isinstance(effect, ReleasePackages):
             self.installed.discard(effect.requirements)
         else:
             assert not isinstance(effect, Exit), effect
+            if isinstance(effect, (BeginProfile, ReadOutput)):  # nothing is printed or sampled here
+                return
             assert self.host is not None, effect
             self._use_store(self.host, effect)
 

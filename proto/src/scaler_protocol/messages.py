@@ -362,7 +362,7 @@ class RunningTask:
     session: bytes
     task: int
     attempt: int
-    worker: int  # its index; NO_WORKER: a process for nested tasks
+    worker: int  # its index; beyond the workers: a process for nested tasks
     pid: int
     started_at: float
     active_at: float  # when its process was last seen to use processor time

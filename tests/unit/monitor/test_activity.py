@@ -195,7 +195,7 @@ def test_a_stream_that_starts_in_the_middle_has_rows_without_names() -> None:
         Naming.AGENT, 3, {"session": "", "name": "late", "host": "h", "pid": 1, "workers": ["a"]}
     )
     model.apply(events(name, first=1_000_001), 2.0)
-    assert model.rows("tasks")[0][0][6:8] == ("h", "late#2")
+    assert model.rows("tasks")[0][0][6:8] == ("h", "late nested 2")
 
 
 def test_who_looks_late_is_told_that_the_earliest_tasks_are_not_listed() -> None:

@@ -236,11 +236,11 @@ def all_bodies() -> list[Body]:
         StackReply(7, True, "Thread 0x1 (most recent call first):"),
         HostSoftware("vm-3", "3.12.1", "x86_64-v3", ("numpy 2.1.0", "größe 1")),
         EndProcess("vm-3-0", True),
+        ProfileRequest(7, SESSION, 20_000),
+        ProfileReply(7, True, "", 3, b"compressed"),
         OutputRequest(7, SESSION, 12, "vm-3-0"),
         OutputReply(7, False, "Cannot show the output.", (OUTPUT_PIECE,)),
         PrintedOutput((OUTPUT_PIECE, OUTPUT_PIECE)),
-        ProfileRequest(7, SESSION, 20_000),
-        ProfileReply(7, True, "", 3, b"compressed"),
     ]
 
 

@@ -72,6 +72,7 @@ def test_there_are_real_numbers_to_test() -> None:
         "cost_per_worker_hour",
         "target_seconds",
         "cool_down_seconds",
+        "value",
     }
 
 

@@ -25,13 +25,16 @@ from scaler_protocol.messages import (
     Capability,
     Clear,
     ClusterInfoRequest,
+    ControlAction,
     ControlRequest,
+    EndProcess,
     Envelope,
     ExplainRequest,
     FunctionDefinition,
     Goodbye,
     Heartbeat,
     Hello,
+    HostSoftware,
     ManagerReport,
     ObjectChunk,
     ObjectCredit,
@@ -48,6 +51,8 @@ from scaler_protocol.messages import (
     OutputRequest,
     Ping,
     PrintedOutput,
+    ProfileReply,
+    ProfileRequest,
     Refused,
     Relay,
     RelayClosed,
@@ -408,6 +413,9 @@ class Attack:
             lambda: StackRequest(
                 chance.choice(EDGES), self.key().owner, chance.choice(EDGES), chance.choice(["", "w"])
             ),
+            lambda: ProfileRequest(
+                chance.choice(EDGES), chance.choice([bytes(16), self.key().owner]), chance.choice([0, 1, 2**32 - 1])
+            ),
         )
 
     def printed(self) -> OutputPiece:
@@ -420,7 +428,8 @@ class Attack:
     def control(self) -> ControlRequest:
         chance = self.chance
         target = chance.choice(["nobody", "", "x" * 2000, "\x1b[2J"])  # without keys it may control what exists
-        return ControlRequest(chance.choice([0, 1, 2**64 - 1]), chance.choice([0, 1, 2, 3, 4, 5, 255]), target)
+        action = chance.choice([*ControlAction, 255])
+        return ControlRequest(chance.choice([0, 1, 2**64 - 1]), action, target, chance.choice([-1.0, 0.0, 0.5, 1e9]))
 
     def results(self, agent: Attacker) -> Results:
         chance = self.chance
@@ -465,6 +474,10 @@ class Attack:
             lambda: StackReply(chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "File"),
             lambda: OutputReply(chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "", (self.printed(),)),
             lambda: PrintedOutput((self.printed(), self.printed())),
+            lambda: ProfileReply(
+                chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "", chance.choice([0, 1]), b"not compressed"
+            ),
+            lambda: HostSoftware(chance.choice(["h", ""]), "3.11", "x86-64-v3", ("numpy 2", "numpy")),
             lambda: RelayClosed(chance.choice(self.everybody).session),
             lambda: Relay(chance.choice(self.everybody).session, tuple(encode(Envelope(self.any_body(agent), 1)))),
             lambda: self.chunk(self.key()),
@@ -500,6 +513,7 @@ class Attack:
             lambda: self.client_body(peer),
             lambda: self.agent_body(peer),
             lambda: Withdraw(2**32 - 1),
+            lambda: EndProcess("w", chance.random() < 0.5),
             lambda: Welcome(b"w" * 16, 1),
             lambda: Cancel((self.column(), self.column())),
             lambda: CancelRefused((self.column(),)),

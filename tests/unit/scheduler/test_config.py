@@ -29,6 +29,7 @@ DEFAULTS = {
     "load_balance_trigger_times": 2,
     "per_worker_queue_size": 1000,
     "aging_seconds": 0,
+    "monitor_output": True,
     "group_weights": "",
     "group_limits": "",
     "client_memory": 0,

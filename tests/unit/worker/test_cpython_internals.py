@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -40,6 +41,12 @@ def test_calling_frames_begin_with_the_caller() -> None:
 
     names = inner()
     assert "inner" in names[:2] and "test_calling_frames_begin_with_the_caller" in names[:3]
+
+
+def test_the_frame_of_a_thread_is_what_it_executes() -> None:
+    frame = cpython_internals.frame_of(threading.get_ident())
+    assert frame is not None and frame.f_code.co_name in ("frame_of", "test_the_frame_of_a_thread_is_what_it_executes")
+    assert cpython_internals.frame_of(0) is None
 
 
 def test_no_other_module_uses_private_parts() -> None:

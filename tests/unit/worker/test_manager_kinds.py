@@ -63,6 +63,9 @@ class BlockingBackend:
             raise ListError("Cannot list the jobs: it is busy. Wait.")
         return self.jobs
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def why_not(self) -> Sequence[str]:
         return ()
 

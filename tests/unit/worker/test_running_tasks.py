@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import Heartbeat, RunningTask
 from scaler_worker.board import STARTED_CELL
 from tests.unit.worker.playbook import CLIENT, Stage, run_of
@@ -55,8 +54,8 @@ def test_a_blocked_task_and_one_of_a_spare_process_say_so() -> None:
     long = LongTask()
     assert long.stage.core.slots.block(0)
     assert long.report(2)[0].blocked
-    long.process.slot = None
-    assert long.report(2)[0].worker == NO_WORKER
+    long.process.place = 2  # the first one after the two workers
+    assert long.report(2)[0].worker == 2
 
 
 def test_a_start_that_cannot_be_true_is_not_reported() -> None:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 LEVELS = ((1.0, 3600), (10.0, 3600), (60.0, 4320))
 """Seconds per sample and how many samples are kept: an hour, ten hours, three days."""
 
-
 OUTAGE_SECONDS = 5.0
+
+_NO_SLOT = float("-inf")
 
 
 def outages(times: Sequence[float]) -> list[int]:
@@ -65,7 +66,7 @@ class _Level:
         self._limit = limit
         self._times = array("d")
         self._values = array("d")
-        self._slot = -1
+        self._slot: float = _NO_SLOT
         self._count = 0
 
     @property
@@ -87,7 +88,7 @@ class _Level:
     def forget_after(self, time: float) -> None:
         kept = bisect_right(self._times, time)
         self._times, self._values = self._times[:kept], self._values[:kept]
-        self._slot, self._count = int(self._times[-1] // self._span) if kept else -1, 1
+        self._slot, self._count = int(self._times[-1] // self._span) if kept else _NO_SLOT, 1
 
     def between(self, start: float, end: float) -> tuple[array[float], array[float]]:
         first, last = bisect_left(self._times, start), bisect_left(self._times, end)

@@ -11,7 +11,6 @@ import enum
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Union
 
-from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import WorkerStatus
 
 MONITOR_MAJOR = 1
@@ -86,7 +85,7 @@ class RunningTaskStatus:
     digest: bytes = b""  # of the function
     task: int = 0
     attempt: int = 0
-    worker: int = 0  # index of the worker; 65535: a process for nested tasks
+    worker: int = 0  # index of the worker; beyond the workers: a process for nested tasks
     pid: int = 0
     seconds: float = 0.0  # since it started
     idle_seconds: float = 0.0  # since its process was last seen to use processor time
@@ -281,7 +280,7 @@ class Snapshot:
 def _busy_processes(agent: AgentStatus) -> int:
     """Return the number of busy processes. Those for nested tasks are known only while they run a task that takes
     long."""
-    nested = sum(task.worker >= NO_WORKER for task in agent.running)
+    nested = sum(task.worker >= len(agent.workers) for task in agent.running)
     return nested + sum(worker.has_task for worker in agent.workers)
 
 

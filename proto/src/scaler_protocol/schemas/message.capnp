@@ -419,7 +419,7 @@ struct RunningTask {
   session @0 :Data;
   task @1 :UInt64;
   attempt @2 :UInt32;
-  worker @3 :UInt32;       # its index; 65535: none of the workers, but a process for nested tasks
+  worker @3 :UInt32;       # its index; beyond the workers: a process for nested tasks
   pid @4 :UInt64;
   startedAt @5 :Float64;
   activeAt @6 :Float64;    # when its process was last seen to use processor time

@@ -8,7 +8,6 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 
-
 _ALL_TASKS = 0x7FFFFFFF
 
 

@@ -29,3 +29,8 @@ def calling_frames() -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+def frame_of(thread: int) -> FrameType | None:
+    """What a thread executes now, by its identifier; None if there is no such thread."""
+    return sys._current_frames().get(thread)

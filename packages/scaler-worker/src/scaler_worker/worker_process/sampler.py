@@ -16,13 +16,12 @@ import _thread
 import os
 import signal
 import struct
-import sys
 import threading
 import time
 from types import CodeType, FrameType
 
 from scaler_protocol.profile import DEPTH_LIMIT, FRAME_LIMIT, PROCESS_NODES_LIMIT, ProfileTree
-from scaler_worker.worker_process import channel
+from scaler_worker.worker_process import channel, cpython_internals
 from scaler_worker.worker_process.process_title import ProcessTitle
 
 HEADER = struct.Struct("<QQQ")
@@ -97,7 +96,7 @@ class Sampler:
             while (interval := self._interval_seconds()) and not self._is_pausing:
                 self._wake.acquire(timeout=interval)
                 now = time.perf_counter()
-                self._sample(sys._current_frames().get(main), int((now - last) * 1e6))
+                self._sample(cpython_internals.frame_of(main), int((now - last) * 1e6))
                 last = now
                 if now >= write_at:
                     write_at = now + WRITE_SECONDS
