@@ -23,23 +23,31 @@ def progress_bar(total: int | None, title: str) -> Any:
 
 @contextmanager
 def progress_of(futures: Sequence[Future[Any]], title: str) -> Iterator[None]:
-    """Show how many of the futures have ended, until the context is left."""
+    """Show how many of the futures have ended, until the context is left. The last ones may be known to a waiting
+    thread before their callbacks are called."""
     lock = threading.Lock()
+    counted: set[int] = set()
     is_open = True
 
-    def count(_: Future[Any]) -> None:
+    def count(future: Future[Any]) -> None:
         with lock:
             if is_open:
-                bar.update(1)
+                show({id(future)})
 
-    with progress_bar(len(futures), title) as bar:
+    def show(ended: set[int]) -> None:
+        bar.update(len(ended - counted))
+        counted.update(ended)
+
+    different = {id(future): future for future in futures}.values()
+    with progress_bar(len(different), title) as bar:
         try:
-            for future in futures:
+            for future in different:
                 future.add_done_callback(count)
             yield
         finally:
             with lock:
                 is_open = False
+                show({id(future) for future in different if future.done()})
 
 
 def progress_of_results(
