@@ -21,6 +21,7 @@ from scaler.utility.exceptions import ClientQuitException
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import Stopwatch, alive, child_environment, free_address, start_cluster, start_scheduler
+from tests.support.short_clients import come_and_go
 from tests.support.waiting import wait_until
 
 
@@ -233,6 +234,13 @@ def test_many_clients_in_a_row_leave_nothing(combo: SchedulerClusterCombo) -> No
     for _ in range(30):
         round_trip()
     assert len(os.listdir("/proc/self/fd")) <= before + 2
+
+
+def test_clients_that_leave_at_once_are_forgotten_at_once(combo: SchedulerClusterCombo) -> None:
+    """The scheduler answers clients that have gone meanwhile, and whose last words it has not read."""
+    come_and_go(combo.get_address(), 150)
+    with Client(combo.get_address()) as client:
+        wait_until(lambda: len(client.cluster_info().snapshot.clients) == 1)
 
 
 def test_a_killed_clients_tasks_end(gate: Gate) -> None:

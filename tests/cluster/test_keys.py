@@ -25,6 +25,7 @@ from scaler_protocol.monitor.feed import Received
 from scaler_protocol.monitor.subscription import RefusedError, Subscription
 from scaler_protocol.transport.dealer_connection import DealerConnection
 from tests.support.commands import free_address, run_command, start_cluster, start_scheduler
+from tests.support.short_clients import come_and_go
 from tests.support.waiting import wait_until
 
 
@@ -73,6 +74,12 @@ def test_peers_with_the_keys_work_together(public_address: str, submitter: Path)
     with Client(public_address) as client:
         assert client.map(math.sqrt, [(4,), (9,)]) == [2.0, 3.0]
         assert client.submit(len, b"x" * 1_000_000).result() == 1_000_000
+
+
+def test_clients_with_keys_that_leave_at_once_are_forgotten_at_once(public_address: str, submitter: Path) -> None:
+    come_and_go(public_address, 30)
+    with Client(public_address) as client:
+        wait_until(lambda: len(client.cluster_info().snapshot.clients) == 1)
 
 
 def test_a_key_that_only_submits_does_not_shut_down(public_address: str, submitter: Path) -> None:

@@ -200,6 +200,18 @@ def test_an_actor_that_waits_is_cancelled():
     assert not stage.bodies(ActorsReady) and stage.core.slots.is_idle
 
 
+@pytest.mark.parametrize("unstarted", [False, True])
+def test_a_process_whose_constructor_is_cancelled_before_it_starts_runs_other_tasks(unstarted: bool):
+    stage = Stage(1)
+    give_anchor(stage)
+    stage.say(Cancel((TaskColumn(CLIENT, (1,), (1,)),), unstarted))
+    assert stage.results() == {1: (Status.CANCELLED, b"")}
+    assert stage.core.slots.is_idle and not stage.core.state.actors
+    stage.give(run_of(1, first=9))
+    stage.run(0)
+    assert stage.results()[9][0] == Status.SUCCESS
+
+
 def test_a_cancel_while_the_constructor_returns_ends_the_actor():
     stage = Stage(1)
     give_anchor(stage)

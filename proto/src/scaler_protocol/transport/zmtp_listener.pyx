@@ -124,13 +124,16 @@ cdef class ZmtpListener:
         return 0
 
     cdef object send(self, object peer, object frames):
-        """"sent", or "gone"."""
+        """"sent", or "gone": also what the peer said before it went has been read."""
         cdef ZmtpConnection connection = self.peers.get(peer)
-        return "sent" if connection is not None and connection.send(frames) else "gone"
+        if connection is None:
+            return "gone"
+        connection.send(frames)
+        return "gone" if connection.has_ended else "sent"
 
     def has(self, peer):
         cdef ZmtpConnection connection = self.peers.get(peer)
-        return connection is not None and not connection.has_ended and not connection.is_cut
+        return connection is not None and not connection.has_ended
 
     # ---- peers that have not authenticated -----------------------------------------------------------------------
 

@@ -68,6 +68,7 @@ class Gateway:
         self._end_loop = loop.stop
         self._router = router
         self._peers: dict[bytes, None] = {}
+        self._missing: dict[bytes, None] = {}  # to be lost when what they said before has been taken in
         self._alarm = _guarded(loop).add_alarm(self._on_alarm)
         self._probe_timer: asyncio.TimerHandle | None = None
         self._probes_made = 0
@@ -133,6 +134,18 @@ class Gateway:
 
     def _take_in(self) -> None:
         """Take messages in until nothing waits: sending, too, can use up the readiness of the socket."""
+        self._take_messages()
+        while self._missing:
+            missing, self._missing = self._missing, {}
+            now = time.monotonic()
+            for peer in missing:
+                self._peers.pop(peer, None)
+                self.core.on_peer_lost(peer, now)
+            self._flush(now)
+            self._take_messages()
+        self._alarm.set(self.core.next_deadline())
+
+    def _take_messages(self) -> None:
         while messages := self._router.receive_many(_DRAIN_LIMIT):
             now = time.monotonic()
             for peer, frames, user in messages:
@@ -145,7 +158,6 @@ class Gateway:
             now = time.monotonic()
             self._feed_unknown(peer, frames, b"", now)
             self._flush(now)
-        self._alarm.set(self.core.next_deadline())
 
     def _feed_unknown(self, peer: bytes, frames: list[bytes], user: bytes, now: float) -> None:
         """Nothing but a Hello is decoded of a connection that has no session."""
@@ -189,16 +201,11 @@ class Gateway:
         """Find out who has gone."""
         self._probe_timer = None
         now = time.monotonic()
-        for peer in [peer for peer in self._peers if not self._router.probe(peer)]:
-            self._lose(peer, now)
+        self._missing.update((peer, None) for peer in self._peers if not self._router.probe(peer))
         self._probes_made += 1
         if self._probes_made < len(_PROBE_DELAYS_SECONDS):
             self._probe_timer = self._loop.call_later(_PROBE_DELAYS_SECONDS[self._probes_made], self._probe)
         self._turn(now)
-
-    def _lose(self, peer: bytes, now: float) -> None:
-        self._peers.pop(peer, None)
-        self.core.on_peer_lost(peer, now)
 
     # ---- carrying out ----------------------------------------------------------------------------------------------
 
@@ -209,9 +216,9 @@ class Gateway:
                     envelope = effect.envelope
                     self.sent[type(envelope.body)] += 1
                     if type(envelope.body) in _ANSWERS:
-                        self._answer(effect.peer, envelope, now)
+                        self._answer(effect.peer, envelope)
                     elif self._router.send(effect.peer, codec.encode(envelope)) == "gone":
-                        self._lose(effect.peer, now)
+                        self._missing[effect.peer] = None
                 else:
                     self._carry_out(effect)
             except Exception as error:  # the others are not to suffer
@@ -219,14 +226,15 @@ class Gateway:
                 if type(effect) is Send:
                     self.core.on_unsendable(effect.peer, error, now)
 
-    def _answer(self, peer: bytes, envelope: Envelope, now: float) -> None:
+    def _answer(self, peer: bytes, envelope: Envelope) -> None:
         """Answer the connection that has sent Hello."""
         is_welcome = type(envelope.body) is Welcome
         if is_welcome:
             self._router.admit(peer)
             self._peers[peer] = None
+            self._missing.pop(peer, None)
         if self._router.answer(peer, codec.encode(envelope)) == "gone" and is_welcome:
-            self._lose(peer, now)
+            self._missing[peer] = None
 
     def _carry_out(self, effect: Effect) -> None:
         if type(effect) is Log:

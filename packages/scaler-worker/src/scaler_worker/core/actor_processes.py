@@ -83,8 +83,7 @@ class ActorProcesses:
         if actor is None or actor.is_live or not (harvest.runs or harvest.interrupted):
             return
         if not harvest.runs or harvest.runs[0].status(0) != Status.SUCCESS:
-            self._actors.forget(actor)
-            process.actor, process.is_dedicated = None, False
+            self._release(process, actor)
             return
         harvest.runs.clear()
         assert process.board is not None
@@ -94,6 +93,16 @@ class ActorProcesses:
             self._end_worker_process(process.number)
         else:
             self._state.unsent.append(ActorsReady(tuple(columns_of((), [actor.name]))))
+
+    def on_withdrawn(self, process: WorkerProcess) -> None:
+        """A task of the process was cancelled before it started. Before the actor is made, that is its constructor."""
+        if process.actor is not None and not process.actor.is_live:
+            self._release(process, process.actor)
+
+    def _release(self, process: WorkerProcess, actor: HostedActor) -> None:
+        """There will be no such actor: the process takes other tasks."""
+        self._actors.forget(actor)
+        process.actor, process.is_dedicated = None, False
 
     # ---- ending ----------------------------------------------------------------------------------------------------
 

@@ -340,8 +340,7 @@ class Slots:
         for task, attempt in list(wanted):
             found = process.find(session, task, attempt)
             if found is not None and process.board.withdraw(found[1]):
-                found[0].unfinished -= 1
-                self._end_row(*found, CANCELLED, 0)
+                self._end_withdrawn(process, *found)
                 del wanted[task, attempt]
         self._roster.settle(process)
 
@@ -355,11 +354,16 @@ class Slots:
                 continue
             entry, sequence = found
             if process.board.withdraw(sequence):
-                entry.unfinished -= 1
-                self._end_row(entry, sequence, CANCELLED, 0)
+                self._end_withdrawn(process, entry, sequence)
             else:
                 self.timeouts.end(process, sequence, CANCELLED, now)
         self._roster.settle(process)
+
+    def _end_withdrawn(self, process: WorkerProcess, entry: Handed, sequence: int) -> None:
+        """The process will not start this task."""
+        entry.unfinished -= 1
+        self._end_row(entry, sequence, CANCELLED, 0)
+        self._actor_processes.on_withdrawn(process)
 
     def end_by_number(self, number: int, reason: str, now: float) -> None:
         """End whatever this worker process runs."""

@@ -32,5 +32,5 @@ def calling_frames() -> Iterator[FrameType]:
 
 
 def frame_of(thread: int) -> FrameType | None:
-    """What a thread executes now, by its identifier; None if there is no such thread."""
+    """Return the frame that a thread executes now, by its identifier; None if there is no such thread."""
     return sys._current_frames().get(thread)
