@@ -20,6 +20,9 @@ from tests.support.functions import wait_at_gate
 from tests.support.slurm_site import SlurmSite, slurm_site
 from tests.support.waiting import wait_until
 
+CREDENTIAL_SECONDS = 2.0
+"""A node refuses a job whose credential is from the second in which it has revoked that of an earlier execution."""
+
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[SlurmSite]:
@@ -156,11 +159,20 @@ def test_a_requeued_job_starts_its_workers_again(site: SlurmSite, address: str) 
         agent = client.submit(os.getppid).result()
         (job,) = site.jobs()
         site.run("scontrol", "requeue", job)
-        wait_until(lambda: site.jobs()[job] == "PENDING")
-        site.run("scontrol", "update", f"jobid={job}", "starttime=now")  # otherwise, Slurm waits for two minutes
+        wait_until(lambda: site.jobs().get(job) == "PENDING" and site.is_cleaned_up(job))
+        start_at = time.monotonic() + CREDENTIAL_SECONDS
+        wait_until(lambda: is_started_again(site, job, start_at), timeout_seconds=60)
         wait_until(lambda: client.submit(os.getppid).result() != agent)
         assert list(site.jobs()) == [job]
         assert command.terminate() == 0
+
+
+def is_started_again(site: SlurmSite, job: str, start_at: float) -> bool:
+    """Slurm lets a requeued job wait for two minutes, unless it is told otherwise."""
+    state = site.jobs().get(job)
+    if state == "PENDING" and time.monotonic() >= start_at:
+        site.attempt("scontrol", "update", f"jobid={job}", "starttime=now")
+    return state == "RUNNING"
 
 
 def test_a_cancelled_job_is_replaced(site: SlurmSite, address: str) -> None:

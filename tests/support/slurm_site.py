@@ -72,10 +72,14 @@ class SlurmSite:
 
     def run(self, program: str, *arguments: str) -> str:
         """The output of one of its commands."""
-        environment = {**os.environ, "SLURM_CONF": str(self.configuration)}
-        done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, timeout=60)
+        done = self.attempt(program, *arguments)
         assert done.returncode == 0, f"{program} {arguments}: {done.stderr}"
         return done.stdout
+
+    def attempt(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """One of its commands has ended, maybe with an error."""
+        environment = {**os.environ, "SLURM_CONF": str(self.configuration)}
+        return subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, timeout=60)
 
     def jobs(self, states: str = "PENDING,RUNNING,COMPLETING") -> dict[str, str]:
         """The state of each job."""
@@ -85,6 +89,13 @@ class SlurmSite:
     def processes(self) -> list[psutil.Process]:
         """Those of its jobs."""
         return [each for each in psutil.process_iter() if self._is_of_job(each)]
+
+    def is_cleaned_up(self, job: str) -> bool:
+        """Whether nothing of an execution of this job is left, nor the daemon that watches over it."""
+        daemons = psutil.process_iter(["cmdline"])
+        return not self.processes() and not any(
+            f"[{job}.batch]" in " ".join(each.info["cmdline"] or ()) for each in daemons
+        )
 
     def _is_of_job(self, process: psutil.Process) -> bool:
         try:
