@@ -33,7 +33,8 @@ class Interrupter:
 
     def trace(self, frame: FrameType, event: str, _: Any) -> Any:
         name = frame.f_code.co_filename
-        if "/scaler/" not in name and "/scaler_protocol/" not in name:
+        is_foreign = "/scaler/" not in name and "/scaler_protocol/" not in name
+        if is_foreign or frame.f_code.co_name == "__del__":  # Python ignores exceptions there
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False

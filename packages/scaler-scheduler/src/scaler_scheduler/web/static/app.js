@@ -128,6 +128,7 @@ class Page {
 
   open() {
     if (!this.tables) return;
+    this.address = location.hash;
     const [path, parameters] = location.hash.replace(/^#\/?/, "").split("?");
     const [name, ...key] = path.split("/").map(decoded);
     const kind = KINDS[name];
@@ -158,7 +159,9 @@ class Page {
     }
     const text = this.parameters.toString();
     const wanted = `#/${this.path}${text ? `?${text}` : ""}`;
+    if (location.hash !== this.address) return; // another view is about to open
     if (location.hash !== wanted) history.replaceState(null, "", wanted);
+    this.address = location.hash;
   }
 
   sendWatch() {
