@@ -310,8 +310,10 @@ def test_mistakes(cluster: None) -> None:
         ray.remote(num_cpu=1)(len)
     with pytest.raises(ValueError, match="num_returns is 3"):
         ray.get(ray.remote(num_returns=3)(lambda: (1, 2)).remote())
-    with pytest.raises(NotImplementedError, match="one call at a time"):
-        ray.remote(max_concurrency=2)(OwnError)
+    with pytest.raises(NotImplementedError, match="share the threads"):
+        ray.remote(concurrency_groups={"io": 2})(OwnError)
+    with pytest.raises(ValueError, match="max_concurrency must be between"):
+        ray.remote(max_concurrency=0)(OwnError)
 
 
 # ---- options ---------------------------------------------------------------------------------------------------------

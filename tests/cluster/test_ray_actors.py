@@ -165,13 +165,29 @@ def test_options(cluster: None) -> None:
         assert ray.get(Counter.options(**options).remote(1).increment.remote()) == 2
     with pytest.warns(UserWarning, match="runtime_env of remote classes has no effect"):
         Counter.options(runtime_env={})
-    for option, value in (("max_task_retries", 1), ("max_concurrency", 2), ("lifetime", "detached")):
+    for option, value in (("max_task_retries", 1), ("concurrency_groups", {"io": 2}), ("lifetime", "detached")):
         with pytest.raises(NotImplementedError, match=f"Cannot use {option}="):
             Counter.options(**{option: value})
     with pytest.raises(ValueError, match="Cannot use the option 'max_restart'"):
         Counter.options(max_restart=1)
     with pytest.raises(ValueError, match="get_if_exists=True without a name"):
         Counter.options(get_if_exists=True)
+
+
+@ray.remote(max_concurrency=3)
+class Meeting:
+    def __init__(self) -> None:
+        self.barrier = threading.Barrier(3)
+
+    def meet(self, number: int) -> int:
+        self.barrier.wait(30)
+        return number
+
+
+def test_calls_that_run_at_the_same_time(cluster: None) -> None:
+    meeting = Meeting.remote()
+    assert ray.get([meeting.meet.remote(number) for number in range(3)], timeout=30) == [0, 1, 2]
+    assert ray.get([meeting.meet.remote(number) for number in range(9)], timeout=30) == list(range(9))
 
 
 @ray.remote

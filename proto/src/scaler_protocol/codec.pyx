@@ -291,6 +291,7 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     cdef uint8_t* data = word(writer, start)
     cdef int64_t priority = options.priority
     cdef double timeout = options.timeout_seconds
+    cdef uint16_t concurrency = options.max_concurrency
     cdef int64_t at
     cdef uint16_t data_words
     cdef bytes session
@@ -301,6 +302,7 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     store32(data + 12, options.retries)
     memcpy(data + 16, &timeout, 8)
     store64(data + 24, options.memory_bytes)
+    store32(data + 32, <uint32_t> concurrency << 16)
     data[32] = (not options.rerun) | (bool(options.profiling) << 1) | (bool(options.stream_output) << 2)
     data[32] |= (bool(options.intermediate) << 3) | (bool(options.shares_values) << 4) | (bool(options.grows) << 5)
     data[32] |= bool(options.hosts_actor) << 6
@@ -795,6 +797,7 @@ cdef object make_options(StructView* view, tuple capabilities):
         hosts_actor=field_bit(view, 262),
         actor=field64(view, 5),
         actor_session=session_at(view),
+        max_concurrency=field32(view, 8) >> 16,
     )
 
 

@@ -136,6 +136,7 @@ class TaskOptions:
     hosts_actor: bool = False  # it makes an actor, and ends when the actor ends
     actor: int = 0  # a call of the actor that this task of the session has made; 0: none
     actor_session: bytes = b""  # the session of that task; empty: that of the call
+    max_concurrency: int = 0  # with hosts_actor: so many calls of the actor run at the same time; 0: one
 
 
 DEFAULT_OPTIONS = TaskOptions()

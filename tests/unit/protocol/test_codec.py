@@ -158,6 +158,7 @@ def test_options_and_capabilities() -> None:
         TaskOptions(shares_values=True),
         TaskOptions(grows=True),
         TaskOptions(hosts_actor=True),
+        TaskOptions(hosts_actor=True, max_concurrency=2**16 - 1),
         TaskOptions(actor=2**64 - 1),
         TaskOptions(actor=1, actor_session=b"s" * 16),
         samples.OPTIONS,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -22,6 +25,8 @@ from scaler_protocol.messages import (
     Withdraw,
     Withdrawn,
 )
+from scaler_worker.core.effects import Kill, Suspend
+from tests.support.waiting import wait_until
 from tests.unit.worker.playbook import CLIENT, Stage, nothing, run_of
 
 ANCHOR = TaskOptions(hosts_actor=True, rerun=False)
@@ -282,3 +287,114 @@ def test_an_actor_does_not_overtake_tasks_that_came_before_it():
     assert set(values(stage)) == {10, 11}
     assert stage.bodies(ActorsReady)
     assert stage.core.slots.queued == 1
+
+
+# ---- several calls at a time -----------------------------------------------------------------------------------------
+
+
+class Doors:
+    """A call waits for the door of its number."""
+
+    made: ClassVar[dict[int, threading.Event]] = {}
+
+    def __init__(self, value: int) -> None:
+        self.made.clear()
+        self.made.update({number: threading.Event() for number in range(2, 10)})
+
+    def add(self, number: int) -> int:
+        while not self.made[number].wait(0.001):
+            pass
+        return number
+
+
+@pytest.fixture
+def several() -> Iterator[tuple[Stage, int]]:
+    """An actor of which two calls run at a time, and which has three."""
+    stage = Stage(1)
+    options = replace(ANCHOR, max_concurrency=2)
+    stage.give(run_of(1, first=1, options=options, function=Doors), function=Doors)
+    number = make(stage)
+    stage.say(calls(3))
+    running = threading.Thread(target=stage.processes[number].run)
+    running.start()
+    board = stage.processes[number].board
+    wait_until(lambda: board.is_started(1) and board.is_started(2))
+    yield stage, number
+    for door in Doors.made.values():
+        door.set()
+    running.join()
+
+
+def take_results(stage: Stage, number: int, *doors: int) -> set[int]:
+    """The calls that have ended, when those behind these doors have."""
+    for door in doors:
+        Doors.made[door].set()
+    wait_until(lambda: stage.processes[number].board.has_results())
+    stage.core.on_worker_process_news(number, stage.now)
+    stage.turn()
+    return set(stage.results())
+
+
+def test_calls_end_in_any_order(several):
+    stage, number = several
+    assert not stage.processes[number].board.is_started(3), "two run at a time"
+    assert take_results(stage, number, 3) == {3}
+    assert take_results(stage, number, 4) == {3, 4}
+    assert take_results(stage, number, 2) == {2, 3, 4}
+    assert values(stage) == {2: 2, 3: 3, 4: 4}
+
+
+def test_a_cancel_of_one_of_several_calls_kills_nothing(several):
+    stage, number = several
+    stage.say(Cancel((TaskColumn(CLIENT, (3,), (1,)),)))
+    assert stage.interrupts == 1
+    stage.pass_time(5.0)
+    assert stage.count(Kill) == 0, "the other call goes on"
+    assert not stage.processes[number].runner.interrupt_calls()
+    assert take_results(stage, number) == {3}
+    assert stage.results()[3][0] == Status.CANCELLED
+    assert take_results(stage, number, 2) == {2, 3}
+
+
+def test_a_call_that_runs_for_too_long_is_ended():
+    stage = Stage(1, task_timeout_seconds=2.0)
+    options = replace(ANCHOR, max_concurrency=2)
+    stage.give(run_of(1, first=1, options=options, function=Doors), function=Doors)
+    number = make(stage)
+    stage.say(calls(2))
+    stage.processes[number].run()
+    wait_until(lambda: stage.processes[number].board.is_started(2))
+    stage.pass_time(1.5)
+    assert stage.interrupts == 0
+    Doors.made[2].set()
+    assert take_results(stage, number) == {2}
+    stage.pass_time(1.0)
+    assert stage.interrupts == 1
+    stage.processes[number].runner.interrupt_calls()
+    assert take_results(stage, number) == {2, 3}
+    assert stage.results()[3][0] == Status.TIMED_OUT
+
+
+def test_a_death_fails_all_calls_under_way(several):
+    stage, number = several
+    stage.die(number, signal="SIGKILL")
+    assert {task: status for task, (status, _) in stage.results().items()} == dict.fromkeys(
+        range(1, 5), Status.PROCESSOR_DIED
+    )
+
+
+def test_a_slot_is_lent_while_any_of_several_calls_waits(several):
+    stage, number = several
+    session = b"n" * 16
+    stage.core.on_nested_opened(session, TaskColumn(CLIENT, (3,), (1,)), stage.now)
+    stage.core.on_nested_blocked(session, False, stage.now)
+    stage.turn()
+    process = stage.core.slots.processes[number]
+    assert process.blocked
+    assert take_results(stage, number, 2) == {2}
+    assert process.blocked, "another call was counted as the one that waits"
+    stage.pass_time(1.0)
+    assert stage.count(Suspend) == 0, "the other calls go on"
+    stage.core.on_nested_unblocked(session, stage.now)
+    stage.turn()
+    assert not process.blocked

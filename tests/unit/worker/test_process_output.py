@@ -17,6 +17,7 @@ class FakeBoard:
     """The words of a board that matter here."""
 
     def __init__(self) -> None:
+        self.unordered = False
         self.running: int | None = None
         self.marks = {1: 0, 2: 0}
 

@@ -65,6 +65,7 @@ cdef class Harvest:
 
     cdef int begin(self, list handed, object worker, double now, object output) except -1
     cdef int find_entry(self, uint64_t sequence) except -1
+    cdef int find_any_entry(self, uint64_t sequence) except -1
     cdef int account(self, Record* record) except -1
     cdef int add(self, Record* record) except -1
     cdef bytes take_output(self, Record* record)
@@ -89,6 +90,7 @@ cdef class Board:
     cdef public object output  # told of tasks that have printed, when their results are harvested
     cdef uint64_t _read_bytes[3]  # of each stream, by the agent
     cdef uint64_t _position  # where the worker process was last seen
+    cdef public bint unordered  # tasks may end in any order
     cdef uint8_t _open[16384]  # by sequence, as the cells: 1 while it is open
     cdef str _broken
 
@@ -99,6 +101,7 @@ cdef class Board:
     cdef int read_record(self, uint64_t head, Record* record) except -1
     cdef bint is_credible(self, Record* record) except -1
     cdef bint claim(self, uint64_t sequence) noexcept nogil
+    cdef bint is_ending(self, uint64_t sequence) noexcept nogil
     cdef void begin(self, uint64_t sequence, uint64_t now_ns) noexcept nogil
     cdef uint64_t reading(self, int stream) noexcept nogil
     cdef uint64_t mark(self, int stream) noexcept nogil

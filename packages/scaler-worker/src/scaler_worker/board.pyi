@@ -51,7 +51,11 @@ class Board:
         """The impossible value that the worker process wrote, or None. After that nothing is read, and there is no
         room."""
 
+    unordered: bool
+    """The tasks that the process runs now may end in any order: they are calls of an actor."""
+
     def cell(self, sequence: int) -> int: ...
+    def is_started(self, sequence: int) -> bool: ...
     @property
     def running(self) -> int | None: ...
     @property

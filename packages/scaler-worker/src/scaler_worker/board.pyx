@@ -9,6 +9,9 @@ Results go into a ring of records: the process moves the head, the agent the tai
 passed it, so what a process finished before it died is there. ``running`` names the task under way, ``interrupt`` the
 task that the agent wants ended, ``lease`` the time after which the worker process may start nothing.
 
+The calls of an actor that runs several at a time start in order and end in any. Its board is ``unordered``: several
+cells are STARTED, ``running`` names none of them, and the agent wants a call ended by making its cell ENDING.
+
 The process runs user code, which may write anything here. So the agent keeps outside of this memory what its own
 counts rest on: which sequences are *open* (dispatched, neither ended nor taken back), how far it has read, where the
 process was last seen. Every offset, size, status and sequence that it reads is checked against these. The first one
@@ -67,6 +70,7 @@ cdef enum:
     CELL_HANDED = 0
     CELL_STARTED = 1
     CELL_WITHDRAWN = 2
+    CELL_ENDING = 3
 
 cdef enum:
     STATUS_SUCCESS = 0
@@ -164,6 +168,12 @@ cdef class Harvest:
         if self._append is None or entry.session != self._session:
             self.begin_run()
         return 0
+
+    cdef int find_any_entry(self, uint64_t sequence) except -1:
+        """Like ``find_entry``, where sequences may also become smaller."""
+        if self._entry is not None and sequence < self._entry.first_sequence:
+            self._index = self._end_sequence = 0
+        return self.find_entry(sequence)
 
     cdef int account(self, Record* record) except -1:
         self._entry.unfinished -= 1
@@ -326,6 +336,10 @@ cdef class Board:
     def cell(self, uint64_t sequence):
         return scaler_load_cell(self._cells + (sequence & (CELL_COUNT - 1)))
 
+    def is_started(self, uint64_t sequence):
+        """Return whether the process has claimed the task, which has not ended as far as is known here."""
+        return self.has_open(sequence) and self.cell(sequence) != CELL_HANDED
+
     @property
     def running(self):
         """The sequence under way, or None."""
@@ -360,7 +374,11 @@ cdef class Board:
         return scaler_load(self._base + MARKS + 8 * stream)
 
     def interrupt(self, uint64_t sequence):
-        scaler_store(self._base + INTERRUPT, sequence + 1)
+        """The process shall end this task, which has started, when it gets the signal."""
+        if self.unordered:
+            scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_STARTED, CELL_ENDING)
+        else:
+            scaler_store(self._base + INTERRUPT, sequence + 1)
 
     def set_lease(self, double until):
         """Nothing starts after ``until`` (monotonic seconds)."""
@@ -439,8 +457,12 @@ cdef class Board:
             self.break_off("it has more results than there is memory for")
         while self._broken is None and self._tail != head and self.read_record(head, &record):
             if record.status != SKIP:
-                harvest.find_entry(record.sequence)
-                self.close(record.sequence)
+                if self.unordered:
+                    harvest.find_any_entry(record.sequence)
+                    self._open[record.sequence & (CELL_COUNT - 1)] = 0
+                else:
+                    harvest.find_entry(record.sequence)
+                    self.close(record.sequence)
                 harvest.account(&record)
                 harvest.add(&record)
         harvest.finish()
@@ -457,6 +479,10 @@ cdef class Board:
     cdef bint claim(self, uint64_t sequence) noexcept nogil:
         scaler_store(self._base + POSITION, sequence + 1)
         return scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_HANDED, CELL_STARTED)
+
+    cdef bint is_ending(self, uint64_t sequence) noexcept nogil:
+        """Return whether the agent wants this call ended."""
+        return scaler_load_cell(self._cells + (sequence & (CELL_COUNT - 1))) == CELL_ENDING
 
     cdef void begin(self, uint64_t sequence, uint64_t now_ns) noexcept nogil:
         scaler_store(self._base + STARTED, now_ns)

@@ -218,6 +218,7 @@ struct TaskOptions {
   actor @14 :UInt64;      # a call of the actor that this task of the session has made; 0: none
   actorSession @15 :UInt64;       # the session of that task, as two little-endian numbers; 0, 0: that of the call
   actorSessionHigh @16 :UInt64;
+  maxConcurrency @17 :UInt16;     # with hostsActor: so many calls of the actor run at the same time; 0: one
 }
 
 struct Capability {

@@ -32,6 +32,7 @@ _DEATHS = (Status.PROCESSOR_DIED, Status.WORKER_DIED)
 
 UNLIMITED_RESTARTS = 2**31 - 1
 RESTARTS_LIMIT = 250
+CONCURRENCY_LIMIT = 1000
 
 SendCall = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFuture[Any]], None]
 SendCallBehind = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFuture[Any], ScalerFuture[Any]], None]
@@ -226,8 +227,9 @@ _NOT_METHODS = "__", "_repr_", "_ipython_"
 
 class ActorHandle(Generic[T]):
     """An actor of class ``T``. Its methods return futures of the results. The calls of one client run in the order in
-    which they were submitted, one at a time. The actor ends when its last handle is gone and its calls have ended, when
-    its client leaves, or by ``kill``; then its process ends, without a further call of the instance."""
+    which they were submitted, one at a time; with ``max_concurrency`` they start in this order. The actor ends when its
+    last handle is gone and its calls have ended, when its client leaves, or by ``kill``; then its process ends, without
+    a further call of the instance."""
 
     __slots__ = ("_actor", "__weakref__")
 
@@ -278,13 +280,17 @@ def make_actor(
     kwargs: Mapping[str, Any],
     options: TaskOptions,
     max_restarts: int = 0,
+    max_concurrency: int = 1,
 ) -> ActorHandle[T]:
     """Make an actor. Waits for futures among the arguments. ``options``: those of the task that makes the actor."""
     if not inspect.isclass(cls):
         raise TypeError(f"Cannot make an actor of {cls!r}: it is not a class.")
     check_call(cls, args, kwargs)
     restarts = restarts_of(max_restarts)
-    anchoring = shared(replace(options, hosts_actor=True, rerun=restarts > 0, retries=restarts))
+    concurrency = concurrency_of(max_concurrency)
+    several = concurrency if concurrency > 1 else 0
+    making = replace(options, hosts_actor=True, rerun=restarts > 0, retries=restarts, max_concurrency=several)
+    anchoring = shared(making)
     shape = shape_of(parts.functions.find(cls), len(args) + len(kwargs), tuple(kwargs), anchoring)
     anchor: ScalerFuture[Any] = ScalerFuture(parts.client_io)
     parts.send(cls, shape, (*args, *kwargs.values()), anchor)
@@ -303,6 +309,11 @@ def make_actor(
         raise RuntimeError("Cannot make an actor here: the garbage collector has interrupted the client.")
     calling = TaskOptions(profiling=options.profiling, stream_output=options.stream_output, actor=task, rerun=False)
     return ActorHandle(Actor(cls, (parts.client_io.session.session, task), anchor, calling, parts, restarts))
+
+
+def concurrency_of(max_concurrency: int) -> int:
+    """Return how many calls may run at the same time. Raises TypeError or ValueError for anything but such a number."""
+    return whole_number("max_concurrency", max_concurrency, 1, CONCURRENCY_LIMIT)
 
 
 def restarts_of(max_restarts: int) -> int:

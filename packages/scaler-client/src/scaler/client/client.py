@@ -814,18 +814,29 @@ class Client:
         *,
         name: str | None = None,
         max_restarts: int = 0,
+        max_concurrency: int = 1,
         capabilities: Mapping[str, float] | Sequence[str] | None = None,
         priority: int = 0,
     ) -> ActorHandle[T]:
         """Make an actor with options. ``name``: other clients and tasks find the actor with ``get_actor``, until it
         ends; ValueError if another actor has the name. ``max_restarts``: how often the actor is made again, with the
         same arguments and a new state, when its process or its host dies; -1 means always. Calls that had not ended
-        raise ActorDiedError nevertheless; calls that follow reach the new instance."""
+        raise ActorDiedError nevertheless; calls that follow reach the new instance. ``max_concurrency``: so many calls
+        may run at the same time, in threads; they start in the order of their submission."""
         try:
             self._client_io.check_usable()
             options = self._make_options(capabilities, priority, 0, True, None, None, None)
             parts = self._actor_parts()
-            make = partial(make_actor, parts, cast("type[T]", cls), args, dict(kwargs or {}), options, max_restarts)
+            make = partial(
+                make_actor,
+                parts,
+                cast("type[T]", cls),
+                args,
+                dict(kwargs or {}),
+                options,
+                max_restarts,
+                max_concurrency,
+            )
             return make() if name is None else named_actor(self, name, make)
         except BaseException as error:
             hide_frames(error)

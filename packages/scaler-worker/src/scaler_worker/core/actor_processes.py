@@ -88,6 +88,7 @@ class ActorProcesses:
         harvest.runs.clear()
         assert process.board is not None
         actor.is_live, actor.started_at = True, process.board.started
+        process.board.unordered = actor.run.options.max_concurrency > 1
         if process.ending:
             self._end(actor, Status.CANCELLED, b"")
             self._end_worker_process(process.number)

@@ -119,7 +119,7 @@ cdef class SlotsHotPath:
         if harvest.large or harvest.interrupted or harvest.kept:
             self._rules.take_others(process, harvest)
         if process.ending or process.blocked_sequence is not None:
-            self._rules.forget_ended(process, board.harvested)
+            self._rules.forget_ended(process)
         if harvest.has_more or streams_output(process):
             self._state.objects.catch_up(process.number)
         self._roster.settle(process)

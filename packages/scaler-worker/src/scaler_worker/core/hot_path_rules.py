@@ -49,8 +49,8 @@ class SlotsRules(Protocol):
     def take_constructed(self, process: WorkerProcess, harvest: Harvest) -> None:
         """A process that is dedicated to an actor has results, perhaps that of the constructor."""
 
-    def forget_ended(self, process: WorkerProcess, harvested: int) -> None:
-        """Tasks that were to end, or were blocked, may have ended: those with sequences below ``harvested``."""
+    def forget_ended(self, process: WorkerProcess) -> None:
+        """Tasks that were to end, or were blocked, may have ended."""
 
     def deadline_with_starts(self, first: float | None) -> float | None:
         """The earlier of ``first`` and the next time at which a worker process is to be started or retired."""

@@ -8,6 +8,7 @@ The agent reads two pipes; the board says which part of them belongs to which ta
 | before the mark on the board, and in no result | no task: what a task has left behind wrote them |
 | after the mark, while one and the same task runs before and after the board was read | that task |
 | after the mark, while the process has no task | no task |
+| after the mark, in the process of an actor that runs several calls at a time | the actor |
 | other bytes after the mark | to be decided when more is known |
 
 Text is passed on in whole lines. A carriage return also ends a line, for progress bars. The rest of a line is passed on
@@ -130,10 +131,15 @@ class ProcessOutput:
         entry = self._process.entry_of(running) if running is not None else None
         if entry is None and self._process.handed and running is not None:
             return
-        if running is None and self._process.busy and not self._is_full:
+        if running is None and self._process.busy and not (self._is_full or self._runs_several):
             return
         for stream, each in self._streams.items():
             self._give(entry, running if running is not None else _NO_SEQUENCE, stream, each.take(each.end))
+
+    @property
+    def _runs_several(self) -> bool:
+        """Several tasks may run at a time, which are calls of an actor: the text is that of the actor."""
+        return self._process.board is not None and self._process.board.unordered
 
     @property
     def _is_full(self) -> bool:

@@ -20,7 +20,7 @@ from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
 from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import Blocked, ObjectKey, OutputPiece, Status, TaskColumn
-from scaler_worker.board import HANDED, STARTED_CELL, Board, Handed, Harvest
+from scaler_worker.board import HANDED, Board, Handed, Harvest
 from scaler_worker.core import held_tasks, work_stealing
 from scaler_worker.core.actor_processes import ActorProcesses
 from scaler_worker.core.columns import columns_of, joined
@@ -429,10 +429,12 @@ class Slots:
                 reason = ending.reason if ending else CANCELLED
                 self._end_row(entry, sequence, reason, duration, self._place_of(process))
 
-    def forget_ended(self, process: WorkerProcess, harvested: int) -> None:
-        process.ending = {each: ending for each, ending in process.ending.items() if each >= harvested}
-        if process.blocked_sequence is not None and process.blocked_sequence < harvested:
-            process.blocked_sequence = None
+    def forget_ended(self, process: WorkerProcess) -> None:
+        board = process.board
+        assert board is not None
+        process.ending = {each: ending for each, ending in process.ending.items() if board.is_open(each)}
+        if process.blocked_sequence is not None and not board.is_open(process.blocked_sequence):
+            self._block(process, self._task_to_block(process) if board.unordered else None)
 
     def _give_back(self, entry: Handed, sequence: int) -> None:
         """A node that a worker process could not run: an input of it has failed, or was freed meanwhile."""
@@ -479,17 +481,30 @@ class Slots:
         process = self.processes.get(number)
         if process is None or process.board is None:
             return False
-        sequence = process.board.running
-        entry = process.entry_of(sequence) if sequence is not None else None
-        if entry is None:
+        task = self._task_to_block(process)
+        if task is None:
             return False
-        if process.blocked_sequence == sequence and process.waits_for_lock == for_a_lock:
+        if process.blocked_sequence == task[1] and process.waits_for_lock == for_a_lock:
             return True
         process.waits_for_lock = for_a_lock
-        process.blocked_sequence = sequence
-        process.blocked_depth = entry.run.options.depth
+        self._block(process, task)
         self.take_back(process, process.unfinished())  # counts it as blocked, too
         return True
+
+    def _task_to_block(self, process: WorkerProcess) -> tuple[Handed, int] | None:
+        """The task that runs. Of several calls of an actor, which share a slot, it is one of the least depth: then the
+        tasks that any of them waits for may start."""
+        board = process.board
+        if board is None or not board.unordered:
+            sequence = board.running if board is not None else None
+            entry = process.entry_of(sequence) if sequence is not None else None
+            return (entry, sequence) if entry is not None and sequence is not None else None
+        started = [(entry, sequence) for entry, sequence, cell in process.open_sequences() if cell != HANDED]
+        return min(started, key=lambda each: each[0].run.options.depth, default=None)
+
+    def _block(self, process: WorkerProcess, task: tuple[Handed, int] | None) -> None:
+        process.blocked_sequence = None if task is None else task[1]
+        process.blocked_depth = 0 if task is None else task[0].run.options.depth
 
     def unblock(self, number: int) -> None:
         process = self.processes.get(number)
@@ -499,10 +514,12 @@ class Slots:
 
     def suspend_blocked(self) -> None:
         """A blocked parent stands still while others use all slots. One that waits for a lock does not:
-        it may get the lock at any time, and others would wait for it."""
+        it may get the lock at any time, and others would wait for it. Nor does an actor that runs several calls: the
+        others go on."""
         full = len(self._roster.busy) - len(self._roster.blocked) >= self._roster.slots
         for process in self.processes.values():
-            wanted = process.blocked and not process.waits_for_lock and full and not process.ending
+            may_stand = process.blocked and not process.waits_for_lock and not process.ending
+            wanted = may_stand and full and process.board is not None and not process.board.unordered
             if wanted != process.suspended:
                 process.suspended = wanted
                 self._state.outbox.add(Suspend(process.number) if wanted else Resume(process.number))
@@ -591,10 +608,13 @@ class Slots:
     def number_running(self, session: bytes, task: int, attempt: int) -> int | None:
         """The worker process that runs this task."""
         for process in self.processes.values():
-            found = process.find(session, task, attempt) if process.busy else None
-            if found is not None and process.board is not None and process.board.cell(found[1]) == STARTED_CELL:
+            if self._has_started(process, session, task, attempt):
                 return process.number
         return None
+
+    def _has_started(self, process: WorkerProcess, session: bytes, task: int, attempt: int) -> bool:
+        found = process.find(session, task, attempt) if process.busy else None
+        return found is not None and process.board is not None and process.board.is_started(found[1])
 
     def replace_process(self, worker: str, at_once: bool) -> bool:
         found = [each for each in self.processes.values() if each.name == worker and not each.dying]
@@ -621,6 +641,8 @@ class Slots:
     def _runs(self, process: WorkerProcess, session: bytes, task: int) -> bool:
         if process.actor is not None and process.actor.name[:2] == (session, task):
             return True
+        if process.board is not None and process.board.unordered:
+            return self._has_started(process, session, task, 0)
         sequence = process.board.running if process.board is not None else None
         return sequence is not None and self.task_of(process.number, sequence) == (session, task)
 

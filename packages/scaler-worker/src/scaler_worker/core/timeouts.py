@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import Status
+from scaler_worker.board import HANDED
 from scaler_worker.core.effects import Interrupt, Kill, Resume
 from scaler_worker.core.outbox import Outbox
 from scaler_worker.core.roster import Roster
@@ -38,6 +39,7 @@ class Timeouts:
 
     def __init__(self, roster: Roster, outbox: Outbox, task_timeout_seconds: float) -> None:
         self.next_at: float | None = None
+        self._seen: dict[int, dict[int, float]] = {}
         self._roster = roster
         self._outbox = outbox
         self.task_timeout_seconds = task_timeout_seconds
@@ -52,7 +54,7 @@ class Timeouts:
     def _interrupt(self, process: WorkerProcess, sequence: int) -> None:
         assert process.board is not None
         process.board.interrupt(sequence)
-        process.ending[sequence].reached = process.board.running == sequence
+        process.ending[sequence].reached = process.board.unordered or process.board.running == sequence
         if process.suspended:
             process.suspended = False
             self._outbox.add(Resume(process.number))
@@ -61,6 +63,7 @@ class Timeouts:
     def enforce(self, now: float) -> None:
         """Check timeouts, and interrupts that had no effect."""
         self.next_at = None
+        self._seen = {number: seen for number, seen in self._seen.items() if number in self._roster.processes}
         for process in self._roster.processes.values():
             if process.busy and process.board is not None:
                 self._enforce_endings(process, now)
@@ -70,14 +73,34 @@ class Timeouts:
 
     def _enforce_endings(self, process: WorkerProcess, now: float) -> None:
         for sequence, ending in list(process.ending.items()):
-            if now >= ending.kill_at and process.end():
+            if now >= ending.kill_at and self._may_kill(process, ending) and process.end():
                 self._roster.sort(process)
                 self._outbox.add(Kill(process.number))
             elif not ending.reached:
                 self._interrupt(process, sequence)
 
+    def _may_kill(self, process: WorkerProcess, ending: Ending) -> bool:
+        """A cancel concerns one call, and not those that an actor runs at the same time."""
+        return ending.reason != CANCELLED or process.board is None or not process.board.unordered
+
+    def _enforce_timeouts_of_calls(self, process: WorkerProcess, now: float) -> None:
+        """Like ``_enforce_timeout``, for an actor that runs several calls. Each counts from when it was first seen to
+        run."""
+        assert process.board is not None
+        seen, self._seen[process.number] = self._seen.get(process.number, {}), {}
+        for entry, sequence, cell in process.open_sequences():
+            limit = self._seconds(entry.run)
+            if not limit or cell == HANDED:
+                continue
+            started = self._seen[process.number][sequence] = seen.get(sequence, now)
+            if now - started >= limit:
+                self.end(process, sequence, TIMED_OUT, now)
+
     def _enforce_timeout(self, process: WorkerProcess, now: float) -> None:
         assert process.board is not None
+        if process.board.unordered:
+            self._enforce_timeouts_of_calls(process, now)
+            return
         sequence = process.board.running
         entry = process.entry_of(sequence) if sequence is not None else None
         if entry is None or sequence is None:

@@ -80,6 +80,7 @@ class WorkerProcessMain:
         self._warnings = TaskWarnings(self._runner.note_warning, options.echoes_warnings)
         self._output = TaskOutput(self._runner.note_printed)
         self.flush_output = self._output.flush
+        self.interrupt_calls = self._runner.interrupt_calls
         self.shield = Shield()
         self._handlers: dict[bytes, Callable[[list[bytes]], None]] = {
             channel.OBJECT: self._take_object,
@@ -122,9 +123,10 @@ class WorkerProcessMain:
             frames = connection.receive()
             if frames is not None:
                 return frames
-            kept.clear()
-            if not is_busy:
-                self._runner.loaded.clear()
+            with self._runner.using:
+                kept.clear()
+                if not is_busy:
+                    self._runner.loaded.clear()
             if not self._prepared:
                 self._prepared = True
                 prepare()
@@ -306,8 +308,9 @@ class WorkerProcessMain:
 
     def _drop(self, key: ObjectKey) -> None:
         self._objects.pop(key, None)
-        self._runner.kept.drop(key)
-        self._runner.loaded.drop(key)
+        with self._runner.using:
+            self._runner.kept.drop(key)
+            self._runner.loaded.drop(key)
         if key.number == 0 and key.owner in self._definitions:
             del self._definitions[key.owner]
             self._serializers.pop(key.owner, None)
@@ -352,7 +355,7 @@ def run_worker_process(
     process = WorkerProcessMain(connection, board, news_fd, options)
     process.watch_output(output_descriptors)
     os.register_at_fork(after_in_child=process.mark_fork)
-    _install_interrupt(board, process.shield)
+    _install_interrupt(board, process)
     Sampler(process.title).offer()
     _wait_for_start(connection)
     if options.preload:
@@ -391,7 +394,9 @@ def _reseed() -> None:
         numpy_random.seed()
 
 
-def _install_interrupt(board: Board, shield: Shield) -> None:
+def _install_interrupt(board: Board, process: WorkerProcessMain) -> None:
+    shield = process.shield
+
     def on_interrupt(number: int, frame: FrameType | None) -> None:
         if shield.closed:
             shield.pending = True
@@ -400,6 +405,8 @@ def _install_interrupt(board: Board, shield: Shield) -> None:
                 interrupt_later()
                 return
             raise TaskCancelled("the task was cancelled")
+        elif process.interrupt_calls():
+            interrupt_later()
 
     signal.signal(channel.INTERRUPT_SIGNAL, on_interrupt)
     offer_stacks()

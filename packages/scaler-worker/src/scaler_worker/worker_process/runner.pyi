@@ -1,5 +1,6 @@
 """The loop that runs tasks (contract; the code is in runner.pyx)."""
 
+import threading
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
@@ -19,8 +20,15 @@ class Runner:
     forked: bool
     kept: KeptValues
     loaded: LoadedObjects
+    using: threading.Lock
+    """Held by a thread that uses ``kept`` or ``loaded``, if several calls of an actor run in threads."""
+
     def __init__(self, board: Board, host: Any, loaded_limit_bytes: int = 0) -> None: ...
     def run_tasks(self, runs: list[TaskRun]) -> None: ...
+    def interrupt_calls(self) -> bool:
+        """Interrupt the calls of an actor, in their threads, that the agent wants ended. Returns whether to try again,
+        because one of them imports a module."""
+
     def forget_values(self, watermark: int) -> None: ...
     def forget_function(self, digest: bytes) -> None:
         """A function or a serializer is needed no more: the host is asked for it when it is needed again."""

@@ -1,16 +1,24 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The loop that runs tasks: claim, load, call, write the result. Everything here is paid once per task."""
+"""The loop that runs tasks: claim, load, call, write the result. Everything here is paid once per task.
+
+Calls of an actor that runs several at a time are claimed here, in order, and run in threads. The threads share the runner
+under a lock, ``using``, which they release while they run user code. A call is interrupted by an exception that is set for
+its thread: no bytecode runs between the last moment at which that may happen and the removal of what is pending, so it
+cannot reach another call.
+"""
 
 import os
 import pickle
+import threading
 import types
 from functools import partial
 from pickle import loads
 from sys import getallocatedblocks
+from time import thread_time_ns
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport PyObject, Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
@@ -28,6 +36,8 @@ from scaler_protocol.messages import INLINE_LIMIT_BYTES, PRIVATE_UPLOAD_NUMBER, 
 from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import load, load_read_only
 from scaler_worker.worker_process.actor_instance import make_actor, method_of
+from scaler_worker.worker_process.call_threads import CallThreads
+from scaler_worker.worker_process.cpython_internals import frame_of
 from scaler_worker.worker_process.errors import (
     EnvironmentUnusableError,
     ObjectMissingError,
@@ -35,12 +45,17 @@ from scaler_worker.worker_process.errors import (
     exception_payload,
     unsendable_result,
 )
+from scaler_worker.worker_process.import_guard import is_importing
 from scaler_worker.worker_process.kept import KeptValues
 from scaler_worker.worker_process.loaded import LoadedObjects, is_immutable
 from scaler_worker.worker_process.serialization import NONE_BYTES, dumps
 
 cdef extern from "stdlib.h":
     int putenv(char* string) nogil
+
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident()
+    int PyThreadState_SetAsyncExc(unsigned long thread, PyObject* exception)
 
 cdef enum:
     SUCCESS = 0
@@ -92,7 +107,12 @@ def install_parent_variable():
     putenv(parent_variable)
 
 
+cdef dict _parents = {}  # by thread, of the calls that run in threads
+
+
 def read_parent_variable():
+    if _parents:  # a thread that a call has started counts as one of the oldest call
+        return _parents.get(PyThread_get_thread_ident()) or next(iter(_parents.values()))
     return <bytes>(parent_variable + 14)
 
 
@@ -147,6 +167,7 @@ cdef class RunUnderWay:
 
     cdef uint64_t index
     cdef uint64_t sequence
+    cdef unsigned long thread  # 0: the main thread
     cdef int stage
     cdef uint8_t status
     cdef bint is_kept
@@ -220,6 +241,9 @@ cdef class Runner:
     cdef dict _functions  # (function, serializer) by the digests of both
     cdef readonly object kept
     cdef readonly object loaded
+    cdef readonly object using  # the lock of the threads that share this
+    cdef object threads  # for the calls of an actor that runs several at a time; None: there are none
+    cdef dict _calls  # threads, by the sequences of the calls that may be interrupted
     cdef public bint forked
     cdef bint environment_changed
     cdef bint has_warned
@@ -240,6 +264,8 @@ cdef class Runner:
         self._functions = {}
         self.kept = KeptValues()
         self.loaded = LoadedObjects(loaded_limit_bytes)
+        self.using = threading.Lock()
+        self._calls = {}
         self.environ = os.environ
         self._modules = b""
         self.output.stdout = self.output.stderr = self.output.unread = -1
@@ -290,7 +316,10 @@ cdef class Runner:
     def run_tasks(self, list runs):
         """Run all that was not withdrawn; what it finished is told at the latest 2 ms later or when a task ends."""
         for run in runs:
-            self._run(run)
+            if self.threads is not None and run.options.actor:
+                self._start_calls(run)
+            else:
+                self._run(run)
 
     cdef _run(self, run):
         cdef RunUnderWay current = RunUnderWay(run)
@@ -367,20 +396,26 @@ cdef class Runner:
         """Run the task. Returns the payload of its result and sets ``current.status``."""
         try:
             return self._call(current)
-        except TaskCancelled as error:
-            if self.board.interrupted() or (current.is_node and current.stage == LOADING):
+        except BaseException as error:
+            return self._end_with(current, error)
+
+    cdef object _end_with(self, RunUnderWay current, error):
+        """The task has raised this. Returns its payload and sets its status."""
+        if isinstance(error, TaskCancelled):
+            if self._is_interrupted(current) or (current.is_node and current.stage == LOADING):
                 current.status = CANCELLED
                 return b""
             current.status, payload = _failure(error, _status_of(error, current.stage))  # user code has raised it
-            return payload
-        except ObjectMissingError as error:
+        elif isinstance(error, ObjectMissingError):
             current.status, payload = _failure(error, OBJECT_MISSING if current.stage == LOADING else EXCEPTION)
-            return payload
-        except EnvironmentUnusableError as error:
+        elif isinstance(error, EnvironmentUnusableError):
             current.status, payload = _failure(error, NO_WORKER)
-            return payload
-        except BaseException as error:
-            return self._fail(current, error)
+        else:
+            payload = self._fail(current, error)
+        return payload
+
+    cdef bint _is_interrupted(self, RunUnderWay current) except -1:
+        return self.board.is_ending(current.sequence) if current.thread else self.board.interrupted()
 
     cdef object _fail(self, RunUnderWay current, error):
         if current.function is None and current.failure is None:
@@ -445,6 +480,8 @@ cdef class Runner:
             current.function = method_of(self.actor, known[0])
         elif current.run.options.hosts_actor:
             current.function = partial(make_actor, self, known[0])
+            count = current.run.options.max_concurrency
+            self.threads = CallThreads(count, self._run_call) if count > 1 else None
 
     cdef _account(self, RunUnderWay current):
         """Return how long the task took, and of what."""
@@ -608,6 +645,91 @@ cdef class Runner:
         self._notify(monotonic_ns())
         while not self.board.has_room(size):
             self.host.wait(0.0005)
+
+    # ---- calls in threads ----------------------------------------------------------------------------------------
+
+    cdef _start_calls(self, run):
+        """Each starts when a thread is free. Those behind it can be withdrawn until then."""
+        cdef RunUnderWay call
+        cdef uint64_t index
+        self.host.show_function(run.function_name, run.session)
+        for index in range(run.count):
+            self.threads.reserve()
+            if self.environment_changed or os.environ is not self.environ:
+                self._restore_environment()
+            call = RunUnderWay(run)
+            call.index = index
+            if self._claim(call):
+                self.threads.start(call)
+            else:
+                self.threads.give_back()
+
+    def _run_call(self, RunUnderWay call):
+        """Run a claimed call, in a thread."""
+        cdef unsigned long thread = PyThread_get_thread_ident()
+        cdef bytes payload_if_cancelled = b""
+        call.thread, call.status, call.started = thread, CANCELLED, monotonic_ns()
+        _parents[thread] = call.prefix + b"%d" % call.task() + call.suffix
+        cpu = thread_time_ns()
+        payload = payload_if_cancelled
+        self._calls[call.sequence] = thread  # from here on it may be interrupted
+        try:
+            if not self.board.is_ending(call.sequence):
+                payload = self._execute_call(call)
+        except TaskCancelled:  # it has come while a failure was written down
+            call.status, payload = CANCELLED, payload_if_cancelled
+        del self._calls[call.sequence]
+        PyThreadState_SetAsyncExc(thread, NULL)  # from here on it may not
+        if self.forked:
+            self.host.leave_fork()
+        call.ended, call.cpu = monotonic_ns(), thread_time_ns() - cpu
+        call.duration = call.ended - call.started
+        call.result = call.arguments = call.named = None
+        del _parents[thread]
+        with self.using:
+            self._end_call(call, payload)
+
+    cdef object _execute_call(self, RunUnderWay call):
+        try:
+            return self._call_in_thread(call)
+        except BaseException as error:
+            return self._end_with(call, error)
+
+    cdef object _call_in_thread(self, RunUnderWay call):
+        """Like ``_call``."""
+        call.status, call.stage = SUCCESS, LOADING
+        with self.using:
+            self._load_function(call)
+            self._load(call, call.slots(call.index))
+        call.loaded = monotonic_ns()
+        call.stage = CALLING
+        call.result = call.function(*call.arguments, **(call.named or {}))
+        call.called = monotonic_ns()
+        call.arguments = call.named = None
+        call.stage = STORING
+        return _dump(call.result) if call.serializer is None else <bytes?> call.serializer.serialize(call.result)
+
+    cdef _end_call(self, RunUnderWay call, payload):
+        if self.loaded.has_news:
+            self.loaded.settle()
+        if self.has_warned:
+            self.host.send_warnings(call.sequence)
+        self._store_result(call, payload)
+        self.has_warned = False
+        self._notify(call.ended)
+
+    def interrupt_calls(self):
+        """Interrupt the calls that the agent wants ended. Returns whether to try again, because one of them imports a
+        module."""
+        cdef bint is_delayed = False
+        for sequence, thread in list(self._calls.items()):
+            if not self.board.is_ending(sequence):
+                continue
+            if is_importing(frame_of(thread)):
+                is_delayed = True
+            elif self._calls.get(sequence) == thread:  # it has not ended meanwhile
+                PyThreadState_SetAsyncExc(thread, <PyObject*> TaskCancelled)
+        return is_delayed
 
     cdef _wait_for_lease(self):
         """The agent has not heard the scheduler for a while: the tasks may already be another agent's."""

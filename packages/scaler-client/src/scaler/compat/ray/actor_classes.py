@@ -26,7 +26,7 @@ def actor_class(decorated: type, options: dict[str, Any]) -> ActorClass:
     for name, member in inspect.getmembers_static(decorated, inspect.iscoroutinefunction):
         raise NotImplementedError(
             f"Cannot make the class {decorated.__name__} remote: its method {name}() is a coroutine function, and "
-            f"actors run one call at a time. Write `def {member.__name__}`."
+            f"actors run no event loop. Write `def {member.__name__}`, and pass max_concurrency=... for several calls."
         )
     return ActorClass(decorated, options)
 
@@ -112,6 +112,7 @@ class ActorClass:
             _named_values(kwargs),
             name=self._settings.name,
             max_restarts=self._settings.max_restarts,
+            max_concurrency=self._settings.max_concurrency,
             capabilities=self._settings.capabilities,
         )
         return RayActorHandle(self._class, handle)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from scaler.client.actors import concurrency_of
 from scaler.compat.ray.remote_options import capabilities_in
 from scaler.compat.ray.warning import warn_of_ignored
 
 _SETTING = "this interface has no such setting"
 _IGNORED = {
     "accelerator_type": "name the accelerator in resources",
-    "concurrency_groups": _SETTING,
     "enable_task_events": _SETTING,
     "label_selector": "name the property of the worker in resources",
     "max_pending_calls": "any number of calls may wait",
@@ -23,13 +23,13 @@ _IGNORED = {
     "scheduling_strategy": "actors are placed like tasks",
 }
 _MISSING: dict[str, tuple[tuple[Any, ...], str]] = {
+    "concurrency_groups": ((None, {}), "all methods share the threads of max_concurrency, so use that instead"),
     "lifetime": ((None, "non_detached"), "an actor ends with the program that has made it"),
     "max_task_retries": ((None, 0), "a call that was made for a lost state is not repeated"),
-    "max_concurrency": ((None, 1), "an actor runs one call at a time"),
 }
 """The values that are accepted, and what there is instead of the others."""
 
-_MEANINGFUL = ("num_gpus", "resources", "name", "get_if_exists", "max_restarts")
+_MEANINGFUL = ("num_gpus", "resources", "name", "get_if_exists", "max_restarts", "max_concurrency")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class ActorOptions:
     name: str | None = None
     may_exist: bool = False
     max_restarts: int = 0
+    max_concurrency: int = 1
 
 
 def actor_options(options: dict[str, Any]) -> ActorOptions:
@@ -61,4 +62,11 @@ def actor_options(options: dict[str, Any]) -> ActorOptions:
     may_exist = bool(options.get("get_if_exists"))
     if may_exist and options.get("name") is None:
         raise ValueError("Cannot use get_if_exists=True without a name. Pass name=... too.")
-    return ActorOptions(capabilities_in(options), options.get("name"), may_exist, options.get("max_restarts") or 0)
+    concurrency = options.get("max_concurrency")
+    return ActorOptions(
+        capabilities_in(options),
+        options.get("name"),
+        may_exist,
+        options.get("max_restarts") or 0,
+        1 if concurrency is None else concurrency_of(concurrency),
+    )
