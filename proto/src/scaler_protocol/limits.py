@@ -52,3 +52,6 @@ HELLO_VALUE_LIMIT = 256
 
 ATTEMPT_LIMIT = 2**31 - 1
 """Attempts of one task."""
+
+ACTOR_CONCURRENCY_LIMIT = 400
+"""Calls of one actor that run at the same time."""

@@ -91,13 +91,21 @@ cdef class Board:
     cdef uint64_t _read_bytes[3]  # of each stream, by the agent
     cdef uint64_t _position  # where the worker process was last seen
     cdef public bint unordered  # tasks may end in any order
+    cdef uint64_t _long[400]  # calls that have started, whose cells are used again
+    cdef int _long_count
+    cdef list _endings  # what ``endings`` names
     cdef uint8_t _open[16384]  # by sequence, as the cells: 1 while it is open
     cdef str _broken
 
+    cdef void find_oldest(self) noexcept
+    cdef bint note_long(self) noexcept
+    cdef int find_long(self, uint64_t sequence) noexcept nogil
     cdef bint has_open(self, uint64_t sequence) noexcept nogil
     cdef bint take_back(self, uint64_t sequence) noexcept nogil
     cdef void break_off(self, str why)
     cdef void close(self, uint64_t sequence) noexcept nogil
+    cdef int close_any(self, uint64_t sequence) except -1
+    cdef int write_endings(self) except -1
     cdef int read_record(self, uint64_t head, Record* record) except -1
     cdef bint is_credible(self, Record* record) except -1
     cdef bint claim(self, uint64_t sequence) noexcept nogil

@@ -10,7 +10,8 @@ passed it, so what a process finished before it died is there. ``running`` names
 task that the agent wants ended, ``lease`` the time after which the worker process may start nothing.
 
 The calls of an actor that runs several at a time start in order and end in any. Its board is ``unordered``: several
-cells are STARTED, ``running`` names none of them, and the agent wants a call ended by making its cell ENDING.
+cells are STARTED, ``running`` names none of them, and ``endings`` names those that the agent wants ended. A call may run
+while its cell is used again for another one. The agent has noted it as *long* then: it is open, and has started.
 
 The process runs user code, which may write anything here. So the agent keeps outside of this memory what its own
 counts rest on: which sequences are *open* (dispatched, neither ended nor taken back), how far it has read, where the
@@ -54,6 +55,7 @@ cdef enum:
     HEAD = 256  # worker process: bytes of records committed
     TAIL = 320  # agent: bytes of records taken
     READS = 320  # agent, plus 8 * stream: twice the bytes that it has read from it, plus 1 while it is reading
+    ENDINGS = 512  # agent: how many sequences of calls to end follow, and these sequences
     CELLS = 4096
     CELL_COUNT = 16384
     ARENA = 4096 + 16384
@@ -67,10 +69,12 @@ cdef enum:
     SKIP = 255  # status of a record that fills the end of the ring
 
 cdef enum:
+    CONCURRENCY_LIMIT = 400  # that of the protocol: as many calls of an actor may be long, or named by ``endings``
+
+cdef enum:
     CELL_HANDED = 0
     CELL_STARTED = 1
     CELL_WITHDRAWN = 2
-    CELL_ENDING = 3
 
 cdef enum:
     STATUS_SUCCESS = 0
@@ -271,6 +275,7 @@ cdef class Board:
         self._cells = self._base + CELLS
         self._arena = self._base + ARENA
         self._arena_bytes = ARENA_SIZE
+        self._endings = []
         self._head = scaler_load(self._base + HEAD)
         self._tail = scaler_load(self._base + TAIL)
 
@@ -285,10 +290,35 @@ cdef class Board:
         if self._broken is not None:
             return 0
         self._position = position
-        while self._oldest < self._next and not self._open[self._oldest & (CELL_COUNT - 1)]:
-            self._oldest += 1
+        self.find_oldest()
+        while self.unordered and self._next - self._oldest > CELL_COUNT // 2 and self._oldest < position:
+            if not self.note_long():
+                break
+            self.find_oldest()
         first = min(self._oldest, position)
         return CELL_COUNT - (self._next - first)
+
+    cdef void find_oldest(self) noexcept:
+        while self._oldest < self._next and not self._open[self._oldest & (CELL_COUNT - 1)]:
+            self._oldest += 1
+
+    cdef bint note_long(self) noexcept:
+        """The oldest call has started, and its cell is needed. False: there are too many such calls."""
+        if self._long_count == CONCURRENCY_LIMIT:
+            return False
+        self._long[self._long_count] = self._oldest
+        self._long_count += 1
+        self._open[self._oldest & (CELL_COUNT - 1)] = 0
+        self._oldest += 1
+        return True
+
+    cdef int find_long(self, uint64_t sequence) noexcept nogil:
+        """Return the index of a long call; -1: it is none."""
+        cdef int index
+        for index in range(self._long_count):
+            if self._long[index] == sequence:
+                return index
+        return -1
 
     def dispatch(self, uint64_t first_sequence, uint64_t count):
         """Make the cells of tasks about to be dispatched claimable."""
@@ -299,7 +329,9 @@ cdef class Board:
         self._next = first_sequence + count
 
     cdef bint has_open(self, uint64_t sequence) noexcept nogil:
-        return sequence < self._next and sequence + CELL_COUNT >= self._next and self._open[sequence & (CELL_COUNT - 1)]
+        if sequence < self._next and sequence + CELL_COUNT >= self._next and self._open[sequence & (CELL_COUNT - 1)]:
+            return True
+        return self._long_count != 0 and self.find_long(sequence) >= 0
 
     def is_open(self, uint64_t sequence):
         """Return whether the task was dispatched and, as far as is known here, has neither ended nor been taken
@@ -307,7 +339,7 @@ cdef class Board:
         return self.has_open(sequence)
 
     cdef bint take_back(self, uint64_t sequence) noexcept nogil:
-        if not self.has_open(sequence):
+        if not self.has_open(sequence) or self.find_long(sequence) >= 0:
             return False
         if not scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_HANDED, CELL_WITHDRAWN):
             return False
@@ -334,6 +366,8 @@ cdef class Board:
         return taken
 
     def cell(self, uint64_t sequence):
+        if self.find_long(sequence) >= 0:
+            return STARTED_CELL
         return scaler_load_cell(self._cells + (sequence & (CELL_COUNT - 1)))
 
     def is_started(self, uint64_t sequence):
@@ -375,10 +409,17 @@ cdef class Board:
 
     def interrupt(self, uint64_t sequence):
         """The process shall end this task, which has started, when it gets the signal."""
-        if self.unordered:
-            scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_STARTED, CELL_ENDING)
-        else:
+        if not self.unordered:
             scaler_store(self._base + INTERRUPT, sequence + 1)
+        elif sequence not in self._endings and len(self._endings) < CONCURRENCY_LIMIT:
+            self._endings.append(sequence)
+            self.write_endings()
+
+    cdef int write_endings(self) except -1:
+        cdef uint64_t index
+        for index in range(len(self._endings)):
+            scaler_store(self._base + ENDINGS + 8 + 8 * index, self._endings[index])
+        scaler_store(self._base + ENDINGS, len(self._endings))
 
     def set_lease(self, double until):
         """Nothing starts after ``until`` (monotonic seconds)."""
@@ -459,7 +500,7 @@ cdef class Board:
             if record.status != SKIP:
                 if self.unordered:
                     harvest.find_any_entry(record.sequence)
-                    self._open[record.sequence & (CELL_COUNT - 1)] = 0
+                    self.close_any(record.sequence)
                 else:
                     harvest.find_entry(record.sequence)
                     self.close(record.sequence)
@@ -474,6 +515,18 @@ cdef class Board:
         self._open[sequence & (CELL_COUNT - 1)] = 0
         self._harvested = sequence + 1
 
+    cdef int close_any(self, uint64_t sequence) except -1:
+        """The call has ended. Others that started before it may run."""
+        cdef int index = self.find_long(sequence)
+        if index >= 0:
+            self._long_count -= 1
+            self._long[index] = self._long[self._long_count]
+        else:
+            self._open[sequence & (CELL_COUNT - 1)] = 0
+        if sequence in self._endings:
+            self._endings.remove(sequence)
+            self.write_endings()
+
     # ---- the worker process's side --------------------------------------------------------------------------------
 
     cdef bint claim(self, uint64_t sequence) noexcept nogil:
@@ -482,7 +535,11 @@ cdef class Board:
 
     cdef bint is_ending(self, uint64_t sequence) noexcept nogil:
         """Return whether the agent wants this call ended."""
-        return scaler_load_cell(self._cells + (sequence & (CELL_COUNT - 1))) == CELL_ENDING
+        cdef uint64_t index
+        for index in range(min(scaler_load(self._base + ENDINGS), <uint64_t> CONCURRENCY_LIMIT)):
+            if scaler_load(self._base + ENDINGS + 8 + 8 * index) == sequence:
+                return True
+        return False
 
     cdef void begin(self, uint64_t sequence, uint64_t now_ns) noexcept nogil:
         scaler_store(self._base + STARTED, now_ns)

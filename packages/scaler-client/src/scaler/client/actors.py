@@ -22,6 +22,7 @@ from scaler.client.signatures import check_call, function_name
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.shell.client_io import ClientIO
+from scaler_protocol.limits import ACTOR_CONCURRENCY_LIMIT
 from scaler_protocol.messages import Status, TaskOptions
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _DEATHS = (Status.PROCESSOR_DIED, Status.WORKER_DIED)
 
 UNLIMITED_RESTARTS = 2**31 - 1
 RESTARTS_LIMIT = 250
-CONCURRENCY_LIMIT = 1000
 
 SendCall = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFuture[Any]], None]
 SendCallBehind = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFuture[Any], ScalerFuture[Any]], None]
@@ -313,7 +313,7 @@ def make_actor(
 
 def concurrency_of(max_concurrency: int) -> int:
     """Return how many calls may run at the same time. Raises TypeError or ValueError for anything but such a number."""
-    return whole_number("max_concurrency", max_concurrency, 1, CONCURRENCY_LIMIT)
+    return whole_number("max_concurrency", max_concurrency, 1, ACTOR_CONCURRENCY_LIMIT)
 
 
 def restarts_of(max_restarts: int) -> int:

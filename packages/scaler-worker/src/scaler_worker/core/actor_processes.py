@@ -89,6 +89,8 @@ class ActorProcesses:
         assert process.board is not None
         actor.is_live, actor.started_at = True, process.board.started
         process.board.unordered = actor.run.options.max_concurrency > 1
+        if process.board.output is not None:
+            process.board.output.on_actor_made()
         if process.ending:
             self._end(actor, Status.CANCELLED, b"")
             self._end_worker_process(process.number)

@@ -106,6 +106,10 @@ class ProcessOutput:
         self._change_writer(None, _NO_SEQUENCE)
         return tail
 
+    def on_actor_made(self) -> None:
+        """What is written outside of tasks from now on belongs to the actor of the process."""
+        self._change_writer(None, _NO_SEQUENCE)
+
     def settle(self, harvest: Callable[[], None]) -> None:
         """Decide who has written what was read. ``harvest`` takes the results from the board, which calls
         ``on_task_ended``."""

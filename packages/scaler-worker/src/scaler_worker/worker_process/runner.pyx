@@ -32,6 +32,7 @@ from scaler_worker.worker_process.printed cimport (
     take_printed,
 )
 
+from scaler_protocol.limits import ACTOR_CONCURRENCY_LIMIT
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, PRIVATE_UPLOAD_NUMBER, ObjectKey
 from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import load, load_read_only
@@ -480,7 +481,7 @@ cdef class Runner:
             current.function = method_of(self.actor, known[0])
         elif current.run.options.hosts_actor:
             current.function = partial(make_actor, self, known[0])
-            count = current.run.options.max_concurrency
+            count = min(current.run.options.max_concurrency, ACTOR_CONCURRENCY_LIMIT)
             self.threads = CallThreads(count, self._run_call) if count > 1 else None
 
     cdef _account(self, RunUnderWay current):
