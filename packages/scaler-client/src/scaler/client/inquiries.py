@@ -12,7 +12,7 @@ from scaler.client.outcomes import failure_of
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.questions import Questions
 from scaler.utility.exceptions import ControlError
-from scaler_protocol.messages import ControlAction, Status
+from scaler_protocol.messages import ControlAction, OutputPiece, Status
 from scaler_protocol.output_text import STREAM_NAMES, text_of
 
 T = TypeVar("T")
@@ -66,11 +66,18 @@ def output_inquiry(task: SubmittedTask | str, stream: str | None) -> Inquiry[str
     if not number and not worker:
         return None
 
+    inquiry = pieces_inquiry(number, worker)
+
     def read(payload: Any) -> str:
-        pieces = [each for each in payload if stream is None or STREAM_NAMES.get(each.stream) == stream]
+        pieces = [each for each in inquiry.read(payload) if stream is None or STREAM_NAMES.get(each.stream) == stream]
         return text_of(pieces, names_tasks=bool(worker))
 
-    return Inquiry(lambda questions, sink: questions.ask_output(number, worker, sink), read)
+    return Inquiry(inquiry.ask, read)
+
+
+def pieces_inquiry(task: int, worker: str) -> Inquiry[list[OutputPiece]]:
+    """The output of a task, or with 0, the latest of the tasks of a worker."""
+    return Inquiry(lambda questions, sink: questions.ask_output(task, worker, sink), list)
 
 
 def profile_inquiry(number: int, interval_us: int) -> Inquiry[list[bytes]]:
