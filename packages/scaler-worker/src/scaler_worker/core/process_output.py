@@ -107,7 +107,7 @@ class ProcessOutput:
         return tail
 
     def on_actor_made(self) -> None:
-        """What is written outside of tasks from now on belongs to the actor of the process."""
+        """Give the actor of the process what is written outside of tasks from now on."""
         self._change_writer(None, _NO_SEQUENCE)
 
     def settle(self, harvest: Callable[[], None]) -> None:
