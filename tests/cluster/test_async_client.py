@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import gc
 import operator
 import pickle
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -15,9 +17,12 @@ from typing import Any, TypeVar
 import pytest
 
 from scaler import AsyncClient, Client, SchedulerClusterCombo
-from scaler.utility.exceptions import ClientQuitException, DisconnectedError, RemoteTraceback
+from scaler.asynchronous.profile import AsyncProfile
+from scaler.utility.exceptions import ClientQuitException, ControlError, DisconnectedError, RemoteTraceback
 from tests.cluster.conftest import Gate
 from tests.support import functions
+from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.waiting import wait_until
 
 T = TypeVar("T")
 Both = pytest.mark.parametrize("name", ["imap", "imap_unordered"])
@@ -46,6 +51,18 @@ def stop_iteration() -> None:
 
 def fail(text: str) -> None:
     raise KeyError(text)
+
+
+def print_and_wait(*paths: str) -> None:
+    print("to stdout", flush=True)
+    print("to stderr", file=sys.stderr, flush=True)
+    functions.wait_at_gate(*paths)
+
+
+def spin(seconds: float) -> None:
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
 
 
 async def ticks(work: Awaitable[T]) -> tuple[T, float]:
@@ -349,6 +366,104 @@ def test_questions(combo: SchedulerClusterCombo, gate: Gate) -> None:
         assert await client.explain(future) == "The task has ended."
 
     run(combo, body)
+
+
+def test_stack_and_output_of_a_task_are_shown(single_combo: SchedulerClusterCombo, gate: Gate) -> None:
+    async def body(client: AsyncClient) -> None:
+        future = client.submit(print_and_wait, *gate.paths)
+        while not gate.waiting_pids:
+            await asyncio.sleep(0.01)
+        assert "in print_and_wait" in await client.stack(future)
+        [worker] = (await client.cluster_info()).workers
+        assert "in print_and_wait" in await client.stack(worker.name)
+        gate.open()
+        await future
+        assert await client.output(future) == "to stdout\nto stderr\n"
+        assert await client.output(future, stream="stderr") == "to stderr\n"
+        assert "print_and_wait" in await client.output(worker.name)
+        with pytest.raises(ControlError, match="has ended"):
+            await client.stack(future)
+        with pytest.raises(ValueError, match="Give 'stdout'"):
+            await client.output(future, stream="stdin")
+
+    run(single_combo, body)
+
+
+def test_a_profile_is_taken_without_blocking_the_loop(combo: SchedulerClusterCombo) -> None:
+    async def body(client: AsyncClient) -> None:
+        async def take() -> AsyncProfile:
+            async with client.profile(0.005) as profile:
+                await client.submit(spin, 1.0)
+            return profile
+
+        profile, longest = await ticks(take())
+        assert "spin" in profile.text() and profile.seconds >= 1.0 and longest < 0.5
+        with pytest.raises(ControlError, match="has not begun"):
+            await profile.stop()
+        with pytest.raises(ValueError, match="Choose an interval"):
+            client.profile(0)
+
+    run(combo, body)
+
+
+def test_a_profile_whose_beginning_is_cancelled_ends(combo: SchedulerClusterCombo) -> None:
+    async def body(client: AsyncClient) -> None:
+        profile = client.profile(0.005)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await profile.start()
+        async with profile:
+            await client.submit(spin, 0.5)
+        assert "spin" in profile.text()
+
+    run(combo, body)
+
+
+def test_coroutines_act_on_workers_tasks_and_groups(combo: SchedulerClusterCombo, client: Client, gate: Gate) -> None:
+    futures = [client.submit(functions.wait_at_gate, *gate.paths) for _ in range(5)]
+    wait_until(lambda: len(gate.waiting_pids) == 2)
+    other = client.identity.hex()[:8]
+
+    async def body(operating: AsyncClient) -> None:
+        [agent] = {worker.agent for worker in (await operating.cluster_info()).workers}
+        assert await operating.pause_workers(agent) == [agent] == await operating.resume_workers(agent)
+        await operating.set_weight(2, client=other)
+        while 2 not in [row.weight for row in (await operating.cluster_info()).clients]:
+            await asyncio.sleep(0.01)
+        await operating.set_limit(5, group="default")
+        await operating.set_limit(0, group="default")
+        assert await operating.set_priority(3, client=other) > 0
+        assert await operating.cancel_tasks(client=other, task=futures[-1].task_id) == 1
+        assert await operating.cancel_tasks(function="wait_at_gate") == 4
+        with pytest.raises(ControlError, match="no agent, worker or host has this name"):
+            await operating.drain_workers("nowhere")
+        with pytest.raises(ControlError, match="Cannot restart"):
+            await operating.restart_worker("nowhere")
+        with pytest.raises(TypeError, match="either client or function"):
+            await operating.cancel_tasks()
+
+    run(combo, body)
+    for future in futures:
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result(30)
+
+
+def test_a_coroutine_kills_a_worker_process(gate: Gate) -> None:
+    async def main(address: str) -> None:
+        async with AsyncClient(address) as client:
+            future = client.submit(functions.wait_at_gate, *gate.paths, 7)
+            while not gate.waiting_pids:
+                await asyncio.sleep(0.01)
+            [worker] = (await client.cluster_info()).workers
+            await client.kill_worker(worker.name)
+            while gate.waiting_pids in ([], [worker.pid]):
+                await asyncio.sleep(0.01)
+            gate.open()
+            assert await future == 7
+
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1):
+        asyncio.run(main(address))
 
 
 # ---- life ------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,7 +12,16 @@ from collections.abc import Iterator
 import pytest
 
 from scaler import Client
-from tests.support.commands import child_environment, command_line, free_address, start_cluster, start_scheduler
+from tests.cluster.conftest import Gate
+from tests.support import functions
+from tests.support.commands import (
+    Command,
+    child_environment,
+    command_line,
+    free_address,
+    start_cluster,
+    start_scheduler,
+)
 from tests.support.waiting import wait_until
 
 
@@ -136,3 +146,39 @@ def test_progress_names_clients_and_functions_with_unfinished_tasks(address: str
     assert any("sleep" in line for line in lines) and any("client" in line for line in lines)
     assert rows[0]["kind"] == "all" and (rows[0]["share"], rows[0]["unfinished"]) == (0.0, 12)
     assert done.stdout.splitlines() == [f"all tasks [{'=' * 30}] 100%  12 of 12, 12 failed"]
+
+
+def test_output_is_followed(address: str, gate: Gate) -> None:
+    def talk(started: str, path: str) -> None:
+        print("before the gate")
+        functions.wait_at_gate(started, path)
+        print("behind the gate")
+
+    with Client(address) as client:
+        future = client.submit(talk, *gate.paths)
+        wait_until(lambda: gate.waiting_pids)
+        [worker] = [each.name for each in client.cluster_info().workers if each.pid in gate.waiting_pids]
+        with Command(command_line("scaler", "output", address, worker, "--follow")) as following:
+            following.wait_for_output(r"^\[.*talk \d+\] before the gate$")
+            gate.open()
+            future.result(timeout=20)
+            following.wait_for_output(r"^\[.*talk \d+\] behind the gate$")
+            following.signal(signal.SIGINT)
+            assert following.wait() == 130
+            shown = following.output
+    assert [line.partition("] ")[2] for line in shown.splitlines()] == ["before the gate", "behind the gate"]
+
+
+def test_following_ends_when_the_reader_leaves_or_the_worker_does_not_exist(address: str) -> None:
+    with Client(address) as client:
+        assert client.submit(print, "once").result(timeout=20) is None
+        workers = client.cluster_info().workers
+    [worker] = [each.name for each in workers if scaler("output", address, each.name).stdout]
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = command_line("scaler", "output", address, worker, "-f")
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=child_environment(), timeout=30)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+    shown = scaler("output", address, "nobody", "--follow")
+    assert shown.returncode == 1 and "nobody" in shown.stderr

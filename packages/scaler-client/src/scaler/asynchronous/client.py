@@ -21,6 +21,19 @@ from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
 from scaler.asynchronous.thread_call import call_in_thread
 from scaler.asynchronous.variable import AsyncVariable
+from scaler.client.inquiries import (
+    Inquiry,
+    act_on_worker,
+    agents_of,
+    answer_in,
+    cancel_inquiry,
+    limit_inquiry,
+    output_inquiry,
+    priority_inquiry,
+    profile_inquiry,
+    stack_inquiry,
+    weight_inquiry,
+)
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import MapOptions
 from scaler.client.outcomes import failure_of, hide_frames
@@ -30,10 +43,11 @@ from scaler.core.questions import Questions
 from scaler.core.session import Session
 from scaler.shell.client_io import STOPPED
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
-from scaler_protocol.messages import Status
+from scaler_protocol.messages import ControlAction, Status
 from scaler_protocol.shipping.environments import Environment
 
 if TYPE_CHECKING:
+    from scaler.asynchronous.profile import AsyncProfile
     from scaler.client.cluster_info import ClusterInfo
     from scaler.core.outcome import Outcome, Sink
 
@@ -84,6 +98,7 @@ class AsyncClient:
         )
         self._open_link: LoopLink | None = None
         self._was_opened = False
+        self._profiles_made = 0
 
     # ---- opening and closing ---------------------------------------------------------------------------------------
 
@@ -417,6 +432,25 @@ class AsyncClient:
             return "The task has not left the client yet: the scheduler has not taken what was sent before it."
         return bytes((await answer).payload).decode(errors="replace")
 
+    async def stack(self, task: AsyncFuture[Any] | str) -> str:
+        """Return where the execution of a task, or the task of a worker, is now. See :meth:`scaler.Client.stack`."""
+        return await self._inquire(stack_inquiry(task))
+
+    async def output(self, task: AsyncFuture[Any] | str, *, stream: str | None = None) -> str:
+        """Return what a task, or the tasks of a worker, have printed so far. See :meth:`scaler.Client.output`."""
+        inquiry = output_inquiry(task, stream)
+        return "" if inquiry is None else await self._inquire(inquiry)
+
+    def profile(self, interval_seconds: float = 0.02) -> AsyncProfile:
+        """A profile of the tasks that run, on all hosts, for ``async with``. See :meth:`scaler.Client.profile`."""
+        from scaler.asynchronous.profile import AsyncProfile
+
+        self._profiles_made += 1
+        number, link = self._profiles_made, self._link
+        return AsyncProfile(
+            lambda interval_us: self._inquire(profile_inquiry(number, interval_us)), link, interval_seconds
+        )
+
     async def cluster_info(self) -> ClusterInfo:
         """Describe the cluster at this moment. See :meth:`scaler.Client.cluster_info`."""
         from scaler.client.cluster_info import info_of
@@ -425,6 +459,53 @@ class AsyncClient:
         if outcome.status != Status.SUCCESS:
             raise failure_of(outcome)
         return info_of(bytes(outcome.payload))
+
+    # ---- acting ------------------------------------------------------------------------------------------------------
+
+    async def pause_workers(self, target: str) -> list[str]:
+        """Give some workers no more tasks. See :meth:`scaler.Client.pause_workers`."""
+        return await self._inquire(agents_of(ControlAction.PAUSE, target))
+
+    async def resume_workers(self, target: str) -> list[str]:
+        """Give paused workers tasks again. See :meth:`scaler.Client.resume_workers`."""
+        return await self._inquire(agents_of(ControlAction.RESUME, target))
+
+    async def drain_workers(self, target: str) -> list[str]:
+        """Let agents end when their running tasks have ended. See :meth:`scaler.Client.drain_workers`."""
+        return await self._inquire(agents_of(ControlAction.DRAIN, target))
+
+    async def kill_worker(self, worker: str) -> None:
+        """Kill the process of a worker. See :meth:`scaler.Client.kill_worker`."""
+        await self._inquire(act_on_worker(ControlAction.KILL_WORKER, worker))
+
+    async def restart_worker(self, worker: str) -> None:
+        """Replace the process of a worker when its task has ended. See :meth:`scaler.Client.restart_worker`."""
+        await self._inquire(act_on_worker(ControlAction.RESTART_WORKER, worker))
+
+    async def cancel_tasks(
+        self,
+        *,
+        client: str | None = None,
+        function: str | None = None,
+        task: int | None = None,
+        graph: int | None = None,
+    ) -> int:
+        """Cancel unfinished tasks of another client or of a function, and return how many these are. See
+        :meth:`scaler.Client.cancel_tasks`."""
+        return await self._inquire(cancel_inquiry(client, function, task, graph))
+
+    async def set_weight(self, weight: float, *, client: str | None = None, group: str | None = None) -> None:
+        """Change the weight of another client or of a group. See :meth:`scaler.Client.set_weight`."""
+        await self._inquire(weight_inquiry(weight, client, group))
+
+    async def set_limit(self, workers: int, *, group: str) -> None:
+        """Change how many workers a group uses at most; 0: any number. See :meth:`scaler.Client.set_limit`."""
+        await self._inquire(limit_inquiry(workers, group))
+
+    async def set_priority(self, priority: int, *, client: str | None = None, function: str | None = None) -> int:
+        """Change the priority of tasks that wait, and return how many these are. See
+        :meth:`scaler.Client.set_priority`."""
+        return await self._inquire(priority_inquiry(priority, client, function))
 
     async def shutdown(self) -> None:
         """Stop scheduler and workers, and close this client. Raises ValueError when the scheduler is protected."""
@@ -440,6 +521,9 @@ class AsyncClient:
         answer = AnswerFuture(self._link)
         self._link.client_io.take_turn(lambda session: question(session.questions, answer))
         return await answer
+
+    async def _inquire(self, inquiry: Inquiry[T]) -> T:
+        return answer_in(inquiry, await self._ask(inquiry.ask))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("Cannot send an AsyncClient to a task: it belongs to an event loop. Make a client in the task.")

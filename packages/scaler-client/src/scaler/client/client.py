@@ -36,6 +36,19 @@ from scaler.client.gathering import ScatteredFuture, futures_in, gather
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
 from scaler.client.inputs import InputCalls
+from scaler.client.inquiries import (
+    Inquiry,
+    act_on_worker,
+    agents_of,
+    answer_in,
+    cancel_inquiry,
+    limit_inquiry,
+    output_inquiry,
+    priority_inquiry,
+    profile_inquiry,
+    stack_inquiry,
+    weight_inquiry,
+)
 from scaler.client.keyed import Identity, KeyedFutures, identity_of, take_identity
 from scaler.client.lock import Lock
 from scaler.client.map_items import ItemFailure
@@ -80,14 +93,13 @@ from scaler.shell.connection import (
     parent_task,
 )
 from scaler.shell.waiting import PendingAnswer
-from scaler.utility.exceptions import ClientQuitException, ControlError, DisconnectedError
+from scaler.utility.exceptions import ClientQuitException, DisconnectedError
 from scaler.utility.other_names import warn_of_effectless
 from scaler_protocol.address import parse_address
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ControlAction, Role, Status, TaskName, TaskOptions
 from scaler_protocol.objects.proxies import is_private
-from scaler_protocol.output_text import STREAM_NAMES, text_of
 from scaler_protocol.shipping.environments import Environment
 
 if TYPE_CHECKING:
@@ -989,22 +1001,7 @@ class Client:
         faulthandler prints them. The task is not disturbed, and may hold the GIL. In place of a future, ``task`` may be
         the name of a worker, as monitors show it; with keys, this requires ``admin.key``. Raises ``ControlError`` if
         the task does not run."""
-        if isinstance(task, str):
-            return self._stack_of(0, task)
-        if task.done():
-            raise ControlError("Cannot show the stack: the task has ended.")
-        if not task.task_id:
-            raise ControlError("Cannot show the stack: the task has not left the client yet.")
-        return self._stack_of(task.task_id, "")
-
-    def _stack_of(self, task: int, worker: str) -> str:
-        outcome = self._ask(lambda questions, sink: questions.ask_stack(task, worker, sink))
-        text = bytes(outcome.payload).decode(errors="replace")
-        if outcome.status == Status.SUCCESS:
-            return text
-        if outcome.status == Status.EXCEPTION:
-            raise ControlError(text)
-        raise failure_of(outcome)
+        return self._inquire(stack_inquiry(task))
 
     def output(self, task: ScalerFuture[Any] | str, *, stream: str | None = None) -> str:
         """Return what a task has printed so far: Python code, C code and subprocesses, in order of arrival. The task
@@ -1015,18 +1012,8 @@ class Client:
         The hosts of the workers keep of each task the first 16 KiB and the last 48 KiB, and 16 MiB of all tasks. The
         text is empty if nothing was printed or nothing is kept. It has no escape sequences or other control characters.
         Raises ``ControlError`` if there is no answer."""
-        if stream not in (None, "stdout", "stderr"):
-            raise ValueError(f"Cannot show the stream {stream!r}. Give 'stdout', 'stderr' or None.")
-        number, worker = (0, task) if isinstance(task, str) else (task.task_id, "")
-        if not number and not worker:
-            return ""
-        outcome = self._ask(lambda questions, sink: questions.ask_output(number, worker, sink))
-        if outcome.status == Status.EXCEPTION:
-            raise ControlError(bytes(outcome.payload).decode(errors="replace"))
-        if outcome.status != Status.SUCCESS:
-            raise failure_of(outcome)
-        pieces = [each for each in outcome.payload if stream is None or STREAM_NAMES.get(each.stream) == stream]
-        return text_of(pieces, names_tasks=bool(worker))
+        inquiry = output_inquiry(task, stream)
+        return "" if inquiry is None else self._inquire(inquiry)
 
     def profile(self, interval_seconds: float = 0.02) -> Profile:
         """A profile of the tasks that run, on all hosts: by function, worker and client, down to each call. It is
@@ -1042,11 +1029,9 @@ class Client:
         ``admin.key``."""
         from scaler.client.profile import Profile
 
-        if not 0.001 <= interval_seconds <= 60:
-            raise ValueError(f"Cannot sample every {interval_seconds} s. Choose an interval from 0.001 to 60 s.")
         self._profiles_made += 1
         number = self._profiles_made
-        return Profile(lambda interval_us: self._ask_profile(number, interval_us), interval_seconds)
+        return Profile(lambda interval_us: self._inquire(profile_inquiry(number, interval_us)), interval_seconds)
 
     def monitor(self, interval_seconds: float = 1.0) -> LivePanel:
         """A panel for a notebook, as the last value of a cell: tasks by state, alerts, the progress of functions,
@@ -1057,14 +1042,6 @@ class Client:
         if not 0.1 <= interval_seconds <= 3600:
             raise ValueError(f"Cannot refresh every {interval_seconds} s. Choose an interval from 0.1 to 3600 s.")
         return LivePanel(self.cluster_info, interval_seconds)
-
-    def _ask_profile(self, number: int, interval_us: int) -> list[bytes]:
-        outcome = self._ask(lambda questions, sink: questions.profile(number, interval_us, sink))
-        if outcome.status == Status.SUCCESS:
-            return cast("list[bytes]", outcome.payload)
-        if outcome.status == Status.EXCEPTION:
-            raise ControlError(bytes(outcome.payload).decode(errors="replace"))
-        raise failure_of(outcome)
 
     def cluster_info(self) -> ClusterInfo:
         """Describe the cluster at this moment: ``workers``, ``tasks``, ``functions``, ``clients`` and more, as rows
@@ -1083,25 +1060,25 @@ class Client:
         shows these names. The pause ends with ``resume_workers``, or when the scheduler restarts. Returns the names of
         the agents. Raises ``ControlError`` if nothing has this name, or if the key of this client is not
         ``admin.key``."""
-        return list(self._control(ControlAction.PAUSE, target)[0])
+        return self._inquire(agents_of(ControlAction.PAUSE, target))
 
     def resume_workers(self, target: str) -> list[str]:
         """Give paused workers tasks again. ``target`` as for ``pause_workers``."""
-        return list(self._control(ControlAction.RESUME, target)[0])
+        return self._inquire(agents_of(ControlAction.RESUME, target))
 
     def drain_workers(self, target: str) -> list[str]:
         """Like ``pause_workers``, but the agents end when their running tasks have ended. Large results that only their
         hosts have are lost with the last agent of the host, and computed again if tasks need them."""
-        return list(self._control(ControlAction.DRAIN, target)[0])
+        return self._inquire(agents_of(ControlAction.DRAIN, target))
 
     def kill_worker(self, worker: str) -> None:
         """Kill the process of a worker, given by its name as monitors show it. Another process takes its place; its
         task counts as one whose process died, and runs again unless that happened three times."""
-        self._control(ControlAction.KILL_WORKER, worker)
+        self._inquire(act_on_worker(ControlAction.KILL_WORKER, worker))
 
     def restart_worker(self, worker: str) -> None:
         """Replace the process of a worker when its task has ended. Tasks that it has not started go to others."""
-        self._control(ControlAction.RESTART_WORKER, worker)
+        self._inquire(act_on_worker(ControlAction.RESTART_WORKER, worker))
 
     def cancel_tasks(
         self,
@@ -1115,50 +1092,22 @@ class Client:
         all functions with a name, or, of a client, one ``task`` or ``graph``, given by its number. With keys, only
         tasks of clients with the same key, unless this client has ``admin.key``. Returns how many tasks these are.
         Raises ``ControlError`` if nothing has this name or number."""
-        if (client is None) == (function is None):
-            raise TypeError("cancel_tasks() takes either client or function.")
-        if task is None and graph is None:
-            action = ControlAction.CANCEL_CLIENT if client is not None else ControlAction.CANCEL_FUNCTION
-            return int(self._control(action, str(client if client is not None else function))[1])
-        if client is None or (task is not None and graph is not None):
-            raise TypeError("cancel_tasks() takes either task or graph, with the client that submitted it.")
-        if task is not None:
-            return int(self._control(ControlAction.CANCEL_TASK, f"{client}/{task}")[1])
-        return int(self._control(ControlAction.CANCEL_GRAPH, f"{client}/{graph}")[1])
+        return self._inquire(cancel_inquiry(client, function, task, graph))
 
     def set_weight(self, weight: float, *, client: str | None = None, group: str | None = None) -> None:
         """Change how much of the running time another client gets within its group, or a group compared with others.
         It lasts until the scheduler restarts, or the (last) client leaves. With keys, this requires ``admin.key``."""
-        if (client is None) == (group is None):
-            raise TypeError("set_weight() takes either client or group.")
-        action = ControlAction.SET_CLIENT_WEIGHT if client is not None else ControlAction.SET_GROUP_WEIGHT
-        self._control(action, str(client if client is not None else group), weight)
+        self._inquire(weight_inquiry(weight, client, group))
 
     def set_limit(self, workers: int, *, group: str) -> None:
         """Change how many workers a group uses at most; 0: any number. As ``set_weight``."""
-        self._control(ControlAction.SET_GROUP_LIMIT, group, workers)
+        self._inquire(limit_inquiry(workers, group))
 
     def set_priority(self, priority: int, *, client: str | None = None, function: str | None = None) -> int:
         """Change the priority of the tasks of another client, or of all functions with a name, that wait for a worker.
         Tasks that are submitted later have the priority of their call. Returns how many tasks these are. With keys,
         this requires ``admin.key``."""
-        if (client is None) == (function is None):
-            raise TypeError("set_priority() takes either client or function.")
-        action = ControlAction.SET_CLIENT_PRIORITY if client is not None else ControlAction.SET_FUNCTION_PRIORITY
-        return int(self._control(action, str(client if client is not None else function), priority)[1])
-
-    def _control(self, action: ControlAction, target: str, value: float = 0.0) -> tuple[tuple[str, ...], int]:
-        """The names of agents and the number of tasks that were concerned."""
-        if not isinstance(target, str):
-            raise TypeError(f"Cannot control {target!r}: it is not a string.")
-        if not isinstance(value, (int, float)):
-            raise TypeError(f"Cannot set {value!r}: it is not a number.")
-        outcome = self._ask(lambda questions, sink: questions.control(action, target, float(value), sink))
-        if outcome.status == Status.SUCCESS:
-            return cast("tuple[tuple[str, ...], int]", outcome.payload)
-        if outcome.status == Status.EXCEPTION:
-            raise ControlError(bytes(outcome.payload).decode(errors="replace"))
-        raise failure_of(outcome)
+        return self._inquire(priority_inquiry(priority, client, function))
 
     @property
     def n_workers(self) -> int:
@@ -1188,6 +1137,9 @@ class Client:
         answer = PendingAnswer(self._client_io)
         self._client_io.take_turn(lambda session: question(session.questions, answer))
         return answer.wait()
+
+    def _inquire(self, inquiry: Inquiry[T]) -> T:
+        return answer_in(inquiry, self._ask(inquiry.ask))
 
     def __enter__(self) -> Client:
         return self

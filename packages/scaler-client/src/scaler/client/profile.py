@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,54 +13,37 @@ from scaler.utility.exceptions import ControlError
 from scaler_protocol.profile import BadProfile, ProfileTree
 from scaler_protocol.profile_report import GROUPS, ProfileRow, page_of, rows_of, speedscope_of, text_of
 
-Ask = Callable[[int], list[bytes]]
-"""Begins a profile with an interval in microseconds, or ends it with 0 and returns the encoded profiles of agents."""
 
+class ProfileReport:
+    """The samples of a profile. When it has been taken it can be printed, shown in a notebook, and saved. Times are of
+    tasks that ran meanwhile, whatever they did: computed, waited, or slept."""
 
-class Profile:
-    """Made by ``Client.profile``. It is taken from ``start`` to ``stop``, or within a ``with`` block; then it can be
-    printed, shown in a notebook, and saved. Times are of tasks that ran meanwhile, whatever they did: computed, waited,
-    or slept."""
-
-    def __init__(self, ask: Ask, interval_seconds: float) -> None:
-        self._ask = ask
+    def __init__(self, interval_seconds: float) -> None:
+        if not 0.001 <= interval_seconds <= 60:
+            raise ValueError(f"Cannot sample every {interval_seconds} s. Choose an interval from 0.001 to 60 s.")
         self._interval_us = round(interval_seconds * 1e6)
         self._tree = ProfileTree(_NODES_LIMIT)
         self._started_at: float | None = None
         self.seconds = 0.0
         """Between start and stop."""
 
-    def start(self) -> Profile:
-        """Begin. Raises ``ControlError`` if the scheduler refuses it."""
+    # ---- beginning and end -----------------------------------------------------------------------------------------
+
+    def _check_idle(self) -> None:
         if self._started_at is not None:
             raise ControlError("Cannot begin the profile: it has begun. Call stop() first.")
-        self._ask(self._interval_us)
-        self._started_at = time.monotonic()
-        return self
 
-    def stop(self) -> Profile:
-        """End, and collect the samples of all hosts. Hosts that do not answer within five seconds are left out. Raises
-        ``ControlError`` if the profile was lost with the scheduler."""
+    def _stop_clock(self) -> None:
         if self._started_at is None:
             raise ControlError("Cannot end the profile: it has not begun. Call start() first.")
         self.seconds += time.monotonic() - self._started_at
         self._started_at = None
-        for data in self._ask(0):
+
+    def _merge(self, profiles: Iterable[bytes]) -> None:
+        """``profiles``: those of agents, encoded."""
+        for data in profiles:
             if data:
                 self._tree.merge(_read(data))
-        return self
-
-    def __enter__(self) -> Profile:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            self.stop()
-        except Exception:
-            if error is None:  # otherwise this one matters more
-                raise
 
     # ---- contents ------------------------------------------------------------------------------------------------
 
@@ -103,6 +86,42 @@ class Profile:
     def _repr_html_(self) -> str:
         page = self.html().replace("&", "&amp;").replace('"', "&quot;")
         return f'<iframe srcdoc="{page}" style="width: 100%; height: 420px; border: 0"></iframe>'
+
+
+class Profile(ProfileReport):
+    """Made by ``Client.profile``. It is taken from ``start`` to ``stop``, or within a ``with`` block."""
+
+    def __init__(self, ask: Callable[[int], list[bytes]], interval_seconds: float) -> None:
+        """``ask`` begins a profile with an interval in microseconds, or ends it with 0 and returns the encoded profiles
+        of agents."""
+        super().__init__(interval_seconds)
+        self._ask = ask
+
+    def start(self) -> Profile:
+        """Begin. Raises ``ControlError`` if the scheduler refuses it."""
+        self._check_idle()
+        self._ask(self._interval_us)
+        self._started_at = time.monotonic()
+        return self
+
+    def stop(self) -> Profile:
+        """End, and collect the samples of all hosts. Hosts that do not answer within five seconds are left out. Raises
+        ``ControlError`` if the profile was lost with the scheduler."""
+        self._stop_clock()
+        self._merge(self._ask(0))
+        return self
+
+    def __enter__(self) -> Profile:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.stop()
+        except Exception:
+            if error is None:  # otherwise this one matters more
+                raise
 
 
 _NODES_LIMIT = 200_000

@@ -78,6 +78,8 @@ class StackSettings(AddressSettings, WorkerNameSettings):
 class OutputSettings(AddressSettings, WorkerNameSettings):
     """Settings of ``output``."""
 
+    follow: bool = option(False, "-f", help="Continue with what is printed later, until Ctrl-C.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorkersSettings(AddressSettings, TargetSettings):

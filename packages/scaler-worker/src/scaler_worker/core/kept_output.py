@@ -113,7 +113,7 @@ class KeptOutput:
         for (owner, number, *_), text in self._texts.items():
             if number == task and owner and session in (owner, shown_id(owner)):
                 found.extend(text.pieces())
-        return found[-PIECES_LIMIT:]
+        return _latest(found)
 
     def of_worker(self, worker: str) -> list[OutputPiece]:
         """The latest that was printed by its tasks, in order of the tasks that have printed last."""
@@ -123,10 +123,23 @@ class KeptOutput:
             if text.writer.worker == worker and size < WORKER_BYTES:
                 found[:0] = text.pieces()
                 size += text.size
-        return found[-PIECES_LIMIT:]
+        return _latest(found)
 
     def check(self) -> None:
         assert self._bytes == sum(text.size for text in self._texts.values())
+
+
+def _latest(pieces: list[OutputPiece]) -> list[OutputPiece]:
+    """At most PIECES_LIMIT pieces. The first one says what its execution lacks."""
+    dropped, kept = pieces[:-PIECES_LIMIT], pieces[-PIECES_LIMIT:]
+    if dropped:
+        lost = sum(len(each.data) + each.left_out for each in dropped if _execution_of(each) == _execution_of(kept[0]))
+        kept[0] = replace(kept[0], left_out=kept[0].left_out + lost)
+    return kept
+
+
+def _execution_of(piece: OutputPiece) -> tuple[bytes, int, int, str]:
+    return piece.session, piece.task, piece.attempt, piece.worker
 
 
 def _join(pieces: list[tuple[int, bytes]] | deque[tuple[int, bytes]], stream: int, data: bytes) -> None:

@@ -1,0 +1,56 @@
+"""Profiles that coroutines take."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from scaler.client.profile import ProfileReport
+
+if TYPE_CHECKING:
+    from scaler.asynchronous.loop_link import LoopLink
+
+
+class AsyncProfile(ProfileReport):
+    """Made by ``AsyncClient.profile``. It is taken from ``await start()`` to ``await stop()``, or within ``async
+    with``. Its other methods are those of :class:`~scaler.client.profile.Profile`, and are not awaited."""
+
+    def __init__(self, ask: Callable[[int], Awaitable[list[bytes]]], link: LoopLink, interval_seconds: float) -> None:
+        """``ask``: as for ``Profile``."""
+        super().__init__(interval_seconds)
+        self._ask = ask
+        self._link = link
+
+    async def start(self) -> AsyncProfile:
+        """Begin. Raises ``ControlError`` if the scheduler refuses it."""
+        self._check_idle()
+        try:
+            await self._ask(self._interval_us)
+        except asyncio.CancelledError:
+            await self._ask(0)  # it may have begun
+            raise
+        self._started_at = time.monotonic()
+        return self
+
+    async def stop(self) -> AsyncProfile:
+        """End, and collect the samples of all hosts. Hosts that do not answer within five seconds are left out. Raises
+        ``ControlError`` if the profile was lost with the scheduler."""
+        self._stop_clock()
+        profiles = await self._ask(0)
+        await self._link.in_thread(self._merge, profiles)
+        return self
+
+    async def __aenter__(self) -> AsyncProfile:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self.stop()
+        except Exception:
+            if error is None:  # otherwise this one matters more
+                raise
