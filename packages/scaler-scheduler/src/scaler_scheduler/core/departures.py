@@ -3,7 +3,7 @@
 | Event | Consequence |
 |---|---|
 | an agent says Leaving | other agents are told to fetch its values (KeepValues), ``MOVES_LIMIT`` at a time |
-| a value has arrived, and nobody reads it where it was | from now on it is where it has arrived |
+| another agent has a value, which is not being read from the first one | from now on it is read there |
 | all of a turn have moved | the next ones; also while tasks still run there, whose values may be needed, too |
 | nothing is left that could move, and no task | the agent is told that it MayLeave |
 | the agent that should keep a value goes | another one is asked |
@@ -11,9 +11,9 @@
 | nothing has arrived for ``PATIENCE_SECONDS`` | the values that are on their way are given up |
 | the agent says Goodbye, or is lost | what has not moved is lost, as with any agent |
 
-Nobody waits for a departure: an agent whose grace time ends goes without MayLeave. If no agent can take values, it may
-leave at once, and the values are made again when they are needed. Objects that clients have sent do not move: their
-clients have them. The agents of other hosts are preferred, because a host often leaves as a whole.
+An agent whose grace time ends goes without MayLeave. If no agent can take values, it may leave at once, and the values
+are made again when they are needed. Objects that clients have sent do not move: their clients have them. The agents of
+other hosts are preferred, because a host often leaves as a whole.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def on_leaving(state: SchedulerState, agent: Agent, body: Leaving, now: float) -
     """An agent leaves, and has values."""
     if agent.attached and agent.session not in state.departures:
         state.departures[agent.session] = Departure(now)
-        _advance(state, agent, now)
+        advance(state, agent, now)
 
 
 def on_kept(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float) -> None:
@@ -53,13 +53,22 @@ def on_kept(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float) ->
         if departure.moves.get(key) == keeper.session:
             departure.arrived[key] = True
             departure.progress_at = now
-            _advance(state, state.agents[session], now)
+            advance(state, state.agents[session], now)
 
 
-def on_tick(state: SchedulerState, now: float) -> None:
-    """Look at every departure: what it waits for may have happened without a message."""
-    for session in list(state.departures):
-        _advance(state, state.agents[session], now)
+def advance(state: SchedulerState, agent: Agent, now: float) -> None:
+    """Note what has moved and what will not, begin the next turn, and let the agent go when there is none. Each tick
+    does this, too: what a departure waits for may have happened without a message."""
+    departure = state.departures[agent.session]
+    for key, target in list(departure.moves.items()):
+        _look_at(state, agent, departure, key, state.agents.get(target), now)
+    if not departure.moves:
+        _begin_moves(state, agent, departure, now)
+    if not departure.moves and not agent.load.outstanding:
+        del state.departures[agent.session]
+        outbox.send(state, agent, MayLeave(), now)
+        if departure.moved:
+            notices.log(state, f"Agent {agent.title()} leaves: other agents keep {departure.moved} values of tasks")
 
 
 def on_agent_lost(state: SchedulerState, agent: Agent, now: float) -> None:
@@ -75,20 +84,6 @@ def put_off(state: SchedulerState, seconds: float) -> None:
     """The scheduler did not run meanwhile."""
     for departure in state.departures.values():
         departure.progress_at += seconds
-
-
-def _advance(state: SchedulerState, agent: Agent, now: float) -> None:
-    """Note what has moved and what will not, begin the next turn, and let the agent go when there is none."""
-    departure = state.departures[agent.session]
-    for key, target in list(departure.moves.items()):
-        _look_at(state, agent, departure, key, state.agents.get(target), now)
-    if not departure.moves:
-        _begin_moves(state, agent, departure, now)
-    if not departure.moves and not agent.load.outstanding:
-        del state.departures[agent.session]
-        outbox.send(state, agent, MayLeave(), now)
-        if departure.moved:
-            notices.log(state, f"Agent {agent.title()} leaves: other agents keep {departure.moved} values of tasks")
 
 
 def _look_at(

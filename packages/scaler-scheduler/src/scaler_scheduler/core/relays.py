@@ -42,7 +42,7 @@ class Relays:
         return relay.readers[0] == reader
 
     def is_read(self, key: ObjectKey) -> bool:
-        """Return whether the value is on its way to somebody."""
+        """Return whether the value is on its way to a reader."""
         return key in self._relays
 
     def request(self, key: ObjectKey) -> ObjectRequest:
