@@ -890,6 +890,32 @@ def test_a_real_cluster_and_exact_counts(browser: Browser) -> None:
             assert watched.errors == []
 
 
+def submits_two(number: int) -> int:
+    with Client() as inner:
+        futures = [inner.submit(functions.square, number + each) for each in range(2)]
+        return sum(future.result() for future in futures)
+
+
+def test_the_pages_of_nested_tasks_lead_to_one_another(browser: Browser) -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1), Client(address) as client:
+        client.submit(functions.square, 1).result(30)
+        with Ui(default_monitor_address(address), "--port", 0) as ui, Watched(browser, ui.url) as watched:
+            wait_until(lambda: number_in(watched, "Workers") == 1)
+            futures = [client.submit(submits_two, number) for number in range(3)]
+            assert [future.result(30) for future in futures] == [1, 5, 13]
+            path = f"#/task/{client.identity.hex()[:8]}/{futures[1].task_id}"
+            watched.page.evaluate("path => { location.hash = path }", path)
+            watched.wait_for_text("submits_two", ".entity-page")
+            children = watched.page.locator(".facts a").get_by_text("square")
+            children.nth(1).wait_for()
+            assert children.count() == 2
+            children.nth(1).click()
+            watched.page.locator(".facts a").get_by_text(f"task {futures[1].task_id} submits_two").click()
+            watched.wait_until("path => location.hash === path", path)
+            assert watched.errors == []
+
+
 def test_actions_on_a_real_cluster(browser: Browser) -> None:
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", 1) as cluster, Client(address) as client:

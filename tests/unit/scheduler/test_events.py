@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from scaler_protocol.ids import shown_id
-from scaler_protocol.messages import Cancel, Capability, Goodbye, HeartbeatEcho, Status, TaskColumn, Tasks
+from scaler_protocol.messages import Cancel, Capability, Goodbye, HeartbeatEcho, Status, TaskColumn, TaskName, Tasks
 from scaler_protocol.monitor import feed, records
 from scaler_protocol.monitor.records import AGAIN, NONE, Kind, Naming, Record
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
@@ -317,3 +317,21 @@ def test_parts_of_durations_are_recorded() -> None:
     (record,) = watcher.take(Kind.PARTS)
     assert record.session == book.core.state.clients[client.session].table.columns.number
     assert list(records.parts_of(record)) == [(6, 1, 100, 200, 300)]
+
+
+def test_a_client_inside_tasks_is_recorded_with_each_of_them() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    watcher = Watcher(book)
+    client.says(tasks(client, 1, 2))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=1, parent_attempt=1)
+    child.says(tasks(child, 1, 5))
+    child.says(Tasks([run(child, 6, 1)], parent=TaskName(client.session, 2, 1)))
+    outer, inner = (book.core.state.clients[each.session].table.columns.number for each in (client, child))
+    taken = watcher.take(Kind.NAME, Kind.NESTED)
+    moves = [each for each in taken if each.kind == Kind.NESTED]
+    found = [(each.session, each.first, each.attempt, *records.nested_of(each)) for each in moves]
+    assert found == [(inner, 1, 1, 0, outer), (inner, 2, 1, 6, outer)]
+    assert taken[-2:] == moves, "the names of both come first"
+    late = Watcher(book).take(Kind.NESTED)
+    assert [(each.first, *records.nested_of(each)) for each in late] == [(2, 7, outer)]

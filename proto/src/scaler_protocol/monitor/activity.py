@@ -24,6 +24,7 @@ from scaler_protocol.monitor.bounds import (
 from scaler_protocol.monitor.failures import Failure, Failures, read_payload
 from scaler_protocol.monitor.graphs import Graphs
 from scaler_protocol.monitor.messages import Events
+from scaler_protocol.monitor.nested_tasks import NestedTasks, TaskPlace
 from scaler_protocol.monitor.output_log import OutputLog
 from scaler_protocol.monitor.palette import ColourNumbers
 from scaler_protocol.monitor.records import NONE, BadRecord, Flag, Kind, Naming, Record
@@ -94,6 +95,7 @@ class Activity:
         self.failures = Failures()
         self.graphs = Graphs()
         self.times = TaskTimes()
+        self.nested = NestedTasks()
         self.output = OutputLog()
         self.notices: deque[Notice] = deque(maxlen=NOTICE_LIMIT)
         self.sessions: OrderedDict[int, SessionName] = OrderedDict()
@@ -188,7 +190,12 @@ class Activity:
             self._name_agent(self._agent(record.first), value)
 
     def _on_submitted(self, record: Record) -> None:
-        self.times.add_arrival(record.session, record.first, record.count, moment_us(record.time))
+        moment = moment_us(record.time)
+        self.times.add_arrival(record.session, record.first, record.count, moment, record.function)
+
+    def _on_nested(self, record: Record) -> None:
+        first_child, parent_session = records.nested_of(record)
+        self.nested.add(record.session, first_child, TaskPlace(parent_session, record.first))
 
     def _on_parts(self, record: Record) -> None:
         for task, attempt, *microseconds in records.parts_of(record):
@@ -369,6 +376,7 @@ _TAKERS: dict[int, Callable[[Activity, Record], None]] = {
     Kind.FAILED: Activity._on_failed,
     Kind.GRAPH: Activity._on_graph,
     Kind.OUTPUT: Activity._on_output,
+    Kind.NESTED: Activity._on_nested,
     Kind.AGENT_JOINED: Activity._on_agent,
     Kind.AGENT_LOST: Activity._on_agent,
     Kind.CLIENT_JOINED: Activity._on_client,

@@ -7,6 +7,7 @@ more through the links of facts and rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from scaler_protocol.messages import WorkerStatus
@@ -26,8 +27,10 @@ from scaler_protocol.monitor.graphs import WatchedGraph
 from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, FunctionStatus, GraphStatus
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.nested_tasks import TaskPlace
 from scaler_protocol.monitor.parts import parts_of_function, parts_text
 from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress
+from scaler_protocol.monitor.records import NONE
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.tables import TABLES, Row
 
@@ -36,6 +39,10 @@ ROWS_LIMIT = 50
 
 NEIGHBOURS_LIMIT = 20
 """Tasks named as needed by a task, or as needing it."""
+
+
+CHILDREN_LIMIT = 10
+"""Children named by a task; the page of the client that has submitted them shows the others."""
 
 
 class Fact(NamedTuple):
@@ -90,14 +97,17 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
         return None
     columns = [column.key for column in TABLES["tasks" if rows else "running"].columns]
     newest = dict(zip(columns, (rows or running or [()])[0], strict=False))
+    function = str(newest.get("function", "")) or _arrived_function(model, indices, task)
     facts = [
-        *_function_fact(str(newest.get("function", ""))),
+        *_function_fact(function),
         Fact("client", client, EntityLink(links.CLIENT, (client,))),
         Fact("state", _task_state(rows, running)),
         *([Fact("submitted", format_moment(arrived))] if arrived is not None else []),
         *_last_execution(newest, bool(rows)),
         *_graph_facts(model, indices, client, task),
-        *(_reasons(model, str(newest.get("function", ""))) if not rows and not running else ()),
+        *_parent_facts(model, indices, task),
+        *_children_facts(model, indices, task),
+        *(_reasons(model, function) if not rows and not running else ()),
     ]
     sections = [
         *_section("Running", "running", running),
@@ -157,6 +167,39 @@ def _neighbours(name: str, tasks: Sequence[int], graph: WatchedGraph, model: Mod
     ]
     more = len(tasks) - NEIGHBOURS_LIMIT
     return [*facts, Fact(name, f"{format_count(more)} more")] if more > 0 else facts
+
+
+def _parent_facts(model: Model, indices: Sequence[int], task: int) -> list[Fact]:
+    """Return the task that submitted this one."""
+    found = (model.activity.nested.parent_of(index, task) for index in indices)
+    parent = next((each for each in found if each is not None), None)
+    return [_relative("parent", model, parent)] if parent is not None else []
+
+
+def _children_facts(model: Model, indices: Sequence[int], task: int) -> list[Fact]:
+    """Return the first tasks that this one has submitted, and how many others there are."""
+    nested, times = model.activity.nested, model.activity.times
+    stays = [stay for index in indices for stay in nested.children_of(TaskPlace(index, task))]
+    arrived = [(stay.session, tasks) for stay in stays for tasks in times.arrived_between(*stay)]
+    first = islice((TaskPlace(session, each) for session, tasks in arrived for each in tasks), CHILDREN_LIMIT)
+    facts = [_relative("children", model, child) for child in first]
+    more = sum(len(tasks) for _, tasks in arrived) - len(facts)
+    if more <= 0:
+        return facts
+    client = short_id(model.activity.session_of(arrived[-1][0]))
+    return [*facts, Fact("children", f"{format_count(more)} more", EntityLink(links.CLIENT, (client,)))]
+
+
+def _relative(name: str, model: Model, place: TaskPlace) -> Fact:
+    client = short_id(model.activity.session_of(place.session))
+    function = _arrived_function(model, [place.session], place.task)
+    return Fact(name, f"task {place.task} {function}".rstrip(), _task_link(client, place.task))
+
+
+def _arrived_function(model: Model, indices: Iterable[int], task: int) -> str:
+    """Return the name of the function of a task whose arrival was seen."""
+    found = (model.activity.times.function_of(index, task) for index in indices)
+    return model.activity.function_name(next((each for each in found if each != NONE), NONE))
 
 
 def _reasons(model: Model, function: str) -> list[Fact]:

@@ -47,6 +47,8 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
 * OUTPUT: what task ``first``, or with the session NONE a worker process outside of tasks, has printed: whole lines, or
   the end of one. ``flags``: 1 stdout, 2 stderr. The body: u64 bytes that are missing before these, u32 size of the
   text, u16 sizes of two names, the names of function and worker, the text. At most 512 KiB a second are recorded.
+* NESTED: the client ``session`` lives in task ``first``, attempt ``attempt``, of another client from now on. The body:
+  u64 number from which on its tasks are children of that task, u64 session of the task.
 * AGENT_JOINED, AGENT_LOST, CLIENT_JOINED, CLIENT_LEFT: ``agent`` or ``session``.
 * GAP: ``first`` records before this one are lost: they were taken too late. Only between scheduler and publisher; what
   watchers get, and logs, says so with the number of the first record of a batch.
@@ -91,6 +93,7 @@ class Kind(enum.IntEnum):
     STEPPED = 13
     PARTS = 14
     OUTPUT = 15
+    NESTED = 16
 
 
 ENDINGS = (Kind.ENDED, Kind.RAN, Kind.STEPPED)
@@ -257,6 +260,24 @@ def parts_of(record: Record) -> Iterator[tuple[int, ...]]:
     if len(record.body) < record.count * _PARTS.size:
         raise BadRecord(CUT_OFF)
     return _PARTS.iter_unpack(record.body[: record.count * _PARTS.size])
+
+
+_NESTED = struct.Struct("<QQ")
+
+
+def nested_record(session: int, first_child: int, parent: tuple[int, int, int], *, time: int) -> bytes:
+    """``parent``: session, task and attempt of the task in which the client ``session`` lives."""
+    parent_session, task, attempt = parent
+    body = _NESTED.pack(first_child, parent_session)
+    return record(Kind.NESTED, time=time, session=session, first=task, attempt=attempt, body=body)
+
+
+def nested_of(record: Record) -> tuple[int, int]:
+    """Return the first child and the session of the parent of a NESTED record."""
+    if len(record.body) < _NESTED.size:
+        raise BadRecord(CUT_OFF)
+    first_child, parent_session = _NESTED.unpack_from(record.body)
+    return first_child, parent_session
 
 
 _OUTPUT = struct.Struct("<QIHH")

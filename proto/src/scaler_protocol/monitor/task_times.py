@@ -1,11 +1,14 @@
-"""The arrival of single tasks, and the parts of their durations, as far as records told them."""
+"""The arrival and the functions of single tasks, and the parts of their durations, as far as records told them."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import NamedTuple
+
+from scaler_protocol.monitor.records import NONE
 
 RANGES_LIMIT = 20_000
 """Ranges of tasks of one session whose arrival is kept, the latest ones."""
@@ -30,13 +33,13 @@ class TaskTimes:
         self._arrivals: OrderedDict[int, _Arrivals] = OrderedDict()
         self._parts: OrderedDict[tuple[int, int, int], ExecutionParts] = OrderedDict()
 
-    def add_arrival(self, session: int, first: int, count: int, time_us: int) -> None:
+    def add_arrival(self, session: int, first: int, count: int, time_us: int, function: int = NONE) -> None:
         arrivals = self._arrivals.get(session)
         if arrivals is None:
             if len(self._arrivals) >= SESSIONS_LIMIT:
                 self._arrivals.popitem(last=False)
             arrivals = self._arrivals[session] = _Arrivals()
-        arrivals.add(first, first + count, time_us)
+        arrivals.add(first, first + count, time_us, function)
 
     def add_parts(self, session: int, task: int, attempt: int, parts: ExecutionParts) -> None:
         if len(self._parts) >= PARTS_LIMIT:
@@ -46,7 +49,18 @@ class TaskTimes:
     def arrived_us(self, session: int, task: int) -> int | None:
         """Return when a task arrived from its client; None if that is not known."""
         arrivals = self._arrivals.get(session)
-        return arrivals.find(task) if arrivals is not None else None
+        return arrivals.find(task, arrivals.times) if arrivals is not None else None
+
+    def function_of(self, session: int, task: int) -> int:
+        """Return the index of the function of a task that has arrived, or NONE."""
+        arrivals = self._arrivals.get(session)
+        found = arrivals.find(task, arrivals.functions) if arrivals is not None else None
+        return NONE if found is None else found
+
+    def arrived_between(self, session: int, first: int, stop: int | None) -> Iterator[range]:
+        """The tasks of a session that are known to have arrived, from ``first`` to before ``stop``."""
+        arrivals = self._arrivals.get(session)
+        return arrivals.between(first, stop) if arrivals is not None else iter(())
 
     def parts(self, session: int, task: int, attempt: int) -> ExecutionParts | None:
         """None: all of the duration was spent running, as far as is known."""
@@ -57,21 +71,33 @@ class _Arrivals:
     """Ranges of one session in ascending order, as they come."""
 
     def __init__(self) -> None:
-        self._firsts, self._stops, self._times = array("Q"), array("Q"), array("Q")
+        self._firsts, self._stops = array("Q"), array("Q")
+        self.times, self.functions = array("Q"), array("I")
 
-    def add(self, first: int, stop: int, time_us: int) -> None:
+    def add(self, first: int, stop: int, time_us: int, function: int) -> None:
         if self._firsts and first < self._stops[-1]:
             self._keep_last(0)  # not in order: the session has begun again
         if len(self._firsts) >= RANGES_LIMIT:
             self._keep_last(RANGES_LIMIT // 2)
         self._firsts.append(first)
         self._stops.append(stop)
-        self._times.append(time_us)
+        self.times.append(time_us)
+        self.functions.append(function)
 
     def _keep_last(self, count: int) -> None:
-        for column in (self._firsts, self._stops, self._times):
+        for column in (self._firsts, self._stops, self.times, self.functions):
             del column[: len(column) - count]
 
-    def find(self, task: int) -> int | None:
+    def find(self, task: int, column: array[int]) -> int | None:
+        """Return the value in this column of the range of a task."""
         place = bisect_right(self._firsts, task) - 1
-        return self._times[place] if place >= 0 and task < self._stops[place] else None
+        return column[place] if place >= 0 and task < self._stops[place] else None
+
+    def between(self, first: int, stop: int | None) -> Iterator[range]:
+        for place in range(max(0, bisect_right(self._firsts, first) - 1), len(self._firsts)):
+            end = self._stops[place] if stop is None else min(stop, self._stops[place])
+            found = range(max(first, self._firsts[place]), end)
+            if found:
+                yield found
+            elif self._firsts[place] >= end:
+                return

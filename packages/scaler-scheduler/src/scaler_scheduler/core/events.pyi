@@ -28,6 +28,8 @@ class Recorder:
     def name_agent(self, number: int, value: dict[str, Any]) -> None: ...
     def note(self, kind: int, session: int = ..., agent: int = ...) -> None:
         """A peer came or left."""
+    def nested(self, session: int, first_child: int, parent: tuple[int, int, int]) -> None:
+        """A client lives in a task of another one from now on: session, task and attempt of ``parent``."""
     def failed(self, session: int, task: int, status: int, payload: bytes) -> None:
         """A failure that the scheduler made itself."""
     def printed(self, piece: OutputPiece, session: int | None, agent: int, limit_bytes: int) -> None:

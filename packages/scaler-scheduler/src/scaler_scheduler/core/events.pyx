@@ -82,6 +82,9 @@ cdef class Recorder:
     def note(self, int kind, uint32_t session=NONE, uint32_t agent=NONE):
         self.ring.write_plain(kind, 0, self.time(), session, 0, NONE, agent, 0)
 
+    def nested(self, uint32_t session, first_child, parent):
+        self.ring.write(records.nested_record(session, first_child, parent, time=self.time()))
+
     cdef submitted(self, uint32_t session, uint32_t function, uint64_t first, uint64_t stop):
         self.ring.write_plain(SUBMITTED, stop - first, self.time(), session, first, function, NONE, 0)
 

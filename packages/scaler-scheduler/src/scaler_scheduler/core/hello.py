@@ -141,8 +141,8 @@ def _new_client(state: SchedulerState, hello: Hello, route: bytes | None, user: 
     client.user = user
     state.clients[client.session] = client
     sharing.join(state, client)
-    _adopt_named(state, client, hello)
     recording.note_client_joined(state, client)
+    _adopt_named(state, client, hello)
     outbox.answer(state, client.session, route, _welcome(state, hello, 0, False), now)
     software.tell_client(state, client, now)
 

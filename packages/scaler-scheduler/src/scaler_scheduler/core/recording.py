@@ -21,6 +21,10 @@ def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: flo
             _name_agent(state, agent)
     for client in state.clients.values():
         _name_client(state, client)
+    for client in state.clients.values():
+        if client.parent is not None:
+            is_first = client.parent[:2] == (client.hello.parent_session, client.hello.parent_task)
+            note_nested(state, client, 0 if is_first else client.table.columns.next_task)
     _tell_agents(state, now)
 
 
@@ -58,6 +62,15 @@ def note_client_joined(state: SchedulerState, client: ClientPeer) -> None:
 def note_client_left(state: SchedulerState, client: ClientPeer) -> None:
     if state.events.is_on:
         state.events.note(Kind.CLIENT_LEFT, session=client.table.columns.number)
+
+
+def note_nested(state: SchedulerState, client: ClientPeer, first_child: int) -> None:
+    """The client lives in the task ``client.parent`` from now on, and numbers its tasks from ``first_child`` on."""
+    parent = client.parent
+    owner = state.clients.get(parent.session) if parent is not None and state.events.is_on else None
+    if parent is not None and owner is not None:
+        place = owner.table.columns.number, parent.task, parent.attempt
+        state.events.nested(client.table.columns.number, first_child, place)
 
 
 def _name_agent(state: SchedulerState, agent: Agent) -> None:

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import Status, TaskName, TaskOptions, Tasks
-from scaler_scheduler.core import claims, client_endings, definitions, queue_bound, sharing, task_endings, timers
+from scaler_scheduler.core import (
+    claims,
+    client_endings,
+    definitions,
+    queue_bound,
+    recording,
+    sharing,
+    task_endings,
+    timers,
+)
 from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
@@ -53,6 +62,7 @@ def adopt(state: SchedulerState, client: ClientPeer, parent: TaskName) -> None:
     state.lineage.add(client, parent)
     if owner is not None:
         sharing.inherit(state, client, owner)
+        recording.note_nested(state, client, client.table.columns.next_task)
 
 
 def on_used_numbers(state: SchedulerState, client: ClientPeer, run: TaskRun, now: float) -> bool:
