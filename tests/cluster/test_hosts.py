@@ -260,6 +260,9 @@ print("made again", flush=True)
 """
 
 
+USE_LATER = "assert on('a', total, future).result(timeout=60) == EXPECTED"
+
+
 def test_a_result_that_was_lost_with_its_host_is_made_again(hosts: Hosts, tmp_path: Path) -> None:
     """By whoever can: here the agent that takes the place of the one that was killed with its store."""
     with hosts.begin(0, FETCH_LATER, str(tmp_path / "lost")) as script:
@@ -272,6 +275,17 @@ def test_a_result_that_was_lost_with_its_host_is_made_again(hosts: Hosts, tmp_pa
             assert script.wait(55) == 0, script.output
             assert "made again" in script.output
             another.remember_family()
+
+
+def test_results_move_before_their_host_leaves(hosts: Hosts, tmp_path: Path) -> None:
+    """No agent that stays could make them again."""
+    before = received_bytes(hosts.names[0])
+    with hosts.begin(0, FETCH_LATER + USE_LATER, str(tmp_path / "left")) as script:
+        script.wait_for_output("made", 40)
+        hosts.agents[1].terminate()
+        assert received_bytes(hosts.names[0]) - before >= 32_000_000
+        (tmp_path / "left").touch()
+        assert script.wait(50) == 0, script.output
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

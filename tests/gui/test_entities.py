@@ -13,6 +13,7 @@ from scaler_gui.views.entity_window import EntityWindow
 from scaler_gui.views.stream_pane import StreamPane
 from scaler_gui.views.table_pane import TablePane
 from scaler_protocol.monitor.links import EntityLink
+from scaler_protocol.monitor.output_log import STDERR
 from scaler_protocol.monitor.tables import TASKS, WORKERS
 from tests.support.monitor_stream import synthetic_messages
 
@@ -89,3 +90,16 @@ def test_the_stream_offers_to_follow_while_it_stands_still(monitor: Monitor, qtb
     assert pane.follow.isVisible()
     pane.follow.click()
     assert pane.canvas.window_shown.follows and not pane.follow.isVisible()
+
+
+def test_the_page_of_a_task_has_its_output(monitor: Monitor) -> None:
+    activity = monitor.model.activity
+    row = monitor.model.rows("tasks")[0][0]
+    [session] = {each.session for each in activity.sessions.values() if each.session.hex()[:8] == row[2]}
+    for number in range(150):
+        activity.output.add(1e9, session, row[1], 1, "f", row[7], STDERR, 0, b"<b>step %d</b>\n" % number)
+    activity.output.add(1e9, session, row[1] + 1, 1, "f", row[7], STDERR, 0, b"of another task\n")
+    html = entity_html(monitor.model, EntityLink("task", (row[2], str(row[1]))), LIGHT)
+    assert "Output (150 lines, the newest 100 shown)" in html
+    assert "&lt;b&gt;step 149&lt;/b&gt;" in html and "step 49" not in html and "another" not in html
+    assert "of another task" in entity_html(monitor.model, EntityLink("worker", (row[6], row[7])), LIGHT)

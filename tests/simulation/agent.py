@@ -73,6 +73,7 @@ class AgentNode(Node):
         self.nested_client: type[NestedClient] = NestedClient
         self.host = host
         self.keeper = keeper or Keeper()
+        self.is_leaving = False
         self._executions = executions
         self._deaths = deaths
         names = tuple(f"worker {number}" for number in range(slots))
@@ -89,6 +90,11 @@ class AgentNode(Node):
         self.post(lambda now: self.core.report(0.0, 0, 0, (), now))
         if self.alive:
             self.world.after(HEARTBEAT_SECONDS, self._report)
+
+    def leave(self) -> None:
+        """SIGTERM: it leaves in good order."""
+        self.is_leaving = True
+        self.post(lambda now: self.core.on_stop(now))
 
     def kill(self) -> None:
         """SIGKILL: its worker processes die with it."""
@@ -169,8 +175,10 @@ class AgentNode(Node):
             self._install(effect.requirements)
         elif isinstance(effect, ReleasePackages):
             self.installed.discard(effect.requirements)
+        elif isinstance(effect, Exit):
+            assert self.is_leaving and not effect.code, effect
+            self.kill()
         else:
-            assert not isinstance(effect, Exit), effect
             if isinstance(effect, (BeginProfile, ReadOutput)):  # nothing is printed or sampled here
                 return
             assert self.host is not None, effect

@@ -37,6 +37,7 @@ class Scenario:
     cuts: int = 0
     nested_cuts: int = 0
     agent_kills: int = 0
+    departures: int = 0
     process_kills: int = 0
     scheduler_restarts: int = 0
     stops: int = 0
@@ -206,6 +207,7 @@ class Cluster:
             (scenario.cuts, self._cut),
             (scenario.nested_cuts, self._cut_nested),
             (scenario.agent_kills, self._kill_agent),
+            (scenario.departures, self._have_agent_leave),
             (scenario.process_kills, self._kill_worker_process),
             (scenario.scheduler_restarts, self._restart_scheduler),
             (scenario.stops, self._stop_somebody),
@@ -234,6 +236,10 @@ class Cluster:
         victim.kill()
         self.agents.remove(victim)
         self.agents.append(self._start_agent())
+
+    def _have_agent_leave(self) -> None:
+        self.agents.append(self._start_agent())
+        self.agents.pop(self.world.chance.randrange(len(self.agents) - 1)).leave()
 
     def _kill_worker_process(self) -> None:
         self.world.chance.choice(self.agents).kill_worker_process()

@@ -285,7 +285,7 @@ def _fields(kind: type) -> list[tuple[str, Any]]:
 _PLAIN = (bytes, int, float, str, bool)
 ALL: tuple[type, ...] = typing.get_args(Body)
 _SCHEDULER_ONLY = {"Welcome", "Refused", "WhoAreYou", "Withdraw", "ResultsReleased", "HeartbeatEcho", "Stop", "Drain"}
-_SCHEDULER_ONLY |= {"ManagerOrder", "EndProcess"}
+_SCHEDULER_ONLY |= {"ManagerOrder", "EndProcess", "KeepValues", "MayLeave"}
 _AGENT_ONLY = {
     "Results",
     "AgentAttach",
@@ -297,6 +297,7 @@ _AGENT_ONLY = {
     "StoreAttached",
     "ActorsReady",
     "ManagerReport",
+    "Leaving",
 }
 FROM_CLIENTS = tuple(each for each in ALL if each.__name__ not in _SCHEDULER_ONLY | _AGENT_ONLY | {"Hello"})
 FROM_AGENTS = tuple(each for each in ALL if each.__name__ not in _SCHEDULER_ONLY | {"Hello", "Clear", "Tasks"})

@@ -736,6 +736,29 @@ class Drain:
     """Scheduler to agent: return what has not started, and leave when the running tasks have ended."""
 
 
+DEPARTURES_SINCE_MINOR = 4
+"""The first minor version of the protocol in which values move to other agents when an agent leaves."""
+
+
+@value(frozen=True, slots=True)
+class Leaving:
+    """Agent to scheduler: it leaves, and has values of tasks. The scheduler has other agents keep them, and then says
+    MayLeave."""
+
+
+@value(frozen=True, slots=True)
+class KeepValues:
+    """Scheduler to agent: fetch these values of tasks, as for a task that needs them, and keep them until they are
+    released or their tasks are cancelled. It says ObjectStored for each that is there."""
+
+    keys: tuple[ObjectKey, ...]
+
+
+@value(frozen=True, slots=True)
+class MayLeave:
+    """Scheduler to agent, after Leaving: no value that could move is only there."""
+
+
 # ---- coordination ----------------------------------------------------------------------------------------------
 
 
@@ -1072,7 +1095,7 @@ Body = Union[
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
     StackReply, HostSoftware, EndProcess, ProfileRequest, ProfileReply, OutputRequest, OutputReply,
-    PrintedOutput,
+    PrintedOutput, Leaving, KeepValues, MayLeave,
 ]  # fmt: skip
 
 UNNUMBERED = (

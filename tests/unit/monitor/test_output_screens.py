@@ -8,12 +8,15 @@ import pytest
 
 from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.format import display_width
+from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.output_log import STDERR
+from scaler_scheduler.top.entities import entity_lines
 from scaler_scheduler.top.lines import Style, text_of
 from scaler_scheduler.top.screen import Screen, draw
 from scaler_scheduler.top.view import View
 from scaler_scheduler.web.answers import answer
+from tests.support.monitor_stream import synthetic_messages
 from tests.support.monitoring import snapshot
 
 ADDRESS = "ipc:///tmp/127.0.0.1_2345_monitor"
@@ -73,6 +76,25 @@ def test_pages_of_functions_lead_to_the_output_of_the_chosen_one() -> None:
     view = View(page="functions").pressed("o", 10, ("price", ""), {ControlAction.CANCEL_FUNCTION: "price"})
     assert (view.page, view.filter_text) == ("output", "price")
     assert View(page="workers").pressed("o", 10).filter_text == ""
+
+
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_the_page_of_a_task_ends_with_its_output(width: int) -> None:
+    made = Model(0.0)
+    for message in synthetic_messages(3, 6, 100):
+        made.apply(message, 100.0)
+    row = made.rows("tasks")[0][0]
+    [session] = {each.session for each in made.activity.sessions.values() if each.session.hex()[:8] == row[2]}
+    made.activity.output.add(1e9, session, row[1] + 1, 1, "other", "w", 1, 0, b"of another task\n")
+    for number in range(150):
+        made.activity.output.add(1e9, session, row[1], 1, "f", row[7], 1, 0, b"step %d\n" % number)
+    page = entity_lines(made, EntityLink("task", (row[2], str(row[1]))), width)
+    texts = [text_of(line) for line in page]
+    assert "Output  the newest 100 of 150" in [text.rstrip() for text in texts]
+    assert texts[-1].endswith(" step 149") and texts[-100].endswith(" step 50")
+    assert all(display_width(text) <= max(width, 29) for text in texts[-100:])
+    worker = entity_lines(made, EntityLink("worker", (row[6], row[7])), width)
+    assert text_of(worker[-1]).endswith(" step 149") and row[7][:6] in text_of(worker[-1])
 
 
 def asked(model: Model, **query: Any) -> dict[str, Any]:

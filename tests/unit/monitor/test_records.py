@@ -67,6 +67,16 @@ def test_steps_that_cannot_be_are_bad(durations: list[int], steps: list[int], ex
         records.ended_columns(record)
 
 
+def test_the_bytes_of_a_nested_client_stay_as_they_are() -> None:
+    data = records.nested_record(3, 0x1122, (2, 7, 1), time=5)
+    assert data.hex(" ", 8).split() == [
+        "1000000000000000", "4000000003000000", "0500000000000000", "0700000000000000", "ffffffffffffffff",
+        "01000000ffffffff", "2211000000000000", "0200000000000000",
+    ]  # fmt: skip
+    (record,) = records.records(data)
+    assert (record.session, record.first, record.attempt, *records.nested_of(record)) == (3, 7, 1, 0x1122, 2)
+
+
 def test_a_long_failure_keeps_its_ends_and_its_size() -> None:
     payload = b"first" + b"x" * 100_000 + b"last"
     (record,) = records.records(records.failed_record(Status.TIMED_OUT, payload, time=1, session=0, task=77, attempt=1))

@@ -36,12 +36,15 @@ from scaler_protocol.messages import (
     HeartbeatEcho,
     Hello,
     HostSoftware,
+    KeepValues,
+    Leaving,
     LockAction,
     LockReply,
     LockRequest,
     LockState,
     ManagerOrder,
     ManagerReport,
+    MayLeave,
     NamedAction,
     NamedReply,
     NamedRequest,
@@ -241,6 +244,9 @@ def all_bodies() -> list[Body]:
         OutputRequest(7, SESSION, 12, "vm-3-0"),
         OutputReply(7, False, "Cannot show the output.", (OUTPUT_PIECE,)),
         PrintedOutput((OUTPUT_PIECE, OUTPUT_PIECE)),
+        Leaving(),
+        KeepValues((KEY, ObjectKey(SESSION, 1))),
+        MayLeave(),
     ]
 
 

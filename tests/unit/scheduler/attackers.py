@@ -35,6 +35,7 @@ from scaler_protocol.messages import (
     Heartbeat,
     Hello,
     HostSoftware,
+    Leaving,
     ManagerReport,
     ObjectChunk,
     ObjectCredit,
@@ -474,6 +475,7 @@ class Attack:
             lambda: StackReply(chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "File"),
             lambda: OutputReply(chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "", (self.printed(),)),
             lambda: PrintedOutput((self.printed(), self.printed())),
+            lambda: Leaving(),
             lambda: ProfileReply(
                 chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "", chance.choice([0, 1]), b"not compressed"
             ),

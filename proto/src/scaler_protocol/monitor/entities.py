@@ -28,6 +28,7 @@ from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, FunctionStatus, GraphStatus
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.nested_tasks import TaskPlace
+from scaler_protocol.monitor.output_log import PrintedBy, PrintedLine
 from scaler_protocol.monitor.parts import parts_of_function, parts_text
 from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress
 from scaler_protocol.monitor.records import NONE
@@ -43,6 +44,10 @@ NEIGHBOURS_LIMIT = 20
 
 CHILDREN_LIMIT = 10
 """Children named by a task; the page of the client that has submitted them shows the others."""
+
+
+OUTPUT_LINES_LIMIT = 100
+"""Lines of output on a page, the newest ones."""
 
 
 class Fact(NamedTuple):
@@ -81,6 +86,21 @@ def page_of(model: Model, link: EntityLink) -> EntityPage | None:
     if len(link.key) != parts:
         raise ValueError(f"{link.kind} is named by {parts} texts")
     return make(model, *link.key)
+
+
+def output_of(model: Model, link: EntityLink) -> tuple[list[PrintedLine], int]:
+    """The newest lines that a task, or the tasks of a worker, have printed, and how many lines are kept in all."""
+    wanted = _printed_by(model, link)
+    return model.activity.output.newest(wanted, 0, OUTPUT_LINES_LIMIT) if wanted is not None else ([], 0)
+
+
+def _printed_by(model: Model, link: EntityLink) -> PrintedBy | None:
+    if link.kind == links.WORKER:
+        return PrintedBy(worker=link.key[1])
+    if link.kind != links.TASK:
+        return None
+    indices = _session_indices(model, link.key[0])
+    return PrintedBy(session=model.activity.session_of(indices[0]), task=_number(link.key[1])) if indices else None
 
 
 # ---- tasks -----------------------------------------------------------------------------------------------------------

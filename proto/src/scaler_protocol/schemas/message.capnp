@@ -90,6 +90,9 @@ struct Message {
     outputRequest @77 :OutputRequest;
     outputReply @78 :OutputReply;
     printedOutput @79 :PrintedOutput;
+    leaving @80 :Void;
+    keepValues @81 :KeepValues;
+    mayLeave @82 :Void;
   }
 }
 
@@ -479,6 +482,10 @@ struct ObjectMissing {
 }
 
 struct ObjectRelease {
+  keys @0 :List(ObjectKey);
+}
+
+struct KeepValues {
   keys @0 :List(ObjectKey);
 }
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from html import escape
 
 from scaler_gui.theme import Theme
-from scaler_protocol.monitor.entities import EntityPage, Fact, Section, page_of
-from scaler_protocol.monitor.format import format_count, format_value
-from scaler_protocol.monitor.links import EntityLink, cell_link
+from scaler_protocol.monitor.entities import EntityPage, Fact, Section, output_of, page_of
+from scaler_protocol.monitor.format import format_count, format_time, format_value
+from scaler_protocol.monitor.links import TASK, EntityLink, cell_link
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.output_log import STDERR, PrintedLine
 from scaler_protocol.monitor.tables import TABLES
 
 _SCHEME = "scaler:"
@@ -39,7 +40,26 @@ def entity_html(model: Model, link: EntityLink, theme: Theme) -> str:
     parts += [_section(section, theme) for section in page.sections]
     if page.text:
         parts.append(f"<h3>What is known of its failures</h3><pre>{escape(page.text)}</pre>")
-    return "".join(parts)
+    return "".join([*parts, _output(model, link, theme)])
+
+
+def _output(model: Model, link: EntityLink, theme: Theme) -> str:
+    """The newest lines that it has printed; nothing without any."""
+    printed, total = output_of(model, link)
+    if not printed:
+        return ""
+    more = f" ({format_count(total)} lines, the newest {len(printed)} shown)" if total > len(printed) else ""
+    lines = [_printed(line, link.kind != TASK, theme) for line in printed]
+    return f"<h3>Output{more}</h3><pre style='white-space: pre-wrap'>{'<br>'.join(lines)}</pre>"
+
+
+def _printed(line: PrintedLine, names_task: bool, theme: Theme) -> str:
+    prefix = f"{format_time(line.time)[:8]} {line.prefix if names_task else ''}".rstrip()
+    colour = theme.bad if line.stream == STDERR else theme.text
+    return (
+        f"<span style='color: {theme.muted}'>{escape(prefix)}</span> "
+        f"<span style='color: {colour}'>{escape(line.text)}</span>"
+    )
 
 
 def _facts(page: EntityPage, theme: Theme) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Status
-from scaler_scheduler.core import client_endings, outbox, recording, requeue, task_endings, values
+from scaler_scheduler.core import client_endings, departures, outbox, recording, requeue, task_endings, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
@@ -23,6 +23,7 @@ def lose_agent(state: SchedulerState, agent: Agent, now: float, blameless: bool 
     leave_store(state, agent)
     outbox.send_all(state, state.objects.forget_agent(agent.session), now)
     state.transfers.forget_agent(agent.session)
+    departures.on_agent_lost(state, agent, now)
     values.forget_reader(state, agent.session, now)
     values.forget_holder(state, agent.session, now)
     state.unclaimed.forget_agent(agent)

@@ -22,6 +22,7 @@ from scaler_protocol.messages import (
     Goodbye,
     Heartbeat,
     HostSoftware,
+    Leaving,
     LockRequest,
     ManagerReport,
     NamedRequest,
@@ -52,6 +53,7 @@ from scaler_scheduler.core import (
     agent_messages,
     client_messages,
     control,
+    departures,
     heartbeat,
     lock_requests,
     managers,
@@ -116,5 +118,6 @@ AGENT_RULES: dict[type, Callable[[SchedulerState, Agent, Any, float], None]] = {
     OutputReply: outputs.on_reply,
     PrintedOutput: outputs.on_printed,
     ManagerReport: managers.on_report,
+    Leaving: departures.on_leaving,
     Goodbye: agent_messages.on_goodbye,
 }

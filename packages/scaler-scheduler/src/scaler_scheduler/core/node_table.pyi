@@ -6,6 +6,8 @@ after what is rare: a lost agent, the end of a hold. A task that ends takes alon
 task is here, too. States and their legal transitions: see ``states``.
 """
 
+from collections.abc import Container
+
 from scaler_scheduler.core.graph import Graph
 from scaler_scheduler.core.graph_news import GraphNews
 from scaler_scheduler.core.run_records import RunRecord
@@ -29,5 +31,12 @@ class NodeTable:
     def value_holder(self, task: int) -> int | None: ...
     def note_copy(self, task: int, agent: int) -> None: ...
     def copies_of(self, task: int) -> tuple[int, ...]: ...
+    def forget_copies_of(self, task: int) -> None: ...
+    def values_at(self, agent: int, left_out: Container[int], limit: int) -> list[int]:
+        """The tasks whose values an agent has, at most ``limit``, without those in ``left_out``."""
+
+    def move_value(self, task: int, source: int, target: int) -> bool:
+        """Agent ``target`` has the value, too, and is asked for it from now on. False: ``source`` did not have it."""
+
     def lose_value(self, task: int, agent: int, losses_limit: int) -> int:
         """An agent no longer has a value. Returns an ``Action``: REQUEUE, WAIT, GIVE_UP or NOTHING."""

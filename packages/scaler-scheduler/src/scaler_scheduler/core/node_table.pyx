@@ -6,7 +6,7 @@ from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.graph cimport Graph, Node
 from scaler_scheduler.core.graph_news cimport GraphNews
-from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, plausible
+from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox, plausible
 from scaler_scheduler.core.run_records cimport RunRecord, extend
 from scaler_scheduler.core.states cimport (
     ASSIGNED,
@@ -655,6 +655,38 @@ cdef class NodeTable:
     def copies_of(self, uint64_t task):
         """The agents that have asked for the value, and may have it by now."""
         return tuple(self.copies.get(task, ()))
+
+    def values_at(self, uint32_t agent, left_out, int limit):
+        """The tasks whose values an agent has, at most ``limit``, without those in ``left_out``."""
+        cdef list found = []
+        cdef PageBox box
+        cdef int offset, state
+        cdef uint64_t task
+        for number in sorted(self.columns.pages):
+            box = <PageBox> self.columns.pages[number]
+            for offset in range(PAGE_SIZE):
+                state = box.page.state[offset]
+                if (state != STORED and state != DONE_LARGE) or box.page.agent[offset] != agent:
+                    continue
+                if len(found) >= limit:
+                    return found
+                task = (<uint64_t> box.number << PAGE_BITS) + offset
+                if task not in left_out:
+                    found.append(task)
+        return found
+
+    def move_value(self, uint64_t task, uint32_t source, uint32_t target):
+        """Another agent has the value, too, and is asked for it from now on. Returns whether the first one had it."""
+        if self.value_holder(task) != source:
+            return False
+        self.columns.find(task).agent[task & (PAGE_SIZE - 1)] = target
+        others = [each for each in self.copies.get(task, ()) if each != target and each != source]
+        self.copies[task] = [*others, source]
+        return True
+
+    def forget_copies_of(self, uint64_t task):
+        """The caller tells the agents that asked for the value."""
+        self.copies.pop(task, None)
 
     cdef forget_copies(self, uint32_t agent):
         for task in list(self.copies):

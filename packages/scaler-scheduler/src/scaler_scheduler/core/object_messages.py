@@ -15,7 +15,16 @@ from scaler_protocol.messages import (
     StoreAttached,
     StoreStatus,
 )
-from scaler_scheduler.core import agent_endings, client_endings, definitions, object_release, outbox, timers, values
+from scaler_scheduler.core import (
+    agent_endings,
+    client_endings,
+    definitions,
+    departures,
+    object_release,
+    outbox,
+    timers,
+    values,
+)
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.objects import LOST_TEXT
@@ -135,6 +144,7 @@ def on_agent_stored(state: SchedulerState, agent: Agent, body: ObjectStored, now
     state.placement.locations.bytes_per_us = state.transfers.bytes_per_second / 1e6
     key = body.key
     if key.owner in state.clients and 0 < key.number < UPLOAD_NUMBER:
+        departures.on_kept(state, agent, key, now)
         return  # a copy of a value; its task's table knows
     until = _awaited_until(state, agent, key, now)
     outbox.send_all(state, state.objects.on_copied(agent.session, body, until, _endpoints(state)), now)

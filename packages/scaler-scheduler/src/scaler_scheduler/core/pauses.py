@@ -7,6 +7,7 @@ is put off by its length. The sockets are read before the next tick, so each pee
 
 from __future__ import annotations
 
+from scaler_scheduler.core import departures
 from scaler_scheduler.core.settings import STALL_RECONNECT_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
@@ -26,3 +27,4 @@ def put_off(state: SchedulerState, seconds: float, now: float) -> None:
         client.states_until += seconds
     state.unclaimed.put_off(seconds)
     state.objects.put_off(seconds)
+    departures.put_off(state, seconds)

@@ -41,6 +41,10 @@ class Relays:
             relay.relayed[reader] = True
         return relay.readers[0] == reader
 
+    def is_read(self, key: ObjectKey) -> bool:
+        """Return whether the value is on its way to a reader."""
+        return key in self._relays
+
     def request(self, key: ObjectKey) -> ObjectRequest:
         """The request to the holder for the reader whose turn it is."""
         relay = self._relays[key]

@@ -44,6 +44,7 @@ cdef class SchedulerState:
     cdef readonly object objects
     cdef readonly object relays
     cdef readonly object transfers
+    cdef readonly dict departures
     cdef readonly object locks
     cdef dict lock_requests_by_task
     cdef readonly object named

@@ -8,6 +8,7 @@ from scaler_protocol.messages import FunctionDefinition, TaskOptions
 from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.departure_table import Departure
 from scaler_scheduler.core.effects import Effect
 from scaler_scheduler.core.ended_clients import EndedClients
 from scaler_scheduler.core.events import Recorder
@@ -109,6 +110,9 @@ class SchedulerState:
     objects: ObjectStore
     relays: Relays
     transfers: Transfers
+    departures: dict[bytes, Departure]
+    """The agents that leave and have values, by session."""
+
     locks: LockTable
     named: NamedTable
     stacks: StackTable

@@ -35,7 +35,7 @@ cdef class SchedulerState:
         self.function_totals, self.ended_clients = FunctionTotals(), EndedClients()
         self.serializers, self.serializer_users = {}, {}
         self.transfers = Transfers(BYTES_PER_SECOND)
-        self.objects, self.relays = ObjectStore(self.transfers), Relays()
+        self.objects, self.relays, self.departures = ObjectStore(self.transfers), Relays(), {}
         self.locks = LockTable(now)
         self.lock_requests_by_task = self.locks.by_task
         self.named = NamedTable()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scaler_protocol.monitor.entities import EntityPage, Section, page_of
+from scaler_protocol.monitor.entities import EntityPage, Section, output_of, page_of
 from scaler_protocol.monitor.format import display_width, format_count, right
-from scaler_protocol.monitor.links import EntityLink
+from scaler_protocol.monitor.links import TASK, EntityLink
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.tables import TABLES
 from scaler_scheduler.top.grid import grid_of
 from scaler_scheduler.top.lines import Line, Span, Style, line_of, wrapped
+from scaler_scheduler.top.printed import printed_parts
 
 
 def entity_lines(model: Model, link: EntityLink, width: int) -> list[Line]:
@@ -24,7 +25,17 @@ def entity_lines(model: Model, link: EntityLink, width: int) -> list[Line]:
     if page.text:
         lines += [(), line_of("What is known of its failures", Style.HEADING)]
         lines += [line_of(part) for text in page.text.expandtabs(4).splitlines() for part in wrapped(text, width)]
-    return lines
+    return [*lines, *_output(model, link, width)]
+
+
+def _output(model: Model, link: EntityLink, width: int) -> list[Line]:
+    """The newest lines at the bottom, as on the page of output."""
+    printed, total = output_of(model, link)
+    if not printed:
+        return []
+    more = f"  the newest {len(printed)} of {format_count(total)}" if total > len(printed) else ""
+    title = (Span("Output", Style.HEADING), Span(more, Style.DIM))
+    return [(), title, *(part for line in printed for part in printed_parts(line, width, link.kind != TASK))]
 
 
 def _facts(page: EntityPage, width: int) -> list[Line]:

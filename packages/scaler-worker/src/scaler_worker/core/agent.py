@@ -18,6 +18,7 @@ from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
+    DEPARTURES_SINCE_MINOR,
     SOFTWARE_SINCE_MINOR,
     UPLOAD_NUMBER,
     ActorsReady,
@@ -33,6 +34,9 @@ from scaler_protocol.messages import (
     HeartbeatEcho,
     Hello,
     HostSoftware,
+    KeepValues,
+    Leaving,
+    MayLeave,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -147,6 +151,9 @@ class AgentCore:
         self._hello_again_at = now
         self._hello_again_seconds = HELLO_SECONDS
         self._away_since: float | None = now
+        self._promised: set[ObjectKey] = set()  # values that the scheduler has asked it to keep, on their way
+        self._says_leaving = False
+        self._may_leave = False
         self._farewell_at: float | None = None
         self._ended = False
         self.stands_aside = False
@@ -185,6 +192,8 @@ class AgentCore:
             ObjectMissing: self._on_object_missing,
             ObjectLocations: self._on_object_locations,
             ObjectRelease: self._on_object_release,
+            KeepValues: self._on_keep_values,
+            MayLeave: self._on_may_leave,
             StackRequest: self._on_stack_request,
             OutputRequest: self._on_output_request,
             ProfileRequest: self._on_profile_request,
@@ -465,6 +474,8 @@ class AgentCore:
         for key in self._state.objects.take_arrived():
             if not held_tasks.value_arrived(self._state, key):
                 self._release([key])
+            elif key in self._promised:
+                self._report_kept(key)
 
     def _on_object_request(self, request: ObjectRequest, now: float) -> None:
         key = request.key
@@ -489,13 +500,35 @@ class AgentCore:
         self._state.unsent.extend(self._state.objects.on_credit(credit))
 
     def _on_object_missing(self, missing: ObjectMissing, now: float) -> None:
+        self._promised.discard(missing.key)
         for run in self._state.objects.on_missing(missing.key):
             self._fail(run, Status.OBJECT_MISSING, missing.text)
         if missing.key.owner in self._state.nodes:
             held_tasks.value_missing(self._state, missing.key)
 
     def _on_object_release(self, release: ObjectRelease, now: float) -> None:
+        values = [key for key in release.keys if key.owner in self._state.nodes and key.number < UPLOAD_NUMBER]
+        if values:  # large results that are kept here like values of nodes
+            held_tasks.forget_values(self._state, values)
+            for key in values:
+                self._state.objects.give_up(key)
         self._release(release.keys)
+
+    # ---- values of agents that leave -------------------------------------------------------------------------
+
+    def _on_keep_values(self, order: KeepValues, now: float) -> None:
+        """Another agent leaves: keep its values."""
+        if not self._state.accepting:
+            return
+        here, wanted = self._state.nodes.keep(order.keys)
+        self._promised.update(order.keys)
+        for key in here:
+            self._report_kept(key)
+        self._find(self._state.objects.fetch(wanted))
+
+    def _report_kept(self, key: ObjectKey) -> None:
+        self._promised.discard(key)
+        self._state.unsent.append(ObjectStored(key, 0, NO_STORE))
 
     # ---- the host's store ------------------------------------------------------------------------------------
 
@@ -525,6 +558,7 @@ class AgentCore:
             self._drop_stored([key])
             self._state.unsent.append(ObjectCredit(key, CREDIT_WITHOUT_END))
         elif size is not None and self._state.host_store is not None:
+            self._promised.discard(key)
             self._state.unsent.append(ObjectStored(key, size, self._state.host_store.store))
         self._take_ready(self._state.objects.on_found(key))
 
@@ -561,6 +595,7 @@ class AgentCore:
             self._state.outbox.add(DropStored(keys))
 
     def _release(self, keys: Sequence[ObjectKey]) -> None:
+        self._promised.difference_update(keys)
         stored = [key for key in keys if self._state.objects.release(key)]
         if stored:
             self._drop_stored(stored)
@@ -760,12 +795,28 @@ class AgentCore:
         if self._state.queue.count:  # came after this agent had said that it takes no more
             self._state.unsent.append(Withdrawn(tuple(self._withdraw_everything())))
         if self._farewell_at is None:
-            if self._state.welcomed and not self._backend.is_idle and now < self._state.stop_at:
+            may_leave = self._may_leave_values() and self._backend.is_idle
+            if self._state.welcomed and not may_leave and now < self._state.stop_at:
                 return
             self._farewell_at = now
             self._state.goodbye_due = True
         elif not self._state.welcomed or not self._state.link.in_flight or now >= self._farewell_at + FAREWELL_SECONDS:
             self.exit(0, "stopped")
+
+    def _may_leave_values(self) -> bool:
+        """Return whether the values that are here are with others, too, or cannot be. Until then, the scheduler is
+        having them moved."""
+        if self._may_leave or self._scheduler_minor < DEPARTURES_SINCE_MINOR:
+            return True
+        if not self._state.nodes and not self._state.objects.has_results:
+            return True
+        if not self._says_leaving:
+            self._says_leaving = True
+            self._state.unsent.append(Leaving())
+        return False
+
+    def _on_may_leave(self, answer: MayLeave, now: float) -> None:
+        self._may_leave = True
 
     def exit(self, code: int, text: str) -> None:
         if not self._ended:

@@ -27,6 +27,9 @@ class Nodes:
         earlier attempts, which are free, what cannot run here any more). A task that waits already is replaced, and
         what waited for it leaves."""
 
+    def keep(self, keys: Iterable[ObjectKey]) -> tuple[list[ObjectKey], list[ObjectKey]]:
+        """Values that are to be here although nothing here needs them: (those that are, those to be fetched)."""
+
     def objects_here(self, run: TaskRun) -> list[TaskRun]:
         """The objects that these tasks lacked are here; the runs that may be queued."""
 

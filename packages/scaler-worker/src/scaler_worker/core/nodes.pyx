@@ -138,6 +138,22 @@ cdef class Nodes:
                 if source.state != HANDED:
                     node.open += 1
 
+    def keep(self, keys):
+        """See nodes.pyi."""
+        cdef list here = [], fetch = []
+        cdef Node node
+        for key in keys:
+            node = self.find(key.owner, key.number)
+            if node is None:
+                node = Node(key.owner, key.number)
+                node.state = FETCHING
+                node.is_copy = True
+                self.tables.setdefault(key.owner, {})[key.number] = node
+                fetch.append(key)
+            elif node.state == DONE:
+                here.append(key)
+        return here, fetch
+
     cdef list made_ready(self, list nodes):
         """Return the runs of ``nodes`` that wait for nothing and may be queued; neighbours as one run."""
         cdef list runs = []

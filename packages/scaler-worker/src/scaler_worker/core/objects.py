@@ -240,6 +240,11 @@ class ObjectExchange:
         keys = [key for key in sorted(self._complete) if key.number == 0 or key.number >= UPLOAD_NUMBER]
         return [(key, self.store.size(key) or 0, key in self.stored) for key in keys]
 
+    @property
+    def has_results(self) -> bool:
+        """A large result is here that is not the value of a node."""
+        return bool(self._rows)
+
     def held_results(self) -> list[ResultRun]:
         """The results that are here, for a scheduler that knows nothing of them."""
         rows: dict[bytes, list[Row]] = {}
