@@ -70,6 +70,7 @@ class SimulatedBoard:
         self.lease_until = float("inf")
         self.interrupt_sequence: int | None = None
         self.broken: str | None = None
+        self.unordered = False
         self._next = 0
         self._open: dict[int, bool] = {}
         self._cells: dict[int, int] = {}
@@ -107,6 +108,9 @@ class SimulatedBoard:
 
     def cell(self, sequence: int) -> int:
         return self._cells.get(sequence, HANDED)
+
+    def is_started(self, sequence: int) -> bool:
+        return self.is_open(sequence) and self.cell(sequence) != HANDED
 
     def interrupt(self, sequence: int) -> None:
         self.interrupt_sequence = sequence
