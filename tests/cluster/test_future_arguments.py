@@ -7,12 +7,15 @@ import gc
 import operator
 import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from scaler import Client, SchedulerClusterCombo, Serializer
+from scaler import Client, ScalerFuture, SchedulerClusterCombo, Serializer
+from scaler.compat import ray
+from scaler.compat.ray import ObjectRef
+from scaler.core.large_results import LargeResults
 from scaler.utility.exceptions import ClientQuitException, MissingObjects
 from tests.cluster.conftest import Gate
 from tests.support import functions
@@ -130,6 +133,30 @@ def test_gather_returns_the_same_containers(client: Client) -> None:
     assert client.gather(nested) == {"a": [9, (zeros(100_000), 5)], "b": {9}}
     with pytest.raises(ValueError, match="why"):
         client.gather([small, client.submit(functions.fail, "why")])
+
+
+def get_as_ray(futures: list[ScalerFuture[bytes]]) -> list[bytes]:
+    return ray.get([ObjectRef(future) for future in futures])
+
+
+@pytest.mark.parametrize("gather", [Client.gather, lambda client, futures: get_as_ray(futures)], ids=["gather", "ray"])
+def test_large_results_from_elsewhere_are_fetched_a_few_at_a_time(
+    client: Client, monkeypatch: pytest.MonkeyPatch, gather: Callable[[Client, list[ScalerFuture[bytes]]], list[bytes]]
+) -> None:
+    under_way: list[int] = []
+    fetch = LargeResults.fetch
+
+    def fetch_and_count(self: LargeResults, *args: Any, **kwargs: Any) -> None:
+        fetch(self, *args, **kwargs)
+        under_way.append(len(self.fetches))
+
+    monkeypatch.setattr(LargeResults, "fetch", fetch_and_count)
+    for way in ("get", "fetch"):  # as on a host that has no store, and reaches none
+        monkeypatch.setattr(client._client_io.objects, way, lambda *_: None)
+    futures = [client.submit(zeros, 1_000_000) for _ in range(100)]
+    client.wait(futures)
+    assert [len(result) for result in gather(client, futures)] == [1_000_000] * 100
+    assert max(under_way) == 4, "not all at once, which would fill the memory, and not one by one"
 
 
 def test_wait_is_that_of_the_standard_library(client: Client) -> None:
