@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import struct
 
+import pytest
+
 from scaler_protocol.messages import ProfileReply, ProfileRequest
 from scaler_protocol.profile import ProfileTree
 from scaler_worker.core.effects import BeginProfile, EndProfile
@@ -82,4 +84,7 @@ def test_a_sampler_counts_the_time_of_the_task_until_it_is_told_to_end() -> None
     paths = [path for path, _ in tree.rows()]
     assert paths and all(path[:2] == (CLIENT.hex(), "price") for path in paths)
     assert any("wait_until" in frame for path in paths for frame in path)
-    os.close(descriptor)
+    sampler._forget()  # as a child does, and its children once more
+    sampler._forget()
+    with pytest.raises(OSError):
+        os.fstat(descriptor)

@@ -79,8 +79,9 @@ class Sampler:
 
     def _forget(self) -> None:
         self._is_running = False
-        os.close(self._descriptor)  # it belongs to the parent
-        self._descriptor = -1
+        if self._descriptor >= 0:  # it belongs to the parent; a child of this child has none
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _interval_seconds(self) -> float:
         if self._descriptor < 0:
