@@ -196,6 +196,14 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._loaded = True
             self._outcome = _RELEASED if self._outcome is None else self._outcome._replace(status=0, payload=b"")
 
+    @property
+    def unfetched_bytes(self) -> int | None:
+        """The size of a large result whose fetch has not begun; None: the task has not ended."""
+        outcome = self._outcome
+        if outcome is None:
+            return None
+        return outcome.payload.size if outcome.status == Status.SUCCESS_LARGE and self._answer is None else 0
+
     def fetch_ahead(self) -> None:
         """Begin to fetch a large result, if the task has ended."""
         outcome, client_io = self._outcome, self._client_io

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from scaler.client.fetching_ahead import FetchingAhead
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.core.outcome import Outcome
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SENT = Outcome(Status.SUCCESS, b"")
-_FETCHES_AT_ONCE = 4
 
 
 class ScatteredFuture(ScalerFuture[T]):
@@ -43,9 +43,9 @@ def futures_in(nested: Any) -> list[ScalerFuture[Any]]:
 def gather(nested: Any) -> Any:
     """The same lists, tuples, sets and dicts with results in the places of futures."""
     futures = futures_in(nested)
+    ahead = FetchingAhead(futures)
     for place, future in enumerate(futures):
-        for ahead in futures[place : place + _FETCHES_AT_ONCE]:
-            ahead.fetch_ahead()
+        ahead.reach(place)
         future.result()
     return _replace(nested, ScalerFuture.result)
 

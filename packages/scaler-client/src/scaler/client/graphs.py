@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.client_pool import ClientParts
+from scaler.client.fetching_ahead import FetchingAhead
 from scaler.client.future import FutureInArgument, ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.outcomes import failure_of, loads_result
@@ -35,7 +36,6 @@ _SHARED_INLINE_LIMIT_BYTES = 4096
 _CROWDED_INLINE_LIMIT_BYTES = 64
 SLOTS_LIMIT = 8192
 _RUN_TASKS_LIMIT = 8192
-_FETCHES_AT_ONCE = 4
 _NUMBER_MASK = 2**32 - 1
 _DATA_OUTCOME = Outcome(Status.SUCCESS, b"")
 
@@ -82,19 +82,14 @@ def results_of(futures: Sequence[Future[Any]]) -> list[Any]:
     would stay until a garbage collection."""
     results = []
     future = None
+    ahead = FetchingAhead(futures)
     try:
         for place, future in enumerate(futures):
-            ask_ahead(futures[place : place + _FETCHES_AT_ONCE])
+            ahead.reach(place)
             results.append(future.result())
         return results
     finally:
-        del future, futures
-
-
-def ask_ahead(futures: Sequence[Future[Any]]) -> None:
-    for future in futures:
-        if isinstance(future, GraphFuture):
-            future.fetch_ahead()
+        del future, futures, ahead
 
 
 class FutureInData(FutureInArgument):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
+from scaler.client.fetching_ahead import FetchingAhead
 from scaler.client.future import ScalerFuture
 from scaler.compat.ray.connecting import current_client
 from scaler.compat.ray.exceptions import GetTimeoutError
@@ -14,7 +15,6 @@ from scaler.compat.ray.object_refs import ObjectRef
 from scaler.compat.ray.warning import warn_of_ignored
 
 T = TypeVar("T")
-_FETCHES_AT_ONCE = 4
 
 
 @overload
@@ -40,10 +40,9 @@ def get(object_refs: Any, *, timeout: float | None = None) -> Any:
 def _values(refs: Sequence[ObjectRef[Any]], timeout: float | None) -> list[Any]:
     end = None if timeout is None or timeout < 0 else time.monotonic() + timeout
     values = []
+    ahead = FetchingAhead([ref.source for ref in refs])
     for place, ref in enumerate(refs):
-        for ahead in refs[place : place + _FETCHES_AT_ONCE]:
-            if isinstance(ahead.source, ScalerFuture):
-                ahead.source.fetch_ahead()
+        ahead.reach(place)
         try:
             values.append(ref.value(None if end is None else max(end - time.monotonic(), 0)))
         except TimeoutError as error:
