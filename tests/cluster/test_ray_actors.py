@@ -228,9 +228,6 @@ def test_an_actor_restarts(cluster: None) -> None:
     host = Process.options(max_restarts=1).remote()
     pid = ray.get(host.pid.remote())
     os.kill(pid, signal.SIGKILL)
-    with pytest.raises(RayActorError):
-        while True:  # a call that came before the death was noticed
-            assert ray.get(host.pid.remote()) == pid
     wait_until(lambda: pid_of(host) not in (None, pid), 20)
 
 
