@@ -136,9 +136,9 @@ class Gateway:
         """Take messages in until nothing waits: sending, too, can use up the readiness of the socket."""
         self._take_messages()
         while self._missing:
-            missing, self._missing = self._missing, {}
             now = time.monotonic()
-            for peer in missing:
+            while self._missing:  # one by one: an exception about one does not keep the others
+                peer, _ = self._missing.popitem()
                 self._peers.pop(peer, None)
                 self.core.on_peer_lost(peer, now)
             self._flush(now)
