@@ -409,7 +409,7 @@ def _function_facts(function: FunctionStatus, model: Model) -> list[Fact]:
     ]
     if executions:
         facts += [
-            Fact("mean", format_span(function.duration_seconds / executions)),
+            Fact("mean", format_span(function.running_seconds / executions)),
             Fact("p50, p95", f"{format_span(function.median_seconds)}, {format_span(function.p95_seconds)}"),
             Fact("longest", format_span(function.longest_seconds)),
             Fact("all together", format_span(function.duration_seconds)),

@@ -46,6 +46,11 @@ class TaskTimes:
             self._parts.popitem(last=False)
         self._parts[session, task, attempt] = parts
 
+    @property
+    def has_parts(self) -> bool:
+        """False: nothing but running is known of any execution."""
+        return bool(self._parts)
+
     def arrived_us(self, session: int, task: int) -> int | None:
         """Return when a task arrived from its client; None if that is not known."""
         arrivals = self._arrivals.get(session)
