@@ -56,8 +56,11 @@ def set_up_broken() -> None:
 
 
 class SlowToLoad:
-    def __reduce__(self) -> object:
-        return time.sleep, (0.02,)
+    def __getstate__(self) -> object:
+        return {"anything": 1}
+
+    def __setstate__(self, state: object) -> None:
+        time.sleep(0.02)
 
 
 class SlowToStore:

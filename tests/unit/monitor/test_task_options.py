@@ -44,7 +44,7 @@ def test_the_page_of_a_task_names_its_priority_and_what_it_needs() -> None:
     model = model_of(records.options_value(options))
     shown = facts(model, 1)
     assert (shown["priority"], shown["capabilities"]) == ("-2", "gpu=2, fast=0.5")
-    assert (shown["retries"], shown["time limit"], shown["memory limit"]) == ("3", "1m30s", "2.0 GiB")
+    assert (shown["retries"], shown["time limit"], shown["memory limit"]) == ("3", "90s", "2.0 GiB")
     assert shown["runs again"] == "never, once it has started"
 
 

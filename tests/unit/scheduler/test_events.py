@@ -114,7 +114,7 @@ def test_options_have_names_and_usual_ones_have_none() -> None:
 
 def test_a_recording_tells_of_the_tasks_that_came_before() -> None:
     book = Playbook()
-    client, agent = book.client(), book.agent()
+    client, agent = book.client(), book.agent(slots=8)
     client.says(tasks(client, 0, 3))
     client.says(tasks(client, 3, 1))
     client.says(tasks(client, 4, 2, priority=5))

@@ -99,6 +99,9 @@ class Watched:
 
     seen: ClassVar[list[tuple[int, ...]]] = []
 
+    def __init__(self) -> None:
+        self.__qualname__ = "watched"
+
     def __call__(self, value: object) -> object:
         (pair,) = WATCHING
         phases = pair.process.runner.watch_phases(self, lambda called, stored: self.seen.append((called, stored)))

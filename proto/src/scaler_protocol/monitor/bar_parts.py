@@ -1,17 +1,20 @@
 """The parts of executions inside the bars of a task stream.
 
 A bar lasts as long as its task kept the worker process: fetching and loading arguments, running, storing the result.
-What is not one of the other three was running.
+Running is the rest of the other three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from scaler_protocol.monitor.task_log import LogRow, TaskLog
+from scaler_protocol.monitor.task_log import TaskLog
 from scaler_protocol.monitor.task_stream import Bars
 from scaler_protocol.monitor.task_times import ExecutionParts, TaskTimes
+
+if TYPE_CHECKING:
+    from scaler_protocol.monitor.task_log import LogRow
 
 BARS_LIMIT = 2000
 """Bars whose parts are looked up at a time."""

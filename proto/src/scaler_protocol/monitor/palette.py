@@ -29,7 +29,7 @@ FUNCTION_COLOURS = (
     "#c8a2c8",
 )
 PART_TINTS = {"fetching": ("#ffffff", 0.62), "loading": ("#ffffff", 0.34), "storing": ("#000000", 0.4)}
-"""For parts of an execution other than running: what is laid over the colour of the function, and how opaque it is."""
+"""Layers over the colour of a function, for the parts of an execution other than running: a colour, and its opacity."""
 
 FAILED_COLOUR = "#d62728"
 CANCELED_COLOUR = "#8c8c8c"

@@ -175,7 +175,7 @@ FUNCTIONS = TableSpec(
         Column("canceled", "cancelled", "count", 8, "of those: cancelled"),
         Column("progress", "progress", "share", 8, "what part of its tasks has ended"),
         Column("left", "left", "estimate", 8, LEFT_HELP),
-        Column("mean", "mean", "estimate", 8, "how long one task runs, without fetching and loading arguments and storing the result"),
+        Column("mean", "mean", "estimate", 8, "how long one task runs, without loading arguments and storing results"),
         Column("median", "p50", "estimate", 8, "half of the tasks run no longer; within a quarter, as is p95"),
         Column("p95", "p95", "estimate", 8, "95 % of the tasks run no longer"),
         Column("longest", "longest", "estimate", 8, "how long the longest task ran"),

@@ -94,9 +94,9 @@ def traced(function: Callable[P, R]) -> TracedFunction[P, R]:
     """Return ``function``, for ``submit``, ``map`` and others, with a span for each task.
 
     The spans are children of the span in which this is called. They are current while the function runs, so spans that
-    it starts are their children, and they record its exceptions. Fetching and loading arguments, and storing the result,
-    are spans inside them. Call this once for each trace, not for each task: each
-    trace needs a function of its own on the workers."""
+    it starts are their children, and they record its exceptions. Fetching and loading arguments and storing the result
+    are spans inside them. Call this once for each trace, not for each task: each trace needs a function of its own on
+    the workers."""
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
     return TracedFunction(function, carrier)

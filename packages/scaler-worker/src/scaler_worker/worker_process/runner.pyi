@@ -44,7 +44,7 @@ class Runner:
         an epoll descriptor that contains the reading ends."""
 
     def watch_phases(self, function: Callable[..., Any], when_stored: WhenStored) -> TaskPhases | None:
-        """As ``task_phases.watch``. Calls of an actor that run in threads are not watched."""
+        """Answer ``task_phases.watch``. Calls of an actor that run in threads are not watched."""
 
     def note_printed(self) -> None:
         """The task under way has written to one of Python's streams."""

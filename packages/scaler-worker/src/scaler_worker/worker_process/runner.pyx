@@ -282,7 +282,7 @@ cdef class Runner:
         scaler_buffer_lines()  # not whole blocks, as C does where stdout is not a terminal
 
     def watch_phases(self, function, when_stored):
-        """As ``task_phases.watch``. Calls that run in threads are not watched."""
+        """Answer ``task_phases.watch``. Calls that run in threads are not watched."""
         cdef RunUnderWay current = self._current
         if current is None or current.stage != CALLING or current.function is not function or _parents:
             return None
