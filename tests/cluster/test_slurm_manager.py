@@ -175,6 +175,31 @@ def is_started_again(site: SlurmSite, job: str, start_at: float) -> bool:
     return state == "RUNNING"
 
 
+def test_a_preempted_job_costs_no_task_and_runs_again(site: SlurmSite, address: str) -> None:
+    """Jobs of the partition ``urgent`` may take the nodes of other jobs, which Slurm requeues."""
+    with manager(address, "-n=4", "--workers-per-job=2") as command, Client(address) as client:
+        wait_until(lambda: list(site.jobs().values()) == ["RUNNING"] * 2)
+        jobs = set(site.jobs())
+        futures = [client.submit(slow_square, number) for number in range(200)]
+        sizes = ("--partition=urgent", "--ntasks=2", "--nodes=1")
+        urgent = site.run("sbatch", "--parsable", *sizes, "--wrap=sleep 600").strip()
+        wait_until(lambda: site.jobs().get(urgent) == "RUNNING", timeout_seconds=60)
+        (preempted,) = [job for job in jobs if site.jobs().get(job) != "RUNNING"]
+        assert [future.result() for future in futures] == [number**2 for number in range(200)]
+        wait_until(lambda: site.jobs().get(preempted) == "PENDING")
+        site.run("scancel", urgent)
+        start_at = time.monotonic() + CREDENTIAL_SECONDS
+        wait_until(lambda: is_started_again(site, preempted, start_at), timeout_seconds=60)
+        wait_until(lambda: len(client.cluster_info().workers) == 4)
+        assert set(site.jobs()) >= jobs
+        assert command.terminate() == 0
+
+
+def slow_square(number: int) -> int:
+    time.sleep(0.05)
+    return number**2
+
+
 def test_a_cancelled_job_is_replaced(site: SlurmSite, address: str) -> None:
     with manager(address, "-n=1") as command, Client(address) as client:
         assert client.submit(abs, -1).result() == 1

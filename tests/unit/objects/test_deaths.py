@@ -166,6 +166,19 @@ def test_forks_without_arrays_cost_nothing(connect: Connect) -> None:
     assert one.store == store and one.get(key(1), 30) == b"a" * LARGE
 
 
+def test_what_was_put_soon_survives_a_fork(connect: Connect) -> None:
+    one, other = connect(), connect()
+    one.put(key(1), b"a" * LARGE)
+    array = numpy.frombuffer(one.get(key(1), 30), dtype="u1")  # so that the connection is given up
+    one.put(key(2), b"b")
+    one.put_somewhere(key(3), b"c", soon=True)
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert other.get(key(3), 30) == b"c" and array.sum() == LARGE * ord("a")
+
+
 def test_an_interrupted_request_spoils_nothing(connect: Connect) -> None:
     one = connect()
     one.put(key(1), b"a" * LARGE)
@@ -191,6 +204,23 @@ def test_an_interrupted_request_spoils_nothing(connect: Connect) -> None:
         signal.signal(signal.SIGALRM, before)
     gc.collect()
     status_when(one, lambda status: status.pinned_bytes == 0)
+
+
+def test_what_was_put_soon_survives_an_interrupted_request(connect: Connect) -> None:
+    one, other = connect(), connect()
+    one.put(key(1), b"a")
+    one.put_somewhere(key(2), b"b", soon=True)
+    pid = other.status(30).pid
+    os.kill(pid, signal.SIGSTOP)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            one.contains(key(3), 30)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        os.kill(pid, signal.SIGCONT)
+    assert other.get(key(2), 30) == b"b"
 
 
 def test_nobody_else_of_this_host_gets_in(connect: Connect, cluster: bytes) -> None:

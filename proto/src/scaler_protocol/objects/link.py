@@ -39,6 +39,7 @@ STATUS_KEY = ObjectKey(b"status", 0)
 
 
 _SPOIL_SECONDS = 1.0
+"""To wait for a thread that sends: what waits for its next message must leave before the connection is given up."""
 
 
 class LinkLost(StoreUnavailable):
@@ -260,6 +261,7 @@ class StoreLink:
         """A request was interrupted: it cannot be known who waits for what. All who wait are sent away."""
         self.lost = True
         if self._lock.acquire(timeout=_SPOIL_SECONDS):
+            self._stream.flush()
             self._reading = False
             self._condition.notify_all()
             self._lock.release()
@@ -269,6 +271,9 @@ class StoreLink:
         if self._releases.mapped:
             self._retired = True
             self._releases.silence()
+            if self._lock.acquire(timeout=_SPOIL_SECONDS):
+                self._stream.flush()
+                self._lock.release()
 
     def close(self, is_inherited: bool = False) -> None:
         """Close the connection; mapped memory stays. Waiting threads are woken, unless the connection ``is_inherited``:
