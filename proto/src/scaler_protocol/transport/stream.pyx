@@ -112,6 +112,7 @@ cdef class StreamConnection:
     cdef uint64_t _outgoing_bytes
     cdef Incoming _incoming
     cdef bint _closed
+    cdef bint _is_flushing
     cdef readonly object received_fds
     cdef readonly bint eof
 
@@ -182,6 +183,16 @@ cdef class StreamConnection:
         return not self.eof
 
     def flush(self):
+        if self._is_flushing:
+            return False  # another thread does it, and is in a system call
+        self._is_flushing = True
+        try:
+            self.flush_all()
+        finally:
+            self._is_flushing = False
+        return not self._outgoing_bytes
+
+    cdef flush_all(self):
         cdef bytes data
         cdef uint64_t start, written
         while self._outgoing_bytes and not self.eof:
@@ -195,7 +206,6 @@ cdef class StreamConnection:
                 self._outgoing[0] = (data, start + written, ())
                 break
             self._outgoing.popleft()
-        return not self._outgoing_bytes
 
     def receive(self):
         cdef list frames = self._incoming.take()
