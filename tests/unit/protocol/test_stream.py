@@ -96,6 +96,20 @@ def test_what_the_kernel_does_not_take_waits(pair: Pair) -> None:
     assert received == [large] * 4 + [[b"last"]] and one.outgoing_bytes == 0
 
 
+def test_held_messages_leave_with_the_next_one(pair: Pair) -> None:
+    one, other = pair
+    one.hold([b"first"])
+    one.hold([b"second", b""])
+    assert other.receive() is None and not one.wants_write
+    one.send([b"third"])
+    assert [other.receive() for _ in range(4)] == [[b"first"], [b"second", b""], [b"third"], None]
+    one.hold([b"fourth"])
+    assert one.flush() and other.receive() == [b"fourth"]
+    one.hold([b"never"])
+    one.close()
+    assert other.receive() is None and other.eof
+
+
 def test_descriptors_travel_with_their_message(pair: Pair) -> None:
     one, other = pair
     before = open_descriptors()

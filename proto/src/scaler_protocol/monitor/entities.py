@@ -123,6 +123,7 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
         Fact("client", client, EntityLink(links.CLIENT, (client,))),
         Fact("state", _task_state(rows, running)),
         *([Fact("submitted", format_moment(arrived))] if arrived is not None else []),
+        *_option_facts(model, indices, task),
         *_last_execution(newest, bool(rows)),
         *_graph_facts(model, indices, client, task),
         *_parent_facts(model, indices, task),
@@ -163,6 +164,23 @@ def _last_execution(newest: dict[str, object], has_ended: bool) -> list[Fact]:
         ]
         facts += [Fact("where time went", str(newest["parts"]))] if newest["parts"] else []
     return facts
+
+
+def _option_facts(model: Model, indices: Iterable[int], task: int) -> list[Fact]:
+    """Return the priority of a task, what it needs, and its limits if it has any."""
+    found = (model.activity.options_of(index, task) for index in indices)
+    options = next((each for each in found if each is not None), None)
+    if options is None:
+        return [Fact("priority, capabilities", "not known: it was submitted before this monitor watched")]
+    needed = ", ".join(f"{name}={amount:g}" for name, amount in options.capabilities)
+    return [
+        Fact("priority", str(options.priority)),
+        Fact("capabilities", needed or "none needed"),
+        *([Fact("retries", format_count(options.retries))] if options.retries else []),
+        *([] if options.rerun else [Fact("runs again", "never, once it has started")]),
+        *([Fact("time limit", format_span(options.timeout_seconds))] if options.timeout_seconds else []),
+        *([Fact("memory limit", format_bytes(options.memory_bytes))] if options.memory_bytes else []),
+    ]
 
 
 def _graph_facts(model: Model, indices: Sequence[int], client: str, task: int) -> list[Fact]:
@@ -409,7 +427,7 @@ def _function_facts(function: FunctionStatus, model: Model) -> list[Fact]:
     ]
     if executions:
         facts += [
-            Fact("mean", format_span(function.duration_seconds / executions)),
+            Fact("mean", format_span(function.running_seconds / executions)),
             Fact("p50, p95", f"{format_span(function.median_seconds)}, {format_span(function.p95_seconds)}"),
             Fact("longest", format_span(function.longest_seconds)),
             Fact("all together", format_span(function.duration_seconds)),

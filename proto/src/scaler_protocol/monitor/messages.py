@@ -163,8 +163,8 @@ class FunctionStatus:
     duration_seconds: float = 0.0  # of all executions that ended at workers, together
     cpu_seconds: float = 0.0  # of the same
     executions: int = 0  # how many these are
-    median_seconds: float = 0.0  # of their durations; this and the next one are within a quarter
-    p95_seconds: float = 0.0  # the duration that 95 % of them do not exceed
+    median_seconds: float = 0.0  # that they were running, as all of these four; this and the next one within a quarter
+    p95_seconds: float = 0.0  # that 95 % of them do not exceed
     longest_seconds: float = 0.0
     duration_counts: tuple[int, ...] = ()  # executions between successive ``DURATION_BOUNDS_SECONDS``
     wait_counts: tuple[int, ...] = ()  # the same of first attempts, by how long they waited for a worker

@@ -173,7 +173,7 @@ def _function_rows(model: TabularState) -> list[Row]:
         (
             each.name, each.unfinished, each.finished, each.succeeded, each.failed, each.canceled,
             each.finished / max(1, each.finished + each.unfinished), _seconds_left(left.get(each.name)),
-            each.duration_seconds / max(1, each.executions or each.succeeded + each.failed),
+            each.running_seconds / max(1, each.executions or each.succeeded + each.failed),
             each.median_seconds, each.p95_seconds, each.longest_seconds, each.duration_seconds, each.cpu_seconds,
             parts_text(parts_of_function(each)), short_id(each.digest),
         )

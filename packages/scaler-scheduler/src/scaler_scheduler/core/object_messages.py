@@ -69,14 +69,15 @@ def on_client_missing(state: SchedulerState, client: ClientPeer, body: ObjectMis
 
 def on_client_release(state: SchedulerState, client: ClientPeer, body: ObjectRelease, now: float) -> None:
     """A client needs objects, results or functions no longer."""
-    results = []
+    results, objects = [], []
     for key in body.keys:
         if key.owner == client.session and key.number < UPLOAD_NUMBER:
             results.append(key.number)
         elif key.number == 0 and key.owner in client.functions:
             client.unwanted[key.owner] = True
         elif key.owner == client.session or key in client.objects:
-            object_release.release_object(state, client, key, now)
+            objects.append(key)
+    object_release.release_objects(state, client, objects, now)
     unneeded = client.table.release(results) if results else None
     if unneeded:
         client_endings.cancel(state, client, unneeded, now)

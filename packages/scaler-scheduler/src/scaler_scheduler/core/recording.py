@@ -11,6 +11,9 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
+RUNS_TOLD_LIMIT = 20_000
+"""Runs of tasks that came before the recording, of all clients together. More would keep the scheduler too long."""
+
 
 def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: float) -> None:
     """Write all events from now on into ``ring``. ``clock_offset``: seconds since 1970 at the core's time 0."""
@@ -23,7 +26,15 @@ def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: flo
         _name_client(state, client)
     for client in state.clients.values():
         _note_known_parent(state, client)
+    _tell_of_tasks(state)
     _tell_agents(state, now)
+
+
+def _tell_of_tasks(state: SchedulerState) -> None:
+    """Tell monitors of what came before the recording: they know the tasks that wait and run, too."""
+    room = RUNS_TOLD_LIMIT
+    for client in state.clients.values():
+        room -= client.table.columns.tell_all_submitted(room)
 
 
 def stop(state: SchedulerState, now: float) -> None:

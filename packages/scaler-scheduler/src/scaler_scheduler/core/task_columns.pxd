@@ -30,6 +30,7 @@ cdef class TaskColumns:
     cdef uint32_t least_attempt  # of executions to come: agents may still speak of earlier ones after a restart
 
     cdef Page* make(self, uint64_t task) except NULL
+    cdef tell_submitted(self, RunRecord record)
     cdef drop_page(self, uint64_t number)
     cdef list all_tasks(self)
     cpdef bint append(self, RunRecord record, int state) except -1

@@ -35,5 +35,9 @@ class TaskColumns:
     def queues(self) -> dict[QueueClass, None]:
         """The queue classes of its unfinished tasks."""
 
+    def tell_all_submitted(self, limit: int) -> int:
+        """Tell monitors of all runs with unfinished tasks, in order, unless they are more than ``limit``. Returns how
+        many runs these were."""
+
     def append(self, record: RunRecord, state: int) -> bool:
         """False, and nothing changed: not all of the tasks have new numbers."""
