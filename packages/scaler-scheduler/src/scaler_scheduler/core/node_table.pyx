@@ -656,24 +656,41 @@ cdef class NodeTable:
         """The agents that have asked for the value, and may have it by now."""
         return tuple(self.copies.get(task, ()))
 
-    def values_at(self, uint32_t agent, left_out, int limit):
-        """The tasks whose values an agent has, at most ``limit``, without those in ``left_out``."""
+    cdef int64_t values(self) noexcept:
+        return self.columns.counts[STORED] + self.columns.counts[DONE_LARGE]
+
+    def values_at(self, uint32_t agent):
+        """See node_table.pyi."""
         cdef list found = []
-        cdef PageBox box
-        cdef int offset, state
-        cdef uint64_t task
-        for number in sorted(self.columns.pages):
-            box = <PageBox> self.columns.pages[number]
+        cdef int64_t left = self.values()
+        cdef Page* page
+        cdef int offset
+        for number, box in self.columns.pages.items() if left else ():
+            page = (<PageBox> box).page
             for offset in range(PAGE_SIZE):
-                state = box.page.state[offset]
-                if (state != STORED and state != DONE_LARGE) or box.page.agent[offset] != agent:
-                    continue
-                if len(found) >= limit:
-                    return found
-                task = (<uint64_t> box.number << PAGE_BITS) + offset
-                if task not in left_out:
-                    found.append(task)
+                if page.state[offset] == STORED or page.state[offset] == DONE_LARGE:
+                    left -= 1
+                    if page.agent[offset] == agent:
+                        found.append((<uint64_t> number << PAGE_BITS) + offset)
+            if not left:
+                break
+        found.sort()
         return found
+
+    def count_values(self, int64_t[::1] counts):
+        """See node_table.pyi."""
+        cdef int64_t left = self.values()
+        cdef Page* page
+        cdef int offset
+        for box in self.columns.pages.values() if left else ():
+            page = (<PageBox> box).page
+            for offset in range(PAGE_SIZE):
+                if page.state[offset] == STORED or page.state[offset] == DONE_LARGE:
+                    left -= 1
+                    if page.agent[offset] < counts.shape[0]:
+                        counts[page.agent[offset]] += 1
+            if not left:
+                break
 
     def move_value(self, uint64_t task, uint32_t source, uint32_t target):
         """Another agent has the value, too, and is asked for it from now on. Returns whether the first one had it."""
