@@ -30,6 +30,9 @@ SLOTS_LIMIT = 2_000
 READERS_LIMIT = 10
 """Tasks named as needing an object."""
 
+NODES_LIMIT = 500_000
+"""Nodes and edges of all graphs together that are looked at."""
+
 HOSTS_LIMIT = 10
 
 
@@ -48,10 +51,8 @@ class _Readers:
 def largest_objects(state: SchedulerState) -> tuple[ObjectStatus, ...]:
     """The largest ones first."""
     readers = _readers(state)
-    found = [
-        *_sent(state, readers),
-        *(row for client in state.clients.values() for row in _values(state, client)),
-    ]
+    found = [*_sent(state, readers), *_values_of_graphs(state)]
+    found += [row for client in state.clients.values() for row in _results(state, client)]
     return tuple(nlargest(SHOWN_LIMIT, found, key=lambda row: row.size_bytes))
 
 
@@ -78,14 +79,23 @@ def _sent(state: SchedulerState, readers: dict[ObjectKey, _Readers]) -> Iterator
         )
 
 
-def _values(state: SchedulerState, client: ClientPeer) -> Iterator[ObjectStatus]:
-    """Large results of a client, and large values of its graphs."""
-    table = client.table
-    for graph in islice(table.nodes.graphs.values(), LOOKED_LIMIT):
-        for task, size, agent, count, tasks in table.nodes.large_values(graph, SHOWN_LIMIT, READERS_LIMIT):
-            yield _value(state, client, task, size, [agent, *table.nodes.copies_of(task)], _Readers(count, tasks))
+def _values_of_graphs(state: SchedulerState) -> Iterator[ObjectStatus]:
+    room = NODES_LIMIT
+    for client in state.clients.values():
+        nodes = client.table.nodes
+        for graph in nodes.graphs.values():
+            room -= graph.count + graph.edge_count
+            if room < 0:
+                return
+            for task, size, agent, count, tasks in nodes.large_values(graph, SHOWN_LIMIT, READERS_LIMIT):
+                yield _value(state, client, task, size, [agent, *nodes.copies_of(task)], _Readers(count, tasks))
+
+
+def _results(state: SchedulerState, client: ClientPeer) -> Iterator[ObjectStatus]:
+    """Return the large results of tasks outside of graphs."""
+    columns = client.table.columns
     for task, size in islice(client.large_bytes.items(), LOOKED_LIMIT):
-        known = table.columns.describe(task)
+        known = columns.describe(task)
         if known is not None and known[0] == TaskState.DONE_LARGE and known[5].graph is None:
             yield _value(state, client, task, size, [known[2]], _Readers())
 

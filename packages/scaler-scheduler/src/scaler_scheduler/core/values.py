@@ -129,9 +129,9 @@ def _sources(state: SchedulerState, body: ObjectLocations, reader: bytes) -> tup
 
 
 def on_missing(state: SchedulerState, agent: Agent, body: ObjectMissing, now: float) -> None:
-    """A holder does not have a value any more. Clients wait when its task runs again; agents give up the tasks that
-    need it."""
-    readers = state.relays.drop(body.key)
+    """An agent does not have a value any more. If it is read there, clients wait when its task runs again, and agents
+    give up the tasks that need it."""
+    readers = state.relays.drop(body.key, agent.session)
     runs_again = _lose(state, agent, body.key, now)
     outbox.send_all(state, [(each, body) for each in readers if each in state.agents or not runs_again], now)
 
