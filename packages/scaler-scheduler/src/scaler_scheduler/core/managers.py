@@ -198,7 +198,7 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
 def _drain_one_with_values(
     state: SchedulerState, holders: list[Agent], held: Sequence[int], surplus: int, now: float
 ) -> None:
-    """Those with the fewest values come first."""
+    """Drain the agent with the fewest values that another agent can keep."""
     for agent in sorted(holders, key=lambda each: (held[each.index], each.index))[:HOLDERS_LIMIT]:
         if agent.load.slots <= surplus and departures.can_move(state, agent):
             departures.drain(state, agent, now)
