@@ -314,6 +314,20 @@ def test_results_move_before_scaling_removes_their_host(names: Pair, tmp_path: P
             each.remember_family()
 
 
+def test_a_store_killed_while_it_receives_the_values_of_an_agent_that_leaves(hosts: Hosts, tmp_path: Path) -> None:
+    """Only the agent that leaves could make them again."""
+    hosts.slow_down()
+    with hosts.begin(0, FETCH_LATER.replace('"b"', '"a"'), str(tmp_path / "left")) as script:
+        script.wait_for_output("made", 40)
+        before = received_bytes(hosts.names[1])
+        hosts.agents[0].signal(signal.SIGTERM)
+        wait_until(lambda: received_bytes(hosts.names[1]) >= before + 4_000_000, 30)
+        hosts.store(1).kill()
+        assert hosts.agents[0].wait() == 0
+        (tmp_path / "left").touch()
+        assert script.wait(50) == 0, script.output
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_store_killed_or_stopped_while_it_receives(hosts: Hosts, number: int) -> None:
     """The object comes in another way."""

@@ -15,8 +15,8 @@ class Departure:
     ``moves``: the session of the agent that fetches each value of this turn. ``arrived``: those that it has, and that
     others still read from the agent that leaves. ``tried``: the tasks whose values were to move, by client; each is
     tried once, unless the agent that should keep it goes first. ``outstanding``: how many tasks the agent had when its
-    values were last looked for; None: they have not been. ``held``: how many values each agent had at the beginning, by
-    index, if that matters."""
+    values were last looked for; None: they have not been. ``is_over``: the agent was told that it may leave. ``held``:
+    how many values each agent had at the beginning, by index, if that matters."""
 
     progress_at: float
     waiting: deque[ObjectKey] = field(default_factory=deque)
@@ -25,6 +25,7 @@ class Departure:
     tried: dict[bytes, set[int]] = field(default_factory=lambda: defaultdict(set))
     moved: int = 0
     outstanding: int | None = None
+    is_over: bool = False
     held: Sequence[int] = ()
 
     def note_values(self, owner: bytes, tasks: Sequence[int]) -> None:

@@ -60,7 +60,7 @@ def drain(state: SchedulerState, agent: Agent, now: float) -> None:
 
 
 def on_leaving(state: SchedulerState, agent: Agent, body: Leaving, now: float) -> None:
-    """An agent leaves, and has values."""
+    """An agent leaves, and has values. To say it again changes nothing."""
     if not agent.attached or agent.session in state.departures:
         return
     agent.is_leaving = True
@@ -95,15 +95,15 @@ def on_copy_lost(state: SchedulerState, keeper: Agent, key: ObjectKey, now: floa
 def advance(state: SchedulerState, agent: Agent, now: float) -> None:
     """Note what has moved and what will not, begin the next turn, and let the agent go when there is none. Each tick
     does this, too: what a departure waits for may have happened without a message."""
-    if agent.hello.epoch and now < agent.attached_at + 2 * HOLD_SECONDS:
-        return  # it may still report what it had before a restart, and clients may still ask for that
     departure = state.departures[agent.session]
+    if departure.is_over or (agent.hello.epoch and now < agent.attached_at + 2 * HOLD_SECONDS):
+        return  # it may still report what it had before a restart, and clients may still ask for that
     for key, target in list(departure.moves.items()):
         _look_at(state, agent, departure, key, state.agents.get(target), now)
     if not departure.moves:
         _begin_moves(state, agent, departure, now)
     if not departure.moves and not agent.load.outstanding:
-        del state.departures[agent.session]
+        departure.is_over = True
         outbox.send(state, agent, MayLeave(), now)
         if departure.moved:
             notices.log(state, f"Agent {agent.title()} leaves: other agents keep {departure.moved} values of tasks")

@@ -15,6 +15,7 @@ them (``AgentAttach.manager``). Nothing is kept of a manager that is gone: its n
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from scaler_protocol.limits import WORKERS_LIMIT
 from scaler_protocol.messages import (
@@ -42,6 +43,9 @@ SILENCE_SECONDS = 3.0
 """A manager that has not reported for this long does not keep its name."""
 
 SHORTEST_TARGET_SECONDS = 0.001
+
+HOLDERS_LIMIT = 10
+"""Agents with values for which it is found out, in one decision, whether another one has room for them."""
 
 NAME_TAKEN_TEXT = "Another worker manager is called {name!r}. Give this one another --name, or stop the other one."
 
@@ -179,21 +183,26 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
     agents = [agent for agent in _agents_of(state, manager.report.name) if agent.is_available]
     surplus = sum(agent.load.slots for agent in agents) - manager.ordered
     idle = [agent for agent in agents if not agent.load.outstanding and agent.load.slots <= surplus]
-    held = departures.count_values(state) if idle else ()
-    may_move = not any(each.is_drained and held[each.index] for each in state.agents.values()) if idle else False
-    for agent in sorted(idle, key=lambda each: (held[each.index], -each.load.slots, each.index)):
-        has_values = held[agent.index] > 0
-        if agent.load.slots > surplus or not _may_drain(state, agent, has_values, may_move):
-            continue
-        may_move = may_move and not has_values
-        surplus -= agent.load.slots
-        departures.drain(state, agent, now)
+    able = [agent for agent in idle if agent.hello.minor >= CONTROL_SINCE_MINOR]
+    if not able:
+        return
+    held = departures.count_values(state)
+    for agent in sorted(able, key=lambda each: (-each.load.slots, each.index)):
+        if agent.load.slots <= surplus and not held[agent.index]:
+            surplus -= agent.load.slots
+            departures.drain(state, agent, now)
+    if not any(each.is_drained and held[each.index] for each in state.agents.values()):
+        _drain_one_with_values(state, [each for each in able if held[each.index]], held, surplus, now)
 
 
-def _may_drain(state: SchedulerState, agent: Agent, has_values: bool, may_move: bool) -> bool:
-    if agent.hello.minor < CONTROL_SINCE_MINOR:
-        return False
-    return not has_values or (may_move and departures.can_move(state, agent))
+def _drain_one_with_values(
+    state: SchedulerState, holders: list[Agent], held: Sequence[int], surplus: int, now: float
+) -> None:
+    """Drain the agent with the fewest values that another agent can keep."""
+    for agent in sorted(holders, key=lambda each: (held[each.index], each.index))[:HOLDERS_LIMIT]:
+        if agent.load.slots <= surplus and departures.can_move(state, agent):
+            departures.drain(state, agent, now)
+            return
 
 
 # ---- for monitors ----------------------------------------------------------------------------------------------------
