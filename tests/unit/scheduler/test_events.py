@@ -381,3 +381,18 @@ def test_a_client_inside_tasks_is_recorded_with_each_of_them() -> None:
     assert taken[-2:] == moves, "the names of both come first"
     late = Watcher(book).take(Kind.NESTED)
     assert [(each.first, *records.nested_of(each)) for each in late] == [(2, 7, outer)]
+
+
+def test_a_client_inside_a_task_may_come_back_before_its_parent() -> None:
+    book = Playbook()
+    agent = book.agent()
+    watcher = Watcher(book)
+    parent = b"client".ljust(16, b".")
+    child = book.client("child", via=agent, parent_session=parent, parent_task=1, parent_attempt=1)
+    child.says(tasks(child, 1, 5))
+    assert watcher.take(Kind.NESTED) == []
+    client = book.client()
+    assert client.session == parent
+    outer, inner = (book.core.state.clients[each.session].table.columns.number for each in (client, child))
+    (move,) = watcher.take(Kind.NESTED)
+    assert (move.session, move.first, move.attempt, *records.nested_of(move)) == (inner, 1, 1, 0, outer)

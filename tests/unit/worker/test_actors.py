@@ -26,6 +26,7 @@ from scaler_protocol.messages import (
     Withdrawn,
 )
 from scaler_worker.core.effects import Kill, Suspend
+from scaler_worker.worker_process.output import Shield
 from tests.support.waiting import wait_until
 from tests.unit.worker.playbook import CLIENT, Stage, nothing, run_of
 
@@ -354,6 +355,30 @@ def test_a_cancel_of_one_of_several_calls_kills_nothing(several):
     assert take_results(stage, number) == {3}
     assert stage.results()[3][0] == Status.CANCELLED
     assert take_results(stage, number, 2) == {2, 3}
+
+
+def test_a_call_is_not_interrupted_while_modules_are_put_in_place(several):
+    stage, number = several
+    stage.say(Cancel((TaskColumn(CLIENT, (3,), (1,)),)))
+    process = stage.processes[number]
+    process.shielded = {thread.ident for thread in threading.enumerate()}
+    assert process.runner.interrupt_calls(), "it is tried again"
+    assert not process.board.has_results()
+    process.shielded = set()
+    assert not process.runner.interrupt_calls()
+    assert take_results(stage, number) == {3}
+    assert stage.results()[3][0] == Status.CANCELLED
+
+
+def test_a_shield_covers_its_own_thread_alone():
+    shield, other = Shield(), threading.Event()
+    thread = threading.Thread(target=other.wait)
+    thread.start()
+    with shield:
+        assert shield.covers(threading.get_ident()) and not shield.covers(thread.ident)
+    assert not shield.covers(threading.get_ident())
+    other.set()
+    thread.join()
 
 
 def test_a_call_that_runs_for_too_long_is_ended():

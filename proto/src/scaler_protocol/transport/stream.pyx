@@ -113,6 +113,7 @@ cdef class StreamConnection:
     cdef list _held  # messages that go with the next one
     cdef Incoming _incoming
     cdef bint _closed
+    cdef bint _is_flushing
     cdef readonly object received_fds
     cdef readonly bint eof
 
@@ -190,6 +191,16 @@ cdef class StreamConnection:
             self._held.append(pack(frames))
 
     def flush(self):
+        if self._is_flushing:
+            return False  # another thread does it, and is in a system call
+        self._is_flushing = True
+        try:
+            self.flush_all()
+        finally:
+            self._is_flushing = False
+        return not self._outgoing_bytes
+
+    cdef flush_all(self):
         cdef bytes data
         cdef uint64_t start, written
         if self._held:
@@ -205,7 +216,6 @@ cdef class StreamConnection:
                 self._outgoing[0] = (data, start + written, ())
                 break
             self._outgoing.popleft()
-        return not self._outgoing_bytes
 
     def receive(self):
         cdef list frames = self._incoming.take()

@@ -25,9 +25,7 @@ def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: flo
     for client in state.clients.values():
         _name_client(state, client)
     for client in state.clients.values():
-        if client.parent is not None:
-            is_first = client.parent[:2] == (client.hello.parent_session, client.hello.parent_task)
-            note_nested(state, client, 0 if is_first else client.table.columns.next_task)
+        _note_known_parent(state, client)
     _tell_of_tasks(state)
     _tell_agents(state, now)
 
@@ -68,6 +66,8 @@ def note_client_joined(state: SchedulerState, client: ClientPeer) -> None:
     if state.events.is_on:
         _name_client(state, client)
         state.events.note(Kind.CLIENT_JOINED, session=client.table.columns.number)
+        for nested in state.lineage.of_client(client.session):  # after a restart, they may come back before it
+            _note_known_parent(state, nested)
 
 
 def note_client_left(state: SchedulerState, client: ClientPeer) -> None:
@@ -82,6 +82,13 @@ def note_nested(state: SchedulerState, client: ClientPeer, first_child: int) -> 
     if parent is not None and owner is not None:
         place = owner.table.columns.number, parent.task, parent.attempt
         state.events.nested(client.table.columns.number, first_child, place)
+
+
+def _note_known_parent(state: SchedulerState, client: ClientPeer) -> None:
+    """The client has lived in its task for a while."""
+    if client.parent is not None:
+        is_first = client.parent[:2] == (client.hello.parent_session, client.hello.parent_task)
+        note_nested(state, client, 0 if is_first else client.table.columns.next_task)
 
 
 def _name_agent(state: SchedulerState, agent: Agent) -> None:

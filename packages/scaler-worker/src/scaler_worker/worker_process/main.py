@@ -14,6 +14,7 @@ import random
 import resource
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -85,6 +86,7 @@ class WorkerProcessMain:
         self.flush_output = self._output.flush
         self.interrupt_calls = self._runner.interrupt_calls
         self.shield = Shield()
+        self.is_shielded = self.shield.covers
         self._handlers: dict[bytes, Callable[[list[bytes]], None]] = {
             channel.OBJECT: self._take_object,
             channel.VALUES: self._take_values,
@@ -402,10 +404,10 @@ def _reseed() -> None:
 
 
 def _install_interrupt(board: Board, process: WorkerProcessMain) -> None:
-    shield = process.shield
+    shield, main_thread = process.shield, threading.get_ident()
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
-        if shield.closed:
+        if shield.covers(main_thread):
             shield.pending = True
         elif board.interrupted():
             if is_importing(frame):

@@ -229,7 +229,8 @@ cdef class Runner:
     ``flush_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
     ``restore_environment()``, ``send_warnings(sequence)``, ``stream_output(whether)`` (of the tasks that follow, to their client), ``advise(error)`` (a note on a failure),
     ``use_modules(run)`` (which its client has sent), ``report_error(text)`` (the exception that is being handled, which
-    belongs to no task), ``show_function(name)`` (to people who look at processes)."""
+    belongs to no task), ``show_function(name)`` (to people who look at processes), ``is_shielded(thread)`` (from
+    interrupts)."""
 
     cdef readonly Board board
     cdef object host
@@ -757,12 +758,12 @@ cdef class Runner:
 
     def interrupt_calls(self):
         """Interrupt the calls that the agent wants ended. Returns whether to try again, because one of them imports a
-        module."""
+        module, or has the modules of its client put in place."""
         cdef bint is_delayed = False
         for sequence, thread in list(self._calls.items()):
             if not self.board.is_ending(sequence):
                 continue
-            if is_importing(frame_of(thread)):
+            if is_importing(frame_of(thread)) or self.host.is_shielded(thread):
                 is_delayed = True
             elif self._calls.get(sequence) == thread:  # it has not ended meanwhile
                 PyThreadState_SetAsyncExc(thread, <PyObject*> TaskCancelled)
