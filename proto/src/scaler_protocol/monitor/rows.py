@@ -18,6 +18,7 @@ from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress, 
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey
 from scaler_protocol.monitor.store_rates import StoreRate
+from scaler_protocol.monitor.stored_objects import function_of, label_of
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
 from scaler_protocol.monitor.task_log import TaskLog
 from scaler_protocol.monitor.workers import WorkerRow
@@ -201,6 +202,17 @@ def _object_rows(model: TabularState) -> list[Row]:
     ]  # fmt: skip
 
 
+def _largest_rows(model: TabularState) -> list[Row]:
+    objects = model.snapshot.objects if model.snapshot is not None else ()
+    return [
+        (
+            label_of(each), short_id(each.session), function_of(model.activity, each), each.size_bytes, each.readers,
+            each.copies, each.hosts,
+        )
+        for each in objects
+    ]  # fmt: skip
+
+
 def _graph_rows(model: TabularState) -> list[Row]:
     graphs = model.snapshot.graphs if model.snapshot is not None else ()
     left = model.progress.by_key(GRAPH)
@@ -381,6 +393,7 @@ _ROWS: dict[str, Callable[[TabularState], list[Row]]] = {
     "running": _running_rows,
     "failures": _failure_rows,
     "objects": _object_rows,
+    "largest": _largest_rows,
     "progress": _progress_rows,
     "graphs": _graph_rows,
     "messages": _message_rows,

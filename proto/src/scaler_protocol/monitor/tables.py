@@ -281,6 +281,24 @@ OBJECTS = TableSpec(
     help="objects by host",
 )
 
+LARGEST = TableSpec(
+    "largest",
+    "Largest objects",
+    (
+        Column("object", "object", "text", 18, "a result of a task, an argument, a value that was sent, or a function"),
+        Column("session", "client", "id", 8, "of the client that has sent it, or whose task has made it"),
+        Column("function", "function", "text", 24, "of the task whose result it is, or its own name"),
+        Column("size", "size", "bytes", 9, "how large it is"),
+        Column("readers", "needed by", "count", 9, "unfinished tasks that need it, as far as they were looked at"),
+        Column("copies", "copies", "count", 6, "how many hosts have it"),
+        Column("hosts", "hosts", "text", 24, "which these are"),
+    ),
+    "size",
+    ("session", "object"),
+    descending=True,
+    help="the largest objects: where they are, and which tasks need them",
+)  # fmt: skip
+
 PROGRESS = TableSpec(
     "progress",
     "Progress",
@@ -417,6 +435,7 @@ TABLES: dict[str, TableSpec] = {
         RUNNING,
         FAILURES,
         OBJECTS,
+        LARGEST,
         PROGRESS,
         GRAPHS,
         TASKS,

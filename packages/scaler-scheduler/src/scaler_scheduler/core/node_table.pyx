@@ -45,6 +45,7 @@ from scaler_scheduler.core.transitions cimport OF_NODES, OF_TASKS, TRANSITIONS
 
 cdef enum:
     GRAPH_RECORDED_NODES = 10000
+    VALUES_LOOKED_AT = 200000  # nodes and edges of a graph in which a snapshot looks for large values
 
 
 cdef inline int node_action(int event, int state) noexcept:
@@ -58,6 +59,11 @@ cdef inline int next_state(int event, int state) noexcept:
 cdef inline bint changes(int event, int state) noexcept:
     """Return whether an event changes the state of a node."""
     return TRANSITIONS[OF_NODES][event][state].state != state
+
+
+cdef inline bint is_unfinished(int state) noexcept:
+    """Return whether a node with this state still needs its inputs."""
+    return state != ENDED and state != STORED and state != DONE_LARGE and state != FREED
 
 
 @final
@@ -675,6 +681,35 @@ cdef class NodeTable:
             if not left:
                 break
         found.sort()
+        return found
+
+    def large_values(self, Graph graph, int limit, int readers_limit):
+        cdef list found = [], readers
+        cdef uint32_t index, at
+        cdef uint64_t reader
+        cdef int64_t count
+        cdef Page* page
+        cdef int state
+        if not graph.has_large or graph.count + graph.edge_count > VALUES_LOOKED_AT:
+            return found
+        index = graph.next_present(0)
+        while index < graph.count and len(found) < limit:
+            state = self.node_state(graph, graph.base + index)
+            if graph.at(index).kib and (state == STORED or state == DONE_LARGE):
+                page = self.columns.find(graph.base + index)
+                readers, count, at = [], 0, graph.at(index).head
+                while at:
+                    reader = graph.base + graph.edges[at - 1].dependant
+                    if is_unfinished(self.node_state(graph, reader)):
+                        count += 1
+                        if len(readers) < readers_limit:
+                            readers.append(reader)
+                    at = graph.edges[at - 1].next
+                found.append((
+                    graph.base + index, 1024 * <int64_t> graph.at(index).kib,
+                    page.agent[(graph.base + index) & (PAGE_SIZE - 1)], count, sorted(readers),
+                ))
+            index = graph.next_present(index + 1)
         return found
 
     def count_values(self, int64_t[::1] counts):

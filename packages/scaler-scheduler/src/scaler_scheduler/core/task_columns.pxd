@@ -8,6 +8,7 @@ from scaler_scheduler.core.totals cimport Totals
 
 cdef enum:
     RECORD_BYTES = 640  # of a run's record and its columns' object
+    RECORDS_LOOKED_AT = 100_000  # for a snapshot, to find the runs that need objects
 
 cdef class TaskColumns:
     cdef readonly bytes session

@@ -153,6 +153,18 @@ cdef class TaskColumns:
             record.run.options,
         )
 
+    def runs_with_uploads(self, Py_ssize_t limit):
+        cdef RunRecord record
+        cdef Py_ssize_t place
+        cdef list found = []
+        for place in range(min(len(self.records), RECORDS_LOOKED_AT)):
+            record = <RunRecord> self.records[place]
+            if record is not None and record.has_uploads:
+                found.append(record)
+                if len(found) >= limit:
+                    break
+        return found
+
     def tell_all_submitted(self, int64_t limit):
         """Tell monitors of all runs with unfinished tasks, in order, unless they are more than ``limit``. Returns how
         many these were."""

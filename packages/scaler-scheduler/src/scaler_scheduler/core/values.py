@@ -145,6 +145,7 @@ def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bo
     if action == Action.NOTHING:
         return False
     client.large.pop(key.number, None)
+    client.large_bytes.pop(key.number, None)
     if action == Action.GIVE_UP:
         client.table.finish(key.number, Status.OBJECT_MISSING)
         task_endings.report_failed(state, client, key.number, Status.OBJECT_MISSING)

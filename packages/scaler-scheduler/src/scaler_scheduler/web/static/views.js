@@ -178,6 +178,7 @@ const EMPTY = {
   running: { icon: "running", title: "No task has run for a second or longer", text: "Tasks that take longer are listed here while they run: what, where, since when, and whether they look stuck." },
   waits: { icon: "waiting", title: "Nothing waits for long", text: "Tasks that do not run are listed here with the reason: no worker, no worker with the right capabilities, all workers busy." },
   objects: { icon: "objects", title: "No objects", text: "Large arguments and results are kept by the hosts that need them, and are counted here." },
+  largest: { icon: "objects", title: "No large objects", text: "Functions, arguments, results and values of more than 32 KiB are listed here, the largest ones first: where they are, and which tasks need them." },
   clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
   progress: { icon: "progress", title: "All tasks have ended", text: "Clients, groups, functions and graphs with unfinished tasks are listed here: how far they are, and when they will be done." },
   alerts: { icon: "alerts", title: "No alerts", text: "Hosts that run out of memory or disk, silent hosts, many failures, and tasks that no worker can run are listed here." },
@@ -220,6 +221,26 @@ class TableView extends View {
 
   update(key, result) { if (key === this.name) this.table.update(result); }
   focusFilter() { this.table.focusFilter(); }
+}
+
+export class Objects extends TableView {
+  constructor(page) {
+    super(page, "largest");
+    this.fixed = false;
+    const spec = page.tables.objects;
+    this.hosts = new DataTable(spec, { compact: true, limit: 50, actions: page.actions.of(spec), empty: EMPTY.objects }, page.changed);
+    this.hosts.element.className = "table-card";
+    const hosts = h("section", { class: "card" }, h("header", {}, h("h2", {}, "By host")), this.hosts.element);
+    this.element = h("div", {}, heading("Objects", "what the object stores hold"), hosts,
+      h("div", { class: "heading", style: { marginTop: "18px" } }, h("h2", {}, this.table.spec.title), h("span", { class: "about" }, "where they are, and which tasks need them")), this.table.element);
+  }
+
+  watch() { return { objects: this.hosts.watch(), ...super.watch() }; }
+
+  update(key, result) {
+    if (key === "objects") this.hosts.update(result);
+    else super.update(key, result);
+  }
 }
 
 export class Settings extends TableView {
@@ -498,7 +519,7 @@ export const VIEWS = [
   ]],
   ["Cluster", [
     ["memory", "Memory", "memory", (page) => new Memory(page), "m"],
-    ["objects", "Objects", "objects", (page) => new TableView(page, "objects"), "o"],
+    ["objects", "Objects", "objects", (page) => new Objects(page), "o"],
     ["clients", "Clients", "clients", (page) => new TableView(page, "clients"), "c"],
     ["settings", "Settings", "settings", (page) => new Settings(page), "s"],
   ]],
