@@ -304,6 +304,15 @@ def test_the_host_of_an_agent_that_was_told_to_leave_stays():
     assert leave(agent) == [("neighbour", KeepValues((key(client),)))]
 
 
+def test_values_for_which_no_agent_has_room_are_shared():
+    book, client, agent = with_results(2)
+    attach_store(agent, b"first", used_bytes=3 << 20)
+    for name in ("one", "two"):
+        attach_store(book.agent(name), name.encode(), capacity_bytes=2 << 20)
+    drain(book, agent)
+    assert leave(agent) == [("one", KeepValues((key(client, 1),))), ("two", KeepValues((key(client, 2),)))]
+
+
 def test_the_agent_with_most_values_takes_those_of_an_agent_that_was_told_to_leave():
     book, client, _ = with_results(2)
     book.agent("one")

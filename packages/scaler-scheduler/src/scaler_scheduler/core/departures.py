@@ -18,9 +18,9 @@ are made again when they are needed. Objects that clients have sent do not move:
 
 A host often leaves as a whole, so an agent that leaves by itself has its values moved to other hosts, if there are any,
 to all of their agents in turn. If the agent was told to leave, its host stays. Then agents that share its store come
-first, which have the bytes already, and one agent takes all values: one that no worker manager has started, or else the
-one with most values. Scaling drains the agents with fewest values first, so a value that moves joins more of them, and
-none moves often.
+first, which have the bytes already, and one agent takes all values, if one has room for them: one that no worker
+manager has started, or else the one with most values. Scaling drains the agents with fewest values first, so a value
+that moves joins more of them, and none moves often.
 
 The tables of tasks are searched for values once, and again when tasks of the agent have ended.
 """
@@ -214,19 +214,22 @@ def can_move(state: SchedulerState, agent: Agent) -> bool:
 
 
 def _keepers(state: SchedulerState, agent: Agent, departure: Departure) -> list[Agent]:
-    """The agents that can keep values, in the order in which they are asked."""
+    """The agents that are asked in turn to keep values."""
     able = _able(state, agent)
-    able = [each for each in able if _has_room(each, agent)] or able
-    neighbours = [each for each in able if _share_a_store(each, agent)]
-    others = [each for each in able if not _share_a_store(each, agent)]
-    if not agent.is_drained:
-        return others or neighbours
-    held = departure.held
-    lasting = sorted(
-        neighbours or others,
+    roomy = [each for each in able if _has_room(each, agent)]
+    neighbours = [each for each in roomy or able if _share_a_store(each, agent)]
+    others = [each for each in roomy or able if not _share_a_store(each, agent)]
+    if roomy and agent.is_drained:
+        return [_most_lasting(neighbours or others, departure.held)]
+    return others or neighbours
+
+
+def _most_lasting(agents: list[Agent], held: Sequence[int]) -> Agent:
+    """The agent that scaling drains last. ``held``: how many values each has, by index."""
+    return min(
+        agents,
         key=lambda each: (bool(each.manager_name), -held[each.index] if each.index < len(held) else 0, -each.index),
     )
-    return lasting[:1]
 
 
 def _able(state: SchedulerState, agent: Agent) -> list[Agent]:
