@@ -191,6 +191,8 @@ cdef class StreamConnection:
             self._held.append(pack(frames))
 
     def flush(self):
+        if self._held:
+            self.queue_held()
         if self._is_flushing:
             return False  # another thread does it, and is in a system call
         self._is_flushing = True
@@ -203,8 +205,6 @@ cdef class StreamConnection:
     cdef flush_all(self):
         cdef bytes data
         cdef uint64_t start, written
-        if self._held:
-            self.queue_held()
         while self._outgoing_bytes and not self.eof:
             data, start, fds = self._outgoing[0]
             written = self.write(data, start, fds)
