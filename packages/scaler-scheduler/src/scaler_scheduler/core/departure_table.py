@@ -16,7 +16,8 @@ class Departure:
     others still read from the agent that leaves. ``tried``: the tasks whose values were to move, by client; each is
     tried once, unless the agent that should keep it goes first. ``outstanding``: how many tasks the agent had when its
     values were last looked for; None: they have not been. ``is_over``: the agent was told that it may leave. ``held``:
-    how many values each agent had at the beginning, by index, if that matters."""
+    how many values each agent had at the beginning, by index, if that matters. ``retry_at``: when to look again for an
+    agent that can keep values, because there was none among the first ``agents_seen`` that ever joined."""
 
     progress_at: float
     waiting: deque[ObjectKey] = field(default_factory=deque)
@@ -27,6 +28,8 @@ class Departure:
     outstanding: int | None = None
     is_over: bool = False
     held: Sequence[int] = ()
+    retry_at: float = 0.0
+    agents_seen: int = 0
 
     def note_values(self, owner: bytes, tasks: Sequence[int]) -> None:
         """The agent has these values: those that are new wait for their turn."""

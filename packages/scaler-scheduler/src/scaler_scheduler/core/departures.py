@@ -18,9 +18,9 @@ are made again when they are needed. Objects that clients have sent do not move:
 
 A host often leaves as a whole, so an agent that leaves by itself has its values moved to other hosts, if there are any,
 to all of their agents in turn. If the agent was told to leave, its host stays. Then agents that share its store come
-first, which have the bytes already, and one agent takes all values: one that no worker manager has started, or else the
-one with most values. Scaling drains the agents with fewest values first, so a value that moves joins more of them, and
-none moves often.
+first, which have the bytes already, and one agent takes all values, if one has room for them: one that no worker
+manager has started, or else the one with most values. Scaling drains the agents with fewest values first, so a value
+that moves joins more of them, and none moves often.
 
 The tables of tasks are searched for values once, and again when tasks of the agent have ended.
 """
@@ -51,6 +51,9 @@ MOVES_LIMIT = 32
 
 PATIENCE_SECONDS = 60.0
 
+RETRY_SECONDS = 5.0
+"""If no agent can keep values, the scheduler looks for one again after this time, or when another agent joins."""
+
 
 def drain(state: SchedulerState, agent: Agent, now: float) -> None:
     """Have an agent leave when its running tasks have ended and its values have moved."""
@@ -71,25 +74,35 @@ def on_leaving(state: SchedulerState, agent: Agent, body: Leaving, now: float) -
 
 def on_kept(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float) -> None:
     """An agent has fetched a value."""
-    for session, departure in list(state.departures.items()):
-        if departure.moves.get(key) == keeper.session:
-            departure.arrived[key] = True
-            departure.progress_at = now
-            advance(state, state.agents[session], now)
+    agent = _leaving_holder(state, keeper, key)
+    if agent is not None:
+        departure = state.departures[agent.session]
+        departure.arrived[key] = True
+        departure.progress_at = now
+        advance(state, agent, now)
 
 
 def on_refused(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float) -> None:
     """An agent could not take a value, because it has no room."""
-    for departure in state.departures.values():
-        if departure.moves.get(key) == keeper.session and key not in departure.arrived:
-            _give_up(state, departure, key, now)
+    agent = _leaving_holder(state, keeper, key)
+    if agent is not None and key not in state.departures[agent.session].arrived:
+        _give_up(state, state.departures[agent.session], key, now)
 
 
 def on_copy_lost(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float) -> None:
     """The store of an agent that has fetched a value, or was to, has died. It has another one soon."""
-    for departure in state.departures.values():
-        if departure.moves.get(key) == keeper.session:
-            _give_up(state, departure, key, now, again=True)
+    agent = _leaving_holder(state, keeper, key)
+    if agent is not None:
+        _give_up(state, state.departures[agent.session], key, now, again=True)
+
+
+def _leaving_holder(state: SchedulerState, keeper: Agent, key: ObjectKey) -> Agent | None:
+    """The agent that leaves, if this is a value of it that ``keeper`` is to keep."""
+    client = state.clients.get(key.owner) if state.departures else None
+    holder = client.table.nodes.value_holder(key.number) if client is not None else None
+    agent = state.agent_by_index.get(holder) if holder is not None else None
+    departure = state.departures.get(agent.session) if agent is not None else None
+    return agent if departure is not None and departure.moves.get(key) == keeper.session else None
 
 
 def advance(state: SchedulerState, agent: Agent, now: float) -> None:
@@ -160,8 +173,13 @@ def _give_up(state: SchedulerState, departure: Departure, key: ObjectKey, now: f
 
 def _begin_moves(state: SchedulerState, agent: Agent, departure: Departure, now: float) -> None:
     """Ask other agents to keep the next values."""
-    keepers = _keepers(state, agent, departure)
-    while keepers and not departure.moves and (departure.waiting or _find_values(state, agent, departure)):
+    while not departure.moves and (departure.waiting or _find_values(state, agent, departure)):
+        if now < departure.retry_at and departure.agents_seen == state.next_agent_index:
+            return
+        keepers = _keepers(state, agent, departure)
+        if not keepers:
+            departure.retry_at, departure.agents_seen = now + RETRY_SECONDS, state.next_agent_index
+            return
         _order(state, agent, departure, keepers, now)
 
 
@@ -214,19 +232,22 @@ def can_move(state: SchedulerState, agent: Agent) -> bool:
 
 
 def _keepers(state: SchedulerState, agent: Agent, departure: Departure) -> list[Agent]:
-    """The agents that can keep values, in the order in which they are asked."""
+    """The agents that are asked in turn to keep values."""
     able = _able(state, agent)
-    able = [each for each in able if _has_room(each, agent)] or able
-    neighbours = [each for each in able if _share_a_store(each, agent)]
-    others = [each for each in able if not _share_a_store(each, agent)]
-    if not agent.is_drained:
-        return others or neighbours
-    held = departure.held
-    lasting = sorted(
-        neighbours or others,
+    roomy = [each for each in able if _has_room(each, agent)]
+    neighbours = [each for each in roomy or able if _share_a_store(each, agent)]
+    others = [each for each in roomy or able if not _share_a_store(each, agent)]
+    if roomy and agent.is_drained:
+        return [_most_lasting(neighbours or others, departure.held)]
+    return others or neighbours
+
+
+def _most_lasting(agents: list[Agent], held: Sequence[int]) -> Agent:
+    """The agent that scaling drains last. ``held``: how many values each has, by index."""
+    return min(
+        agents,
         key=lambda each: (bool(each.manager_name), -held[each.index] if each.index < len(held) else 0, -each.index),
     )
-    return lasting[:1]
 
 
 def _able(state: SchedulerState, agent: Agent) -> list[Agent]:

@@ -191,8 +191,12 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
         if agent.load.slots <= surplus and not held[agent.index]:
             surplus -= agent.load.slots
             departures.drain(state, agent, now)
-    if not any(each.is_drained and held[each.index] for each in state.agents.values()):
+    if not any(_moves_values(each, held) for each in state.agents.values()):
         _drain_one_with_values(state, [each for each in able if held[each.index]], held, surplus, now)
+
+
+def _moves_values(agent: Agent, held: Sequence[int]) -> bool:
+    return agent.is_drained and not agent.load.outstanding and held[agent.index] > 0
 
 
 def _drain_one_with_values(

@@ -779,10 +779,7 @@ class AgentCore:
 
     def _withdraw_waiting(self) -> list[TaskColumn]:
         for run in self._state.objects.take_waiting():
-            if run.options.actor:
-                self._fail(run, Status.WORKER_DIED, "The host of the actor leaves.")
-            else:
-                held_tasks.queue_run(self._state, run)
+            held_tasks.queue_run(self._state, run)
         return self._withdraw_everything()
 
     def _on_stop_message(self, stop: Stop, now: float) -> None:
