@@ -6,6 +6,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 from scaler import Client, ScalerFuture, SchedulerClusterCombo
 
@@ -61,7 +62,7 @@ def measure_calls(client: Client, figures: dict[str, list[float]]) -> None:
     adder.get().result()
     figures["call us"].append(round_trip_us(lambda: adder.add(1)))
     figures["calls/s"].append(rate(lambda: adder.add(1)))
-    methods = itertools.cycle([lambda: adder.add(1), adder.get])
+    methods: itertools.cycle[Callable[[], Any]] = itertools.cycle([lambda: adder.add(1), adder.get])
     figures["mixed/s"].append(rate(lambda: next(methods)()))
     adder.kill()
 

@@ -41,7 +41,11 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="part of the full number of tasks")
     parser.add_argument("--environments", type=Path, default=Path.home() / ".cache" / "scaler-benchmarks")
     parser.add_argument("--json", type=Path, help="write all figures here")
-    return parser.parse_args(arguments)
+    parsed = parser.parse_args(arguments)
+    unknown = [name for name in parsed.peers.split(",") if name != LIMITS and name not in REMOTE_PEERS]
+    if unknown:
+        parser.error(f"no peer {', '.join(unknown)}; there are {LIMITS}, {', '.join(REMOTE_PEERS)}")
+    return parsed
 
 
 def size_of(workload: str, peer: RemotePeer, scale: float) -> int:

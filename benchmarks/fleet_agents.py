@@ -23,11 +23,12 @@ from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.keys import worker_keys
-from scaler_protocol.messages import ObjectKey, Role, Status, TaskColumn, WorkerStatus
+from scaler_protocol.messages import ObjectKey, OutputPiece, Role, Status, TaskColumn, WorkerStatus
 from scaler_protocol.transport.context import shared_context
 from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_worker.core import held_tasks
 from scaler_worker.core.agent import AgentCore
+from scaler_worker.core.client_output import ClientOutput
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.state import AgentState
@@ -45,8 +46,12 @@ _NONE = b"N."
 class SimulatedWorkers:
     """An ``ExecutionBackend`` without processes."""
 
+    hosts_actors = False
+    has_environments = False
+
     def __init__(self, count: int, state: AgentState) -> None:
         self.count = count
+        self.client_output = ClientOutput(state)
         self._state = state
         self._held: list[tuple[float, int, TaskRun]] = []
         self._number = 0
@@ -77,6 +82,10 @@ class SimulatedWorkers:
     def cancel(self, column: TaskColumn, now: float) -> None:
         held_tasks.cancel(self._state, column)
 
+    def cancel_unstarted(self, column: TaskColumn) -> TaskColumn:
+        held_tasks.cancel(self._state, column)
+        return TaskColumn(column.session, (), ())
+
     def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
         """There are none."""
 
@@ -85,6 +94,15 @@ class SimulatedWorkers:
 
     def task_of(self, number: int, sequence: int) -> tuple[bytes, int] | None:
         return None
+
+    def number_asked_for(self, session: bytes, task: int, worker: str) -> int | None:
+        return None
+
+    def replace_process(self, worker: str, at_once: bool) -> bool:
+        return False
+
+    def output_of(self, session: bytes, task: int, worker: str) -> list[OutputPiece]:
+        return []
 
     @property
     def queued(self) -> int:

@@ -77,7 +77,7 @@ def measure(kind: str, address: str | None, keys: Path | None, rounds: int) -> N
         scheduler = psutil.Process(combo._scheduler._child.pid)
         with Client(connected) as client:
             rates_of(client)
-            before, rounds_done = memory_of(scheduler), []
+            before, rounds_done = memory_of(scheduler), list[tuple[tuple[float, float], ...]]()
             for _ in range(rounds):
                 calm = rates_of(client)
                 with flooded(kind, decoy, keys):

@@ -88,7 +88,7 @@ def zeromq_client(address: str, keys: str) -> None:
 
 
 def _dealer(identity: bytes, address: str, keys: str) -> zmq.Socket[bytes]:
-    dealer = zmq.Context.instance().socket(zmq.DEALER)
+    dealer: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     dealer.setsockopt(zmq.ROUTING_ID, identity)
     dealer.setsockopt(zmq.LINGER, 0)
     if keys:

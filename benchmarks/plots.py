@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.peers.catalogue import PEERS
 from benchmarks.workloads.catalogue import WORKLOADS, Workload
+
+if TYPE_CHECKING:
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 HERE, BASE = "scaler_here", "process_pool"
 OURS, OTHERS, TEXT, FAINT = ("#0b6e99", "#7fb8d1"), ("#8d99a6", "#cdd4db"), "#1f2933", "#7b8794"
@@ -120,8 +123,7 @@ def _draw_bars(name: str, peers: dict[str, Any]) -> Any:
     shown = sorted(peers, key=lambda peer: peers[peer][main]["median"], reverse=not more)
     thickness = 0.8 / len(plot.figures)
     height = 1.15 + (0.26 + 0.16 * len(plot.figures)) * len(shown) + (0.2 if len(plot.figures) > 1 else 0)
-    figure = Figure(figsize=(7.4, height), layout="constrained")
-    figure.get_layout_engine().set(rect=(0, 0.22 / height, 1, 1 - 0.22 / height))  # room for the footer
+    figure = Figure(figsize=(7.4, height), layout=_above_footer(height))
     axes = figure.subplots()
     for row, peer in enumerate(shown):
         for index, one in enumerate(plot.figures):
@@ -147,6 +149,13 @@ def _draw_bars(name: str, peers: dict[str, Any]) -> Any:
     if len(plot.figures) > 1:
         _legend(axes, plot)
     return figure
+
+
+def _above_footer(height: float) -> ConstrainedLayoutEngine:
+    """The layout of a figure of this height, in inches, that leaves room for the footer."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    return ConstrainedLayoutEngine(rect=(0, 0.22 / height, 1, 1 - 0.22 / height))
 
 
 def _ratio(plot: BarChart, peer: str, figure: str, peers: dict[str, Any]) -> str:
@@ -206,8 +215,7 @@ def _draw_core(name: str, peers: dict[str, Any]) -> Any:
         int(figure.split("_")[3]): spread for figure, spread in peers[HERE].items() if figure.startswith("us_per_task")
     }
     agents = sorted(costs)
-    figure = Figure(figsize=(7.4, 2.9), layout="constrained")
-    figure.get_layout_engine().set(rect=(0, 0.22 / 2.9, 1, 1 - 0.22 / 2.9))
+    figure = Figure(figsize=(7.4, 2.9), layout=_above_footer(2.9))
     axes = figure.subplots()
     least, most = ([costs[count][end] for count in agents] for end in ("minimum", "maximum"))
     axes.fill_between(agents, least, most, color=OURS[1], alpha=0.35, linewidth=0)

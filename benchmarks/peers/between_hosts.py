@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from benchmarks.functions import noop
 from benchmarks.hosts import Host, running
@@ -149,7 +149,7 @@ def connect_ray(address: str) -> Iterator[Engine]:
     own_address = subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split()[0]
     ray.init(address, _node_ip_address=own_address, logging_level="ERROR", log_to_driver=False)
     try:
-        yield RayEngine(ray)
+        yield cast(Engine, RayEngine(ray))  # which takes no collections
     finally:
         ray.shutdown()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import threading
 import time
 import warnings
@@ -20,6 +22,13 @@ from tests.support.commands import free_address, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
 
 LIMIT_SECONDS = 30.0
+
+
+class UnsendableError(Exception):
+    """An exception that exits when it is pickled."""
+
+    def __reduce__(self) -> NoReturn:
+        sys.exit(1)
 
 
 class Room:
@@ -81,6 +90,19 @@ class Room:
 
     def exit(self) -> NoReturn:
         os._exit(5)
+
+    def leave(self, code: object) -> NoReturn:
+        sys.exit(code)
+
+    def raise_unsendable(self) -> NoReturn:
+        raise UnsendableError
+
+    def lock(self) -> object:
+        return self.guard
+
+    def descend(self, room: Any, depth: int) -> int:
+        """The depth at which the actor has called itself, through a handle."""
+        return depth if depth == 0 else 1 + room.descend(room, depth - 1).result(timeout=LIMIT_SECONDS)
 
     def pid(self) -> int:
         return os.getpid()
@@ -179,6 +201,32 @@ def test_failures_and_warnings_do_not_disturb_other_calls(room: Any) -> None:
         room.warn("look out").result(timeout=LIMIT_SECONDS)
     room.set("open").result(timeout=LIMIT_SECONDS)
     assert waiting.result(timeout=LIMIT_SECONDS) == 1
+
+
+def test_what_a_call_ends_with_concerns_no_other(room: Any) -> None:
+    waiting = room.wait_for("open", 1)
+    for _ in range(3):
+        with pytest.raises(TypeError, match="lock"):
+            room.lock().result(timeout=LIMIT_SECONDS)
+        with pytest.raises(SystemExit):
+            room.leave(3).result(timeout=LIMIT_SECONDS)
+    room.set("open").result(timeout=LIMIT_SECONDS)
+    assert waiting.result(timeout=LIMIT_SECONDS) == 1
+
+
+def test_an_actor_calls_itself_as_deep_as_it_has_threads(client: Client) -> None:
+    room = make_room(client, 4)
+    for _ in range(3):
+        assert room.descend(room, 3).result(timeout=LIMIT_SECONDS) == 3
+
+
+def test_a_cancel_ends_the_deadlock_of_an_actor_that_calls_itself_too_deep(client: Client) -> None:
+    room = make_room(client, 2)
+    first = room.descend(room, 2)
+    with pytest.raises(TimeoutError):
+        first.result(timeout=1.0)
+    assert first.cancel()
+    assert room.descend(room, 1).result(timeout=LIMIT_SECONDS) == 1
 
 
 def test_the_output_of_calls_is_that_of_the_actor(
@@ -288,6 +336,28 @@ def test_the_death_of_the_process_fails_all_calls(client: Client, gate: Gate) ->
             future.result(timeout=LIMIT_SECONDS)
     for future in futures[3:]:
         assert isinstance(future.exception(timeout=LIMIT_SECONDS), ActorDiedError | None)
+
+
+def test_no_call_hangs_whose_failure_cannot_be_written_down(client: Client) -> None:
+    room = make_room(client, 3)
+    waiting = room.wait_for("open")
+    assert room.raise_unsendable().exception(timeout=LIMIT_SECONDS) is not None
+    room.set("open")
+    assert waiting.exception(timeout=LIMIT_SECONDS) is None
+
+
+def test_many_calls_under_way_when_the_process_is_killed(client: Client) -> None:
+    room = make_room(client, 8)
+    pid = room.pid().result(timeout=LIMIT_SECONDS)
+    futures = [room.size(b"abc") for _ in range(10_000)]
+    wait_until(futures[1000].done, LIMIT_SECONDS)
+    os.kill(pid, signal.SIGKILL)
+    ended = [future.exception(timeout=LIMIT_SECONDS) for future in futures]
+    assert {type(error) for error in ended} <= {type(None), ActorDiedError}
+    assert all(future.result() == 3 for future, error in zip(futures, ended, strict=True) if error is None)
+    with pytest.raises(ActorDiedError):
+        room.size(b"abc").result(timeout=LIMIT_SECONDS)
+    assert make_room(client, 8).size(b"abc").result(timeout=LIMIT_SECONDS) == 3
 
 
 def test_an_actor_that_is_made_again_runs_several_calls(client: Client) -> None:

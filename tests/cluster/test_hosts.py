@@ -288,6 +288,46 @@ def test_results_move_before_their_host_leaves(hosts: Hosts, tmp_path: Path) -> 
         assert script.wait(50) == 0, script.output
 
 
+def test_results_move_before_scaling_removes_their_host(names: Pair, tmp_path: Path) -> None:
+    address = f"tcp://{ADDRESSES[0]}:{free_port()}"
+    scaling = ("--maximum-workers", 2, "--target-seconds", 1, "--cool-down-seconds", 0.1)
+    commands = (
+        command_line("scaler_scheduler", address, "--insecure"),
+        command_line("scaler_cluster", "-n", 1, "--per-worker-capabilities", "a", address),
+        command_line("scaler_worker_manager", "local", address, "--per-worker-capabilities", "b", *scaling),
+    )
+    scheduler, cluster, manager = (
+        Command([*on(names[host]), *line]) for host, line in zip((0, 0, 1), commands, strict=True)
+    )
+    with scheduler, cluster, manager:
+        before = received_bytes(names[0])
+        host = Hosts(names, address, (cluster, manager))
+        with host.begin(0, FETCH_LATER + USE_LATER, str(tmp_path / "left")) as script:
+            script.wait_for_output("made", 40)
+            wait_until(lambda: "joined" in scheduler.output and "other agents keep 1 values" in scheduler.output, 30)
+            wait_until(lambda: scheduler.output.count(" left") == 1, 30)
+            assert received_bytes(names[0]) - before >= 32_000_000
+            (tmp_path / "left").touch()
+            assert script.wait(50) == 0, script.output
+        assert scheduler.output.count("joined with") == 2, "no worker has made it again"
+        for each in (manager, cluster, scheduler):
+            each.remember_family()
+
+
+def test_a_store_killed_while_it_receives_the_values_of_an_agent_that_leaves(hosts: Hosts, tmp_path: Path) -> None:
+    """Only the agent that leaves could make them again."""
+    hosts.slow_down()
+    with hosts.begin(0, FETCH_LATER.replace('"b"', '"a"'), str(tmp_path / "left")) as script:
+        script.wait_for_output("made", 40)
+        before = received_bytes(hosts.names[1])
+        hosts.agents[0].signal(signal.SIGTERM)
+        wait_until(lambda: received_bytes(hosts.names[1]) >= before + 4_000_000, 30)
+        hosts.store(1).kill()
+        assert hosts.agents[0].wait() == 0
+        (tmp_path / "left").touch()
+        assert script.wait(50) == 0, script.output
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_store_killed_or_stopped_while_it_receives(hosts: Hosts, number: int) -> None:
     """The object comes in another way."""

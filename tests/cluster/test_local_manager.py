@@ -170,3 +170,41 @@ def test_a_second_manager_of_the_same_kind_and_host_is_refused_by_the_scheduler(
 def test_the_python_class_follows_the_load() -> None:
     with LocalCluster(maximum_workers=2) as cluster, Client(cluster.get_address()) as client:
         assert client.map(abs, [-1, -2]) == [1, 2]
+
+
+def block(number: int, seconds: float) -> bytes:
+    time.sleep(seconds)
+    return bytes([number]) * 200_000
+
+
+def total(values: list[bytes]) -> int:
+    return sum(value[0] for value in values)
+
+
+def test_results_of_workers_that_scaling_removes_stay_readable(address: str) -> None:
+    flags = (*SCALING, "--minimum-workers", 1)
+    with manager(address, *flags) as command, Client(address) as client:
+        sent = client.send_object(bytes(300_000))
+        futures = [client.submit(block, number, 0.5) for number in range(9)]
+        values = [client.submit(block, number, 0.1) for number in range(3)]
+        wait_until(lambda: len(agents(command)) == 3)
+        wait_until(lambda: all(each.done() for each in (*futures, *values)))
+        wait_until(lambda: len(agents(command)) == 1)
+        assert client.submit(total, values).result() == 3
+        assert client.submit(len, sent).result() == 300_000
+        assert [future.result()[:1] for future in futures] == [bytes([number]) for number in range(9)]
+        assert command.terminate() == 0
+
+
+def test_the_last_worker_stays_until_its_results_are_read(address: str) -> None:
+    with manager(address, *SCALING) as command, Client(address) as client:
+        futures = [client.submit(block, number, 0.5) for number in range(9)]
+        wait_until(lambda: len(agents(command)) == 3)
+        wait_until(lambda: all(each.done() for each in futures))
+        wait_until(lambda: len(agents(command)) == 1)
+        wait_until(lambda: any(" 0 wanted" in each.value for each in client.cluster_info().snapshot.settings))
+        assert len(agents(command)) == 1
+        assert [future.result()[:1] for future in futures] == [bytes([number]) for number in range(9)]
+        futures.clear()
+        wait_until(lambda: agents(command) == [])
+        assert command.terminate() == 0

@@ -55,6 +55,26 @@ def changed(array: numpy.ndarray) -> numpy.ndarray:
     return array
 
 
+class Noted:
+    """A large value that notes in a file that it was loaded."""
+
+    def __init__(self, path: str) -> None:
+        self.state = path, b"x" * 100_000
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state
+        with open(self.state[0], "a") as file:
+            file.write("loaded\n")
+
+
+def noted_or_last(path: str, is_last: bool) -> Noted | None:
+    """The last task waits until its caller has loaded the results of four others."""
+    if not is_last:
+        return Noted(path)
+    wait_until(lambda: os.path.exists(path) and len(Path(path).read_text().splitlines()) == 4, 30)
+    return None
+
+
 def stores() -> list[psutil.Process]:
     """The object stores that processes of this test run have started."""
     return [each for each in psutil.process_iter(["cmdline"]) if "scaler_protocol.objects.store" in str(each.info)]
@@ -76,6 +96,12 @@ def test_results_are_the_client_s_own(client: Client) -> None:
     result = future.result()
     result += 1
     assert future.result() is result and client.submit(total, result).result() == total(make(COUNT)) + COUNT
+
+
+def test_a_map_loads_large_results_while_other_tasks_run(client: Client, tmp_path: Path) -> None:
+    items = [(str(tmp_path / "loaded"), is_last) for is_last in (False, False, True, False, False)]
+    results = client.starmap(noted_or_last, items)
+    assert [type(result) for result in results] == [Noted, Noted, type(None), Noted, Noted]
 
 
 def test_tasks_do_not_see_what_others_changed(client: Client) -> None:

@@ -34,5 +34,27 @@ def test_spans_of_tasks_are_children_of_the_clients_span() -> None:
     assert [status for *_, status in tasks] == ["UNSET", "UNSET", "UNSET", "ERROR"]
 
 
+def test_phases_of_tasks_are_spans_inside_theirs() -> None:
+    address = free_address()
+    preload = ("--preload", "tests.support.tracing:set_up")
+    with start_scheduler(address), start_cluster(address, "-n", 1, *preload), Client(address) as client:
+        future = client.submit(traced(tracing.give_slow), tracing.SlowToLoad())
+        assert future.result(30) == 0
+        spans = client.submit(tracing.finished_spans).result(30)
+        times = client.submit(tracing.times_of_spans).result(30)
+    assert [span[0] for span in spans] == ["loading", "storing", "give_slow"]
+    (task,) = [span for name, _, span, *_ in spans if name == "give_slow"]
+    assert [parent for _, _, _, parent, _ in spans[:2]] == [task, task]
+    (loading_from, loading_to), (storing_from, storing_to), (task_from, task_to) = times
+    assert task_from == loading_from < loading_to <= storing_from < storing_to == task_to
+
+
+def test_a_failing_exporter_fails_no_task() -> None:
+    address = free_address()
+    preload = ("--preload", "tests.support.tracing:set_up_broken")
+    with start_scheduler(address), start_cluster(address, "-n", 1, *preload), Client(address) as client:
+        assert client.map(traced(abs), [-1, -2, -3]) == [1, 2, 3]
+
+
 def test_without_a_span_and_without_a_provider_the_function_just_runs(client: Client) -> None:
     assert client.submit(traced(abs), -2).result(30) == 2

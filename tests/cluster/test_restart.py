@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +23,11 @@ from tests.support.waiting import wait_until
 def note_and_square(path: str, value: int) -> int:
     functions.note(path, str(value))
     return functions.spin_and_square(value, 0.0003)
+
+
+def note_and_make(path: str, size: int) -> bytes:
+    functions.note(path, str(size))
+    return bytes(size)
 
 
 @contextmanager
@@ -69,6 +75,28 @@ def test_three_restarts_in_a_row_during_a_map() -> None:
             assert results == [[n * n for n in range(15_000)]]
     finally:
         scheduler.__exit__()
+
+
+def test_an_agent_that_leaves_goes_on_leaving_under_the_next_scheduler(gate: Gate, tmp_path: Path) -> None:
+    address, path = free_address(), str(tmp_path / "ran")
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 1, "-wn", "leaving") as leaving, Client(address) as client:
+            large = client.submit(note_and_make, path, 300_000)
+            wait([large], 30)
+            running = client.submit(functions.wait_at_gate, *gate.paths, "value")
+            wait_until(lambda: gate.waiting_pids)
+            client.drain_workers("leaving")
+            leaving.wait_for_output("drains this agent")
+            first.kill()
+            with start_scheduler(address), start_cluster(address, "-n", 1):
+                gate.open()
+                assert running.result(60) == "value"
+                assert leaving.wait() == 0
+                assert len(large.result(60)) == 300_000
+            assert functions.notes(path) == ["300000"], "it was made once"
+    finally:
+        first.__exit__()
 
 
 def test_a_running_task_goes_on_and_its_result_arrives(gate: Gate) -> None:

@@ -382,6 +382,22 @@ def test_waiting_tasks_have_a_reason_and_graphs_a_bar(made_up: Ui, browser: Brow
         watched.wait_for_text("per-worker-queue-size")
 
 
+def test_an_object_has_a_page_that_survives_a_reload(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/objects") as watched:
+        watched.page.get_by_role("row", name="sent-1").click()
+        watched.wait_until("() => location.hash === '#/object/abababab/sent-1'")
+        for _ in range(2):
+            watched.wait_for_text("30.0 MiB", ".entity-page")
+            watched.page.reload()
+        watched.page.locator(".entity-page").get_by_role("link", name="task 30").click()
+        watched.wait_until("() => location.hash === '#/task/abababab/30'")
+        watched.page.locator(".entity-page").get_by_role("link", name="result-30").click()
+        watched.wait_until("() => location.hash === '#/object/abababab/result-30'")
+        watched.page.evaluate("location.hash = '#/object/abababab/result-999'")
+        watched.wait_for_text("not among the largest objects")
+        assert not watched.errors
+
+
 # ---- the task stream -----------------------------------------------------------------------------------------------
 
 COLOURED = """() => {

@@ -9,6 +9,7 @@ from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import Capability, ObjectKey, Role
 from scaler_protocol.profile import ProfileTree
+from scaler_scheduler.core import departures
 from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import (
     AttachStore,
@@ -39,7 +40,7 @@ from tests.simulation.locks import Keeper
 from tests.simulation.nested import NestedClient
 from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
-from tests.simulation.scheduler import TOKEN, new_handshake
+from tests.simulation.scheduler import TOKEN, SchedulerNode, new_handshake
 from tests.simulation.stores import Host
 from tests.simulation.worker_process import SimulatedWorkerProcess
 from tests.simulation.world import World
@@ -95,6 +96,17 @@ class AgentNode(Node):
         """SIGTERM: it leaves in good order."""
         self.is_leaving = True
         self.post(lambda now: self.core.on_stop(now))
+
+    def drain(self, scheduler: SchedulerNode) -> None:
+        """The scheduler tells it to leave, if it knows it."""
+
+        def tell(now: float) -> None:
+            agent = scheduler.core.state.agents.get(self.session)
+            if agent is not None and agent.attached:
+                departures.drain(scheduler.core.state, agent, now)
+
+        self.is_leaving = True
+        scheduler.post(tell)
 
     def kill(self) -> None:
         """SIGKILL: its worker processes die with it."""

@@ -38,6 +38,7 @@ class Scenario:
     nested_cuts: int = 0
     agent_kills: int = 0
     departures: int = 0
+    drains: int = 0
     process_kills: int = 0
     scheduler_restarts: int = 0
     stops: int = 0
@@ -208,6 +209,7 @@ class Cluster:
             (scenario.nested_cuts, self._cut_nested),
             (scenario.agent_kills, self._kill_agent),
             (scenario.departures, self._have_agent_leave),
+            (scenario.drains, self._drain_agent),
             (scenario.process_kills, self._kill_worker_process),
             (scenario.scheduler_restarts, self._restart_scheduler),
             (scenario.stops, self._stop_somebody),
@@ -240,6 +242,10 @@ class Cluster:
     def _have_agent_leave(self) -> None:
         self.agents.append(self._start_agent())
         self.agents.pop(self.world.chance.randrange(len(self.agents) - 1)).leave()
+
+    def _drain_agent(self) -> None:
+        self.agents.append(self._start_agent())
+        self.agents.pop(self.world.chance.randrange(len(self.agents) - 1)).drain(self.scheduler)
 
     def _kill_worker_process(self) -> None:
         self.world.chance.choice(self.agents).kill_worker_process()

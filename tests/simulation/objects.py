@@ -296,7 +296,8 @@ class ObjectCluster(Cluster):
     def _check_crossings(self) -> None:
         """Bytes come to each host once at most; what a client keeps itself comes to all of them."""
         scenario = self.scenario
-        disturbed = scenario.store_kills or scenario.agent_kills or scenario.process_kills or scenario.departures
+        kills = scenario.store_kills or scenario.agent_kills or scenario.process_kills
+        disturbed = kills or scenario.departures or scenario.drains
         if self.hosts is None or disturbed or scenario.scheduler_restarts or scenario.stops:
             return  # results are made again
         most = max(self.hosts.crossings.values(), default=0)

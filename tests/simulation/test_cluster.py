@@ -20,6 +20,8 @@ SCENARIOS = {
     "cancels": Scenario(cancels=20),
     "agents die": Scenario(agent_kills=6),
     "agents leave": Scenario(departures=6),
+    "agents are drained, cuts": Scenario(drains=6, cuts=20),
+    "agents are drained, scheduler restarts": Scenario(drains=6, scheduler_restarts=3),
     "worker processes die": Scenario(process_kills=12),
     "scheduler restarts": Scenario(scheduler_restarts=3),
     "standstills": Scenario(stops=8),
@@ -44,6 +46,11 @@ SCENARIOS.update(
         "graphs, agents leave, cuts": Scenario(graphs=3, bursts=1, departures=6, cuts=20),
         "graphs, agents leave, everything": Scenario(
             graphs=3, bursts=2, departures=6, cuts=10, agent_kills=3, process_kills=4, scheduler_restarts=2, stops=4,
+            graph_cancels=4, most_delay_seconds=0.02,
+        ),
+        "graphs, agents are drained, cuts": Scenario(graphs=3, bursts=1, drains=6, cuts=20),
+        "graphs, agents are drained, everything": Scenario(
+            graphs=3, bursts=2, drains=6, cuts=10, agent_kills=3, process_kills=4, scheduler_restarts=2, stops=4,
             graph_cancels=4, most_delay_seconds=0.02,
         ),
         "graphs, worker processes die": Scenario(graphs=3, bursts=1, process_kills=12),
@@ -133,6 +140,7 @@ CALM = (
     "scheduler restarts",
     "agents stand still",
     "agents leave",
+    "agents are drained, cuts",
     "the scheduler stands still",
     "short queues",
     "graphs",

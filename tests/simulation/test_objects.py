@@ -26,6 +26,13 @@ SCENARIOS = {
         **FEW, graphs=2, departures=5, cuts=8, agent_kills=3, process_kills=4, store_kills=3, scheduler_restarts=2,
         stops=3, cancels=4, graph_cancels=2, most_delay_seconds=0.02,
     ),
+    "agents are drained": ObjectScenario(**FEW, graphs=2, drains=5),
+    "agents are drained, cuts": ObjectScenario(**FEW, graphs=2, drains=5, cuts=20),
+    "agents are drained, scheduler restarts": ObjectScenario(**FEW, graphs=2, drains=5, scheduler_restarts=3),
+    "agents are drained, everything": ObjectScenario(
+        **FEW, graphs=2, drains=5, cuts=8, agent_kills=3, process_kills=4, store_kills=3, scheduler_restarts=2,
+        stops=3, cancels=4, graph_cancels=2, most_delay_seconds=0.02,
+    ),
     "worker processes die": ObjectScenario(**FEW, graphs=1, process_kills=10),
     "stores die": ObjectScenario(**FEW, graphs=2, store_kills=6),
     "retention": ObjectScenario(**FEW, graphs=2, object_retention_seconds=0.2),
@@ -45,7 +52,7 @@ SCENARIOS = {
 }  # fmt: skip
 
 
-CALM = ("agents leave", "agents leave, streams")
+CALM = ("agents leave", "agents leave, streams", "agents are drained", "agents are drained, cuts")
 """Here values move to other agents in time, so no task may run twice."""
 
 REGRESSION_SEEDS = [

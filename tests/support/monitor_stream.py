@@ -20,6 +20,7 @@ from scaler_protocol.monitor.messages import (
     HostStoreStatus,
     MessageCount,
     MonitorMessage,
+    ObjectStatus,
     RunningTaskStatus,
     SchedulerStatus,
     Setting,
@@ -37,6 +38,10 @@ WORKERS_PER_AGENT = 8
 FUNCTIONS = ("simulate", "price_option", "load_prices", "collect.<locals>.<lambda>", "numpy.linalg.eigh", "report")
 SESSIONS = (b"\xab" * 16, b"\xcd" * 16)
 GRAPH_NODES = 60
+OBJECTS = (
+    ObjectStatus(SESSIONS[0], 2**63 + 2**62 - 1, b"", 30 * MIB, 2, "node-0, node-1", 2, "30 31"),
+    ObjectStatus(SESSIONS[0], 30, b"", 5 * MIB, 1, "node-0"),
+)
 FAILURE_SHARE, CANCEL_SHARE = 0.004, 0.003
 _CERTIFICATE = {
     "host": "node-0",
@@ -155,6 +160,7 @@ class SyntheticCluster:
                 WaitGroup(_digest(0), FUNCTIONS[0], "all workers are busy", 1_880, 0.4, SESSIONS[0], 100),
             ),
             graphs=(GraphStatus(SESSIONS[0], GRAPH_NODES, GRAPH_NODES, 10, 10, 10, 30, 0),),
+            objects=OBJECTS,
             stores=tuple(self._store(index) for index in range(self.agents)),
             events=EventTotals(self.first, 0),
             function_count=len(FUNCTIONS),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -37,3 +39,41 @@ def finished_spans() -> list[tuple[str, int, int, int, str]]:
         )
         for span in EXPORTER.get_finished_spans()
     ]
+
+
+class BrokenProcessor(SpanProcessor):
+    """Raises whenever a span ends."""
+
+    def on_end(self, span: ReadableSpan) -> None:
+        raise RuntimeError("on purpose")
+
+
+def set_up_broken() -> None:
+    """For ``--preload``."""
+    provider = TracerProvider()
+    provider.add_span_processor(BrokenProcessor())
+    trace.set_tracer_provider(provider)
+
+
+class SlowToLoad:
+    def __getstate__(self) -> object:
+        return {"anything": 1}
+
+    def __setstate__(self, state: object) -> None:
+        time.sleep(0.02)
+
+
+class SlowToStore:
+    def __reduce__(self) -> object:
+        time.sleep(0.02)
+        return int, ()
+
+
+def give_slow(value: object) -> object:
+    """Return a value that takes time to store."""
+    return SlowToStore()
+
+
+def times_of_spans() -> list[tuple[int | None, int | None]]:
+    """The beginning and the end of each span that has ended here."""
+    return [(span.start_time, span.end_time) for span in EXPORTER.get_finished_spans()]

@@ -45,7 +45,7 @@ def all_links(model: Model) -> set[EntityLink]:
 
 def test_every_mention_leads_to_a_page_and_its_links_lead_on(model: Model) -> None:
     found = all_links(model)
-    assert {link.kind for link in found} == {"task", "worker", "host", "client", "function", "graph"}
+    assert {link.kind for link in found} == {"task", "worker", "host", "client", "function", "graph", "object"}
     missing = [link for link in found if page_of(model, link) is None]
     parent = EntityLink("client", ("01000000",))
     assert missing == [parent], "the parent of a client is not among the clients"

@@ -58,12 +58,13 @@ def test_no_page_is_larger_than_the_terminal(model: Model, key: str, width: int,
 
 def test_the_page_names_stand_at_the_top(model: Model) -> None:
     assert (
-        lines(drawn(model, "2"))[0] == "1 all t run 2 functions 3 wait 4 fail 5 obj 6 graph 7 stream 8 task 9 0 a g i o"
+        lines(drawn(model, "2"))[0]
+        == "1 all t run 2 functions 3 wait 4 fail 5 obj v val 6 graph 7 stream 8 9 0 a g i o"
     )
     wide = lines(drawn(model, "2", width=180))[0]
     assert wide == (
-        "1 overview  t running  2 functions  3 waiting  4 failures  5 objects  6 graphs  7 stream  8 tasks  9 clients  "
-        "0 settings  a alerts  g progress  i workers  o output"
+        "1 overview  t running  2 functions  3 waiting  4 failures  5 objects  v values  6 graphs  7 stream  8 tasks  "
+        "9 clients  0 settings  a alerts  g progress  i workers  o output"
     )
 
 

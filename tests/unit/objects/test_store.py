@@ -168,6 +168,18 @@ def test_what_was_put_before_a_word_on_another_way_is_there(connect: Connect) ->
     status_when(other, lambda status: status.objects == 500)  # the last drop may wait for what it drops
 
 
+def test_objects_that_are_put_soon_are_there_for_others_after_a_flush(connect: Connect) -> None:
+    one, other = connect(), connect()
+    one.put(key(1), b"a")  # so that there is memory for the next ones
+    for number in (2, 3):
+        one.put_somewhere(key(number), b"b" * number, soon=True)
+    assert other.contains(key(2), 30) is None
+    one.flush()
+    assert [other.get(key(number), 30) for number in (2, 3)] == [b"bb", b"bbb"]
+    one.put_somewhere(key(4), b"c", soon=True)
+    assert one.get(key(4), 30) == b"c", "its own connection needs no flush"
+
+
 def test_without_leave_no_store_is_started(cluster: bytes) -> None:
     connection = StoreConnection(cluster, may_start=False)
     with pytest.raises(StoreUnavailable):

@@ -96,6 +96,20 @@ def test_what_the_kernel_does_not_take_waits(pair: Pair) -> None:
     assert received == [large] * 4 + [[b"last"]] and one.outgoing_bytes == 0
 
 
+def test_held_messages_leave_with_the_next_one(pair: Pair) -> None:
+    one, other = pair
+    one.hold([b"first"])
+    one.hold([b"second", b""])
+    assert other.receive() is None and not one.wants_write
+    one.send([b"third"])
+    assert [other.receive() for _ in range(4)] == [[b"first"], [b"second", b""], [b"third"], None]
+    one.hold([b"fourth"])
+    assert one.flush() and other.receive() == [b"fourth"]
+    one.hold([b"never"])
+    one.close()
+    assert other.receive() is None and other.eof
+
+
 def test_descriptors_travel_with_their_message(pair: Pair) -> None:
     one, other = pair
     before = open_descriptors()
@@ -258,3 +272,29 @@ def test_what_waits_to_be_written_goes_out_while_waiting(pair: Pair) -> None:
         if one.wants_write:
             one.wait(0.05)
     assert received == large and not one.wants_write
+
+
+def test_several_threads_may_flush(pair: Pair) -> None:
+    """As threads of a worker process do while its main thread waits for messages."""
+    one, other = pair
+    messages = [[bytes([number]) * 50_000] for number in range(200)] * 4
+    for message in messages:
+        one.send(message)
+
+    def flush() -> None:
+        while one.wants_write:
+            one.wait(0.01)
+
+    threads = [threading.Thread(target=flush, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    received = []
+    while len(received) < len(messages) and not other.eof:
+        message = other.receive()
+        if message is None:
+            other.wait(0.1)
+        else:
+            received.append(message)
+    for thread in threads:
+        thread.join(20)
+    assert received == messages and not one.wants_write

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import (
+    CREDIT_WITHOUT_END,
     Body,
+    Capability,
     Goodbye,
     KeepValues,
     Leaving,
     MayLeave,
     ObjectChunk,
+    ObjectCredit,
     ObjectKey,
     ObjectMissing,
     ObjectRelease,
     ObjectRequest,
+    ObjectsLost,
     ObjectStored,
     Status,
     StoreAttached,
+    StoreStatus,
+    Tasks,
     Withdrawn,
 )
+from scaler_scheduler.core import departures
 from scaler_scheduler.core.departures import MOVES_LIMIT, PATIENCE_SECONDS
-from tests.unit.scheduler.playbook import Peer, Playbook, handed, results, statuses, tasks
+from scaler_scheduler.core.settings import HOLD_SECONDS
+from tests.unit.scheduler.playbook import Peer, Playbook, attach, handed, results, statuses, tasks
 from tests.unit.scheduler.test_graphs import done, freed, nodes
 
 LARGE = (1 << 20).to_bytes(8, "little")
@@ -32,6 +40,17 @@ def key(client: Peer, task: int = 1) -> ObjectKey:
 
 def kept(client: Peer, *numbers: int) -> list[ObjectStored]:
     return [ObjectStored(key(client, number), 0, NO_STORE) for number in numbers]
+
+
+def attach_store(peer: Peer, name: bytes, used_bytes: int = 0, capacity_bytes: int = 1 << 30) -> None:
+    store = name.ljust(16)
+    peer.says(StoreAttached(store, ""))
+    peer.says(StoreStatus(store, 1, "", 0, used_bytes, 0, capacity_bytes, 0, 0, 0, 0))
+
+
+def drain(book: Playbook, agent: Peer) -> None:
+    departures.drain(book.core.state, book.core.state.agents[agent.session], book.now)
+    book.run()
 
 
 def leave(agent: Peer) -> list[tuple[str, Body]]:
@@ -180,3 +199,180 @@ def test_an_agent_lost_while_it_leaves_is_lost_like_others():
     assert handed(said, keeper) == [(1, 2)]
     assert keeper.says(*kept(client, 1)) == []
     assert statuses(keeper.says(results(client, (1, 2))), client) == {1: Status.SUCCESS}
+
+
+# ---- values that are released, or that cannot be taken ---------------------------------------------------------------
+
+
+def test_an_agent_that_found_a_value_in_its_store_is_told_that_it_was_released():
+    book, client, agent = with_results()
+    keeper = book.agent("keeper")
+    for peer in (agent, keeper):
+        attach_store(peer, b"shared")
+    assert leave(agent) == [("keeper", KeepValues((key(client),)))]
+    assert ("keeper", ObjectRelease((key(client),))) in client.says(ObjectRelease((key(client),)))
+    assert keeper.says(*kept(client, 1)) == []
+    assert book.wait(0.3, (agent, keeper)) == [("agent", MayLeave())]
+
+
+def test_an_agent_that_found_a_node_s_value_in_its_store_is_told_that_it_is_freed():
+    book = Playbook()
+    client, agent = book.client(), book.agent("agent")
+    client.says(nodes(client, 1, [[]], 2))
+    agent.says(done(client, 1))
+    keeper = book.agent("keeper")
+    leave(agent)
+    client.says(nodes(client, 2, [[1]], 2, True))
+    assert (1, 0) in freed(keeper.says(done(client, 2, payload=b"r")), keeper)
+
+
+def test_an_agent_without_room_refuses_a_value_and_is_not_waited_for():
+    book, client, agent = with_results(2)
+    keeper = book.agent("keeper")
+    leave(agent)
+    keeper.says(ObjectRequest(key(client, 1)))
+    keeper.says(ObjectCredit(key(client, 1), CREDIT_WITHOUT_END))
+    assert ("agent", MayLeave()) in keeper.says(*kept(client, 2))
+
+
+def test_values_go_to_an_agent_with_room():
+    book, client, agent = with_results()
+    full, roomy = book.agent("full"), book.agent("roomy")
+    attach_store(agent, b"first", used_bytes=1 << 20)
+    attach_store(full, b"second", used_bytes=1 << 20, capacity_bytes=(1 << 20) + 1)
+    attach_store(roomy, b"third")
+    assert leave(agent) == [("roomy", KeepValues((key(client),)))]
+
+
+def test_an_agent_that_joins_later_keeps_what_no_other_could():
+    book = Playbook()
+    client, agent = book.client(), book.agent("agent", slots=2)
+    client.says(tasks(client, 1, 2))
+    agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, LARGE)))
+    assert leave(agent) == [], "task 2 runs"
+    keeper = book.agent("keeper")
+    assert book.wait(0.3, (agent, keeper)) == [("keeper", KeepValues((key(client),)))]
+
+
+def test_what_a_last_task_leaves_moves_although_earlier_values_were_released():
+    book = Playbook()
+    client, agent = book.client(), book.agent("agent", slots=2)
+    client.says(tasks(client, 1, 2))
+    agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, LARGE)))
+    leave(agent)
+    client.says(ObjectRelease((key(client),)))
+    keeper = book.agent("keeper")
+    assert keeper.joined == []
+    said = agent.says(results(client, (2, 1, Status.SUCCESS_LARGE, LARGE)))
+    said += book.wait(0.3, (agent, keeper))
+    assert [each for each in said if each[0] != "client"] == [("keeper", KeepValues((key(client, 2),)))]
+
+
+def test_a_store_that_dies_while_it_receives_a_value_gets_it_again():
+    book, client, agent = with_results()
+    keeper = book.agent("keeper")
+    leave(agent)
+    client.says(ObjectRequest(key(client)))
+    keeper.says(ObjectRequest(key(client)))
+    assert keeper.says(*kept(client, 1)) == [], "the client still reads it from the first one"
+    lost = keeper.says(ObjectsLost((key(client),)))
+    assert not [body for name, body in lost if name == "client"]
+    assert ("keeper", KeepValues((key(client),))) in [*lost, *book.wait(0.3, (agent, keeper))]
+    chunk = ObjectChunk(key(client), 1, 0, b"v")
+    assert ("client", chunk) in agent.says(chunk)
+    agent.says(chunk)
+    assert ("agent", MayLeave()) in [*keeper.says(*kept(client, 1)), *book.wait(0.3, (agent, keeper))]
+
+
+def test_a_copy_that_is_lost_does_not_keep_its_value_from_readers():
+    book, client, agent = with_results()
+    other = book.agent("other")
+    client.says(ObjectRequest(key(client)))
+    assert other.says(ObjectsLost((key(client),)), ObjectMissing(key(client), "a lie")) == []
+    chunk = ObjectChunk(key(client), 1, 0, b"v")
+    assert agent.says(chunk) == [("client", chunk)]
+
+
+# ---- agents that were told to leave ----------------------------------------------------------------------------------
+
+
+def test_the_host_of_an_agent_that_was_told_to_leave_stays():
+    book, client, agent = with_results()
+    neighbour, other = book.agent("neighbour"), book.agent("other")
+    for peer, store in ((agent, b"first"), (neighbour, b"first"), (other, b"second")):
+        attach_store(peer, store)
+    drain(book, agent)
+    assert leave(agent) == [("neighbour", KeepValues((key(client),)))]
+
+
+def test_values_for_which_no_agent_has_room_are_shared():
+    book, client, agent = with_results(2)
+    attach_store(agent, b"first", used_bytes=3 << 20)
+    for name in ("one", "two"):
+        attach_store(book.agent(name), name.encode(), capacity_bytes=2 << 20)
+    drain(book, agent)
+    assert leave(agent) == [("one", KeepValues((key(client, 1),))), ("two", KeepValues((key(client, 2),)))]
+
+
+def test_the_agent_with_most_values_takes_those_of_an_agent_that_was_told_to_leave():
+    book, client, _ = with_results(2)
+    book.agent("one")
+    leaving = book.agent("leaving", capabilities={"gpu": 1})
+    book.agent("two")
+    gpu = (Capability("gpu", 1),)
+    assert handed(client.says(tasks(client, 3, 1, capabilities=gpu)), leaving) == [(3, 1)]
+    leaving.says(results(client, (3, 1, Status.SUCCESS_LARGE, LARGE)))
+    drain(book, leaving)
+    assert leave(leaving) == [("agent", KeepValues((key(client, 3),)))]
+
+
+# ---- lies ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_that_leaves_twice_leaves_once():
+    book, client, agent = with_results()
+    keeper = book.agent("keeper")
+    assert leave(agent) == [("keeper", KeepValues((key(client),)))]
+    assert leave(agent) == []
+    assert keeper.says(*kept(client, 1)) == [("agent", MayLeave())]
+    assert leave(agent) == []
+
+
+def test_an_agent_that_leaves_without_saying_that_it_takes_no_tasks_gets_none():
+    book, client, agent = with_results()
+    keeper = book.agent("keeper")
+    agent.says(Leaving())
+    assert handed(client.says(tasks(client, 2, 2)), agent) == []
+    assert handed(keeper.says(results(client, 2)), agent) == []
+
+
+def test_what_an_agent_was_not_asked_to_keep_does_not_move():
+    book, client, agent = with_results()
+    _, liar = book.agent("keeper"), book.agent("liar")
+    assert leave(agent) == [("keeper", KeepValues((key(client),)))]
+    assert liar.says(*kept(client, 1, 2, 99)) == []
+    assert client.says(ObjectRequest(key(client))) == [("agent", ObjectRequest(key(client), relayed=True))]
+
+
+def test_an_agent_that_never_had_a_value_that_it_keeps_loses_it():
+    book, client, agent = with_results()
+    liar = book.agent("liar")
+    leave(agent)
+    assert liar.says(*kept(client, 1)) == [("agent", MayLeave())]
+    agent.says(Goodbye())
+    client.says(ObjectRequest(key(client)))
+    assert handed(liar.says(ObjectMissing(key(client), "It never was here.")), liar) == [(1, 2)]
+
+
+def test_after_a_restart_an_agent_leaves_when_it_has_said_what_it_has():
+    book = Playbook(epoch=2)
+    client = book.client()
+    agent = book._peer("agent", book.agent("keeper").role)
+    agent.connect(epoch=1)
+    agent.says(attach("agent"))
+    assert leave(agent) == []
+    client.says(Tasks(tasks(client, 1, 1).runs, resubmitted=True))
+    agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, LARGE)))
+    assert [each for each in book.wait(2 * HOLD_SECONDS + 0.3, (agent,)) if isinstance(each[1], KeepValues)] == [
+        ("keeper", KeepValues((key(client),)))
+    ]

@@ -12,6 +12,7 @@ from scaler_protocol.messages import Cancel, Capability, Goodbye, HeartbeatEcho,
 from scaler_protocol.monitor import feed, records
 from scaler_protocol.monitor.records import AGAIN, NONE, Kind, Naming, Record
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
+from scaler_scheduler.core import recording
 from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, results, run, tasks
 from tests.unit.scheduler.test_graphs import chain, done
 
@@ -90,6 +91,51 @@ def test_the_life_of_a_task() -> None:
     columns = records.ended_columns(ended)
     assert (columns.tasks[0], columns.durations[0], columns.attempts[0], columns.statuses[0]) == (5, 77, 1, 0)
     assert ended.time - submitted.time == 500_000
+
+
+def test_options_have_names_and_usual_ones_have_none() -> None:
+    book = Playbook()
+    client = book.client()
+    watcher = Watcher(book)
+    gpu = (Capability("gpu", 0, 500_000),)
+    client.says(tasks(client, 0, 2))
+    client.says(tasks(client, 2, 1, priority=-3, capabilities=gpu))
+    client.says(tasks(client, 3, 1, priority=-3, capabilities=gpu, depth=4))
+    client.says(tasks(client, 4, 1, retries=2, rerun=False, timeout_seconds=1.5, memory_bytes=7))
+    found = watcher.take()
+    named = {each.first: records.name_of(each) for each in found if each.flags == Naming.OPTIONS}
+    submitted = [(each.first, each.count, each.attempt) for each in found if each.kind == Kind.SUBMITTED]
+    assert submitted == [(0, 2, 0), (2, 1, 1), (3, 1, 1), (4, 1, 2)]
+    assert named == {
+        1: {"priority": -3, "capabilities": {"gpu": 0.5}},
+        2: {"retries": 2, "rerun": False, "timeout_seconds": 1.5, "memory_bytes": 7},
+    }
+
+
+def test_a_recording_tells_of_the_tasks_that_came_before() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=8)
+    client.says(tasks(client, 0, 3))
+    client.says(tasks(client, 3, 1))
+    client.says(tasks(client, 4, 2, priority=5))
+    agent.says(results(client, 3))
+    entered = book.now
+    book.now += 7.0
+    submitted = Watcher(book).take(Kind.SUBMITTED)
+    assert [(each.first, each.count) for each in submitted] == [(0, 3), (4, 2)]
+    assert [bool(each.attempt) for each in submitted] == [False, True]
+    assert {each.time for each in submitted} == {int((1_000_000.0 + entered) * 1e6)}
+
+
+def test_very_many_runs_are_not_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "RUNS_TOLD_LIMIT", 3)
+    book = Playbook()
+    many, few = book.client("many"), book.client("few")
+    for number in range(4):
+        many.says(tasks(many, number, 1))
+    few.says(tasks(few, 0, 1))
+    (submitted,) = Watcher(book).take(Kind.SUBMITTED)
+    assert submitted.session == book.core.state.clients[few.session].table.columns.number
 
 
 def test_tasks_of_several_functions_keep_theirs() -> None:
@@ -335,3 +381,18 @@ def test_a_client_inside_tasks_is_recorded_with_each_of_them() -> None:
     assert taken[-2:] == moves, "the names of both come first"
     late = Watcher(book).take(Kind.NESTED)
     assert [(each.first, *records.nested_of(each)) for each in late] == [(2, 7, outer)]
+
+
+def test_a_client_inside_a_task_may_come_back_before_its_parent() -> None:
+    book = Playbook()
+    agent = book.agent()
+    watcher = Watcher(book)
+    parent = b"client".ljust(16, b".")
+    child = book.client("child", via=agent, parent_session=parent, parent_task=1, parent_attempt=1)
+    child.says(tasks(child, 1, 5))
+    assert watcher.take(Kind.NESTED) == []
+    client = book.client()
+    assert client.session == parent
+    outer, inner = (book.core.state.clients[each.session].table.columns.number for each in (client, child))
+    (move,) = watcher.take(Kind.NESTED)
+    assert (move.session, move.first, move.attempt, *records.nested_of(move)) == (inner, 1, 1, 0, outer)

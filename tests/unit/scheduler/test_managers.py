@@ -6,10 +6,15 @@ from scaler_protocol.messages import (
     AgentAttach,
     Capability,
     Drain,
+    Goodbye,
+    KeepValues,
+    Leaving,
     ManagerOrder,
     ManagerReport,
+    MayLeave,
     ObjectKey,
     ObjectRelease,
+    ObjectStored,
     Refused,
     Role,
     ShutdownRequest,
@@ -18,9 +23,12 @@ from scaler_protocol.messages import (
     StoreAttached,
     StoreStatus,
     Tasks,
+    Withdrawn,
 )
-from scaler_scheduler.core import managers
+from scaler_scheduler.core import departures, managers
 from tests.unit.scheduler.playbook import Playbook, results, tasks
+
+LARGE = (10**6).to_bytes(8, "little")
 
 
 def manager(book, name="cloud", peer=None):
@@ -111,30 +119,84 @@ def test_an_agent_that_holds_a_result_stays_even_if_another_shares_the_store():
     assert drained == [peer.name for peer in peers if peer is not holder]
 
 
-def test_while_very_many_results_are_kept_no_agent_is_drained(monkeypatch):
-    monkeypatch.setattr(managers, "LARGE_RESULTS_LIMIT", 1)
+def drained(said):
+    return [name for name, body in said if body == Drain()]
+
+
+def with_values(*counts):
+    """A manager and its agents, which hold so many results of a client."""
     book = Playbook()
-    client, cloud, holder, idle = book.client(), manager(book), book.agent("holder"), joined(book, "idle")
-    client.says(tasks(client, 1, 4))
-    for task in range(1, 5):
-        holder.says(results(client, (task, 1, Status.SUCCESS_LARGE, (10**6).to_bytes(8, "little"))))
-        idle.says(results(client, (task, 1, Status.SUCCESS_LARGE, (10**6).to_bytes(8, "little"))))
-    assert (idle.name, Drain()) not in cloud.says(report(running=1))
+    client, cloud = book.client(), manager(book)
+    peers = [joined(book, f"agent {number}") for number in range(len(counts))]
+    first = 1
+    for peer, count in zip(peers, counts, strict=True):
+        state = book.core.state.agents[peer.session]
+        others = [each for each in book.core.state.agents.values() if each.attached and each is not state]
+        for each in others:
+            each.is_paused = True
+            book.core.state.placement.offer(each)
+        for task in range(first, first + count):
+            client.says(tasks(client, task, 1))
+            peer.says(results(client, (task, 1, Status.SUCCESS_LARGE, LARGE)))
+        first += count
+        for each in others:
+            each.is_paused = False
+            book.core.state.placement.offer(each)
+    assert list(departures.count_values(book.core.state))[-len(counts) :] == list(counts)
+    return book, client, cloud, peers
+
+
+def test_agents_without_values_are_drained_first_and_the_last_one_with_values_stays():
+    book, client, cloud, peers = with_values(3, 0, 1)
+    assert drained(cloud.says(report(running=3))) == ["agent 1", "agent 2"]
+    said = peers[2].says(Withdrawn((), leaving=True), Leaving())
+    assert said == [("agent 0", KeepValues((ObjectKey(client.session, 4),)))]
+    assert peers[0].says(ObjectStored(ObjectKey(client.session, 4), 0, bytes(16))) == [("agent 2", MayLeave())]
+    peers[2].says(Goodbye()), peers[1].says(Goodbye())
+    book.wait(1.0, (cloud, peers[0]))
+    assert drained(cloud.says(report(running=1))) == []
+    [shown] = [each.value for each in book.core.snapshot(book.now).settings if each.name == "worker manager cloud"]
+    assert shown.endswith("Jobs that stay because no other worker can keep their results: 1.")
     client.says(ObjectRelease(tuple(ObjectKey(client.session, task) for task in range(1, 5))))
-    assert (idle.name, Drain()) in cloud.says(report(running=1))
+    assert drained(cloud.says(report(running=1))) == ["agent 0"]
 
 
-def test_an_agent_whose_store_has_objects_stays_unless_another_shares_the_store():
+def test_values_of_one_agent_move_at_a_time():
+    book, client, cloud, peers = with_values(3, 1, 2)
+    assert drained(cloud.says(report(running=3))) == ["agent 1"]
+    assert drained(cloud.says(report(running=3))) == [], "the values of the first one have not moved"
+    peers[1].says(Withdrawn((), leaving=True), Leaving())
+    peers[0].says(ObjectStored(ObjectKey(client.session, 4), 0, bytes(16)))
+    assert drained(cloud.says(report(running=2))) == ["agent 2"]
+
+
+def test_an_agent_with_values_stays_while_no_other_has_room_for_them():
+    book, client, cloud, peers = with_values(1, 2)
+    for peer in peers:
+        store = peer.name.encode().ljust(16)
+        peer.says(StoreAttached(store, "tcp://host:1"))
+        peer.says(StoreStatus(store, 1, "tcp://host:1", 3, 1 << 20, 1, 1 << 20, 0, 0, 0, 0))
+    assert drained(cloud.says(report(running=2))) == []
+    store = peers[1].name.encode().ljust(16)
+    peers[1].says(StoreStatus(store, 1, "tcp://host:1", 3, 1, 1, 1 << 30, 0, 0, 0, 0))
+    assert drained(cloud.says(report(running=2))) == ["agent 0"]
+
+
+def test_workers_that_no_manager_has_started_keep_the_values():
+    book, client, cloud, peers = with_values(1, 5)
+    book.agent("own")
+    assert drained(cloud.says(report(running=2))) == ["agent 0"]
+    said = peers[0].says(Withdrawn((), leaving=True), Leaving())
+    assert said == [("own", KeepValues((ObjectKey(client.session, 1),)))]
+
+
+def test_an_agent_whose_store_has_objects_that_are_no_values_is_drained():
+    """Their clients have them."""
     book = Playbook()
     cloud, worker = manager(book), joined(book, "worker")
     worker.says(StoreAttached(b"s" * 16, "tcp://host:1"))
-    status = StoreStatus(b"s" * 16, 1, "tcp://host:1", 3, 1, 1, 1, 0, 0, 0, 0)
-    worker.says(status)
-    assert (worker.name, Drain()) not in cloud.says(report(running=1))
-    other = joined(book, "other")
-    other.says(StoreAttached(b"s" * 16, "tcp://host:1"))
-    drained = [name for name, body in cloud.says(report(running=2)) if body == Drain()]
-    assert len(drained) == 1
+    worker.says(StoreStatus(b"s" * 16, 1, "tcp://host:1", 3, 1, 1, 1, 0, 0, 0, 0))
+    assert drained(cloud.says(report(running=1))) == ["worker"]
 
 
 def test_workers_stay_for_the_cool_down_time():

@@ -130,6 +130,19 @@ def test_a_released_object_is_freed_at_the_agents_that_fetched_it():
     assert not book.core.state.objects.objects
 
 
+def test_agents_are_told_once_of_all_objects_that_are_released():
+    book = Playbook()
+    client, one, other = book.client(), book.agent("one"), book.agent("other")
+    first, second, third = (ObjectKey(client.session, 2**64 - number) for number in (1, 2, 3))
+    for key in (first, second, third):
+        client.says(upload(key, 10, 0, 10))
+    one.says(ObjectRequest(first), ObjectRequest(second))
+    other.says(ObjectRequest(second))
+    said = client.says(ObjectRelease((first, second, second, third)))
+    assert said == [("one", ObjectRelease((first, second))), ("other", ObjectRelease((second,)))]
+    assert not book.core.state.objects.objects
+
+
 PICKLE = bytes(range(200)) * 5
 BY_DIGEST = ObjectKey(digest(PICKLE), 0)
 

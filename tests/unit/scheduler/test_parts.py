@@ -41,6 +41,29 @@ def test_parts_of_durations_are_added_up_and_not_sent_to_clients() -> None:
     assert function_of(book).loading_seconds == 0.5
 
 
+def test_durations_of_functions_are_those_of_running() -> None:
+    book = Playbook()
+    agent, client = book.agent(slots=8), book.client("one")
+    client.says(Tasks([run(client, 1, 3)], [definition()]))
+    parts = struct.pack("<8I", 0, 0, 1_990_000, 0, 2, 0, 0, 5_000_000)
+    agent.says(timed(client, [2_000_000, 10_000, 4_000_000], parts))
+    function = function_of(book)
+    assert function.longest_seconds == pytest.approx(0.01) and function.p95_seconds <= 0.01
+    assert function.duration_seconds == pytest.approx(6.01) and function.executions == 3
+
+
+def test_parts_of_results_that_do_not_count_are_left_out() -> None:
+    book = Playbook()
+    agent, client = book.agent(slots=8), book.client("one")
+    client.says(Tasks([run(client, 1, 1)], [definition()]))
+    rows = [(task, 1, Status.SUCCESS, b"r", 1_000_000, 1, 0) for task in (99, 1, 98)]
+    made = ResultRun(client.session, rows)
+    made.set_parts(struct.pack("<12I", 0, 0, 7_000, 0, 1, 0, 300_000, 0, 2, 0, 9_000, 0))
+    agent.says(Results([made]))
+    function = function_of(book)
+    assert function.loading_seconds == pytest.approx(0.3) and function.longest_seconds == pytest.approx(0.7)
+
+
 def test_waiting_for_a_worker_ends_when_the_task_starts() -> None:
     book = Playbook()
     agent, client = book.agent(slots=4), book.client("one")

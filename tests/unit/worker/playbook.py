@@ -110,6 +110,7 @@ class StageWorkerProcess:
         self._functions: dict[bytes, FunctionDefinition] = {}
         self.runner = Runner(self.board, self)
         self.during: Callable[[], None] = nothing
+        self.shielded: set[int] = set()
 
     def take(self, tasks: Tasks) -> None:
         decoded = decode(encode(Envelope(tasks))).body
@@ -126,6 +127,9 @@ class StageWorkerProcess:
 
     def use_modules(self, run: object) -> None:
         pass
+
+    def is_shielded(self, thread: int) -> bool:
+        return thread in self.shielded
 
     def advise(self, error: BaseException) -> None:
         pass

@@ -12,10 +12,13 @@ import pytest
 
 from scaler_protocol.ids import digest
 from scaler_protocol.messages import (
+    PRIVATE_UPLOAD_NUMBER,
     ActorsReady,
     AgentAttach,
     Cancel,
+    Drain,
     FunctionDefinition,
+    ObjectChunk,
     ObjectKey,
     ObjectMissing,
     Status,
@@ -25,7 +28,9 @@ from scaler_protocol.messages import (
     Withdraw,
     Withdrawn,
 )
+from scaler_protocol.objects.layout import plan
 from scaler_worker.core.effects import Kill, Suspend
+from scaler_worker.worker_process.output import Shield
 from tests.support.waiting import wait_until
 from tests.unit.worker.playbook import CLIENT, Stage, nothing, run_of
 
@@ -148,6 +153,20 @@ def test_a_call_that_waits_for_an_object_holds_back_the_others(actor):
     stage.run(number)
     assert values(stage) == {2: 3, 4: 7}
     assert stage.results()[3][0] == Status.OBJECT_MISSING
+
+
+def test_an_actor_of_an_agent_that_is_drained_goes_on_with_calls_that_wait_for_objects(actor):
+    stage, number = actor
+    private = ObjectKey(CLIENT, PRIVATE_UPLOAD_NUMBER)
+    stage.say(calls(1, first=2, slots=[private]))
+    stage.say(Drain())
+    stage.say(calls(1, first=3, slots=[private]))
+    stage.pass_time(1.0)
+    assert not {2, 3} & set(stage.results())
+    data = plan(pickle.dumps(5)).to_bytes()
+    stage.say(ObjectChunk(private, len(data), 0, data))
+    stage.run(number)
+    assert {task: status for task, (status, _) in stage.results().items()} == dict.fromkeys((2, 3), Status.SUCCESS)
 
 
 def test_more_calls_than_a_board_has_room_for(actor):
@@ -354,6 +373,30 @@ def test_a_cancel_of_one_of_several_calls_kills_nothing(several):
     assert take_results(stage, number) == {3}
     assert stage.results()[3][0] == Status.CANCELLED
     assert take_results(stage, number, 2) == {2, 3}
+
+
+def test_a_call_is_not_interrupted_while_modules_are_put_in_place(several):
+    stage, number = several
+    stage.say(Cancel((TaskColumn(CLIENT, (3,), (1,)),)))
+    process = stage.processes[number]
+    process.shielded = {thread.ident for thread in threading.enumerate()}
+    assert process.runner.interrupt_calls(), "it is tried again"
+    assert not process.board.has_results()
+    process.shielded = set()
+    assert not process.runner.interrupt_calls()
+    assert take_results(stage, number) == {3}
+    assert stage.results()[3][0] == Status.CANCELLED
+
+
+def test_a_shield_covers_its_own_thread_alone():
+    shield, other = Shield(), threading.Event()
+    thread = threading.Thread(target=other.wait)
+    thread.start()
+    with shield:
+        assert shield.covers(threading.get_ident()) and not shield.covers(thread.ident)
+    assert not shield.covers(threading.get_ident())
+    other.set()
+    thread.join()
 
 
 def test_a_call_that_runs_for_too_long_is_ended():

@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import select
+import struct
 import time
 from collections.abc import Iterator
 
@@ -15,6 +16,8 @@ from scaler_protocol.messages import Status
 from scaler_worker.board import BOARD_BYTES, HANDED, STARTED_CELL, WINDOW, Board, Handed
 from scaler_worker.worker_process.runner import Runner
 from tests.unit.worker.playbook import DictStore, StageWorkerProcess, definition, run_of
+
+POSITION = 80
 
 
 def echo(value: object) -> object:
@@ -208,6 +211,16 @@ def test_cells_are_used_again_within_the_window() -> None:
         pair.process.run()
         assert len(pair.rows()) == WINDOW // 2 + 7
     assert pair.board.room() == WINDOW
+
+
+def test_a_call_that_is_just_being_claimed_is_not_taken_for_one_that_runs_for_long() -> None:
+    memory = bytearray(BOARD_BYTES)
+    board = Board(memory)
+    board.unordered = True
+    board.dispatch(0, 10_000)
+    struct.pack_into("<Q", memory, POSITION, 1)  # the process moves this first, and may be stopped here
+    board.room()
+    assert board.cell(0) == HANDED and board.withdraw(0)
 
 
 def test_records_of_all_sizes_wrap_around() -> None:

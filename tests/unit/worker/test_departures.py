@@ -7,6 +7,7 @@ import pickle
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import (
     Cancel,
+    Drain,
     Goodbye,
     KeepValues,
     Leaving,
@@ -22,7 +23,10 @@ from scaler_protocol.messages import (
     TaskOptions,
     Welcome,
 )
+from scaler_worker.core.agent import SCHEDULER
+from scaler_worker.core.effects import Exit
 from tests.unit.worker.playbook import CLIENT, Stage, definition, run_of
+from tests.unit.worker.test_agent_core import running
 
 KEY = ObjectKey(CLIENT, 1)
 VALUE = pickle.dumps(5)
@@ -84,11 +88,86 @@ def test_it_does_not_wait_for_a_scheduler_that_moves_nothing() -> None:
     assert stage.bodies(Goodbye) and not stage.bodies(Leaving)
 
 
-def test_it_does_not_wait_without_a_connection() -> None:
+def test_a_permission_that_was_not_asked_for_does_not_count() -> None:
     stage = with_result()
+    stage.say(MayLeave())
     leave(stage)
+    assert stage.bodies(Leaving) and not stage.bodies(Goodbye)
+
+
+# ---- without a connection --------------------------------------------------------------------------------------------
+
+
+def test_a_running_task_ends_although_the_connection_is_lost() -> None:
+    stage = Stage(1)
+    stage.give(run_of(1, first=1))
+
+    def task() -> None:
+        stage.say(Drain())
+        stage.core.on_peer_lost(SCHEDULER, stage.now)
+        stage.pass_time(5.0, heard=False)
+        assert not stage.count(Exit)
+
+    running(stage, 0, task)
+    stage.pass_time(1.0, heard=False)
+    assert not stage.count(Exit), "the scheduler does not have the result"
     stage.connect(resumed=True)
+    assert stage.results()[1][0] == Status.SUCCESS and stage.bodies(Goodbye)
+
+
+def test_a_scheduler_that_has_restarted_is_told_again_that_the_agent_leaves() -> None:
+    stage = with_result()
+    stage.say(Drain())
+    assert len(stage.bodies(Leaving)) == 1
+    stage.core.on_peer_lost(SCHEDULER, stage.now)
+    stage.connect(epoch=2)
+    assert len(stage.bodies(Leaving)) == 2 and not stage.bodies(Goodbye)
+    stage.say(MayLeave())
     assert stage.bodies(Goodbye)
+
+
+def test_values_wait_for_the_next_connection() -> None:
+    stage = with_result()
+    stage.say(Drain())
+    stage.core.on_peer_lost(SCHEDULER, stage.now)
+    stage.pass_time(5.0, heard=False)
+    assert not stage.count(Exit)
+    stage.connect(resumed=True)
+    stage.say(MayLeave())
+    assert stage.bodies(Goodbye)
+
+
+def test_an_agent_that_leaves_ends_when_its_scheduler_does_not_come_back() -> None:
+    stage = with_result(death_timeout_seconds=20.0)
+    stage.say(Drain())
+    stage.core.on_peer_lost(SCHEDULER, stage.now)
+    stage.pass_time(19.0, heard=False)
+    assert not stage.count(Exit)
+    stage.pass_time(2.0, heard=False)
+    [ended] = [effect for effect in stage.effects if isinstance(effect, Exit)]
+    assert ended.code == 1 and "no connection to the scheduler" in ended.text
+
+
+def test_without_a_connection_it_waits_no_longer_than_the_grace_time() -> None:
+    stage = with_result(grace_seconds=2.0)
+    stage.core.on_peer_lost(SCHEDULER, stage.now)
+    leave(stage)
+    stage.pass_time(1.8, heard=False)
+    assert not stage.count(Exit)
+    stage.pass_time(0.5, heard=False)
+    assert stage.count(Exit) == 1
+
+
+def test_an_agent_with_nothing_ends_at_once_without_a_connection() -> None:
+    stage = Stage(1)
+    stage.core.on_peer_lost(SCHEDULER, stage.now)
+    stage.say(Drain())  # is not heard
+    leave(stage)
+    stage.turn()
+    assert stage.count(Exit) == 1
+
+
+# ---- values of others ------------------------------------------------------------------------------------------------
 
 
 def test_a_value_of_another_agent_is_fetched_served_and_released() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from typing import ClassVar
 
 import pytest
 
@@ -91,6 +92,37 @@ def test_a_result_after_parts_is_intact() -> None:
     part = run.slice(1, 4)
     assert [row for row, *_ in parts_of(part)] == [1]
     assert run.slice(1, 2).parts is None
+
+
+class Watched:
+    """A function that watches its phases. ``seen``: the phases before its call, and the times after it."""
+
+    seen: ClassVar[list[tuple[int, ...]]] = []
+
+    def __init__(self) -> None:
+        self.__qualname__ = "watched"
+
+    def __call__(self, value: object) -> object:
+        (pair,) = WATCHING
+        phases = pair.process.runner.watch_phases(self, lambda called, stored: self.seen.append((called, stored)))
+        assert pair.process.runner.watch_phases(echo, print) is None
+        if phases is not None:
+            self.seen.append(phases)
+        return SlowToStore()
+
+
+WATCHING: list[Pair] = []
+
+
+def test_a_task_may_watch_its_phases() -> None:
+    pair = Pair(Watched())
+    WATCHING[:] = [pair]
+    pair.hand(run_of(1, function=Watched(), slots=(SlowToLoad(),)))  # type: ignore[arg-type]
+    pair.process.run()
+    (started, fetching, loaded), (called, stored) = Watched.seen
+    least = 1_000_000 * MILLISECONDS_LEAST
+    assert fetching == 0 and loaded - started >= least and called >= loaded and stored - called >= least
+    assert pair.process.runner.watch_phases(echo, print) is None
 
 
 @pytest.mark.parametrize("rows", [(4,), (1, 1), (2, 1)])

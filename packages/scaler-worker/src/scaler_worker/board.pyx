@@ -303,7 +303,10 @@ cdef class Board:
             self._oldest += 1
 
     cdef bint note_long(self) noexcept:
-        """The oldest call has started, and its cell is needed. False: there are too many such calls."""
+        """The oldest call has started, and its cell is needed. False: there are too many such calls, or the process is
+        just about to claim this one: it moves its position first."""
+        if scaler_load_cell(self._cells + (self._oldest & (CELL_COUNT - 1))) != CELL_STARTED:
+            return False
         if self._long_count == CONCURRENCY_LIMIT:
             return False
         self._long[self._long_count] = self._oldest

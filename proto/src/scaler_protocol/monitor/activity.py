@@ -18,6 +18,7 @@ from scaler_protocol.monitor.bounds import (
     NAMES_LIMIT,
     WORKERS_LIMIT,
     counted,
+    measured,
     moment_us,
     shown_text,
 )
@@ -37,6 +38,9 @@ INDEX_LIMIT = 1 << 24
 NOTICE_LIMIT = 1000
 """Maximum number of the latest arrivals and departures that are kept."""
 
+CAPABILITIES_LIMIT = 100
+LARGEST_PRIORITY = 1 << 63
+
 _MICROSECONDS = 1e6
 _SHORT = int(Flag.SHORT)
 
@@ -51,6 +55,17 @@ class SessionName(NamedTuple):
 class FunctionName(NamedTuple):
     digest: bytes
     name: str
+
+
+class ShownOptions(NamedTuple):
+    """The options of tasks that monitors show. ``capabilities``: names and amounts."""
+
+    priority: int = 0
+    capabilities: tuple[tuple[str, float], ...] = ()
+    retries: int = 0
+    rerun: bool = True
+    timeout_seconds: float = 0.0
+    memory_bytes: int = 0
 
 
 class WorkerName(NamedTuple):
@@ -101,6 +116,7 @@ class Activity:
         self.sessions: OrderedDict[int, SessionName] = OrderedDict()
         self.functions: OrderedDict[int, FunctionName] = OrderedDict()
         self.agents: OrderedDict[int, AgentName] = OrderedDict()
+        self.options: OrderedDict[int, ShownOptions] = OrderedDict()
         self.workers: list[WorkerName] = []
         self.colours = ColourNumbers()
         self.missed = 0
@@ -153,6 +169,11 @@ class Activity:
         """Return the number of the colour of a function: functions of one name have one colour (see ``palette``)."""
         return self.colours.number_of(self.function_name(index))
 
+    def options_of(self, session: int, task: int) -> ShownOptions | None:
+        """The options of a task whose arrival was seen; None: they are not known."""
+        index = self.times.options_of(session, task)
+        return None if index is None else ShownOptions() if index == 0 else self.options.get(index)
+
     def session_of(self, index: int) -> bytes:
         named = self.sessions.get(index)
         return named.session if named is not None else b""
@@ -188,10 +209,13 @@ class Activity:
             self.colours.number_of(name)
         elif record.flags == Naming.AGENT:
             self._name_agent(self._agent(record.first), value)
+        elif record.flags == Naming.OPTIONS:
+            _make_room(self.options)
+            self.options[record.first] = _options(value)
 
     def _on_submitted(self, record: Record) -> None:
         moment = moment_us(record.time)
-        self.times.add_arrival(record.session, record.first, record.count, moment, record.function)
+        self.times.add_arrival(record.session, record.first, record.count, moment, record.function, record.attempt)
 
     def _on_nested(self, record: Record) -> None:
         first_child, parent_session = records.nested_of(record)
@@ -353,6 +377,24 @@ def _identity(value: Any) -> bytes:
         return bytes.fromhex(_text(value)[: 2 * IDENTITY_LIMIT_BYTES])
     except ValueError:
         return b""
+
+
+def _amount(value: Any) -> float:
+    return measured(float(value)) if isinstance(value, float) else float(min(_number(value), 1 << 50))
+
+
+def _options(value: dict[str, Any]) -> ShownOptions:
+    """Whatever has the wrong type is as usual."""
+    capabilities, priority = value.get("capabilities"), value.get("priority")
+    pairs = list(capabilities.items())[:CAPABILITIES_LIMIT] if isinstance(capabilities, dict) else []
+    return ShownOptions(
+        max(-LARGEST_PRIORITY, min(priority, LARGEST_PRIORITY)) if isinstance(priority, int) else 0,
+        tuple((_text(name), _amount(amount)) for name, amount in pairs),
+        _number(value.get("retries")),
+        value.get("rerun") is not False,
+        _amount(value.get("timeout_seconds")),
+        _number(value.get("memory_bytes")),
+    )
 
 
 def _worker_name(agent: AgentName, number: int | None) -> WorkerName:

@@ -1,4 +1,4 @@
-"""The page of one thing: all that is known of a task, worker, host, client, function or graph. Pure.
+"""The page of one thing: all that is known of a task, worker, host, client, function, graph or object. Pure.
 
 A page has facts, then tables with some of the rows of ``tables``, then a text. Every screen shows the same, and finds
 more through the links of facts and rows.
@@ -25,7 +25,14 @@ from scaler_protocol.monitor.format import (
 )
 from scaler_protocol.monitor.graphs import WatchedGraph
 from scaler_protocol.monitor.links import EntityLink
-from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, FunctionStatus, GraphStatus
+from scaler_protocol.monitor.messages import (
+    AgentStatus,
+    ClientStatus,
+    EndedClientStatus,
+    FunctionStatus,
+    GraphStatus,
+    ObjectStatus,
+)
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.nested_tasks import TaskPlace
 from scaler_protocol.monitor.output_log import PrintedBy, PrintedLine
@@ -33,6 +40,7 @@ from scaler_protocol.monitor.parts import parts_of_function, parts_text
 from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress
 from scaler_protocol.monitor.records import NONE
 from scaler_protocol.monitor.rows import short_id, task_row
+from scaler_protocol.monitor.stored_objects import function_of, host_names, is_result, label_of, reader_tasks
 from scaler_protocol.monitor.tables import TABLES, Row
 
 ROWS_LIMIT = 50
@@ -112,8 +120,8 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
     serials, total = model.log.query(sessions=indices, task=task, limit=ROWS_LIMIT) if indices else ([], 0)
     rows = [task_row(model, serial) for serial in serials]
     running = _rows_with(model, "running", session=client, task=task)
-    arrived = _arrival(model, indices, task)
-    if not rows and not running and arrived is None:
+    arrived, objects = _arrival(model, indices, task), _object_facts(model, client, task)
+    if not rows and not running and arrived is None and not objects:
         return None
     columns = [column.key for column in TABLES["tasks" if rows else "running"].columns]
     newest = dict(zip(columns, (rows or running or [()])[0], strict=False))
@@ -123,8 +131,10 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
         Fact("client", client, EntityLink(links.CLIENT, (client,))),
         Fact("state", _task_state(rows, running)),
         *([Fact("submitted", format_moment(arrived))] if arrived is not None else []),
+        *_option_facts(model, indices, task),
         *_last_execution(newest, bool(rows)),
         *_graph_facts(model, indices, client, task),
+        *objects,
         *_parent_facts(model, indices, task),
         *_children_facts(model, indices, task),
         *(_reasons(model, function) if not rows and not running else ()),
@@ -163,6 +173,23 @@ def _last_execution(newest: dict[str, object], has_ended: bool) -> list[Fact]:
         ]
         facts += [Fact("where time went", str(newest["parts"]))] if newest["parts"] else []
     return facts
+
+
+def _option_facts(model: Model, indices: Iterable[int], task: int) -> list[Fact]:
+    """Return the priority of a task, what it needs, and its limits if it has any."""
+    found = (model.activity.options_of(index, task) for index in indices)
+    options = next((each for each in found if each is not None), None)
+    if options is None:
+        return [Fact("priority, capabilities", "not known: it was submitted before this monitor watched")]
+    needed = ", ".join(f"{name}={amount:g}" for name, amount in options.capabilities)
+    return [
+        Fact("priority", str(options.priority)),
+        Fact("capabilities", needed or "none needed"),
+        *([Fact("retries", format_count(options.retries))] if options.retries else []),
+        *([] if options.rerun else [Fact("runs again", "never, once it has started")]),
+        *([Fact("time limit", format_span(options.timeout_seconds))] if options.timeout_seconds else []),
+        *([Fact("memory limit", format_bytes(options.memory_bytes))] if options.memory_bytes else []),
+    ]
 
 
 def _graph_facts(model: Model, indices: Sequence[int], client: str, task: int) -> list[Fact]:
@@ -306,10 +333,17 @@ def _host(model: Model, host: str) -> EntityPage | None:
         *_section("Workers", "workers", _rows_with(model, "workers", host=host)),
         *_section("Running", "running", _rows_with(model, "running", host=host)),
         *_section("Objects", "objects", _rows_with(model, "objects", host=host)),
+        *_section("Its largest objects", "largest", _rows_on(model, host)),
         *_section("Clients", "clients", clients),
         *_executions(model, workers=indices),
     ]
     return EntityPage(links.HOST, f"Host {host}", facts, sections)
+
+
+def _rows_on(model: Model, host: str) -> list[Row]:
+    """Rows of the largest objects, of those that a host has."""
+    hosts = TABLES["largest"].index("hosts")
+    return [row for row in model.rows("largest")[0] if host in str(row[hosts]).partition(" and ")[0].split(", ")]
 
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
@@ -333,6 +367,7 @@ def _client(model: Model, client: str) -> EntityPage | None:
     sections = [
         *_section("Running", "running", _rows_with(model, "running", session=client)),
         *_section("Graphs", "graphs", _rows_with(model, "graphs", session=client)),
+        *_section("Its largest objects", "largest", _rows_with(model, "largest", session=client)),
         *_section("Nested clients", "clients", _rows_with(model, "clients", parent=client)),
         *_section("Waiting, with a task of this client as the example", "waits",
                   _rows_with(model, "waits", session=client)),
@@ -409,7 +444,7 @@ def _function_facts(function: FunctionStatus, model: Model) -> list[Fact]:
     ]
     if executions:
         facts += [
-            Fact("mean", format_span(function.duration_seconds / executions)),
+            Fact("mean", format_span(function.running_seconds / executions)),
             Fact("p50, p95", f"{format_span(function.median_seconds)}, {format_span(function.p95_seconds)}"),
             Fact("longest", format_span(function.longest_seconds)),
             Fact("all together", format_span(function.duration_seconds)),
@@ -443,6 +478,70 @@ def _graph_counts(graph: GraphStatus, model: Model) -> list[Fact]:
         Fact("failed", format_count(graph.failed)),
         *_progress_facts(model.progress.find(GRAPH, (graph.session, graph.graph)), model),
     ]
+
+
+# ---- objects ---------------------------------------------------------------------------------------------------------
+
+
+def _object(model: Model, client: str, label: str) -> EntityPage | None:
+    """Any client that has a function may own it, so the label alone names it."""
+    found = next(
+        (each for each in _objects(model)
+         if label_of(each) == label and (each.digest or short_id(each.session) == client)),
+        None,
+    )  # fmt: skip
+    if found is None:
+        return None
+    function = function_of(model.activity, found)
+    owner = short_id(found.session)
+    facts = [
+        *_producer_facts(found, owner),
+        *_function_fact(function),
+        Fact("size", format_bytes(found.size_bytes)),
+        *(Fact("is on", host, EntityLink(links.HOST, (host,))) for host in host_names(found)),
+    ]
+    more = found.copies - len(host_names(found))
+    facts += [Fact("is on", f"{format_count(more)} more hosts")] if more > 0 else []
+    return EntityPage(links.OBJECT, f"Object {label}", [*facts, *_reader_facts(model, found, owner)])
+
+
+def _producer_facts(status: ObjectStatus, owner: str) -> list[Fact]:
+    client = EntityLink(links.CLIENT, (owner,))
+    if is_result(status):
+        task = Fact("made by", f"task {status.number}", _task_link(owner, status.number))
+        return [task, Fact("client", owner, client)]
+    return [Fact("sent by", f"client {owner}", client)] if owner else []
+
+
+def _reader_facts(model: Model, status: ObjectStatus, owner: str) -> list[Fact]:
+    tasks = reader_tasks(status)
+    indices = _session_indices(model, owner)
+    facts = [
+        Fact("needed by", f"task {task} {_arrived_function(model, indices, task)}".rstrip(), _task_link(owner, task))
+        for task in tasks
+    ]
+    more = status.readers - len(tasks)
+    if more > 0:
+        facts.append(Fact("needed by", f"{format_count(more)} {'more ' if tasks else ''}unfinished tasks"))
+    return facts or [Fact("needed by", "no unfinished task")]
+
+
+def _object_facts(model: Model, client: str, task: int) -> list[Fact]:
+    """The result of a task, and what it needs, if these are among the largest objects."""
+    facts = []
+    for each in _objects(model):
+        if each.digest or short_id(each.session) != client:
+            continue
+        name = "result" if is_result(each) and each.number == task else "needs object"
+        if name == "result" or task in reader_tasks(each):
+            label = label_of(each)
+            link = EntityLink(links.OBJECT, (client, label))
+            facts.append(Fact(name, f"{label}, {format_bytes(each.size_bytes)}", link))
+    return sorted(facts, key=lambda fact: fact.name)
+
+
+def _objects(model: Model) -> Sequence[ObjectStatus]:
+    return model.snapshot.objects if model.snapshot is not None else ()
 
 
 # ---- what several have in common -------------------------------------------------------------------------------------
@@ -512,5 +611,6 @@ _PAGES: dict[str, tuple[Callable[..., EntityPage | None], int]] = {
     links.CLIENT: (_client, 1),
     links.FUNCTION: (_function, 1),
     links.GRAPH: (_graph, 2),
+    links.OBJECT: (_object, 2),
 }
 """By kind: what makes the page, and how many texts name the thing."""

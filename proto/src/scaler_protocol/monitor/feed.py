@@ -45,6 +45,7 @@ from scaler_protocol.monitor.messages import (
     HostStoreStatus,
     MessageCount,
     MonitorMessage,
+    ObjectStatus,
     PeerState,
     RunningTaskStatus,
     SchedulerStatus,
@@ -160,6 +161,7 @@ def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
         "waits": _columns(WaitGroup, snapshot.waits),
         "graphs": _columns(GraphStatus, snapshot.graphs),
         "stores": _columns(HostStoreStatus, snapshot.stores),
+        "objects": _columns(ObjectStatus, snapshot.objects),
         "events": _fields(snapshot.events),
         "functionCount": counted(snapshot.function_count),
         "waitCount": counted(snapshot.wait_count),
@@ -183,6 +185,7 @@ def _snapshot_from_wire(reader: Any) -> Snapshot:
         waits=tuple(_rows(WaitGroup, reader.waits)),
         graphs=tuple(_rows(GraphStatus, reader.graphs)),
         stores=tuple(_rows(HostStoreStatus, reader.stores)),
+        objects=tuple(_rows(ObjectStatus, reader.objects)),
         events=_struct(EventTotals, reader.events),
         function_count=reader.functionCount,
         wait_count=reader.waitCount,
@@ -210,7 +213,8 @@ def _camel(name: str) -> str:
 
 _STRUCTS = (
     SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, RunningTaskStatus, ClientStatus,
-    EndedClientStatus, FunctionStatus, Setting, WaitGroup, GraphStatus, HostStoreStatus, EventTotals, Events,
+    EndedClientStatus, FunctionStatus, Setting, WaitGroup, GraphStatus, HostStoreStatus, ObjectStatus, EventTotals,
+    Events,
 )  # fmt: skip
 _NAMES: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _camel(field.name)) for field in fields(each)] for each in _STRUCTS

@@ -9,6 +9,7 @@ _LESS_IMPORTANT = {
     "waits": ("task", "session"),
     "failures": ("group", "first", "hosts", "status", "functions", "last", "type"),
     "progress": ("end", "running", "failed"),
+    "largest": ("copies", "function"),
     "objects": ("received", "sent", "spilled_rate", "spilled"),
     "graphs": ("ready", "waiting"),
     "tasks": ("parts", "attempt", "session", "host"),

@@ -12,12 +12,13 @@ HOST = "host"
 CLIENT = "client"
 FUNCTION = "function"
 GRAPH = "graph"
+OBJECT = "object"
 
 
 class EntityLink(NamedTuple):
     """Names a thing for people and addresses: ``("task", ("ab12cd34", "17"))``. A task is named by the beginning of
-    its client's id and its number, a graph by the same and the number of its last task, a worker by host and name, and
-    the others by one text."""
+    its client's id and its number, a graph by the same and the number of its last task, an object by the same and a
+    label such as ``result-17``, a worker by host and name, and the others by one text."""
 
     kind: str
     key: tuple[str, ...]
@@ -31,6 +32,7 @@ _ROW_KINDS = {
     "functions": FUNCTION,
     "running": TASK,
     "objects": HOST,
+    "largest": OBJECT,
     "graphs": GRAPH,
     "tasks": TASK,
 }
@@ -43,6 +45,7 @@ _COLUMNS = {
     CLIENT: (("session",),),
     FUNCTION: (("function",), ("name",)),
     GRAPH: (("session", "graph"),),
+    OBJECT: (("session", "object"),),
 }
 """The columns of a row that name each thing."""
 
@@ -54,6 +57,7 @@ _MENTIONS = {
     "parent": CLIENT,
     "function": FUNCTION,
     "graph": GRAPH,
+    "object": OBJECT,
 }
 """The kinds that a column mentions, in any table; a row's own name leads to the row's thing."""
 

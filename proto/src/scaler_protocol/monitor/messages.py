@@ -163,8 +163,8 @@ class FunctionStatus:
     duration_seconds: float = 0.0  # of all executions that ended at workers, together
     cpu_seconds: float = 0.0  # of the same
     executions: int = 0  # how many these are
-    median_seconds: float = 0.0  # of their durations; this and the next one are within a quarter
-    p95_seconds: float = 0.0  # the duration that 95 % of them do not exceed
+    median_seconds: float = 0.0  # that they were running, as all of these four; this and the next one within a quarter
+    p95_seconds: float = 0.0  # that 95 % of them do not exceed
     longest_seconds: float = 0.0
     duration_counts: tuple[int, ...] = ()  # executions between successive ``DURATION_BOUNDS_SECONDS``
     wait_counts: tuple[int, ...] = ()  # the same of first attempts, by how long they waited for a worker
@@ -232,6 +232,21 @@ class HostStoreStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectStatus:
+    """One large object. ``number``: of the task whose result it is, 0 for a function, otherwise one of the numbers of
+    ``ObjectKey``. ``session``: of the client that sent it, or to which the task belongs."""
+
+    session: bytes
+    number: int
+    digest: bytes = b""  # of a function; empty: it is none
+    size_bytes: int = 0
+    copies: int = 0  # hosts that have it
+    hosts: str = ""  # the first of them, by name
+    readers: int = 0  # unfinished tasks that need it
+    reader_tasks: str = ""  # the numbers of the first of them
+
+
+@dataclass(frozen=True, slots=True)
 class EventTotals:
     """Event records since the recording began; ``dropped`` are missing from the stream because it could not keep up."""
 
@@ -264,6 +279,8 @@ class Snapshot:
     """A problem that does not stop the scheduler, as a sentence."""
 
     ended_clients: tuple[EndedClientStatus, ...] = ()
+    objects: tuple[ObjectStatus, ...] = ()
+    """The largest objects."""
 
     @property
     def unfinished(self) -> Unfinished:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from scaler_protocol.monitor import task_stream
 from scaler_protocol.monitor.activity import Activity, Notice, WorkerName
 from scaler_protocol.monitor.alerts import Alert, AlertBoard
+from scaler_protocol.monitor.bar_parts import BarPart, bar_parts
 from scaler_protocol.monitor.bounds import rate
 from scaler_protocol.monitor.failures import details_text
 from scaler_protocol.monitor.format import format_count
@@ -205,6 +206,12 @@ class Model:
         """The bars that ``width`` pixels show of the time from ``start`` to ``stop`` (unix seconds); see
         ``task_stream``."""
         return task_stream.bars(self.log, int(start * 1e6), int(stop * 1e6), width, workers)
+
+    def bar_parts(
+        self, bars: task_stream.Bars, start: float, stop: float, width: int, least_pixels: float
+    ) -> list[BarPart]:
+        """The parts of executions inside ``bars``, which were made of the same time and width; see ``bar_parts``."""
+        return bar_parts(self.log, self.activity.times, bars, start, stop, width, least_pixels)
 
     def open_bars(self, start: float, stop: float, width: int, workers: Sequence[int]) -> list[OpenBar]:
         """The bars of tasks that run, in addition to ``bars``: they end at the last snapshot."""

@@ -28,6 +28,9 @@ FUNCTION_COLOURS = (
     "#3d5a80",
     "#c8a2c8",
 )
+PART_TINTS = {"fetching": ("#ffffff", 0.62), "loading": ("#ffffff", 0.34), "storing": ("#000000", 0.4)}
+"""Layers over the colour of a function, for the parts of an execution other than running: a colour, and its opacity."""
+
 FAILED_COLOUR = "#d62728"
 CANCELED_COLOUR = "#8c8c8c"
 

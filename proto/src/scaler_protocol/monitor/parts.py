@@ -42,12 +42,17 @@ def parts_of_task(times: TaskTimes, row: tuple[int, ...]) -> TimeParts:
     return TimeParts(0.0, waiting_us / 1e6, known.fetching, known.loading, running, known.storing)
 
 
-def spans_text(parts: TimeParts) -> str:
-    """``waiting 1.2s, loading 50ms, running 80ms``: in order; empty if there was nothing but running."""
+def shown_parts(parts: TimeParts) -> list[tuple[str, str]]:
+    """The name and the duration of each part, in order; none if there was nothing but running."""
     shown = [(name, seconds) for name, seconds in zip(parts._fields, parts, strict=True) if seconds >= LEAST_SECONDS]
     if [name for name, _ in shown] in ([], ["running"]):
-        return ""
-    return ", ".join(f"{name} {format_span(seconds)}" for name, seconds in shown)
+        return []
+    return [(name, format_span(seconds)) for name, seconds in shown]
+
+
+def spans_text(parts: TimeParts) -> str:
+    """``waiting 1.2s, loading 50ms, running 80ms``: in order; empty if there was nothing but running."""
+    return ", ".join(f"{name} {text}" for name, text in shown_parts(parts))
 
 
 def parts_text(parts: TimeParts) -> str:

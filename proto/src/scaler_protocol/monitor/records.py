@@ -25,8 +25,10 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
 
 * NAME: what an index means. ``flags`` is a :class:`Naming`, ``first`` the index, the body a JSON object:
   SESSION ``{"session": hex, "host", "pid", "parent": hex}``, AGENT ``{"session": hex, "name", "host", "pid",
-  "workers": [name, ...]}``, FUNCTION ``{"digest": hex, "name"}``.
-* SUBMITTED: tasks ``first .. first + count - 1`` of ``function`` came from their client.
+  "workers": [name, ...]}``, FUNCTION ``{"digest": hex, "name"}``, OPTIONS those of ``{"priority", "capabilities":
+  {name: amount}, "retries", "rerun", "timeout_seconds", "memory_bytes"}`` that are not as usual.
+* SUBMITTED: tasks ``first .. first + count - 1`` of ``function`` came from their client at ``time``; ``attempt`` is the
+  index of their options, 0 if these are as usual. When a recording begins, the tasks that came before are told of, too.
 * HANDED: tasks ``first .. first + count - 1``, attempt ``attempt``, went to ``agent``.
 * ENDED: ``count`` executions, at ``agent`` or (NONE) before they came to one. Columns, one after another in this order:
   task u64, duration u64 (microseconds), attempt u32, with FUNCTIONS function u32 (else all are of ``function``), with
@@ -65,6 +67,7 @@ from typing import Any, NamedTuple
 
 from scaler_protocol import steps
 from scaler_protocol.limits import NO_WORKER as NO_WORKER
+from scaler_protocol.messages import DEFAULT_OPTIONS, UNITS_PER_WHOLE, TaskOptions
 from scaler_protocol.monitor.bounds import NAME_LIMIT_BYTES, RECORDS_LIMIT
 from scaler_protocol.monitor.payloads import FAILURE_LIMIT_BYTES, kept_payload
 
@@ -106,6 +109,7 @@ class Naming(enum.IntEnum):
     SESSION = 0
     AGENT = 1
     FUNCTION = 2
+    OPTIONS = 3
 
 
 class Flag(enum.IntFlag):
@@ -244,6 +248,18 @@ def failure_of(record: Record) -> tuple[int, bytes]:
         raise BadRecord("The payload of an event record is cut off.")
     size, kept = struct.unpack_from("<II", record.body)
     return size, bytes(record.body[8 : 8 + min(kept, FAILURE_LIMIT_BYTES)])
+
+
+def options_value(options: TaskOptions) -> dict[str, Any]:
+    """Return the JSON object that names options; empty if they are as usual."""
+    value: dict[str, Any] = {
+        name: getattr(options, name)
+        for name in ("priority", "retries", "rerun", "timeout_seconds", "memory_bytes")
+        if getattr(options, name) != getattr(DEFAULT_OPTIONS, name)
+    }
+    if options.capabilities:
+        value["capabilities"] = {each.name: each.units / UNITS_PER_WHOLE for each in options.capabilities}
+    return value
 
 
 _PARTS = struct.Struct("<QIIII")

@@ -18,6 +18,7 @@ from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress, 
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey
 from scaler_protocol.monitor.store_rates import StoreRate
+from scaler_protocol.monitor.stored_objects import function_of, label_of
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
 from scaler_protocol.monitor.task_log import TaskLog
 from scaler_protocol.monitor.workers import WorkerRow
@@ -173,7 +174,7 @@ def _function_rows(model: TabularState) -> list[Row]:
         (
             each.name, each.unfinished, each.finished, each.succeeded, each.failed, each.canceled,
             each.finished / max(1, each.finished + each.unfinished), _seconds_left(left.get(each.name)),
-            each.duration_seconds / max(1, each.executions or each.succeeded + each.failed),
+            each.running_seconds / max(1, each.executions or each.succeeded + each.failed),
             each.median_seconds, each.p95_seconds, each.longest_seconds, each.duration_seconds, each.cpu_seconds,
             parts_text(parts_of_function(each)), short_id(each.digest),
         )
@@ -198,6 +199,17 @@ def _object_rows(model: TabularState) -> list[Row]:
             each.sent_bytes, rate.sent, each.received_bytes, rate.received,
         )
         for each, rate in zip(stores, model.store_rates, strict=True)
+    ]  # fmt: skip
+
+
+def _largest_rows(model: TabularState) -> list[Row]:
+    objects = model.snapshot.objects if model.snapshot is not None else ()
+    return [
+        (
+            label_of(each), short_id(each.session), function_of(model.activity, each), each.size_bytes, each.readers,
+            each.copies, each.hosts,
+        )
+        for each in objects
     ]  # fmt: skip
 
 
@@ -381,6 +393,7 @@ _ROWS: dict[str, Callable[[TabularState], list[Row]]] = {
     "running": _running_rows,
     "failures": _failure_rows,
     "objects": _object_rows,
+    "largest": _largest_rows,
     "progress": _progress_rows,
     "graphs": _graph_rows,
     "messages": _message_rows,

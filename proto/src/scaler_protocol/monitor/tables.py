@@ -175,11 +175,11 @@ FUNCTIONS = TableSpec(
         Column("canceled", "cancelled", "count", 8, "of those: cancelled"),
         Column("progress", "progress", "share", 8, "what part of its tasks has ended"),
         Column("left", "left", "estimate", 8, LEFT_HELP),
-        Column("mean", "mean", "estimate", 8, "how long one task takes; empty: none has ended"),
-        Column("median", "p50", "estimate", 8, "half of the tasks take no longer; within a quarter, as is p95"),
-        Column("p95", "p95", "estimate", 8, "95 % of the tasks take no longer"),
-        Column("longest", "longest", "estimate", 8, "how long the longest task took"),
-        Column("total", "total", "duration", 8, "how long all tasks took together"),
+        Column("mean", "mean", "estimate", 8, "how long one task runs, without loading arguments and storing results"),
+        Column("median", "p50", "estimate", 8, "half of the tasks run no longer; within a quarter, as is p95"),
+        Column("p95", "p95", "estimate", 8, "95 % of the tasks run no longer"),
+        Column("longest", "longest", "estimate", 8, "how long the longest task ran"),
+        Column("total", "total", "duration", 8, "how long all tasks kept worker processes, together"),
         Column("cpu_time", "cpu time", "duration", 8, "processor time of all tasks together"),
         Column(
             "parts", "where time goes", "text", 32,
@@ -280,6 +280,24 @@ OBJECTS = TableSpec(
     descending=True,
     help="objects by host",
 )
+
+LARGEST = TableSpec(
+    "largest",
+    "Largest objects",
+    (
+        Column("object", "object", "text", 18, "a result of a task, an argument, a value that was sent, or a function"),
+        Column("session", "client", "id", 8, "of the client that has sent it, or whose task has made it"),
+        Column("function", "function", "text", 24, "of the task whose result it is, or its own name"),
+        Column("size", "size", "bytes", 9, "how large it is"),
+        Column("readers", "needed by", "count", 9, "unfinished tasks that need it, as far as they were looked at"),
+        Column("copies", "copies", "count", 6, "how many hosts have it"),
+        Column("hosts", "hosts", "text", 24, "which these are"),
+    ),
+    "size",
+    ("session", "object"),
+    descending=True,
+    help="the largest objects: where they are, and which tasks need them",
+)  # fmt: skip
 
 PROGRESS = TableSpec(
     "progress",
@@ -417,6 +435,7 @@ TABLES: dict[str, TableSpec] = {
         RUNNING,
         FAILURES,
         OBJECTS,
+        LARGEST,
         PROGRESS,
         GRAPHS,
         TASKS,

@@ -22,6 +22,8 @@ class Bars:
     """The number of tasks of these rows in the requested time."""
 
     def __len__(self) -> int: ...
+    def wide(self, least_pixels: float, limit: int) -> list[int]:
+        """The first ``limit`` bars that stand for a single task and are at least so wide."""
 
 def bars(log: TaskLog, start_us: int, stop_us: int, width: int, workers: Sequence[int]) -> Bars:
     """The bars that ``width`` pixels show of the time from ``start_us`` to ``stop_us``, a row for each of ``workers``.

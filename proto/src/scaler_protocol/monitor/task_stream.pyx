@@ -105,6 +105,18 @@ cdef class Bars:
         self.used = place + 1
         return place
 
+    def wide(self, double least_pixels, Py_ssize_t limit):
+        cdef list found = []
+        cdef Py_ssize_t place
+        cdef float* x0 = self.x0_array.data.as_floats
+        cdef float* x1 = self.x1_array.data.as_floats
+        for place in range(self.used):
+            if self.count_array.data.as_uints[place] == 1 and x1[place] - x0[place] >= least_pixels:
+                found.append(place)
+                if len(found) == limit:
+                    break
+        return found
+
     @property
     def rows(self):
         return memoryview(self.row_array)

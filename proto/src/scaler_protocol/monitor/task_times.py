@@ -33,18 +33,25 @@ class TaskTimes:
         self._arrivals: OrderedDict[int, _Arrivals] = OrderedDict()
         self._parts: OrderedDict[tuple[int, int, int], ExecutionParts] = OrderedDict()
 
-    def add_arrival(self, session: int, first: int, count: int, time_us: int, function: int = NONE) -> None:
+    def add_arrival(
+        self, session: int, first: int, count: int, time_us: int, function: int = NONE, options: int = 0
+    ) -> None:
         arrivals = self._arrivals.get(session)
         if arrivals is None:
             if len(self._arrivals) >= SESSIONS_LIMIT:
                 self._arrivals.popitem(last=False)
             arrivals = self._arrivals[session] = _Arrivals()
-        arrivals.add(first, first + count, time_us, function)
+        arrivals.add(first, first + count, time_us, function, options)
 
     def add_parts(self, session: int, task: int, attempt: int, parts: ExecutionParts) -> None:
         if len(self._parts) >= PARTS_LIMIT:
             self._parts.popitem(last=False)
         self._parts[session, task, attempt] = parts
+
+    @property
+    def has_parts(self) -> bool:
+        """False: nothing but running is known of any execution."""
+        return bool(self._parts)
 
     def arrived_us(self, session: int, task: int) -> int | None:
         """Return when a task arrived from its client; None if that is not known."""
@@ -56,6 +63,11 @@ class TaskTimes:
         arrivals = self._arrivals.get(session)
         found = arrivals.find(task, arrivals.functions) if arrivals is not None else None
         return NONE if found is None else found
+
+    def options_of(self, session: int, task: int) -> int | None:
+        """Return the index of the options of a task, 0 if they are as usual; None if its arrival is not known."""
+        arrivals = self._arrivals.get(session)
+        return arrivals.find(task, arrivals.options) if arrivals is not None else None
 
     def arrived_between(self, session: int, first: int, stop: int | None) -> Iterator[range]:
         """The tasks of a session that are known to have arrived, from ``first`` to before ``stop``."""
@@ -72,9 +84,9 @@ class _Arrivals:
 
     def __init__(self) -> None:
         self._firsts, self._stops = array("Q"), array("Q")
-        self.times, self.functions = array("Q"), array("I")
+        self.times, self.functions, self.options = array("Q"), array("I"), array("I")
 
-    def add(self, first: int, stop: int, time_us: int, function: int) -> None:
+    def add(self, first: int, stop: int, time_us: int, function: int, options: int) -> None:
         if self._firsts and first < self._stops[-1]:
             self._keep_last(0)  # not in order: the session has begun again
         if len(self._firsts) >= RANGES_LIMIT:
@@ -83,9 +95,10 @@ class _Arrivals:
         self._stops.append(stop)
         self.times.append(time_us)
         self.functions.append(function)
+        self.options.append(options)
 
     def _keep_last(self, count: int) -> None:
-        for column in (self._firsts, self._stops, self.times, self.functions):
+        for column in (self._firsts, self._stops, self.times, self.functions, self.options):
             del column[: len(column) - count]
 
     def find(self, task: int, column: array[int]) -> int | None:

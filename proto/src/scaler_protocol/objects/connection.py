@@ -77,17 +77,26 @@ class StoreConnection:
         Raises StoreFull and StoreUnavailable."""
         return self.put_somewhere(key, data)[0]
 
-    def put_somewhere(self, key: ObjectKey, data: ObjectLayout | bytes | bytearray | memoryview) -> tuple[int, bytes]:
-        """Like ``put``, but also return the id of the store that has the object."""
+    def put_somewhere(
+        self, key: ObjectKey, data: ObjectLayout | bytes | bytearray | memoryview, soon: bool = False
+    ) -> tuple[int, bytes]:
+        """Like ``put``, but also return the id of the store that has the object. ``soon``: others need it only after
+        ``flush``, so that the store may hear of many small objects at once."""
         parts = data.parts() if isinstance(data, ObjectLayout) else [(0, memoryview(data).cast("B"))]
         size = parts[-1][0] + len(parts[-1][1])
 
         def put(link: StoreLink) -> bytes:
-            if size >= SMALL_BYTES or not self._place(link, key, size, parts):
+            if size >= SMALL_BYTES or not self._place(link, key, size, parts, soon):
                 self._create(link, key, size, parts)
             return link.store
 
         return size, self._again(put)
+
+    def flush(self) -> None:
+        """Tell the store of objects that were put ``soon``. Raises StoreUnavailable."""
+        link = self._link
+        if link is not None and link.is_usable:
+            link.flush()
 
     def get(self, key: ObjectKey, timeout: float | None = None) -> memoryview:
         """The object's bytes, writable: other processes do not see the changes. Waits while the object is written.
@@ -154,7 +163,7 @@ class StoreConnection:
             raise StoreFull(_no_memory(size, error)) from None
         link.tell(StoreSeal(key))
 
-    def _place(self, link: StoreLink, key: ObjectKey, size: int, parts: Sequence[Part]) -> bool:
+    def _place(self, link: StoreLink, key: ObjectKey, size: int, parts: Sequence[Part], soon: bool) -> bool:
         """False: there is no region with room for it."""
         with self._place_lock:
             region = self._region_for(link, size)
@@ -164,7 +173,7 @@ class StoreConnection:
                 link.write(region, parts)
             except OSError as error:
                 raise StoreFull(_no_memory(size, error)) from None
-            link.tell(StorePlace(key, region.offset, size))
+            (link.tell_soon if soon else link.tell)(StorePlace(key, region.offset, size))
             self._advance(link, region, pages(size))
             return True
 

@@ -32,15 +32,23 @@ class HostStore:
         self._writer: StoreConnection | None = None
         self._is_for_fetches = False
 
-    def put(self, key: ObjectKey, payload: bytes | ObjectLayout) -> StoredLocation | None:
-        """Raises StoreFull."""
+    def put(self, key: ObjectKey, payload: bytes | ObjectLayout, soon: bool = False) -> StoredLocation | None:
+        """``soon``: others need the object only after ``flush``. Raises StoreFull."""
         connection = self._connection()
         if connection is None or self._is_for_fetches:
             return None
         try:
-            return StoredLocation(*connection.put_somewhere(key, payload))
+            return StoredLocation(*connection.put_somewhere(key, payload, soon))
         except StoreUnavailable:
             return None
+
+    def flush(self) -> None:
+        """Let others find the objects that were put ``soon``."""
+        if self._writer is not None:
+            try:
+                self._writer.flush()
+            except StoreUnavailable:
+                pass  # it has died, and with it what it held
 
     def get(self, key: ObjectKey, store: bytes = b"") -> memoryview | None:
         """The object, for this caller alone to change, if it is here; with ``store``: if it is in that one. Raises

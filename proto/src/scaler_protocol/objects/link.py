@@ -74,6 +74,16 @@ class StoreLink:
         with self._lock:
             self._send(body)
 
+    def tell_soon(self, body: Any) -> None:
+        """Send what has no answer with the next message, or with ``flush``."""
+        with self._lock:
+            self._stream.hold(encode(Envelope(body)))
+
+    def flush(self) -> None:
+        """Send what waits for the next message. Raises LinkLost."""
+        with self._lock:
+            self._write()
+
     def ask(self, key: ObjectKey, body: Any, timeout: float | None = None) -> Any:
         """The answer to ``body``, which is about ``key``. Raises TimeoutError and LinkLost."""
         self.begin(key, body, timeout)
@@ -108,6 +118,9 @@ class StoreLink:
         if self._retired:
             raise LinkLost("This connection to the object store is no longer in use.")
         self._stream.send(encode(Envelope(body)))
+        self._write()
+
+    def _write(self) -> None:
         while not self._stream.flush() and not self._stream.eof:
             if wait_writable(self._stream.fd, silence.PERIOD_SECONDS):
                 self._silence.end()

@@ -38,6 +38,7 @@ struct Snapshot {
   trouble @17 :Text;             # what the scheduler cannot do now, such as writing its event log: a plain sentence
   running @18 :RunningTaskColumns;   # those of the first agent, then those of the second, ...
   endedClients @19 :EndedClientColumns;
+  objects @20 :ObjectColumns;    # the largest ones
 }
 
 struct Events {
@@ -211,4 +212,15 @@ struct StoreColumns {
   endpoint @7 :List(Text); # where stores of other hosts connect; empty: they cannot
   diskFreeBytes @8 :Data; # of the file system to which it spills; 0: not known
   diskCapacityBytes @9 :Data;
+}
+
+struct ObjectColumns {
+  session @0 :List(Data); # of the client that sent it, or to whose task it belongs
+  number @1 :Data; # u64, as all below that are Data: the task whose result it is; 0: a function; from 2^63 on: it was sent
+  digest @2 :List(Data); # of a function
+  sizeBytes @3 :Data;
+  copies @4 :Data; # hosts that have it
+  hosts @5 :List(Text);
+  readers @6 :Data; # unfinished tasks that need it
+  readerTasks @7 :List(Text); # the numbers of the first of them
 }

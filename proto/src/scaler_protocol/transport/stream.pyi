@@ -57,6 +57,9 @@ class StreamConnection:
         """Queue one message and write what the kernel takes. False: the other end is gone. Descriptors that cannot be
         sent at once are duplicated, so the caller may close its own on return."""
 
+    def hold(self, frames: Sequence[bytes]) -> None:
+        """Queue one message that leaves with the next ``flush`` or ``send``: many small ones cost one system call."""
+
     def flush(self) -> bool:
         """Write what waits, as far as the kernel takes it. True: nothing waits any more."""
 

@@ -110,8 +110,10 @@ cdef class StreamConnection:
     cdef int _fd
     cdef object _outgoing  # a deque of (bytes, how many of them are written, descriptors)
     cdef uint64_t _outgoing_bytes
+    cdef list _held  # messages that go with the next one
     cdef Incoming _incoming
     cdef bint _closed
+    cdef bint _is_flushing
     cdef readonly object received_fds
     cdef readonly bint eof
 
@@ -120,6 +122,7 @@ cdef class StreamConnection:
         self._socket = connected
         self._fd = connected.fileno()
         self._outgoing = deque()
+        self._held = []
         self._incoming = Incoming()
         self.received_fds = deque()
 
@@ -173,6 +176,8 @@ cdef class StreamConnection:
             return False
         data = pack(frames)
         size = PyBytes_GET_SIZE(data)
+        if self._held:
+            self.flush()
         if not self._outgoing_bytes:
             written = self.write(data, 0, fds)
         if written < size and not self.eof:
@@ -181,9 +186,25 @@ cdef class StreamConnection:
             self._outgoing_bytes += size - written
         return not self.eof
 
+    def hold(self, frames):
+        if not (self.eof or self._closed):
+            self._held.append(pack(frames))
+
     def flush(self):
+        if self._is_flushing:
+            return False  # another thread does it, and is in a system call
+        self._is_flushing = True
+        try:
+            self.flush_all()
+        finally:
+            self._is_flushing = False
+        return not self._outgoing_bytes
+
+    cdef flush_all(self):
         cdef bytes data
         cdef uint64_t start, written
+        if self._held:
+            self.queue_held()
         while self._outgoing_bytes and not self.eof:
             data, start, fds = self._outgoing[0]
             written = self.write(data, start, fds)
@@ -195,7 +216,6 @@ cdef class StreamConnection:
                 self._outgoing[0] = (data, start + written, ())
                 break
             self._outgoing.popleft()
-        return not self._outgoing_bytes
 
     def receive(self):
         cdef list frames = self._incoming.take()
@@ -230,8 +250,15 @@ cdef class StreamConnection:
             _close_all(fds)
         self._outgoing.clear()
         self._outgoing_bytes = 0
+        self._held.clear()
         _close_all(self.received_fds)
         self.received_fds.clear()
+
+    cdef queue_held(self):
+        data = b"".join(self._held)
+        self._held = []
+        self._outgoing.append((data, 0, ()))
+        self._outgoing_bytes += len(data)
 
     cdef uint64_t write(self, bytes data, uint64_t start, object fds) except? 0:
         """Return how much the kernel took."""

@@ -100,10 +100,11 @@ class Arguments:
     # ---- slots -----------------------------------------------------------------------------------------------------
 
     def place(
-        self, payloads: Sequence[Payload], held: list[Upload]
+        self, payloads: Sequence[Payload], held: list[Upload], soon: bool = False
     ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
         """Slots, the uploads among them, and the size of the slots. Large arguments go by reference, and so do those
-        that are not small if a call has very many of them. The uses of new uploads are added to ``held``."""
+        that are not small if a call has very many of them. The uses of new uploads are added to ``held``. ``soon``: the
+        caller flushes the store before it sends the slots."""
         inline = [len(payload) for payload in payloads if len(payload) <= INLINE_LIMIT_BYTES]
         limit = INLINE_LIMIT_BYTES if sum(inline) <= BATCH_LIMIT_BYTES else _SMALL_SLOT_BYTES
         slots: list[bytes | ObjectKey] = []
@@ -113,7 +114,7 @@ class Arguments:
                 slots.append(payload)  # type: ignore[arg-type]
                 continue
             if not isinstance(payload, Upload):
-                payload = self.upload_once(payload, held)
+                payload = self.upload_once(payload, held, soon)
             slots.append(payload.key)
             uploads.append(payload)
         return slots, uploads, sum(len(slot) for slot in slots if isinstance(slot, bytes)) + 24 * len(uploads)
@@ -121,8 +122,9 @@ class Arguments:
     def slots_of(
         self, values: Sequence[Any], known_uploads: dict[int, Upload], held: list[Upload]
     ) -> tuple[list[bytes | ObjectKey], list[Upload], int]:
-        """Like ``place``, for one call of a map. An object that is an argument of several tasks travels once:
-        ``known_uploads`` has the uploads of this map by the ``id`` of their object."""
+        """Like ``place``, for one of the calls of a map, which flushes the store before it sends them. An object that
+        is an argument of several tasks travels once: ``known_uploads`` has the uploads of this map by the ``id`` of
+        their object."""
         payloads: list[Payload] = []
         for value in values:
             known = known_uploads.get(id(value))
@@ -130,7 +132,7 @@ class Arguments:
             payloads.append(known if usable else self.encode((value,))[0])  # type: ignore[arg-type]
         if sum(map(len, payloads)) <= INLINE_LIMIT_BYTES:
             return payloads, [], sum(map(len, payloads))  # type: ignore[return-value]
-        slots, uploads, size = self.place(payloads, held)
+        slots, uploads, size = self.place(payloads, held, soon=True)
         by_key = {upload.key: upload for upload in uploads}
         known_uploads.update(
             (id(value), by_key[slot]) for value, slot in zip(values, slots, strict=True) if slot in by_key
@@ -139,14 +141,16 @@ class Arguments:
 
     # ---- uploads ---------------------------------------------------------------------------------------------------
 
-    def upload(self, payload: bytes | ObjectLayout, held: list[Upload], is_shared: bool = False) -> Upload:
+    def upload(
+        self, payload: bytes | ObjectLayout, held: list[Upload], is_shared: bool = False, soon: bool = False
+    ) -> Upload:
         """Put a payload into the store of this host, or else send it to the scheduler. Adds its use to ``held``.
-        ``is_shared``: the tasks of a worker process may share one loaded copy."""
+        ``is_shared``: the tasks of a worker process may share one loaded copy. ``soon``: the store is flushed later."""
         client_io = self._client_io
         with client_io.lock:
             key = client_io.session.objects.next_key(is_shared)
         try:
-            place = client_io.objects.put(key, payload)
+            place = client_io.objects.put(key, payload, soon)
             data: bytes | Stored
             if place is not None:
                 data = Stored(place.size, place.store, lambda: client_io.objects.get(key))
@@ -175,14 +179,14 @@ class Arguments:
         self._client_io.take_turn_shielded(lambda session: session.objects.discard(key))
         self._client_io.objects.drop([key])
 
-    def upload_once(self, payload: bytes | ObjectLayout, held: list[Upload]) -> Upload:
+    def upload_once(self, payload: bytes | ObjectLayout, held: list[Upload], soon: bool = False) -> Upload:
         """Like ``upload``, unless the same bytes are in the store already."""
         known = self._client_io.objects.residents.find(payload)
         if known is not None and self.hold(known, held):
             if is_same(known, payload):
                 return known
             self.let_go([held.pop()])
-        return self.upload(payload, held)
+        return self.upload(payload, held, soon=soon)
 
     def let_go(self, uploads: Iterable[Upload]) -> None:
         """End the caller's uses of these uploads."""

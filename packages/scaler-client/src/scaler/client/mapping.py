@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scaler.client.fetching import Fetching
+from scaler.client.fetching import Fetching, take_next
 from scaler.client.future import FutureInArgument, ScalerFuture, cancel_futures
 from scaler.client.map_items import ItemFailure
 from scaler.client.outcomes import failure_of, loads_result
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _FIRST_CHUNK = 256
 _CHUNK_LIMIT = 4096
+
+_STORED_BYTES = 4 * 1024 * 1024
+"""Arguments that are put into the store before the calls that need them leave: meanwhile no task may have work."""
 
 
 class MapCall:
@@ -60,7 +63,8 @@ class MapCall:
         self._sent = 0
         self._entries: list[MapRange] = []
         self._failures: list[tuple[int, Outcome | BaseException]] = []
-        self._large: list[tuple[int, LargeResult]] = []
+        self._large: list[tuple[int, LargeResult]] = []  # that may be on this host
+        self._far: list[tuple[int, LargeResult]] = []
         self._pending: deque[tuple[MapRange | None, ResultRun | int, Outcome | None]] = deque()
         self._uploads: dict[int, Upload] = {}
         self._held: list[Upload] = []
@@ -73,6 +77,7 @@ class MapCall:
             for shape, items in groups:
                 self._send_items(shape, items)
             while self._ended < self._count - len(self._with_inputs):
+                self._take_large_here()
                 if not self._pending:
                     self._client_io.wait(self)
                 self._absorb()
@@ -127,7 +132,7 @@ class MapCall:
     def _send_any(self, shape: Shape, chunk: Sequence[Any]) -> None:
         """Send items with large arguments, references or several arguments."""
         entry: MapRange | None = None
-        used = 0
+        used = stored = 0
         for item in chunk:
             values = item if shape.arity != 1 else (item,)
             try:
@@ -141,14 +146,15 @@ class MapCall:
             except Exception as error:
                 place = self._sent + (entry.builder.count if entry is not None and entry.builder is not None else 0)
                 raise ItemFailure(place, self._explained(error, shape, values)) from None
-            if entry is not None and used + size > BATCH_LIMIT_BYTES:
+            if entry is not None and (used + size > BATCH_LIMIT_BYTES or stored >= _STORED_BYTES):
                 self._close(entry)
                 entry = None
             if entry is None:
-                entry, used = self._open(shape), 0
+                entry, used, stored = self._open(shape), 0, 0
             assert entry.builder is not None
             if uploads:
                 self._refer(entry, uploads)
+                stored += sum(upload.size for upload in uploads)
             entry.builder.append(slots)
             used += size + SLOT_OVERHEAD_BYTES
         if entry is not None:
@@ -184,6 +190,7 @@ class MapCall:
     def _close(self, entry: MapRange) -> None:
         assert entry.builder is not None
         self._sent += entry.builder.count
+        self._client_io.objects.flush()
         self._client_io.take_turn(lambda session: session.submissions.close_map(entry))
         self._absorb()
 
@@ -249,17 +256,37 @@ class MapCall:
         place, failure = min(self._failures, key=lambda entry: entry[0])
         raise ItemFailure(place, failure if isinstance(failure, BaseException) else failure_of(failure))
 
+    def _take_large_here(self) -> None:
+        """Take large results from the store of this host while other tasks run, until something else arrives."""
+        if not self._large:
+            return
+        waiting = deque(self._large)
+        while waiting and not self._pending:
+            taken = take_next(waiting, 1)
+            views = self._client_io.take_here([large for _, large in taken])
+            for index, (place, large) in enumerate(taken):
+                if views[index] is None:
+                    self._far.append((place, large))
+                else:
+                    self._load_large(place, views[index])
+                    views[index] = None
+        self._large = list(waiting)
+
     def _fetch_large(self) -> None:
-        larges = sorted(self._large, key=lambda entry: entry[0])
+        larges = sorted(self._far + self._large, key=lambda entry: entry[0])
+        self._far.clear()
         self._large.clear()
         for place, outcome in Fetching(self._client_io, larges):
             if outcome.status != Status.SUCCESS:
                 raise ItemFailure(place, failure_of(outcome))
-            try:
-                self._results[place] = loads_result(self._client_io.loads_object, outcome.payload)
-            except DeserializeObjectError as error:
-                raise ItemFailure(place, error) from None
+            self._load_large(place, outcome.payload)
             del outcome
+
+    def _load_large(self, place: int, payload: Any) -> None:
+        try:
+            self._results[place] = loads_result(self._client_io.loads_object, payload)
+        except DeserializeObjectError as error:
+            raise ItemFailure(place, error) from None
 
     def _take_with_inputs(self) -> None:
         for place, future in self._with_inputs:

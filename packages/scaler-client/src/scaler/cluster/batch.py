@@ -32,14 +32,10 @@ class BatchWorkers:
         name = values.get("name") or _own_name(kind)
         try:
             self._workers = ManagedWorkers(kind, address, {**values, "name": name}, logging_level, own_address)
+            self.address = self._workers.address
         except BaseException:
             self._forget_keys()
             raise
-
-    @property
-    def address(self) -> str:
-        """The scheduler's."""
-        return self._workers.address
 
     def shutdown(self) -> None:
         """Cancel the jobs, and stop the scheduler if there is one of its own. Harmless when repeated."""

@@ -6,12 +6,12 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 
-from scaler.cluster.managed import ManagedWorkers
+from scaler.cluster.managed import ManagedCluster, ManagedWorkers
 from scaler.cluster.memory_keys import MemoryKeys
 from scaler.utility.siblings import load_sibling
 
 
-class KubernetesCluster:
+class KubernetesCluster(ManagedCluster):
     """Runs ``scaler_worker_manager kubernetes`` as a child process, and a scheduler on this host if no address is
     given. Leave with ``shutdown``, or use it in ``with``, which deletes the pods. If the application is killed, the
     workers end because they have no scheduler.
@@ -88,20 +88,10 @@ class KubernetesCluster:
             self._keys.forget()
             raise
 
-    def get_address(self) -> str:
-        """The scheduler's address."""
-        return self._workers.address
-
     def shutdown(self) -> None:
         """Delete the pods, and stop the scheduler if this cluster started it. Harmless when repeated."""
-        self._workers.shutdown()
+        super().shutdown()
         self._keys.forget()
-
-    def __enter__(self) -> KubernetesCluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
 
 
 def _own_name() -> str:

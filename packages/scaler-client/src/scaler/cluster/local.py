@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scaler.cluster.managed import ManagedWorkers
+from scaler.cluster.managed import ManagedCluster, ManagedWorkers
 
 
-class LocalCluster:
+class LocalCluster(ManagedCluster):
     """Runs ``scaler_worker_manager local`` as a child process, and a scheduler if no address is given. Leave with
     ``shutdown``, or use it in ``with``; the processes end with the application in any case.
 
@@ -41,17 +41,3 @@ class LocalCluster:
             "per_worker_capabilities": per_worker_capabilities,
         }
         self._workers = ManagedWorkers("local", address, values, logging_level)
-
-    def get_address(self) -> str:
-        """The scheduler's address."""
-        return self._workers.address
-
-    def shutdown(self) -> None:
-        """Stop the workers, and the scheduler if this cluster started it. Harmless when repeated."""
-        self._workers.shutdown()
-
-    def __enter__(self) -> LocalCluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()

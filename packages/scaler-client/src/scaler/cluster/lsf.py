@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from scaler.cluster.batch import BatchWorkers
+from scaler.cluster.managed import ManagedCluster
 
 
-class LSFCluster:
+class LSFCluster(ManagedCluster):
     """Runs ``scaler_worker_manager lsf`` as a child process, and a scheduler on this host if no address is given.
     Leave with ``shutdown``, or use it in ``with``, which cancels the jobs. If the application is killed, they end
     because they have no scheduler.
@@ -77,17 +78,3 @@ class LSFCluster:
             "per_worker_capabilities": per_worker_capabilities,
         }
         self._workers = BatchWorkers("lsf", address, values, logging_level)
-
-    def get_address(self) -> str:
-        """The scheduler's address."""
-        return self._workers.address
-
-    def shutdown(self) -> None:
-        """Cancel the jobs, and stop the scheduler if this cluster started it. Harmless when repeated."""
-        self._workers.shutdown()
-
-    def __enter__(self) -> LSFCluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()

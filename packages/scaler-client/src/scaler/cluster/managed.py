@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from scaler.utility.siblings import load_sibling
 from scaler_protocol.command import SupervisedCommand, settings_arguments
@@ -59,3 +59,32 @@ class ManagedWorkers:
                     command.join(_END_SECONDS)
                 except TimeoutError:
                     pass  # it ends with this process
+
+
+class RunningWorkers(Protocol):
+    """The workers that a cluster runs."""
+
+    address: str
+
+    def shutdown(self) -> None: ...
+
+
+class ManagedCluster:
+    """A cluster whose workers are kept running by a worker manager. Leave with ``shutdown``, or use it in ``with``.
+    Each kind of cluster sets ``_workers``."""
+
+    _workers: RunningWorkers
+
+    def get_address(self) -> str:
+        """The scheduler's address."""
+        return self._workers.address
+
+    def shutdown(self) -> None:
+        """Stop the workers, and the scheduler if this cluster started it. Harmless when repeated."""
+        self._workers.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scaler.cluster.managed import ManagedWorkers
+from scaler.cluster.managed import ManagedCluster, ManagedWorkers
 from scaler.cluster.memory_keys import MemoryKeys
 from scaler.utility.siblings import load_sibling
 
 
-class SSHCluster:
+class SSHCluster(ManagedCluster):
     """Runs ``scaler_worker_manager ssh`` as a child process, and a scheduler on this host if no address is given. Leave
     with ``shutdown``, or use it in ``with``; the processes end with the application in any case, also those on the
     hosts.
@@ -67,17 +67,7 @@ class SSHCluster:
             self._keys.forget()
             raise
 
-    def get_address(self) -> str:
-        """The scheduler's address."""
-        return self._workers.address
-
     def shutdown(self) -> None:
         """Stop the workers, and the scheduler if this cluster started it. Harmless when repeated."""
-        self._workers.shutdown()
+        super().shutdown()
         self._keys.forget()
-
-    def __enter__(self) -> SSHCluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()

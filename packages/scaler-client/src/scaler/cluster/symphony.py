@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from scaler.cluster.managed import ManagedWorkers
+from scaler.cluster.managed import ManagedCluster, ManagedWorkers
 
 
-class SymphonyCluster:
+class SymphonyCluster(ManagedCluster):
     """Runs ``scaler_worker_manager symphony`` as a child process, and a scheduler if no address is given. Leave with
     ``shutdown``, or use it in ``with``; the processes end with the application in any case.
 
@@ -42,17 +42,3 @@ class SymphonyCluster:
             "workers_per_job": workers_per_job,
         }
         self._workers = ManagedWorkers("symphony", address, values, logging_level)
-
-    def get_address(self) -> str:
-        """The scheduler's address."""
-        return self._workers.address
-
-    def shutdown(self) -> None:
-        """Stop the workers, and the scheduler if this cluster started it. Harmless when repeated."""
-        self._workers.shutdown()
-
-    def __enter__(self) -> SymphonyCluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()

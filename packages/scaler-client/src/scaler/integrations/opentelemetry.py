@@ -13,10 +13,50 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from opentelemetry import propagate, trace
 
+from scaler_protocol.task_phases import TaskPhases, watch
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _TRACER = "scaler"
+_LEAST_NANOSECONDS = 20_000
+"""Shorter phases have no span."""
+
+
+class TaskSpanPhases:
+    """The spans of the phases of a task around its call: ``fetching``, ``loading`` and ``storing``, children of its
+    span, which lasts as long as they. Where phases are not known, such as outside of workers, there are none."""
+
+    def __init__(self) -> None:
+        self._phases: TaskPhases | None = None
+        self._span: trace.Span | None = None
+        self._offset = time.time_ns() - time.monotonic_ns()
+
+    def begin(self, function: Callable[..., Any]) -> int | None:
+        """Return when the task has begun, in nanoseconds since 1970; None: now."""
+        self._phases = watch(function, self._end)
+        return self._phases.started + self._offset if self._phases is not None else None
+
+    def follow(self, span: trace.Span) -> bool:
+        """Return whether the span will be ended when the result of the task is stored."""
+        if self._phases is None:
+            return False
+        self._span = span
+        started, fetched = self._phases.started, self._phases.started + self._phases.fetching
+        self._add("fetching", started, fetched)
+        self._add("loading", fetched, self._phases.loaded)
+        return True
+
+    def _end(self, called: int, stored: int) -> None:
+        self._add("storing", called, stored)
+        if self._span is not None:
+            self._span.end(stored + self._offset)
+
+    def _add(self, name: str, start: int, stop: int) -> None:
+        if self._span is not None and stop - start >= _LEAST_NANOSECONDS:
+            context = trace.set_span_in_context(self._span)
+            span = trace.get_tracer(_TRACER).start_span(name, context, start_time=start + self._offset)
+            span.end(stop + self._offset)
 
 
 class TracedFunction(Generic[P, R]):
@@ -30,13 +70,16 @@ class TracedFunction(Generic[P, R]):
         self.__wrapped__ = function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        context = propagate.extract(self._carrier)
-        attributes: dict[str, str | int] = {
-            "scaler.worker": os.environ.get("SCALER_WORKER_NAME", ""),
-            "process.pid": os.getpid(),
-        }
-        tracer = trace.get_tracer(_TRACER)
-        with tracer.start_as_current_span(self.__name__, context, trace.SpanKind.CONSUMER, attributes) as span:
+        phases = TaskSpanPhases()
+        span = trace.get_tracer(_TRACER).start_span(
+            self.__name__,
+            propagate.extract(self._carrier),
+            trace.SpanKind.CONSUMER,
+            {"scaler.worker": os.environ.get("SCALER_WORKER_NAME", ""), "process.pid": os.getpid()},
+            start_time=phases.begin(self),
+        )
+        is_ended_later = phases.follow(span)
+        with trace.use_span(span, end_on_exit=not is_ended_later):
             started = time.process_time()
             try:
                 return self._function(*args, **kwargs)
@@ -51,8 +94,9 @@ def traced(function: Callable[P, R]) -> TracedFunction[P, R]:
     """Return ``function``, for ``submit``, ``map`` and others, with a span for each task.
 
     The spans are children of the span in which this is called. They are current while the function runs, so spans that
-    it starts are their children, and they record its exceptions. Call this once for each trace, not for each task: each
-    trace needs a function of its own on the workers."""
+    it starts are their children, and they record its exceptions. Fetching and loading arguments and storing the result
+    are spans inside them. Call this once for each trace, not for each task: each trace needs a function of its own on
+    the workers."""
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
     return TracedFunction(function, carrier)

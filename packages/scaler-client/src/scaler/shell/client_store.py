@@ -84,9 +84,9 @@ class ClientStore(host.HostStore):
         self._pushers: dict[str, Pusher] = {}
         self._has_warned = False
 
-    def put(self, key: ObjectKey, payload: bytes | ObjectLayout) -> host.StoredLocation | None:
+    def put(self, key: ObjectKey, payload: bytes | ObjectLayout, soon: bool = False) -> host.StoredLocation | None:
         try:
-            return super().put(key, payload)
+            return super().put(key, payload, soon)
         except StoreFull as error:
             raise ObjectStoreError(str(error)) from None
 

@@ -45,7 +45,7 @@ def tip(model: Model, bars: Bars, bar: int) -> str:
         f"{format_time(row['ended'] - row['duration'])} to {format_time(row['ended'])}",
         " ".join(part for part in (str(row["host"]), str(row["worker"])) if part),
     ]
-    lines += [str(row["parts"])] if row["parts"] else []
+    lines += [str(row["parts"]).replace(", ", "\n")] if row["parts"] else []
     count = int(bars.counts[bar])
     return "\n".join([*lines, f"and {count - 1:,} shorter tasks here"] if count > 1 else lines)
 

@@ -15,7 +15,17 @@ from scaler_protocol.monitor import tables
 CORNERS = {
     "top left": ("overview",),
     "bottom left": ("stream", "graphs"),
-    "top right": ("workers", "running", "progress", "processors", "agents", "clients", "functions", "objects"),
+    "top right": (
+        "workers",
+        "running",
+        "progress",
+        "processors",
+        "agents",
+        "clients",
+        "functions",
+        "objects",
+        "largest",
+    ),
     "bottom right": ("failures", "output", "waits", "tasks", "messages", "notices", "settings", "alerts"),
 }
 """The first layout: names of panes, tabbed in each corner."""
@@ -33,6 +43,7 @@ def make_panes(monitor: Monitor) -> list[Pane]:
         TablePane(monitor, tables.TASKS, "Task log", shows_events=True),
         GraphsPane(monitor),
         TablePane(monitor, tables.OBJECTS),
+        TablePane(monitor, tables.LARGEST),
         TablePane(monitor, tables.RUNNING),
         TablePane(monitor, tables.PROGRESS),
         TablePane(monitor, tables.PROCESSORS),

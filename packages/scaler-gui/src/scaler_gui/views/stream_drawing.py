@@ -22,9 +22,10 @@ from scaler_gui.models.stream_window import StreamWindow
 from scaler_gui.models.time_axis import span_text, ticks
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
+from scaler_protocol.monitor.bar_parts import BarPart
 from scaler_protocol.monitor.model import StreamRow
 from scaler_protocol.monitor.open_bars import OpenBar
-from scaler_protocol.monitor.palette import CANCELED_COLOUR, FAILED_COLOUR, function_colour
+from scaler_protocol.monitor.palette import CANCELED_COLOUR, FAILED_COLOUR, PART_TINTS, function_colour
 from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
 
@@ -38,6 +39,8 @@ _NAMES_MOST = 400
 _MARKS_MOST = 300
 _OPEN_ALPHA = 0.22
 _LEGEND_MOST = 10
+_PARTS_FROM_PIXELS = 12
+_PARTS_FROM_HEIGHT = 5
 
 
 class StreamDrawing(QWidget):
@@ -53,6 +56,9 @@ class StreamDrawing(QWidget):
 
         self.open_bars: list[OpenBar] = []
         """The bars of running tasks."""
+
+        self.parts: list[BarPart] = []
+        """The parts of executions inside bars that are wide enough."""
 
         self.rows: list[StreamRow] = []
         self._labels: list[str] = []
@@ -155,6 +161,7 @@ class StreamDrawing(QWidget):
         workers = [self.rows[row].worker_index for row in rows]
         self.bars = model.bars(shown.start, shown.end, width, workers)
         self.open_bars = model.open_bars(shown.start, shown.end, width, workers)
+        self.parts = model.bar_parts(self.bars, shown.start, shown.end, width, _PARTS_FROM_PIXELS * ratio)
         number_of = self.monitor.model.activity.colour_number
         lines = paint(self.bars, len(rows), width, ink(self._theme.surface), number_of)
         self._pixels = stretched(lines, max(1, int(shown.row_height * ratio)), self._theme.surface)
@@ -173,12 +180,24 @@ class StreamDrawing(QWidget):
         painter.save()
         painter.setClipRect(area)
         painter.drawImage(area.topLeft(), self._image)
+        self._paint_parts(painter, area, self.bars)
         self._paint_open_bars(painter, area)
         self._paint_lines(painter, area)
         if self.window_shown.row_height >= _NAMES_FROM_HEIGHT:
             self._paint_names(painter, area, self.bars)
         self._paint_marks(painter, area, self.bars)
         painter.restore()
+
+    def _paint_parts(self, painter: QPainter, area: QRect, bars: Bars) -> None:
+        """Fetching, loading and storing have other shades than running."""
+        height, ratio = self.window_shown.row_height, self.devicePixelRatioF()
+        if height < _PARTS_FROM_HEIGHT:
+            return
+        tall = height - (1 if height < 12 else 2)
+        for part in self.parts:
+            left, right = part.x0 / ratio, min(part.x1, bars.x1[part.bar] - 1) / ratio
+            box = QRectF(area.left() + left, area.top() + bars.rows[part.bar] * height, right - left, tall)
+            painter.fillRect(box, _tint(part.name))
 
     def _paint_open_bars(self, painter: QPainter, area: QRect) -> None:
         """Running tasks: pale, without a right edge, and with a name where there is room."""
@@ -292,27 +311,32 @@ class StreamDrawing(QWidget):
             QRectF(area.right() - tail_width, 0, tail_width, _LEGEND_HEIGHT),
             Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, tail,
         )  # fmt: skip
-        for colour, name in self._legend():
+        for colour, name, is_part in self._legend():
             text = metrics.elidedText(name, Qt.TextElideMode.ElideRight, 150)
             width = 16 + metrics.horizontalAdvance(text) + 16
             if x + width > area.right() - tail_width:
                 return
             painter.fillRect(QRectF(x, middle - 5, 10, 10), QColor(colour))
+            if is_part:
+                painter.fillRect(QRectF(x, middle - 5, 10, 10), _tint(name))
             painter.setPen(QColor(self._theme.text))
             painter.drawText(QRectF(x + 16, 0, width, _LEGEND_HEIGHT), Qt.AlignmentFlag.AlignVCenter, text)
             x += width
 
-    def _legend(self) -> list[tuple[str, str]]:
+    def _legend(self) -> list[tuple[str, str, bool]]:
+        """Return colours, their names, and whether each is the shade of a part of an execution."""
         if self.bars is None or not (len(self.bars) or self.open_bars):
             return []
         activity = self.monitor.model.activity
         seen = set(self.bars.statuses)
         ends = ((FAILED, FAILED_COLOUR, "failed"), (CANCELED, CANCELED_COLOUR, "cancelled"))
-        entries = [(colour, name) for status, colour, name in ends if status in seen]
+        entries = [(colour, name, False) for status, colour, name in ends if status in seen]
+        tinted = {part.name for part in self.parts}
+        entries += [(self._theme.accent, name, True) for name in PART_TINTS if name in tinted]
         names = [activity.function_name(each) for each in stream_rows.functions_in(self.bars, _LEGEND_MOST)]
         names += [bar.running.task.function for bar in self.open_bars]
         for name in list(dict.fromkeys(names))[:_LEGEND_MOST]:
-            entries.append((function_colour(activity.colours.number_of(name)), name or "?"))
+            entries.append((function_colour(activity.colours.number_of(name)), name or "?", False))
         return entries
 
     def _paint_frame(self, painter: QPainter, area: QRect) -> None:
@@ -370,3 +394,11 @@ class StreamDrawing(QWidget):
     def _x(self, moment: float, area: QRect) -> float:
         shown = self.window_shown
         return area.left() + (moment - shown.start) / shown.span_seconds * area.width()
+
+
+def _tint(part: str) -> QColor:
+    """The layer over the colour of the function, for this part of an execution."""
+    name, opacity = PART_TINTS[part]
+    colour = QColor(name)
+    colour.setAlphaF(opacity)
+    return colour

@@ -36,6 +36,7 @@ _EMPTY = {
     "tasks": "No task has ended while this window watched.",
     "graphs": "No graph is running.",
     "objects": "No host has an object store yet.",
+    "largest": "No large object is kept.",
     "alerts": "Nothing is wrong.",
     "notices": "No agent or client has joined or left while this window watched.",
 }

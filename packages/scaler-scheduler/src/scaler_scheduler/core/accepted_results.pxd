@@ -9,6 +9,7 @@ from scaler_scheduler.core.states cimport EXCEPTION_NOT_SERIALIZABLE
 
 cdef enum:
     NOT_RECORDED = 0xFF
+    NO_ROW = 0x7FFFFFFF
     RUNS_AGAIN = 0x80
 
 cdef class AcceptedResults:
@@ -37,21 +38,22 @@ cdef class AcceptedResults:
     cdef int64_t first_attempts
     cdef double dependencies_us
     cdef list parts  # (row, fetching, loading, storing), the last row first; None: there are none
+    cdef int64_t part_row  # the next row that has parts, or NO_ROW
 
     cdef begin(self, RunRecord record, int64_t row)
     cdef settle_load(self)
     cdef settle_waits(self)
-    cdef settle_parts(self, int64_t stop)
+    cdef uint64_t running_us(self, int64_t row, uint64_t duration_us) except? 0xFFFFFFFF
     cdef leave_out(self, int64_t row)
     cdef decide(self, int64_t row, uint64_t task, int action)
     cdef record_as(self, int64_t row, int fate)
     cdef outcome(self, uint32_t table)
 
-    cdef inline void count(
-        self, uint32_t estimate_us, int64_t moving_us, int status, uint32_t attempt, uint64_t duration_us,
+    cdef inline int count(
+        self, int64_t row, uint32_t estimate_us, int64_t moving_us, int status, uint32_t attempt, uint64_t duration_us,
         uint64_t cpu_us,
-    ) noexcept:
-        """The agent no longer has a task of the current record."""
+    ) except -1:
+        """The agent no longer has the task of a row, which belongs to the current record."""
         self.number += 1
         self.load_us += estimate_us
         self.moving_us += moving_us
@@ -60,10 +62,11 @@ cdef class AcceptedResults:
             self.timed += 1
             self.total_us += duration_us
             self.cpu_us += cpu_us
-            self.durations.add(duration_us)
+            self.durations.add(duration_us if row < self.part_row else self.running_us(row, duration_us))
             if attempt == 1:
                 self.first_attempts += 1
                 self.since_total_us += self.since_us
+        return 0
 
     cdef inline void count_dependencies(self, int64_t ready_us) noexcept:
         """The next row is a node that became ready ``ready_us`` ago; -1: it has no dependencies."""

@@ -29,9 +29,11 @@ cdef class AcceptedResults:
         self.events = events
         self.is_recording = events.is_on
         self.decisions = []
+        self.part_row = NO_ROW
         if run.parts is not None:
             self.parts = list(struct.iter_unpack("<4I", run.parts))
             self.parts.reverse()
+            self.part_row = self.parts[len(self.parts) - 1][0]
         self.unknown = []
         if self.is_recording:
             self.segments = []
@@ -42,7 +44,6 @@ cdef class AcceptedResults:
             self.function = record.function
             self.segments.append((row if self.segments else 0, record.function.named(self.events)))
         self.settle_load()
-        self.settle_parts(row)
         self.record, self.durations = record, record.function.durations
         self.since_us = <int64_t> (max(0.0, self.events.now - record.entered_at) * 1e6)
 
@@ -73,14 +74,19 @@ cdef class AcceptedResults:
         function.waiting_us += wait_us * self.first_attempts
         function.waits.add_many(<uint64_t> wait_us, self.first_attempts)
 
-    cdef settle_parts(self, int64_t stop):
-        """Count the parts of the durations of the rows before ``stop``, which belong to the current record."""
-        while self.parts and self.parts[len(self.parts) - 1][0] < stop:
-            _, fetching, loading, storing = self.parts.pop()
-            if self.record is not None:
+    cdef uint64_t running_us(self, int64_t row, uint64_t duration_us) except? 0xFFFFFFFF:
+        """Count the parts of the duration of a row, which belongs to the current record. Returns what is left: the time
+        in which it was running."""
+        cdef uint64_t parts_us = 0
+        while self.part_row <= row:
+            place, fetching, loading, storing = self.parts.pop()
+            self.part_row = self.parts[len(self.parts) - 1][0] if self.parts else NO_ROW
+            if place == row:
                 self.record.function.fetching_us += fetching
                 self.record.function.loading_us += loading
                 self.record.function.storing_us += storing
+                parts_us = fetching + loading + storing
+        return duration_us - parts_us if duration_us > parts_us else 0
 
     cdef leave_out(self, int64_t row):
         """A row is not forwarded; all rows before the first such row are."""
@@ -101,8 +107,6 @@ cdef class AcceptedResults:
     cdef outcome(self, uint32_t table):
         """None if all rows count and may be forwarded as they are."""
         self.settle_load()
-        if self.parts is not None:
-            self.settle_parts(self.run.count)
         if self.segments:
             self.events.results(self.run, table, self.agent.index, self.segments, self.fates)
         if self.parts is not None:

@@ -58,4 +58,5 @@ def _take_from(state: SchedulerState, client: ClientPeer, agent: Agent, blameles
     for _, first, stop in ranges:
         for task in client.large and [task for task in client.large if first <= task < stop]:
             del client.large[task]
+            client.large_bytes.pop(task, None)
     return died

@@ -72,6 +72,9 @@ class Agent:
     is_paused: bool
     """A client has asked that it gets no tasks."""
 
+    is_drained: bool
+    """It was told to leave: its host stays, as far as is known."""
+
     heard_at: float
     idle_at: float
     """The last tick at which it had no tasks."""

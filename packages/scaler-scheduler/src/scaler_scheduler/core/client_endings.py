@@ -152,8 +152,7 @@ def end_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     named_values.on_session_ended(state, client.session)
     cancel(state, client, None, now)
     client.rows.clear()
-    for key in list(client.objects):
-        object_release.release_object(state, client, key, now)
+    object_release.release_objects(state, client, list(client.objects), now)
     state.clients_waiting.pop(client.session, None)
     state.lineage.remove(client)
     for child in state.lineage.of_client(client.session):

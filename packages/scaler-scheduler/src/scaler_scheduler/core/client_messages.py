@@ -25,8 +25,7 @@ def on_clear(state: SchedulerState, client: ClientPeer, body: Clear, now: float)
     client_endings.cancel(state, client, None, now)
     client.waiting.clear()
     client.held.clear()
-    for key in list(client.objects):
-        object_release.release_object(state, client, key, now)
+    object_release.release_objects(state, client, list(client.objects), now)
 
 
 def on_goodbye(state: SchedulerState, client: ClientPeer, body: Goodbye, now: float) -> None:

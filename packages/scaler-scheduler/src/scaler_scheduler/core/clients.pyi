@@ -96,6 +96,9 @@ class ClientPeer:
     large: dict[int, float]
     """Large results that agents hold, and since when."""
 
+    large_bytes: dict[int, int]
+    """Their sizes, as the agents say them."""
+
     fetching: dict[int, bool]
     """Results that the client has requested."""
 

@@ -32,6 +32,7 @@ cdef class ClientPeer:
         self.held, self.waiting, self.stated_cancels = [], deque(), {}
         self.states_until = now + HOLD_SECONDS
         self.certificates, self.failures, self.large, self.fetching = {}, {}, {}, {}
+        self.large_bytes = {}
 
     @property
     def is_reachable(self):
@@ -117,6 +118,7 @@ cdef class ClientPeer:
         self.certificates.pop(task, None)
         self.failures.pop(task, None)
         self.large.pop(task, None)
+        self.large_bytes.pop(task, None)
         self.fetching.pop(task, None)
 
     def amend(self, corrects):

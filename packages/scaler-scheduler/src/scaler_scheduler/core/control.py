@@ -29,10 +29,9 @@ from scaler_protocol.messages import (
     ControlAction,
     ControlReply,
     ControlRequest,
-    Drain,
     EndProcess,
 )
-from scaler_scheduler.core import admission, client_endings, notices, outbox, withdrawals
+from scaler_scheduler.core import admission, client_endings, departures, notices, outbox, withdrawals
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Audit
@@ -114,9 +113,9 @@ def drain(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: 
             f"Cannot drain {body.target!r}: {', '.join(old)} is too old for this. Update scaler-worker there."
         )
     for agent in agents:
-        agent.is_paused = True
-        outbox.send(state, agent, Drain(), now)
-        state.placement.offer(agent)
+        agent.is_paused = True  # none of them is to keep the values of another one
+    for agent in agents:
+        departures.drain(state, agent, now)
     return refusal, _names(agents), 0
 
 

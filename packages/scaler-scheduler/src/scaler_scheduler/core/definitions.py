@@ -21,7 +21,7 @@ def drop_unwanted(state: SchedulerState, client: ClientPeer, now: float) -> None
     for digest in gone:
         del client.unwanted[digest]
         client.definition_bytes -= client.functions.pop(digest)
-        object_release.release_object(state, client, ObjectKey(digest, 0), now)
+    object_release.release_objects(state, client, [ObjectKey(digest, 0) for digest in gone], now)
     drop_functions(state, gone, now)
 
 

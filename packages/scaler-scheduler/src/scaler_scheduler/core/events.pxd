@@ -17,6 +17,10 @@ cdef class Recorder:
     cdef int failures[STATUSES]
     cdef uint64_t printed_bytes  # in this second
     cdef uint64_t printed_left_out
+    cdef object last_options
+    cdef uint32_t last_options_number
+    cdef uint32_t options_count
+    cdef dict options  # their numbers, by what monitors show of them
 
     cdef uint64_t time(self) noexcept
     cdef name(self, naming, number, value)
@@ -26,7 +30,10 @@ cdef class Recorder:
     )
     cdef uint32_t new_table(self) noexcept
     cdef uint32_t name_function(self, uint32_t number, bytes digest, str name) except? 0
-    cdef submitted(self, uint32_t session, uint32_t function, uint64_t first, uint64_t stop)
+    cdef uint32_t options_number(self, options) except? 0xFFFFFFFF
+    cdef submitted(
+        self, double at, uint32_t session, uint32_t function, uint64_t first, uint64_t stop, options
+    )
     cdef handed(
         self, uint32_t session, uint32_t function, uint32_t agent, uint64_t first, uint64_t stop, uint32_t attempt
     )

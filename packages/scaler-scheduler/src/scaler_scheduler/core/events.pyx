@@ -21,11 +21,13 @@ cdef enum:
     PARTS_LIMIT = 4096
     FAILURE_LIMIT = 100  # a second, of each status; below 256
     NO_WORKER = 0xFFFF
+    OPTIONS_LIMIT = 1000
 
 
 cdef class Recorder:
     def __init__(self):
         self.ends = []
+        self.options = {}
 
     @property
     def recorded(self):
@@ -41,6 +43,7 @@ cdef class Recorder:
         self.clock_offset = clock_offset
         self.recording += 1
         self.is_on = True
+        self.last_options, self.options = None, {}
 
     def set_clock(self, double clock_offset):
         self.clock_offset = clock_offset
@@ -85,8 +88,29 @@ cdef class Recorder:
     def nested(self, uint32_t session, first_child, parent):
         self.ring.write(records.nested_record(session, first_child, parent, time=self.time()))
 
-    cdef submitted(self, uint32_t session, uint32_t function, uint64_t first, uint64_t stop):
-        self.ring.write_plain(SUBMITTED, stop - first, self.time(), session, first, function, NONE, 0)
+    cdef uint32_t options_number(self, options) except? 0xFFFFFFFF:
+        """The number of what monitors show of options, which is named when it is new. 0: all of it is as usual."""
+        if options is self.last_options:
+            return self.last_options_number
+        value = records.options_value(options)
+        key = repr(value)
+        number = self.options.get(key, 0)
+        if value and not number:
+            if len(self.options) >= OPTIONS_LIMIT:
+                self.options = {}
+            self.options_count += 1
+            number = self.options[key] = self.options_count
+            self.name(records.Naming.OPTIONS, number, value)
+        self.last_options, self.last_options_number = options, number
+        return number
+
+    cdef submitted(
+        self, double at, uint32_t session, uint32_t function, uint64_t first, uint64_t stop, options
+    ):
+        """Tasks with these options came at a time of the core."""
+        cdef uint64_t time = <uint64_t> ((at + self.clock_offset) * 1e6)
+        cdef uint32_t number = self.options_number(options)
+        self.ring.write_plain(SUBMITTED, stop - first, time, session, first, function, NONE, number)
 
     cdef handed(
         self, uint32_t session, uint32_t function, uint32_t agent, uint64_t first, uint64_t stop, uint32_t attempt

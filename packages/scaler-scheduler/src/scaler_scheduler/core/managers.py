@@ -3,7 +3,8 @@
 | Event | Consequence |
 |---|---|
 | a manager reports, once a second | it is told how many workers the tasks need, within its bounds |
-| fewer are needed than run | its agents without tasks are drained, unless results or objects would be lost with them |
+| fewer are needed than run | its agents without tasks are drained: first those without values of tasks |
+| only agents with values are left to drain | one at a time is drained, if another agent can keep its values |
 | its connection is lost | its agents remain; nothing is started or drained until it reports again |
 | its name is in use by another one | it is refused |
 
@@ -14,18 +15,17 @@ them (``AgentAttach.manager``). Nothing is kept of a manager that is gone: its n
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from scaler_protocol.limits import WORKERS_LIMIT
 from scaler_protocol.messages import (
     CONTROL_SINCE_MINOR,
-    Drain,
     ManagerOrder,
     ManagerReport,
-    ObjectKey,
     RefusalReason,
     Refused,
 )
-from scaler_scheduler.core import notices, outbox, scaling, session_endings, values
+from scaler_scheduler.core import departures, notices, outbox, scaling, session_endings
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.state import SchedulerState
@@ -44,9 +44,10 @@ SILENCE_SECONDS = 3.0
 
 SHORTEST_TARGET_SECONDS = 0.001
 
-LARGE_RESULTS_LIMIT = 20_000
-"""Large results of all clients. With more, no agent is drained: finding out who holds them would take too long."""
+HOLDERS_LIMIT = 10
+"""Agents with values for which it is found out, in one decision, whether another one has room for them."""
 
+KEEPING_TEXT = "Jobs that stay because no other worker can keep their results: {}."
 NAME_TAKEN_TEXT = "Another worker manager is called {name!r}. Give this one another --name, or stop the other one."
 
 
@@ -177,39 +178,40 @@ def _occupied(agent: Agent, target_seconds: float) -> int:
 
 
 def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) -> None:
-    """Drain agents without tasks while enough workers remain."""
+    """Drain agents without tasks while enough workers remain: first those without values, then one whose values another
+    agent can keep. The next one has its turn when these have moved, so there is room for them, and little moves at a
+    time."""
     agents = [agent for agent in _agents_of(state, manager.report.name) if agent.is_available]
     surplus = sum(agent.load.slots for agent in agents) - manager.ordered
     idle = [agent for agent in agents if not agent.load.outstanding and agent.load.slots <= surplus]
-    holders = _holders_of_results(state) if idle else None
-    if holders is None:
+    able = [agent for agent in idle if agent.hello.minor >= CONTROL_SINCE_MINOR]
+    manager.keeping = 0
+    if not able:
         return
-    for agent in sorted(idle, key=lambda each: (-each.load.slots, each.index)):
-        if agent.load.slots <= surplus and agent.index not in holders and _may_leave(state, agent):
+    held = departures.count_values(state)
+    for agent in sorted(able, key=lambda each: (-each.load.slots, each.index)):
+        if agent.load.slots <= surplus and not held[agent.index]:
             surplus -= agent.load.slots
-            agent.is_paused = True
-            outbox.send(state, agent, Drain(), now)
-            state.placement.offer(agent)
+            departures.drain(state, agent, now)
+    if not any(_moves_values(each, held) for each in state.agents.values()):
+        holders = [each for each in able if held[each.index]]
+        if not _drain_one_with_values(state, holders, held, surplus, now):
+            manager.keeping = len([each for each in holders if each.load.slots <= surplus])
 
 
-def _may_leave(state: SchedulerState, agent: Agent) -> bool:
-    """It has no objects that would be gone with it."""
-    if agent.hello.minor < CONTROL_SINCE_MINOR:
-        return False
-    sharing = state.agents_by_store.get(agent.store, [])
-    if any(other is not agent and other.is_available for other in sharing):
-        return True  # the store of the host stays
-    return not any(other.store_status is not None and other.store_status.objects > 0 for other in (agent, *sharing))
+def _moves_values(agent: Agent, held: Sequence[int]) -> bool:
+    return agent.is_drained and not agent.load.outstanding and held[agent.index] > 0
 
 
-def _holders_of_results(state: SchedulerState) -> set[int] | None:
-    """The indices of the agents with large results for which clients may still ask. None: too many to look at."""
-    clients = [client for client in state.clients.values() if client.large]
-    if sum(len(client.large) for client in clients) > LARGE_RESULTS_LIMIT:
-        return None
-    keys = [(client, ObjectKey(client.session, task)) for client in clients for task in client.large]
-    holders = [values.result_holder(state, client, key) for client, key in keys]
-    return {holder.index for holder in holders if holder is not None}
+def _drain_one_with_values(
+    state: SchedulerState, holders: list[Agent], held: Sequence[int], surplus: int, now: float
+) -> bool:
+    """Drain the agent with the fewest values that another agent can keep. Returns whether there is one."""
+    for agent in sorted(holders, key=lambda each: (held[each.index], each.index))[:HOLDERS_LIMIT]:
+        if agent.load.slots <= surplus and departures.can_move(state, agent):
+            departures.drain(state, agent, now)
+            return True
+    return False
 
 
 # ---- for monitors ----------------------------------------------------------------------------------------------------
@@ -224,4 +226,5 @@ def descriptions(state: SchedulerState) -> list[tuple[str, str]]:
 def _description(manager: WorkerManager) -> str:
     report = manager.report
     counts = f"{report.running} running, {report.starting} starting, {manager.ordered} wanted"
-    return " ".join([f"{counts} ({report.minimum} to {report.maximum}).", *report.reasons])
+    keeping = [KEEPING_TEXT.format(manager.keeping)] if manager.keeping else []
+    return " ".join([f"{counts} ({report.minimum} to {report.maximum}).", *keeping, *report.reasons])

@@ -19,6 +19,7 @@ cdef class NodeTable:
     cdef uint64_t accepting
 
     cdef end(self, Page* page, uint64_t task, int status)
+    cdef int64_t values(self) noexcept
     cdef void count_lost(self, RunRecord record) noexcept
     cdef GraphNews tell(self)
     cdef record_nodes(self, RunRecord record, Graph graph)

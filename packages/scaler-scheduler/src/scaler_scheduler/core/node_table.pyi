@@ -6,7 +6,7 @@ after what is rare: a lost agent, the end of a hold. A task that ends takes alon
 task is here, too. States and their legal transitions: see ``states``.
 """
 
-from collections.abc import Container
+from array import array
 
 from scaler_scheduler.core.graph import Graph
 from scaler_scheduler.core.graph_news import GraphNews
@@ -32,8 +32,16 @@ class NodeTable:
     def note_copy(self, task: int, agent: int) -> None: ...
     def copies_of(self, task: int) -> tuple[int, ...]: ...
     def forget_copies_of(self, task: int) -> None: ...
-    def values_at(self, agent: int, left_out: Container[int], limit: int) -> list[int]:
-        """The tasks whose values an agent has, at most ``limit``, without those in ``left_out``."""
+    def values_at(self, agent: int) -> list[int]:
+        """The tasks whose values an agent has, in ascending order. It looks at all pages of the table."""
+
+    def count_values(self, counts: array[int]) -> None:
+        """Add how many values each agent has, by its index; ``counts`` is of 64-bit integers. It looks at all pages of
+        the table."""
+
+    def large_values(self, graph: Graph, limit: int, readers_limit: int) -> list[tuple[int, int, int, int, list[int]]]:
+        """The large values of nodes that an agent has, at most ``limit``: the node, the size in bytes, the agent, how
+        many unfinished nodes need it, and the first ``readers_limit`` of these. None of a very large graph."""
 
     def move_value(self, task: int, source: int, target: int) -> bool:
         """Agent ``target`` has the value, too, and is asked for it from now on. False: ``source`` did not have it."""

@@ -45,6 +45,7 @@ from scaler_scheduler.core.transitions cimport OF_NODES, OF_TASKS, TRANSITIONS
 
 cdef enum:
     GRAPH_RECORDED_NODES = 10000
+    VALUES_LOOKED_AT = 200000  # nodes and edges of a graph in which a snapshot looks for large values
 
 
 cdef inline int node_action(int event, int state) noexcept:
@@ -58,6 +59,11 @@ cdef inline int next_state(int event, int state) noexcept:
 cdef inline bint changes(int event, int state) noexcept:
     """Return whether an event changes the state of a node."""
     return TRANSITIONS[OF_NODES][event][state].state != state
+
+
+cdef inline bint is_unfinished(int state) noexcept:
+    """Return whether a node with this state still needs its inputs."""
+    return state != ENDED and state != STORED and state != DONE_LARGE and state != FREED
 
 
 @final
@@ -656,24 +662,70 @@ cdef class NodeTable:
         """The agents that have asked for the value, and may have it by now."""
         return tuple(self.copies.get(task, ()))
 
-    def values_at(self, uint32_t agent, left_out, int limit):
-        """The tasks whose values an agent has, at most ``limit``, without those in ``left_out``."""
+    cdef int64_t values(self) noexcept:
+        return self.columns.counts[STORED] + self.columns.counts[DONE_LARGE]
+
+    def values_at(self, uint32_t agent):
+        """See node_table.pyi."""
         cdef list found = []
-        cdef PageBox box
-        cdef int offset, state
-        cdef uint64_t task
-        for number in sorted(self.columns.pages):
-            box = <PageBox> self.columns.pages[number]
+        cdef int64_t left = self.values()
+        cdef Page* page
+        cdef int offset
+        for number, box in self.columns.pages.items() if left else ():
+            page = (<PageBox> box).page
             for offset in range(PAGE_SIZE):
-                state = box.page.state[offset]
-                if (state != STORED and state != DONE_LARGE) or box.page.agent[offset] != agent:
-                    continue
-                if len(found) >= limit:
-                    return found
-                task = (<uint64_t> box.number << PAGE_BITS) + offset
-                if task not in left_out:
-                    found.append(task)
+                if page.state[offset] == STORED or page.state[offset] == DONE_LARGE:
+                    left -= 1
+                    if page.agent[offset] == agent:
+                        found.append((<uint64_t> number << PAGE_BITS) + offset)
+            if not left:
+                break
+        found.sort()
         return found
+
+    def large_values(self, Graph graph, int limit, int readers_limit):
+        cdef list found = [], readers
+        cdef uint32_t index, at
+        cdef uint64_t reader
+        cdef int64_t count
+        cdef Page* page
+        cdef int state
+        if not graph.has_large or graph.count + graph.edge_count > VALUES_LOOKED_AT:
+            return found
+        index = graph.next_present(0)
+        while index < graph.count and len(found) < limit:
+            state = self.node_state(graph, graph.base + index)
+            if graph.at(index).kib and (state == STORED or state == DONE_LARGE):
+                page = self.columns.find(graph.base + index)
+                readers, count, at = [], 0, graph.at(index).head
+                while at:
+                    reader = graph.base + graph.edges[at - 1].dependant
+                    if is_unfinished(self.node_state(graph, reader)):
+                        count += 1
+                        if len(readers) < readers_limit:
+                            readers.append(reader)
+                    at = graph.edges[at - 1].next
+                found.append((
+                    graph.base + index, 1024 * <int64_t> graph.at(index).kib,
+                    page.agent[(graph.base + index) & (PAGE_SIZE - 1)], count, sorted(readers),
+                ))
+            index = graph.next_present(index + 1)
+        return found
+
+    def count_values(self, int64_t[::1] counts):
+        """See node_table.pyi."""
+        cdef int64_t left = self.values()
+        cdef Page* page
+        cdef int offset
+        for box in self.columns.pages.values() if left else ():
+            page = (<PageBox> box).page
+            for offset in range(PAGE_SIZE):
+                if page.state[offset] == STORED or page.state[offset] == DONE_LARGE:
+                    left -= 1
+                    if page.agent[offset] < counts.shape[0]:
+                        counts[page.agent[offset]] += 1
+            if not left:
+                break
 
     def move_value(self, uint64_t task, uint32_t source, uint32_t target):
         """Another agent has the value, too, and is asked for it from now on. Returns whether the first one had it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import (
+    CREDIT_WITHOUT_END,
     UPLOAD_NUMBER,
     ObjectChunk,
     ObjectCredit,
@@ -68,14 +69,15 @@ def on_client_missing(state: SchedulerState, client: ClientPeer, body: ObjectMis
 
 def on_client_release(state: SchedulerState, client: ClientPeer, body: ObjectRelease, now: float) -> None:
     """A client needs objects, results or functions no longer."""
-    results = []
+    results, objects = [], []
     for key in body.keys:
         if key.owner == client.session and key.number < UPLOAD_NUMBER:
             results.append(key.number)
         elif key.number == 0 and key.owner in client.functions:
             client.unwanted[key.owner] = True
         elif key.owner == client.session or key in client.objects:
-            object_release.release_object(state, client, key, now)
+            objects.append(key)
+    object_release.release_objects(state, client, objects, now)
     unneeded = client.table.release(results) if results else None
     if unneeded:
         client_endings.cancel(state, client, unneeded, now)
@@ -88,6 +90,7 @@ def on_lost(state: SchedulerState, agent: Agent, body: ObjectsLost, now: float) 
     for key in body.keys:
         if key.number < UPLOAD_NUMBER:
             values.on_missing(state, agent, ObjectMissing(key, LOST_TEXT), now)
+            departures.on_copy_lost(state, agent, key, now)
         else:
             state.objects.lose_copy(agent.session, key, agent.store)
 
@@ -154,6 +157,8 @@ def on_agent_stored(state: SchedulerState, agent: Agent, body: ObjectStored, now
 def on_agent_credit(state: SchedulerState, agent: Agent, body: ObjectCredit, now: float) -> None:
     """An agent can take more of an object or a value, or does not need it any more."""
     state.transfers.end(agent.session, body.key, 0, now)
+    if body.offset == CREDIT_WITHOUT_END:
+        departures.on_refused(state, agent, body.key, now)
     if state.relays.holder(body.key, agent.session) is not None:
         values.pass_credit(state, agent.session, body, now)
         return

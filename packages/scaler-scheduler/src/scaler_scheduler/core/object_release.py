@@ -1,28 +1,46 @@
-"""A client needs an object no longer."""
+"""A client needs objects no longer."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from scaler_protocol.messages import ObjectKey, ObjectMissing, ObjectRelease
 from scaler_scheduler.core import outbox
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.stored_objects import StoredObject
+
+KEYS_PER_MESSAGE = 4096
 
 
-def release_object(state: SchedulerState, client: ClientPeer, key: ObjectKey, now: float) -> None:
-    """A client needs an object no longer. When it was the last one, the agents that have the object are told."""
-    client.objects.pop(key, None)
-    stored, replies = state.objects.release(client.session, key)
-    if stored is None:
+def release_objects(state: SchedulerState, client: ClientPeer, keys: Sequence[ObjectKey], now: float) -> None:
+    """A client needs these objects no longer. The agents that have those of which it was the last owner are told, each
+    of all of them at once: every message about one object would wake the agent, its worker processes and the store."""
+    gone: dict[bytes, list[ObjectKey]] = {}
+    for key in keys:
+        client.objects.pop(key, None)
+        stored, replies = state.objects.release(client.session, key)
         outbox.send_all(state, replies, now)
-        return
+        if stored is not None:
+            _tell_readers(state, stored, now)
+            for session in _where(state, stored):
+                gone.setdefault(session, []).append(key)
+    for session, released in gone.items():
+        for start in range(0, len(released), KEYS_PER_MESSAGE):
+            part = tuple(released[start : start + KEYS_PER_MESSAGE])
+            outbox.send(state, state.agents[session], ObjectRelease(part), now)
+
+
+def _tell_readers(state: SchedulerState, stored: StoredObject, now: float) -> None:
+    """Tell the agents to which the object is on its way."""
     for session in stored.holders:
-        agent = state.agents.get(session)
-        if agent is None:
-            continue
-        if session in stored.readers or session in stored.waiting:
-            outbox.send(state, agent, ObjectMissing(key, "Its owner has dropped it."), now)
-        outbox.send(state, agent, ObjectRelease((key,)), now)
+        if (session in stored.readers or session in stored.waiting) and session in state.agents:
+            outbox.send(state, state.agents[session], ObjectMissing(stored.key, "Its owner has dropped it."), now)
+
+
+def _where(state: SchedulerState, stored: StoredObject) -> dict[bytes, None]:
+    """Return the sessions of the agents that have the object, or whose host's store has it."""
+    sessions = dict.fromkeys(session for session in stored.holders if session in state.agents)
     for store in stored.stores:
-        for agent in state.agents_by_store.get(store, ()):
-            if agent.session not in stored.holders:
-                outbox.send(state, agent, ObjectRelease((key,)), now)
+        sessions.update(dict.fromkeys(agent.session for agent in state.agents_by_store.get(store, ())))
+    return sessions

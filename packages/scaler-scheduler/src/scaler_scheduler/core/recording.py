@@ -11,6 +11,9 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
+RUNS_TOLD_LIMIT = 20_000
+"""Runs of tasks that came before the recording, of all clients together. More would keep the scheduler too long."""
+
 
 def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: float) -> None:
     """Write all events from now on into ``ring``. ``clock_offset``: seconds since 1970 at the core's time 0."""
@@ -22,10 +25,16 @@ def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: flo
     for client in state.clients.values():
         _name_client(state, client)
     for client in state.clients.values():
-        if client.parent is not None:
-            is_first = client.parent[:2] == (client.hello.parent_session, client.hello.parent_task)
-            note_nested(state, client, 0 if is_first else client.table.columns.next_task)
+        _note_known_parent(state, client)
+    _tell_of_tasks(state)
     _tell_agents(state, now)
+
+
+def _tell_of_tasks(state: SchedulerState) -> None:
+    """Tell monitors of what came before the recording: they know the tasks that wait and run, too."""
+    room = RUNS_TOLD_LIMIT
+    for client in state.clients.values():
+        room -= client.table.columns.tell_all_submitted(room)
 
 
 def stop(state: SchedulerState, now: float) -> None:
@@ -57,6 +66,8 @@ def note_client_joined(state: SchedulerState, client: ClientPeer) -> None:
     if state.events.is_on:
         _name_client(state, client)
         state.events.note(Kind.CLIENT_JOINED, session=client.table.columns.number)
+        for nested in state.lineage.of_client(client.session):  # after a restart, they may come back before it
+            _note_known_parent(state, nested)
 
 
 def note_client_left(state: SchedulerState, client: ClientPeer) -> None:
@@ -71,6 +82,13 @@ def note_nested(state: SchedulerState, client: ClientPeer, first_child: int) -> 
     if parent is not None and owner is not None:
         place = owner.table.columns.number, parent.task, parent.attempt
         state.events.nested(client.table.columns.number, first_child, place)
+
+
+def _note_known_parent(state: SchedulerState, client: ClientPeer) -> None:
+    """The client has lived in its task for a while."""
+    if client.parent is not None:
+        is_first = client.parent[:2] == (client.hello.parent_session, client.hello.parent_task)
+        note_nested(state, client, 0 if is_first else client.table.columns.next_task)
 
 
 def _name_agent(state: SchedulerState, agent: Agent) -> None:

@@ -74,15 +74,18 @@ class Relays:
         if relay is not None and relay.holder == holder:
             del self._relays[key]
 
-    def drop(self, key: ObjectKey) -> list[bytes]:
-        """The value is gone. Returns the readers that will not get it."""
-        relay = self._relays.pop(key, None)
-        return list(relay.readers) if relay is not None else []
+    def drop(self, key: ObjectKey, holder: bytes) -> list[bytes]:
+        """``holder`` does not have the value any more. Returns the readers that will not get it from there."""
+        relay = self._relays.get(key)
+        if relay is None or relay.holder != holder:
+            return []
+        del self._relays[key]
+        return list(relay.readers)
 
     def forget_holder(self, session: bytes) -> list[tuple[ObjectKey, bytes]]:
         """An agent is gone. Returns (key, reader) of all values that will not come from it."""
         keys = [key for key, relay in self._relays.items() if relay.holder == session]
-        return [(key, reader) for key in keys for reader in self.drop(key)]
+        return [(key, reader) for key in keys for reader in self.drop(key, session)]
 
     def forget_reader(self, session: bytes) -> list[tuple[ObjectKey, bytes, bool]]:
         """A peer is gone. Returns (key, holder, whether others wait) of the values that were on their way to it."""

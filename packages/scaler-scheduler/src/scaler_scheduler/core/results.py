@@ -68,6 +68,7 @@ def _on_large(
 ) -> None:
     """A task ended with a large result, which its agent holds."""
     client.large[task] = now
+    client.large_bytes[task] = int.from_bytes(run.payload(index)[:8], "little")
     if task in client.fetching:
         values.fetch(state, agent, ObjectKey(client.session, task), client.session, True, now)
 

@@ -8,6 +8,7 @@ from scaler_scheduler.core.totals cimport Totals
 
 cdef enum:
     RECORD_BYTES = 640  # of a run's record and its columns' object
+    RECORDS_LOOKED_AT = 100_000  # for a snapshot, to find the runs that need objects
 
 cdef class TaskColumns:
     cdef readonly bytes session
@@ -30,6 +31,7 @@ cdef class TaskColumns:
     cdef uint32_t least_attempt  # of executions to come: agents may still speak of earlier ones after a restart
 
     cdef Page* make(self, uint64_t task) except NULL
+    cdef tell_submitted(self, RunRecord record)
     cdef drop_page(self, uint64_t number)
     cdef list all_tasks(self)
     cpdef bint append(self, RunRecord record, int state) except -1

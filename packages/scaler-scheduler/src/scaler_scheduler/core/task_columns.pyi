@@ -35,5 +35,12 @@ class TaskColumns:
     def queues(self) -> dict[QueueClass, None]:
         """The queue classes of its unfinished tasks."""
 
+    def runs_with_uploads(self, limit: int) -> list[RunRecord]:
+        """Unfinished runs whose tasks need objects that a client has sent, at most ``limit``."""
+
+    def tell_all_submitted(self, limit: int) -> int:
+        """Tell monitors of all runs with unfinished tasks, in order, unless they are more than ``limit``. Returns how
+        many runs these were."""
+
     def append(self, record: RunRecord, state: int) -> bool:
         """False, and nothing changed: not all of the tasks have new numbers."""

@@ -1,6 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The columns of a client's tasks. See task_columns.pyi for the contract."""
 
+from operator import attrgetter
+
 from cython cimport final
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox
@@ -8,6 +10,8 @@ from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.shares cimport Shares
 from scaler_scheduler.core.states cimport ENDED, QUEUED, STATES
 from scaler_scheduler.core.totals cimport Totals
+
+first_of = attrgetter("first")
 
 
 cdef int queued_among(const uint8_t* states, int count) noexcept nogil:
@@ -140,8 +144,36 @@ cdef class TaskColumns:
         record.session = self.number
         record.entered_at = self.events.now
         if self.events.is_on:
-            self.events.submitted(self.number, record.function.named(self.events), record.first, record.stop)
+            self.tell_submitted(record)
         return True
+
+    cdef tell_submitted(self, RunRecord record):
+        self.events.submitted(
+            record.entered_at, self.number, record.function.named(self.events), record.first, record.stop,
+            record.run.options,
+        )
+
+    def runs_with_uploads(self, Py_ssize_t limit):
+        cdef RunRecord record
+        cdef Py_ssize_t place
+        cdef list found = []
+        for place in range(min(len(self.records), RECORDS_LOOKED_AT)):
+            record = <RunRecord> self.records[place]
+            if record is not None and record.has_uploads:
+                found.append(record)
+                if len(found) >= limit:
+                    break
+        return found
+
+    def tell_all_submitted(self, int64_t limit):
+        """Tell monitors of all runs with unfinished tasks, in order, unless they are more than ``limit``. Returns how
+        many these were."""
+        cdef RunRecord record
+        if self.live_records > limit:
+            return 0
+        for record in sorted([record for record in self.records if record is not None], key=first_of):
+            self.tell_submitted(record)
+        return self.live_records
 
     cdef keep(self, RunRecord record):
         """Give the record its place, and count its memory."""

@@ -225,7 +225,7 @@ cdef class TaskTable:
             if page.state[offset] != HELD:
                 if record.graph is not None:
                     results.count_dependencies(record.graph.waited_us(task, results.events.now))
-                results.count(page.estimate_us[offset], self.take_moving(task) if record.has_moving else 0,
+                results.count(row, page.estimate_us[offset], self.take_moving(task) if record.has_moving else 0,
                               status, attempts[row], durations[row], cpu_times[row])
             if record.graph is not None:
                 self.accept_node(results, row, page, task, status, attempts[row], record)

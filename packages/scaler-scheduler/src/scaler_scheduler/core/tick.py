@@ -72,7 +72,7 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     faults.for_each(state, list(state.clients.values()), timeouts.look_at_client, now)
     claims.expire(state, now)
     actor_calls.on_tick(state, now)
-    leaving = [state.agents[session] for session in state.departures]
+    leaving = [state.agents[session] for session in state.departures if session in state.agents]
     faults.for_each(state, leaving, departures.advance, now)
     locks.on_tick(state, now)
     named_requests.on_tick(state, now)

@@ -129,9 +129,9 @@ def _sources(state: SchedulerState, body: ObjectLocations, reader: bytes) -> tup
 
 
 def on_missing(state: SchedulerState, agent: Agent, body: ObjectMissing, now: float) -> None:
-    """A holder does not have a value any more. Clients wait when its task runs again; agents give up the tasks that
-    need it."""
-    readers = state.relays.drop(body.key)
+    """An agent does not have a value any more. If it is read there, clients wait when its task runs again, and agents
+    give up the tasks that need it."""
+    readers = state.relays.drop(body.key, agent.session)
     runs_again = _lose(state, agent, body.key, now)
     outbox.send_all(state, [(each, body) for each in readers if each in state.agents or not runs_again], now)
 
@@ -145,6 +145,7 @@ def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bo
     if action == Action.NOTHING:
         return False
     client.large.pop(key.number, None)
+    client.large_bytes.pop(key.number, None)
     if action == Action.GIVE_UP:
         client.table.finish(key.number, Status.OBJECT_MISSING)
         task_endings.report_failed(state, client, key.number, Status.OBJECT_MISSING)

@@ -106,8 +106,8 @@ def _functions(snapshot: Snapshot) -> Iterator[Metric]:
     labels = ("function", "outcome")
     yield _counters("scaler_function_outcomes", help_text, labels, outcomes, _started_at(snapshot))
     yield _histogram(
-        "scaler_function_duration_seconds", "Durations of executions of a function.",
-        ((each.name, each.duration_counts, each.duration_seconds) for each in snapshot.functions),
+        "scaler_function_duration_seconds", "How long executions of a function ran, without loading and storing.",
+        ((each.name, each.duration_counts, each.running_seconds) for each in snapshot.functions),
     )  # fmt: skip
     yield _histogram(
         "scaler_function_wait_seconds", "How long tasks of a function waited for a worker.",

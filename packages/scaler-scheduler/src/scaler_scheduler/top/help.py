@@ -9,7 +9,7 @@ KEYS = (
     ("1 t g i", "overview, running tasks, progress, workers"),
     ("2 3 4 5", "functions, waiting tasks, failures, objects"),
     ("6 7 8 9 0 a", "graphs, stream, tasks, clients, settings, alerts"),
-    ("o", "output of all tasks, or of the chosen function"),
+    ("v o", "the largest objects, output of the chosen function"),
     ("Tab, Shift-Tab", "next page, page before"),
     ("/", "show only rows with a text; Enter keeps, Esc drops it"),
     ("arrows j k PgUp PgDn ...", "scroll; Home and End: first and last row"),

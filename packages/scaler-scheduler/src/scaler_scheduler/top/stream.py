@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from scaler_protocol.monitor.bar_parts import BarPart
 from scaler_protocol.monitor.format import display_width, format_span, format_time, left, printable
 from scaler_protocol.monitor.model import Model, StreamRow
 from scaler_protocol.monitor.open_bars import OpenBar
@@ -24,6 +25,12 @@ _LEGEND_LIMIT = 12
 _NAME_MARGIN = 6
 """An open bar that is longer than its name by this much contains it."""
 
+_PARTS_FROM_COLUMNS = 4
+"""Bars of single tasks that are so wide show the parts of their time."""
+
+_PART_CHARACTERS = {"fetching": ("▂", "."), "loading": ("▄", ":"), "storing": ("▆", "'")}
+"""The character of a part other than running: with blocks, and with letters."""
+
 _SHADES = ((0.6, "█"), (0.35, "▓"), (0.15, "▒"), (0.0, "░"))
 """The character of a cell, by the part of its time that was spent in tasks."""
 
@@ -41,17 +48,19 @@ def stream_body(model: Model, view: View, width: int, height: int, blocks: bool)
     label = min(max(LABEL_WIDTH_LEAST, width // 4), max(len(_label(row)) for row in shown), max(1, width // 3))
     columns = max(1, width - label - 2)
     stop = model.time - DELAY_SECONDS - view.stream_back_seconds
-    bars = model.bars(stop - view.stream_seconds, stop, columns, [row.worker_index for row in shown])
-    running = model.open_bars(stop - view.stream_seconds, stop, columns, [row.worker_index for row in shown])
-    painted = _painted(model, bars, running, len(shown), columns, blocks)
+    start = stop - view.stream_seconds
+    bars = model.bars(start, stop, columns, [row.worker_index for row in shown])
+    running = model.open_bars(start, stop, columns, [row.worker_index for row in shown])
+    parts = model.bar_parts(bars, start, stop, columns, _PARTS_FROM_COLUMNS)
+    painted = _painted(model, bars, parts, running, len(shown), columns, blocks)
     tasks = bars.tasks
     if len(shown) < len(rows) and not wanted:
-        tasks = model.count_of_executions(stop - view.stream_seconds, stop)
+        tasks = model.count_of_executions(start, stop)
     lines = [_title(view, stop, tasks, len(running))]
     lines += [
         (Span(left(_label(row), label) + " |", Style.DIM), *cells) for row, cells in zip(shown, painted, strict=True)
     ]
-    lines += [_axis(stop - view.stream_seconds, stop, label + 2, columns), _legend(model, bars, running, blocks, width)]
+    lines += [_axis(start, stop, label + 2, columns), _legend(model, bars, parts, running, blocks, width)]
     return Body(lines, room, last_first_row, len(rows))
 
 
@@ -68,7 +77,9 @@ def _title(view: View, stop: float, tasks: int, running: int) -> Line:
     )
 
 
-def _painted(model: Model, bars: Bars, running: Sequence[OpenBar], rows: int, width: int, blocks: bool) -> list[Line]:
+def _painted(
+    model: Model, bars: Bars, parts: Sequence[BarPart], running: Sequence[OpenBar], rows: int, width: int, blocks: bool
+) -> list[Line]:
     cells: list[list[Span]] = [[Span(" ")] * width for _ in range(rows)]
     for bar in running:
         _paint_open(cells[bar.row], bar, model.activity.colours.number_of(bar.running.task.function), blocks)
@@ -78,6 +89,8 @@ def _painted(model: Model, bars: Bars, running: Sequence[OpenBar], rows: int, wi
         first = min(width - 1, int(x0))
         last = max(first + 1, min(width, round(x1)))
         cells[row][first:last] = [_cell(colours[function], status, busy, blocks)] * (last - first)
+    for part in parts:
+        _paint_part(cells[bars.rows[part.bar]], part, blocks)
     return [_merged(line) for line in cells]
 
 
@@ -89,6 +102,12 @@ def _paint_open(cells: list[Span], bar: OpenBar, colour: int, blocks: bool) -> N
     named = f"━ {name} " if name.isascii() and length >= len(name) + _NAME_MARGIN else ""
     text = (named + "━" * length if blocks else _letter(colour) + "=" * length)[: length - 1] + ">"
     cells[first : first + length] = [Span(character, FunctionColour(colour)) for character in text]
+
+
+def _paint_part(cells: list[Span], part: BarPart, blocks: bool) -> None:
+    """Lower cells than those in which the task was running, in the same style."""
+    for place in range(round(part.x0), min(len(cells), round(part.x1))):
+        cells[place] = Span(_PART_CHARACTERS[part.name][0 if blocks else 1], cells[place].style)
 
 
 def _letter(colour: int) -> str:
@@ -121,7 +140,9 @@ def _axis(start: float, stop: float, indent: int, width: int) -> Line:
     return (Span(" " * indent + first + (" " * gap + last if gap > 0 else ""), Style.DIM),)
 
 
-def _legend(model: Model, bars: Bars, running: Sequence[OpenBar], blocks: bool, width: int) -> Line:
+def _legend(
+    model: Model, bars: Bars, parts: Sequence[BarPart], running: Sequence[OpenBar], blocks: bool, width: int
+) -> Line:
     """The legend of colours: the functions on the screen, those with most tasks first."""
     counts: Counter[str] = Counter()
     names = {function: model.activity.function_name(function) for function in {*bars.functions}}
@@ -133,6 +154,10 @@ def _legend(model: Model, bars: Bars, running: Sequence[OpenBar], blocks: bool, 
         (Span("█" if blocks else "X", Style.BAD), "failed"),
         (Span("█" if blocks else "-", Style.DIM), "cancelled"),
     ]
+    seen = {part.name for part in parts}
+    for name, characters in _PART_CHARACTERS.items():
+        if name in seen:
+            entries.append((Span(characters[0 if blocks else 1]), name))
     for name, _ in counts.most_common(_LEGEND_LIMIT):
         colour = model.activity.colours.number_of(name)
         entries.append((Span("█" if blocks else _letter(colour), FunctionColour(colour)), name or "?"))

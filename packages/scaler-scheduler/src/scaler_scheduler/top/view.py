@@ -30,6 +30,7 @@ PAGES = {
     "3": "waits",
     "4": "failures",
     "5": "objects",
+    "v": "largest",
     "6": "graphs",
     "7": "stream",
     "8": "tasks",
@@ -48,7 +49,7 @@ OF_FUNCTIONS = ("functions", "running")
 PREVIEWED = ("failures", "waits", "alerts")
 """Pages that show more of the chosen row below the table."""
 
-DETAILED = (*PREVIEWED, "running", "functions", "objects", "graphs", "tasks", "clients", "progress")
+DETAILED = (*PREVIEWED, "running", "functions", "objects", "largest", "graphs", "tasks", "clients", "progress")
 """Pages with a cursor: there is a page of what the chosen row stands for, or there are actions on it."""
 
 STREAM_SECONDS = 20.0

@@ -31,7 +31,8 @@ from scaler_protocol.monitor.messages import AgentStatus, GraphStatus, Snapshot
 from scaler_protocol.monitor.model import Model, StreamRow, ended_count
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.open_bars import OpenBar
-from scaler_protocol.monitor.palette import function_colour
+from scaler_protocol.monitor.palette import PART_TINTS, function_colour
+from scaler_protocol.monitor.parts import parts_of_task, shown_parts
 from scaler_protocol.monitor.progress import ALL
 from scaler_protocol.monitor.progress import GRAPH as PROGRESS_OF_GRAPH
 from scaler_protocol.monitor.rows import short_id, task_row
@@ -47,6 +48,9 @@ ROW_LIMIT = 1000
 TEXT_LIMIT = 1000
 PIXEL_LIMIT = 8192
 HOST_LIMIT = 200
+_PARTS_FROM_PIXELS = 12
+"""Width of a bar in which its parts are drawn."""
+
 _METERS = {("agents", "cpu"), ("workers", "cpu"), ("processors", "cpu")}
 _STATE_WORDS = {
     "starting": "starts",
@@ -371,12 +375,14 @@ def _failure(model: Model, query: Query) -> dict[str, str]:
 def _task(model: Model, query: Query) -> dict[str, Any] | None:
     """The task with this serial number of the log, for a tooltip."""
     serial = int(query["serial"])
-    if model.log.row(serial) is None:
+    found = model.log.row(serial)
+    if found is None:
         return None
-    shown = ("task", "session", "status", "duration", "ended", "worker", "host", "attempt", "parts")
+    shown = ("task", "session", "status", "duration", "ended", "worker", "host", "attempt")
     spec, row = TABLES["tasks"], task_row(model, serial)
     columns = [(spec.columns[spec.index(name)], row[spec.index(name)]) for name in shown]
     facts = [(column.title, _shown(format_value(column.kind, value))) for column, value in columns if value != ""]
+    facts += shown_parts(parts_of_task(model.activity.times, found))
     return {"serial": serial, "facts": facts, "path": _path(row_link("tasks", row))}
 
 
@@ -390,6 +396,7 @@ def stream(model: Model, query: Query, key: str) -> bytes:
     width = _bounded(query["width"], PIXEL_LIMIT)
     bars = model.bars(stop - span, stop, width, [row.worker_index for row in shown])
     running = model.open_bars(stop - span, stop, width, [row.worker_index for row in shown])
+    parts = model.bar_parts(bars, stop - span, stop, width, _PARTS_FROM_PIXELS)
     hidden = len(shown) - _rows_needed(shown, {*bars.rows, *(bar.row for bar in running)})
     shown = shown[: len(shown) - hidden]
     head = {
@@ -403,6 +410,8 @@ def stream(model: Model, query: Query, key: str) -> bytes:
         "count": len(bars),
         "tasks": bars.tasks if len(shown) == len(rows) else model.count_of_executions(stop - span, stop),
         "functions": _legend(model, {*bars.functions, *(bar.function for bar in running if bar.function is not None)}),
+        "parts": [(each.bar, each.name, round(each.x0, 1), round(each.x1, 1)) for each in parts],
+        "tints": PART_TINTS,
         "open": [_open_bar(model, bar) for bar in running],
         "oldest": _oldest(model),
         "latest": model.time,

@@ -310,6 +310,7 @@ class AgentCore:
 
     def _start_link(self) -> None:
         """A scheduler that knows nothing of this agent: tell it what is here."""
+        self._says_leaving = self._may_leave = False
         self._state.link = Link()
         self._client_output.restart()
         unreleased = [run for runs in self._state.retained.values() for run in runs]
@@ -778,30 +779,34 @@ class AgentCore:
 
     def _withdraw_waiting(self) -> list[TaskColumn]:
         for run in self._state.objects.take_waiting():
-            if run.options.actor:
-                self._fail(run, Status.WORKER_DIED, "The host of the actor leaves.")
-            else:
-                held_tasks.queue_run(self._state, run)
+            held_tasks.queue_run(self._state, run)
         return self._withdraw_everything()
 
     def _on_stop_message(self, stop: Stop, now: float) -> None:
         self.exit(0, "the cluster is shut down")
 
     def advance_stop(self, now: float) -> None:
-        """Give back what waits; then running tasks end; then farewell, acknowledgements and the end."""
+        """Give back what waits; then running tasks end, and others get the values; then farewell, acknowledgements and
+        the end. Nothing of this depends on the connection, which may be lost and made again meanwhile."""
         self.give_back()
         if self._state.stop_at is None or self._ended:
             return
         if self._state.queue.count:  # came after this agent had said that it takes no more
             self._state.unsent.append(Withdrawn(tuple(self._withdraw_everything())))
         if self._farewell_at is None:
-            may_leave = self._may_leave_values() and self._backend.is_idle
-            if self._state.welcomed and not may_leave and now < self._state.stop_at:
+            may_leave = self._may_leave_values() and self._backend.is_idle and self._has_said_all()
+            if not may_leave and now < self._state.stop_at:
                 return
             self._farewell_at = now
             self._state.goodbye_due = True
         elif not self._state.welcomed or not self._state.link.in_flight or now >= self._farewell_at + FAREWELL_SECONDS:
             self.exit(0, "stopped")
+
+    def _has_said_all(self) -> bool:
+        """Return whether the scheduler is told of all results in time. An agent that has lost its connection waits for
+        the next one."""
+        state = self._state
+        return state.welcomed or not (state.finished or state.rows.waiting or state.retained)
 
     def _may_leave_values(self) -> bool:
         """Return whether the values that are here are with others, too, or cannot be. Until then, the scheduler is
@@ -816,7 +821,7 @@ class AgentCore:
         return False
 
     def _on_may_leave(self, answer: MayLeave, now: float) -> None:
-        self._may_leave = True
+        self._may_leave = self._says_leaving
 
     def exit(self, code: int, text: str) -> None:
         if not self._ended:

@@ -228,11 +228,11 @@ class ObjectExchange:
         return list(seen.values())
 
     def take_waiting(self) -> list[TaskRun]:
-        """Give up all runs that wait."""
+        """Give up all runs that wait, but for calls of actors, which no other agent can run."""
         self._awaiting = None
-        runs = self.waiting_runs()
+        runs = [run for run in self.waiting_runs() if not run.options.actor]
         for incoming in self._incoming.values():
-            incoming.waiting.clear()
+            incoming.waiting = [each for each in incoming.waiting if any(run.options.actor for run in each.runs)]
         return runs
 
     def held_uploads(self) -> list[tuple[ObjectKey, int, bool]]:

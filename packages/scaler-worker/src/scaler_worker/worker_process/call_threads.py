@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
@@ -11,7 +13,8 @@ T = TypeVar("T")
 
 
 class CallThreads(Generic[T]):
-    """At most ``count`` threads, which are started when they are needed. ``run`` runs a call."""
+    """At most ``count`` threads, which are started when they are needed. ``run`` runs a call, and raises nothing unless
+    the process cannot go on."""
 
     def __init__(self, count: int, run: Callable[[T], None]) -> None:
         self._free = threading.Semaphore(count)
@@ -33,5 +36,7 @@ class CallThreads(Generic[T]):
     def _run_one(self, call: T) -> None:
         try:
             self._run(call)
-        finally:
-            self._free.release()
+        except BaseException:  # as in the main thread, where it ends the process: a call without a result never ends
+            traceback.print_exc()
+            os._exit(1)
+        self._free.release()

@@ -14,7 +14,9 @@ import random
 import resource
 import signal
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -27,6 +29,7 @@ from scaler_protocol.objects.host import HostStore
 from scaler_protocol.objects.layout import ObjectLayout
 from scaler_protocol.objects.proxies import is_private
 from scaler_protocol.shipping.modules import ShippedModules
+from scaler_protocol.task_phases import offer
 from scaler_protocol.transport.stream import StreamConnection
 from scaler_worker.board import BOARD_BYTES, Board
 from scaler_worker.worker_process import channel, context, missing_modules
@@ -77,11 +80,13 @@ class WorkerProcessMain:
         self._environment = context.TaskEnvironment(
             variables, install_parent_variable, read_parent_variable, self._runner.note_environment
         )
+        offer(self._runner.watch_phases)
         self._warnings = TaskWarnings(self._runner.note_warning, options.echoes_warnings)
         self._output = TaskOutput(self._runner.note_printed)
         self.flush_output = self._output.flush
         self.interrupt_calls = self._runner.interrupt_calls
         self.shield = Shield()
+        self.is_shielded = self.shield.covers
         self._handlers: dict[bytes, Callable[[list[bytes]], None]] = {
             channel.OBJECT: self._take_object,
             channel.VALUES: self._take_values,
@@ -267,6 +272,10 @@ class WorkerProcessMain:
         """Note whether the output of the tasks that follow goes to their client."""
         self._warnings.is_streamed = whether
 
+    def report_error(self, text: str) -> None:
+        """Print the exception that is being handled: it belongs to no task."""
+        print(f"{text}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+
     def advise(self, error: BaseException) -> None:
         """Add what the user can do to the failure of a task."""
         missing_modules.advise(error, self._options.worker_name)
@@ -395,10 +404,10 @@ def _reseed() -> None:
 
 
 def _install_interrupt(board: Board, process: WorkerProcessMain) -> None:
-    shield = process.shield
+    shield, main_thread = process.shield, threading.get_ident()
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
-        if shield.closed:
+        if shield.covers(main_thread):
             shield.pending = True
         elif board.interrupted():
             if is_importing(frame):

@@ -14,17 +14,22 @@ from scaler_worker.worker_process import channel
 
 
 class Shield:
-    """A guard that delays an interrupt while the main thread is within: half a message would break the stream."""
+    """A guard that delays the interrupt of a thread that is within: half a message would break the stream, and modules
+    that were put in place by half would break later tasks. ``pending``: that of the main thread was delayed."""
 
     def __init__(self) -> None:
-        self.closed = False
+        self._inside: dict[int, None] = {}
         self.pending = False
 
+    def covers(self, thread: int) -> bool:
+        """Return whether the thread with this identifier is within."""
+        return thread in self._inside
+
     def __enter__(self) -> None:
-        self.closed = threading.current_thread() is threading.main_thread()
+        self._inside[threading.get_ident()] = None
 
     def __exit__(self, *_: object) -> None:
-        self.closed = False
+        del self._inside[threading.get_ident()]
         if self.pending and threading.current_thread() is threading.main_thread():
             self.pending = False
             signal.raise_signal(channel.INTERRUPT_SIGNAL)

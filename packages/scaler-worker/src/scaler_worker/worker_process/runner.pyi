@@ -1,9 +1,11 @@
 """The loop that runs tasks (contract; the code is in runner.pyx)."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.task_phases import TaskPhases, WhenStored
 from scaler_worker.board import Board
 from scaler_worker.worker_process.kept import KeptValues
 from scaler_worker.worker_process.loaded import LoadedObjects
@@ -40,6 +42,9 @@ class Runner:
     def watch_output(self, stdout: int, stderr: int, unread: int) -> None:
         """Note from now on which task has printed. ``stdout`` and ``stderr`` are the writing ends of pipes, ``unread``
         an epoll descriptor that contains the reading ends."""
+
+    def watch_phases(self, function: Callable[..., Any], when_stored: WhenStored) -> TaskPhases | None:
+        """Answer ``task_phases.watch``. Calls of an actor that run in threads are not watched."""
 
     def note_printed(self) -> None:
         """The task under way has written to one of Python's streams."""

@@ -36,6 +36,7 @@ from scaler_protocol.limits import ACTOR_CONCURRENCY_LIMIT
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, PRIVATE_UPLOAD_NUMBER, ObjectKey
 from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import load, load_read_only
+from scaler_protocol.task_phases import TaskPhases
 from scaler_worker.worker_process.actor_instance import make_actor, method_of
 from scaler_worker.worker_process.call_threads import CallThreads
 from scaler_worker.worker_process.cpython_internals import frame_of
@@ -227,7 +228,9 @@ cdef class Runner:
     ``object(key)`` (memory of an object, for one task), ``shared_object(key)``, ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
     ``flush_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
     ``restore_environment()``, ``send_warnings(sequence)``, ``stream_output(whether)`` (of the tasks that follow, to their client), ``advise(error)`` (a note on a failure),
-    ``use_modules(run)`` (which its client has sent), ``show_function(name)`` (to people who look at processes)."""
+    ``use_modules(run)`` (which its client has sent), ``report_error(text)`` (the exception that is being handled, which
+    belongs to no task), ``show_function(name)`` (to people who look at processes), ``is_shielded(thread)`` (from
+    interrupts)."""
 
     cdef readonly Board board
     cdef object host
@@ -253,6 +256,8 @@ cdef class Runner:
     cdef OutputDescriptors output
     cdef object environ
     cdef public object actor  # the instance to which this process is dedicated
+    cdef RunUnderWay _current
+    cdef object _watcher  # of the phases of the task under way; None: there is none
     cdef bytes _modules  # the serializer of the last run, which names the modules that are importable
 
     def __init__(self, Board board, host, uint64_t loaded_limit_bytes=0):
@@ -276,6 +281,14 @@ cdef class Runner:
         an epoll descriptor that contains the reading ends."""
         self.output.stdout, self.output.stderr, self.output.unread = stdout, stderr, unread
         scaler_buffer_lines()  # not whole blocks, as C does where stdout is not a terminal
+
+    def watch_phases(self, function, when_stored):
+        """Answer ``task_phases.watch``. Calls that run in threads are not watched."""
+        cdef RunUnderWay current = self._current
+        if current is None or current.stage != CALLING or current.function is not function or _parents:
+            return None
+        self._watcher = when_stored
+        return TaskPhases(current.started, current.fetching, max(current.started, current.loaded))
 
     def note_environment(self):
         """Note that the environment that tasks need was, or may have been, changed."""
@@ -333,10 +346,12 @@ cdef class Runner:
         self.wall_since_cpu_ns = 0
         if os.environ is not self.environ:
             self._restore_environment()
+        self._current = current
         for index in range(count):
             current.index = index
             if self._claim(current):
                 self._run_one(current)
+        self._current = None
 
     cdef bint _claim(self, RunUnderWay current) except -1:
         """False: the agent has taken this task back."""
@@ -371,8 +386,27 @@ cdef class Runner:
         parent_variable[14] = 0
         if current.ended - self.notified_ns > NOTIFY_NS:
             self._notify(current.ended)
+        if self._watcher is not None:
+            self._tell_watcher(current)
         if current.duration >= MEMORY_PEAK_FROM_NS:
             self.host.memory_peak(True)  # if the next task dies, its certificate speaks of that task alone
+
+    cdef _tell_watcher(self, RunUnderWay current):
+        """Outside of the task: it takes none of its time, and what it prints or raises is not the task's."""
+        watcher, self._watcher = self._watcher, None
+        if self.untold:
+            self._notify(current.ended)
+        self._call_watcher(watcher, current)
+        self._disown_printed()
+        self.cpu_ns = process_cpu_ns()
+        self.wall_since_cpu_ns = 0
+
+    cdef _call_watcher(self, watcher, RunUnderWay current):
+        cdef uint64_t called = current.called if current.called else current.ended - current.keeping
+        try:
+            watcher(called, current.ended)
+        except Exception:
+            self.host.report_error("A watcher of a task's phases failed.")
 
     cdef bint _take_printed(self, RunUnderWay current) except -1:
         if self.has_printed:
@@ -520,13 +554,16 @@ cdef class Runner:
 
     def woken(self):
         """A wait for tasks is over. The text that was written meanwhile belongs to none of them."""
+        self._disown_printed()
+        self.notified_ns = monotonic_ns()
+
+    cdef _disown_printed(self):
         cdef Printed printed
         if self.has_printed:
             self.has_printed = False
             self.host.flush_output()
         if take_printed(self.board, &self.output, &printed):
             mark_printed(self.board, &printed)
-        self.notified_ns = monotonic_ns()
 
     cdef uint64_t _cpu_time(self, uint64_t duration):
         """Return the processor time since the last reading, without what short tasks used meanwhile."""
@@ -721,12 +758,12 @@ cdef class Runner:
 
     def interrupt_calls(self):
         """Interrupt the calls that the agent wants ended. Returns whether to try again, because one of them imports a
-        module."""
+        module, or has the modules of its client put in place."""
         cdef bint is_delayed = False
         for sequence, thread in list(self._calls.items()):
             if not self.board.is_ending(sequence):
                 continue
-            if is_importing(frame_of(thread)):
+            if is_importing(frame_of(thread)) or self.host.is_shielded(thread):
                 is_delayed = True
             elif self._calls.get(sequence) == thread:  # it has not ended meanwhile
                 PyThreadState_SetAsyncExc(thread, <PyObject*> TaskCancelled)

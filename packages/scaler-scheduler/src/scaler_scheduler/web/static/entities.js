@@ -13,6 +13,7 @@ export const KINDS = {
   client: { title: "Client", view: "clients" },
   function: { title: "Function", view: "functions" },
   graph: { title: "Graph", view: "graphs" },
+  object: { title: "Object", view: "objects", missing: "It was released, or it is not among the largest objects." },
 };
 // Of what the output is shown on the page.
 const PRINTED_BY = { task: ([client, task]) => ({ client, task: Number(task) }), worker: ([, worker]) => ({ worker }) };
@@ -31,7 +32,7 @@ export class EntityView {
     this.tables = new Map();
     this.text = h("pre");
     this.details = h("section", { class: "card details", hidden: true }, h("header", {}, h("h2", {}, "What is known of its failures")), this.text);
-    this.missing = h("div", { class: "card empty", hidden: true }, h("strong", {}, "Nothing is known of it"), h("p", {}, "It was never here, or it is so long ago that this monitor has forgotten it."));
+    this.missing = h("div", { class: "card empty", hidden: true }, h("strong", {}, "Nothing is known of it"), h("p", {}, KINDS[kind].missing ?? "It was never here, or it is so long ago that this monitor has forgotten it."));
     this.drawing = kind === "graph" ? new GraphDrawing({ changed: page.changed, onOpen: (task) => { location.hash = `#/task/${encodeURIComponent(key[0])}/${task}`; } }) : null;
     this.output = PRINTED_BY[kind] ? new OutputLines(page.changed, PRINTED_BY[kind](key)) : null;
     this.element = h("div", { class: "entity-page" }, h("div", { class: "heading" }, this.swatch, this.title, this.about, this.tools), this.missing, this.card,

@@ -66,11 +66,13 @@ export class TaskStream {
       head, serials: column(BigUint64Array), x0: column(Float32Array), x1: column(Float32Array), busy: column(Float32Array),
       rows: column(Uint32Array), functions: column(Uint32Array), counts: column(Uint32Array), statuses: column(Uint8Array),
     };
+    this.parts = new Map();
+    for (const part of head.parts) this.parts.set(part[0], [...(this.parts.get(part[0]) ?? []), part]);
     this.latest = head.latest;
     this.measureLabels(head.rows);
     if (head.total_rows && this.firstRow >= head.total_rows) this.firstRow = 0;
     if (!this.small && this.element.parentElement) this.element.parentElement.style.maxHeight = `${Math.max(300, AXIS + 14 + head.total_rows * ROW_HEIGHTS[1])}px`;
-    this.onLegend?.(head.functions);
+    this.onLegend?.(head.functions, new Set(head.parts.map(([, name]) => name)));
     this.draw();
     if (this.hovered) this.hover(this.hovered);
   }
@@ -425,9 +427,19 @@ export class TaskStream {
         context.roundRect(left, y + gap, wide, tall - 2 * gap, 3);
         context.fill();
       } else context.fillRect(left, y + gap, wide, tall - 2 * gap);
+      for (const part of this.parts.get(index) ?? []) this.paintPart(context, part, left + wide, y + gap, tall - 2 * gap, dimmed);
       if (status) this.paintMark(context, status, single, left, y + gap, wide, tall - 2 * gap, dimmed);
     }
     context.restore();
+  }
+
+  // Fetching, loading and storing have other shades than running.
+  paintPart(context, [, name, x0, x1], end, y, tall, dimmed) {
+    const [left, right] = this.edges(x0, x1);
+    const [colour, opacity] = this.data.head.tints[name];
+    context.globalAlpha = dimmed ? 0.1 * opacity : opacity;
+    context.fillStyle = colour;
+    context.fillRect(left, y, Math.max(0.7, Math.min(right, end) - left), tall);
   }
 
   // The bar of a task that runs is pale and has no right edge.

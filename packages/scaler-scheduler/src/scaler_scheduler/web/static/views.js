@@ -178,6 +178,7 @@ const EMPTY = {
   running: { icon: "running", title: "No task has run for a second or longer", text: "Tasks that take longer are listed here while they run: what, where, since when, and whether they look stuck." },
   waits: { icon: "waiting", title: "Nothing waits for long", text: "Tasks that do not run are listed here with the reason: no worker, no worker with the right capabilities, all workers busy." },
   objects: { icon: "objects", title: "No objects", text: "Large arguments and results are kept by the hosts that need them, and are counted here." },
+  largest: { icon: "objects", title: "No large objects", text: "Functions, arguments, results and values of more than 32 KiB are listed here, the largest ones first: where they are, and which tasks need them." },
   clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
   progress: { icon: "progress", title: "All tasks have ended", text: "Clients, groups, functions and graphs with unfinished tasks are listed here: how far they are, and when they will be done." },
   alerts: { icon: "alerts", title: "No alerts", text: "Hosts that run out of memory or disk, silent hosts, many failures, and tasks that no worker can run are listed here." },
@@ -222,6 +223,26 @@ class TableView extends View {
   focusFilter() { this.table.focusFilter(); }
 }
 
+export class Objects extends TableView {
+  constructor(page) {
+    super(page, "largest");
+    this.fixed = false;
+    const spec = page.tables.objects;
+    this.hosts = new DataTable(spec, { compact: true, limit: 50, actions: page.actions.of(spec), empty: EMPTY.objects }, page.changed);
+    this.hosts.element.className = "table-card";
+    const hosts = h("section", { class: "card" }, h("header", {}, h("h2", {}, "By host")), this.hosts.element);
+    this.element = h("div", {}, heading("Objects", "what the object stores hold"), hosts,
+      h("div", { class: "heading", style: { marginTop: "18px" } }, h("h2", {}, this.table.spec.title), h("span", { class: "about" }, "where they are, and which tasks need them")), this.table.element);
+  }
+
+  watch() { return { objects: this.hosts.watch(), ...super.watch() }; }
+
+  update(key, result) {
+    if (key === "objects") this.hosts.update(result);
+    else super.update(key, result);
+  }
+}
+
 export class Settings extends TableView {
   constructor(page) {
     super(page, "settings");
@@ -254,20 +275,21 @@ export class Stream extends View {
     this.fixed = true;
     const tool = (title, text, act) => h("button", { type: "button", class: "tool", title, "aria-label": title, onclick: act }, text);
     this.stream = new TaskStream({
-      span: numberIn(page.parameters, "span") ?? page.store.span ?? 30, end: numberIn(page.parameters, "end"), changed: page.changed, onOpen: (path) => { location.hash = `#/${path}`; }, onLegend: (functions) => this.showLegend(functions), onView: (view) => this.showView(view),
+      span: numberIn(page.parameters, "span") ?? page.store.span ?? 30, end: numberIn(page.parameters, "end"), changed: page.changed, onOpen: (path) => { location.hash = `#/${path}`; }, onLegend: (functions, parts) => this.showLegend(functions, parts), onView: (view) => this.showView(view),
     });
     this.stream.firstRow = numberIn(page.parameters, "row") ?? 0;
     this.chosen = page.parameters.get("function");
     this.followButton = h("button", { type: "button", class: "tool", id: "follow", title: "Follow what happens now (space)", onclick: () => this.stream.follow() }, "Follow");
     this.about = h("span", { class: "about" });
     this.legend = h("div", { class: "key", role: "group", "aria-label": "Functions" });
+    this.shades = h("div", { class: "shades", hidden: true });
     const choose = h("select", { class: "tool", "aria-label": "Time shown", onchange: (event) => { if (event.target.value) this.stream.setSpan(Number(event.target.value)); } },
       h("option", { value: "" }, "Span"), [["100 ms", 0.1], ["1 s", 1], ["10 s", 10], ["30 s", 30], ["1 min", 60], ["5 min", 300], ["30 min", 1800], ["2 h", 7200]].map(([text, value]) => h("option", { value }, text)));
     this.choose = choose;
     const tools = [this.followButton, tool("Zoom in (+)", "+", () => this.stream.zoom(0.6, this.stream.end === null ? 1 : 0.5)), tool("Zoom out (-)", "−", () => this.stream.zoom(1.6, this.stream.end === null ? 1 : 0.5)),
       choose, tool("Everything that is kept (Home)", "All", () => this.stream.showAll()), tool("Save the picture as PNG", "PNG", () => this.save()), tool("Save what is shown as a trace for Perfetto", "Trace", () => this.saveTrace())];
     this.element = h("div", { style: { display: "contents" } }, h("div", { class: "heading" }, h("h1", {}, "Task stream"), this.about, h("div", { class: "tools" }, tools)),
-      this.legend, h("section", { class: "card stream-card" }, this.stream.element));
+      h("div", { class: "keys-line" }, this.legend, this.shades), h("section", { class: "card stream-card" }, this.stream.element));
   }
 
   watch() {
@@ -294,8 +316,10 @@ export class Stream extends View {
     this.choose.value = [...this.choose.options].find((option) => Number(option.value) === this.stream.span)?.value ?? "";
   }
 
-  showLegend(functions) {
+  showLegend(functions, parts = this.parts) {
     const entries = Object.entries(functions);
+    this.parts = parts;
+    this.showShades(parts ?? new Set());
     this.stream.highlighted = this.chosen === null ? null : new Set(entries.filter(([, [name]]) => name === this.chosen).map(([index]) => Number(index)));
     const mark = JSON.stringify(entries);
     if (mark === this.legendShown) return;
@@ -304,6 +328,23 @@ export class Stream extends View {
     this.legend.replaceChildren(...[...byName].map(([name, colour]) => h("button", {
       type: "button", title: `Show only ${name}`, "data-name": name, "aria-pressed": String(this.chosen === name), onclick: () => this.highlight(name),
     }, h("span", { class: "swatch", style: { background: colour } }), h("span", {}, name))));
+  }
+
+  // What the shades inside bars mean, while there are any.
+  showShades(parts) {
+    const names = Object.keys(this.stream.data?.head.tints ?? {}).filter((name) => parts.has(name));
+    const mark = names.join();
+    if (mark === this.shadesShown) return;
+    this.shadesShown = mark;
+    this.shades.hidden = names.length === 0;
+    const shade = (name) => h("span", {}, h("i", { class: "shade", style: { background: this.shadeOf(name) } }), name);
+    this.shades.replaceChildren(...["fetching", "loading", "running", "storing"].filter((name) => name === "running" || names.includes(name)).map(shade));
+  }
+
+  shadeOf(name) {
+    const [colour, opacity] = this.stream.data.head.tints[name] ?? ["#ffffff", 0];
+    const layer = colour + Math.round(255 * opacity).toString(16).padStart(2, "0");
+    return `linear-gradient(${layer}, ${layer}), var(--accent)`;
   }
 
   highlight(name) {
@@ -478,7 +519,7 @@ export const VIEWS = [
   ]],
   ["Cluster", [
     ["memory", "Memory", "memory", (page) => new Memory(page), "m"],
-    ["objects", "Objects", "objects", (page) => new TableView(page, "objects"), "o"],
+    ["objects", "Objects", "objects", (page) => new Objects(page), "o"],
     ["clients", "Clients", "clients", (page) => new TableView(page, "clients"), "c"],
     ["settings", "Settings", "settings", (page) => new Settings(page), "s"],
   ]],
