@@ -216,6 +216,19 @@ class GraphStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class MapStatus:
+    """One call of ``map``. ``number``: inside its session."""
+
+    session: bytes
+    number: int
+    function: str = ""
+    total: int = 0  # tasks that have come so far
+    unfinished: int = 0
+    running: int = 0  # of these: assigned to an agent
+    failed: int = 0  # or cancelled
+
+
+@dataclass(frozen=True, slots=True)
 class HostStoreStatus:
     """The object store of one host. ``endpoint``: the address for the stores of other hosts; empty: it has none."""
 
@@ -281,6 +294,9 @@ class Snapshot:
     ended_clients: tuple[EndedClientStatus, ...] = ()
     objects: tuple[ObjectStatus, ...] = ()
     """The largest objects."""
+
+    maps: tuple[MapStatus, ...] = ()
+    """The latest maps of each client."""
 
     @property
     def unfinished(self) -> Unfinished:

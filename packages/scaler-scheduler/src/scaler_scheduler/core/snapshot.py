@@ -21,7 +21,7 @@ from scaler_protocol.monitor.messages import (
     Snapshot,
     TaskCounts,
 )
-from scaler_scheduler.core import managers, object_reports
+from scaler_scheduler.core import managers, maps, object_reports
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_totals import NAME_LIMIT, FunctionTotal
@@ -62,6 +62,7 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
         functions=_functions(functions),
         settings=_settings(state),
         stores=tuple(_stores(state)),
+        maps=maps.maps_of(state),
         objects=object_reports.largest_objects(state),
         waits=tuple(waits[:_ROWS_SHOWN]),
         wait_count=len(waits),
