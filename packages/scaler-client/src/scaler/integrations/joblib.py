@@ -187,8 +187,8 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
     # ---- batches -------------------------------------------------------------------------------------------------
 
     def _pickle(self, batch: Any, arguments: list[ObjectReference[Any] | None]) -> bytes:
-        """Add to ``arguments`` what travels apart from the batch, in the order in which the pickle needs it; None stands
-        for the backend of nested calls."""
+        """Add to ``arguments`` what travels apart from the batch, in the order of the pickle; None stands for
+        the backend of nested calls."""
         numpy: Any = sys.modules.get("numpy")
         array_types = (numpy.ndarray, numpy.memmap) if numpy is not None else ()
         file = io.BytesIO()
