@@ -92,7 +92,7 @@ def on_refused(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float)
 
 def on_copy_lost(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float) -> None:
     """The store of an agent that has fetched a value, or was to, has died. It has another one soon. That is believed
-    once for each value, so that no agent makes another one wait for ever."""
+    once for each value, so that no agent makes another one wait indefinitely."""
     agent = _leaving_holder(state, keeper, key)
     if agent is not None:
         departure = state.departures[agent.session]
