@@ -189,6 +189,18 @@ def test_an_agent_that_keeps_nothing_is_not_waited_for_without_end():
     assert said == [("keeper", ObjectRelease((key(client),))), ("agent", MayLeave())]
 
 
+def test_an_agent_that_keeps_nothing_is_not_asked_again():
+    book, client, agent = with_results(MOVES_LIMIT + 2)
+    mute, keeper = book.agent("mute"), book.agent("keeper")
+    said = leave(agent)
+    for _ in range(2):
+        [order] = [body for name, body in said if name == "keeper"]
+        kept_now = keeper.says(*[ObjectStored(each, 0, NO_STORE) for each in order.keys])
+        said = [*kept_now, *book.wait(PATIENCE_SECONDS + 1.0, (agent, mute, keeper))]
+        assert not [body for name, body in said if name == "mute" and isinstance(body, KeepValues)]
+    assert ("agent", MayLeave()) in said
+
+
 def test_an_agent_lost_while_it_leaves_is_lost_like_others():
     book, client, agent = with_results()
     keeper = book.agent("keeper")
@@ -362,6 +374,16 @@ def test_an_agent_that_never_had_a_value_that_it_keeps_loses_it():
     agent.says(Goodbye())
     client.says(ObjectRequest(key(client)))
     assert handed(liar.says(ObjectMissing(key(client), "It never was here.")), liar) == [(1, 2)]
+
+
+def test_an_agent_whose_store_dies_again_and_again_keeps_no_other_from_leaving():
+    book, client, agent = with_results()
+    liar = book.agent("liar")
+    said = leave(agent)
+    for _ in range(2):
+        assert ("liar", KeepValues((key(client),))) in said
+        said = [*liar.says(ObjectsLost((key(client),))), *book.wait(0.3, (agent, liar))]
+    assert ("agent", MayLeave()) in said
 
 
 def test_after_a_restart_an_agent_leaves_when_it_has_said_what_it_has():
