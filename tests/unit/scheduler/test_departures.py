@@ -25,6 +25,7 @@ from scaler_protocol.messages import (
     Withdrawn,
 )
 from scaler_scheduler.core import departures
+from scaler_scheduler.core.departure_table import Departure
 from scaler_scheduler.core.departures import MOVES_LIMIT, PATIENCE_SECONDS
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from tests.unit.scheduler.playbook import Peer, Playbook, attach, handed, results, statuses, tasks
@@ -128,6 +129,20 @@ def test_so_many_move_at_a_time():
     assert keeper.says(*kept(client, *range(2, MOVES_LIMIT + 1))) == []
     assert keeper.says(*kept(client, 1)) == [("keeper", KeepValues(rest))]
     assert keeper.says(*kept(client, MOVES_LIMIT + 1, MOVES_LIMIT + 2)) == [("agent", MayLeave())]
+
+
+def test_the_tables_of_tasks_are_searched_once_however_many_values_move(monkeypatch):
+    """A count, as the time depends on the machine."""
+    searches = []
+    note_values = Departure.note_values
+    monkeypatch.setattr(Departure, "note_values", lambda *given: (searches.append(1), note_values(*given)))
+    book, client, agent = with_results(3 * MOVES_LIMIT)
+    keeper = book.agent("keeper")
+    said, turns = leave(agent), 0
+    while ("agent", MayLeave()) not in said:
+        [order] = [body for name, body in said if isinstance(body, KeepValues)]
+        said, turns = keeper.says(*[ObjectStored(each, 0, NO_STORE) for each in order.keys]), turns + 1
+    assert (turns, len(searches)) == (3, 1)
 
 
 def test_several_agents_share_what_is_to_be_kept():
