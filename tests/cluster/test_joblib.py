@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -12,9 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 
-from scaler import Client, SchedulerClusterCombo
+from scaler import Client, SchedulerClusterCombo, Serializer
 from tests.support.commands import child_environment
 from tests.support.waiting import wait_until
 
@@ -25,6 +27,17 @@ from scaler.integrations.joblib import ScalerBackend, register  # noqa: E402  # 
 
 ROOT = Path(__file__).parent.parent.parent
 LARGE = 400_000
+MEDIUM = 20_000
+
+
+class PlainPickle(Serializer):
+    @staticmethod
+    def serialize(obj: Any) -> bytes:
+        return cloudpickle.dumps(obj)
+
+    @staticmethod
+    def deserialize(payload: bytes) -> Any:
+        return pickle.loads(payload)
 
 
 @pytest.fixture
@@ -46,6 +59,14 @@ def describe(array: Any) -> tuple[bool, float, int]:
 def write(array: Any) -> float:
     array[0] = 7.0
     return float(array[0])
+
+
+def both_ends(array: Any) -> tuple[float, float]:
+    return float(array[0]), float(array[-1])
+
+
+def shape_and_sum(array: Any) -> tuple[tuple[int, ...], int]:
+    return array.shape, int(array.astype("int64").sum())
 
 
 def make(number: int) -> Any:
@@ -106,6 +127,55 @@ def test_copy_on_write_arrays_may_be_changed(on_scaler: Client) -> None:
     assert run(write, [array] * 4, max_nbytes=None) == [7.0] * 4 and array[0] == 1.0
 
 
+def test_arrays_of_medium_size_are_copies(on_scaler: Client) -> None:
+    array = numpy.ones(MEDIUM)
+    assert run(write, [array] * 8, batch_size=1) == [7.0] * 8 and array[0] == 1.0
+    assert run(write, [array] * 8) == [7.0] * 8 and array[0] == 1.0
+
+
+def test_arrays_of_medium_size_may_change_from_call_to_call(on_scaler: Client) -> None:
+    """joblib takes as many calls at a time as there are jobs."""
+    array = numpy.ones(MEDIUM)
+
+    def calls() -> Iterator[Any]:
+        for number in range(40):
+            array[:] = number // 16  # several batches with the same content
+            yield joblib.delayed(both_ends)(array)
+
+    found = joblib.Parallel(n_jobs=2, batch_size=1)(calls())
+    assert found == [(number // 16, number // 16) for number in range(40)]
+
+
+def test_arrays_of_medium_size_with_gaps_or_without_buffers(on_scaler: Client) -> None:
+    rows = numpy.arange(4 * MEDIUM).reshape(-1, 4)
+    dates = numpy.arange(MEDIUM).astype("datetime64[s]")
+    for array in (rows[:, :3], rows.T, rows[::-1], dates):
+        assert run(shape_and_sum, [array] * 6, batch_size=1) == [shape_and_sum(array)] * 6
+
+
+def test_an_array_of_medium_size_gets_another_shape(on_scaler: Client) -> None:
+    array = numpy.arange(MEDIUM)
+
+    def calls() -> Iterator[Any]:
+        for number in range(20):
+            array.shape = (-1, 2) if number >= 10 else (MEDIUM,)
+            yield joblib.delayed(shape_and_sum)(array)
+
+    found = [shape for shape, _ in joblib.Parallel(n_jobs=2, batch_size=1)(calls())]
+    assert found == [(MEDIUM,)] * 10 + [(MEDIUM // 2, 2)] * 10
+
+
+def test_a_custom_serializer_carries_batches(combo: SchedulerClusterCombo) -> None:
+    register()
+    with (
+        Client(combo.get_address(), serializer=PlainPickle) as client,
+        joblib.parallel_config("scaler", client=client),
+    ):
+        for size in (MEDIUM, LARGE):
+            array = numpy.ones(size)
+            assert run(both_ends, [array] * 6, batch_size=1) == [(1.0, 1.0)] * 6
+
+
 def test_memory_that_all_write_to_is_refused(on_scaler: Client) -> None:
     with pytest.raises(ValueError, match="tasks on several hosts cannot write to the same memory"):
         run(square, range(3), mmap_mode="r+")
@@ -113,6 +183,7 @@ def test_memory_that_all_write_to_is_refused(on_scaler: Client) -> None:
 
 def test_objects_are_released_after_the_call(on_scaler: Client) -> None:
     run(describe, [numpy.ones(LARGE)] * 4)
+    run(describe, [numpy.ones(MEDIUM)] * 4, batch_size=1)
     wait_until(lambda: on_scaler.cluster_info().stores[0].objects == 0)
 
 

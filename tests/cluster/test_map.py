@@ -5,7 +5,9 @@ from __future__ import annotations
 import collections
 import math
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from scaler import Client
 from tests.support import functions
 from tests.support.commands import Stopwatch
+from tests.support.waiting import wait_until
 
 
 def fail_at(value: int, bad: int) -> int:
@@ -195,3 +198,23 @@ def test_progress_without_tqdm_says_what_to_install(client: Client, monkeypatch:
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     with pytest.raises(ImportError, match=r"pip install 'scaler-client\[progress\]'"):
         client.map(functions.square, range(10), progress=True)
+
+
+def test_a_map_has_a_progress_of_its_own(client: Client, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+
+    def wait_for_it(number: int) -> int:
+        while not go.exists():
+            time.sleep(0.01)
+        return number
+
+    with ThreadPoolExecutor(1) as threads:
+        mapping = threads.submit(client.map, wait_for_it, range(600))
+        found = wait_until(lambda: [each for each in client.cluster_info().maps if each.total == 600])
+        assert found[0].unfinished == 600 and found[0].function.endswith("wait_for_it") and found[0].running
+        go.touch()
+        assert mapping.result(60) == list(range(600))
+    client.map(wait_for_it, [1])
+    wait_until(lambda: not any(each.unfinished for each in client.cluster_info().maps))
+    (ended,) = [each for each in client.cluster_info().maps if each.function.endswith("wait_for_it")]
+    assert (ended.total, ended.failed) == (600, 0), "a map of one task is not counted"

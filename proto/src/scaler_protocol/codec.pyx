@@ -112,7 +112,8 @@ cdef enum:
     NAME_POINTERS = 1
     TASK_RUN_DATA = 5
     TASK_RUN_POINTERS = 8
-    OPTIONS_DATA = 8
+    OPTIONS_DATA = 9
+    OPTIONS_DATA_OF_FOREIGN_CALLS = 8  # of an actor of another session
     OPTIONS_DATA_OF_CALLS = 6  # of an actor of their own session
     OPTIONS_DATA_OF_TASKS = 5
     CAPABILITY_DATA = 2
@@ -271,8 +272,10 @@ cdef uint16_t capability_data(list capabilities) except 0:
 
 
 cdef uint16_t options_data(object options) except 0:
-    if options.actor_session:
+    if options.map_number:
         return OPTIONS_DATA
+    if options.actor_session:
+        return OPTIONS_DATA_OF_FOREIGN_CALLS
     return OPTIONS_DATA_OF_CALLS if options.actor else OPTIONS_DATA_OF_TASKS
 
 
@@ -310,6 +313,8 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     if own_words >= OPTIONS_DATA_OF_CALLS:
         store64(data + 40, options.actor)
     if own_words == OPTIONS_DATA:
+        store32(data + 64, options.map_number)
+    if own_words >= OPTIONS_DATA_OF_FOREIGN_CALLS and options.actor_session:
         session = options.actor_session
         if len(session) != ID_SIZE:
             raise ValueError(f"actor_session has {len(session)} bytes instead of {ID_SIZE}.")
@@ -798,6 +803,7 @@ cdef object make_options(StructView* view, tuple capabilities):
         actor=field64(view, 5),
         actor_session=session_at(view),
         max_concurrency=field32(view, 8) >> 16,
+        map_number=field32(view, 16),
     )
 
 

@@ -137,6 +137,7 @@ class TaskOptions:
     actor: int = 0  # a call of the actor that this task of the session has made; 0: none
     actor_session: bytes = b""  # the session of that task; empty: that of the call
     max_concurrency: int = 0  # with hosts_actor: so many calls of the actor run at the same time; 0: one
+    map_number: int = 0  # of the map that they belong to, inside their session, for monitors; 0: none
 
 
 DEFAULT_OPTIONS = TaskOptions()

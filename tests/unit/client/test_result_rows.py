@@ -10,16 +10,17 @@ import pytest
 from scaler.core.effects import DropStoredObjects, Finish
 from scaler.core.graphs import GraphGroup
 from scaler.core.large_results import LargeResult
+from scaler.core.open_graph import NodeRange
 from scaler.core.outcome import Outcome
 from scaler.core.runs import FutureRange, Shape
 from scaler.core.session import Session
 from scaler.core.uploads import Stored, Upload
 from scaler_protocol.codec import ResultRun
-from scaler_protocol.messages import Results, Status, TaskOptions
+from scaler_protocol.messages import ObjectKey, Results, Status, TaskOptions
 from tests.unit.client.scheduler_side import SESSION, SchedulerSide
 
-SINGLE_TASKS, MAP_TASKS, GRAPH_TASKS = 8, 4, 3
-LAST_TASK = 2 * SINGLE_TASKS + MAP_TASKS + GRAPH_TASKS + SINGLE_TASKS
+SINGLE_TASKS, MAP_TASKS, GRAPH_TASKS, NODES = 8, 4, 3, 6
+LAST_TASK = 2 * SINGLE_TASKS + MAP_TASKS + GRAPH_TASKS + SINGLE_TASKS + NODES
 LARGE_SIZE = (40_000).to_bytes(8, "little")
 STATUSES = [int(status) for status in Status]
 
@@ -28,6 +29,13 @@ class SlowRange(FutureRange):
     """A range that the short way does not recognize."""
 
     __slots__ = ()
+
+
+class SlowReferences(dict[int, Any]):
+    """Without any, but the short way does not take nodes that have references."""
+
+    def __bool__(self) -> bool:
+        return True
 
 
 class Sink:
@@ -47,6 +55,9 @@ class Sink:
 
     def finish(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
+
+    def blame(self, culprit: Any) -> None:
+        self.outcomes.append(Outcome(-1, culprit.task_index))
 
 
 class MapSink(Sink):
@@ -73,6 +84,7 @@ class Stage:
         self._add_single(SINGLE_TASKS, 0.5)
         self._add_graph()
         self._add_single(SINGLE_TASKS, 0.0)
+        self._add_nodes()
         self.session.submissions.close_batch()
         for sink in self.sinks:
             if type(sink) is Sink and self.chance.random() < 0.1:
@@ -80,6 +92,8 @@ class Stage:
         for entry in self.session.ranges.values():
             if is_slow and type(entry) is FutureRange:
                 entry.__class__ = SlowRange
+            elif is_slow and type(entry) is NodeRange:
+                entry.references = SlowReferences()
 
     def _add_single(self, count: int, share_with_objects: float) -> None:
         shape = self._shape(1)
@@ -120,6 +134,18 @@ class Stage:
         self.sinks += sinks
         assert submissions.add_graph(group)
 
+    def _add_nodes(self) -> None:
+        """Each needs the result of the one before."""
+        submissions = self.session.submissions
+        shape = self._shape(1).variant(is_node=True)
+        inputs: list[Sink] = []
+        for _ in range(NODES):
+            sink = Sink(self.chance.random() < 0.3)
+            slots = [ObjectKey(SESSION, submissions.id_of(each)) for each in inputs] or [b"1"]
+            submissions.add_node(shape, slots, 24, sink, inputs)
+            self.sinks.append(sink)
+            inputs = [sink]
+
     def _shape(self, arity: int, options: TaskOptions | None = None) -> Shape:
         return Shape(self.side.book.find(abs), arity, (), options or TaskOptions())
 
@@ -148,7 +174,11 @@ class Stage:
     def range_state(self, entry: Any) -> Any:
         waiting = [sink is None for sink in entry.sinks]
         large = {index: plain(outcome) for index, outcome in entry.large.items()}
-        return entry.first, entry.remaining, waiting, sorted(entry.references), large, entry.unfinished()
+        found = entry.first, entry.remaining, waiting, sorted(entry.references), large, entry.unfinished()
+        if not isinstance(entry, NodeRange):
+            return found
+        failures = {index: plain(outcome) for index, outcome in entry.failures.items()}
+        return *found, entry.values, failures, sorted(entry.inputs), entry.group.waiting, entry.group.is_over
 
 
 def plain(value: Any) -> Any:

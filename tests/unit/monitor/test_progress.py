@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, GraphStatus, Snapshot, TaskCounts
+from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.entities import page_of
+from scaler_protocol.monitor.links import EntityLink, row_link
+from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, GraphStatus, MapStatus, Snapshot, TaskCounts
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.progress import ALL, CLIENT, FUNCTION, GRAPH, GROUP, Pace, ProgressWatch, seconds_left
 from scaler_protocol.monitor.tables import PROGRESS
@@ -109,3 +112,32 @@ def test_the_table_names_the_end_and_other_tables_the_time_left() -> None:
     (client,), (function,) = model.rows("clients")[0], model.rows("functions")[0]
     assert client[-1] == pytest.approx(8.0)
     assert function[6:8] == pytest.approx((0.2, 8.0))
+
+
+def test_a_map_has_its_progress_and_a_page() -> None:
+    model = Model(0.0)
+    for second in range(5):
+        left = 100 - 10 * second
+        maps = (MapStatus(SESSION, 3, "simulate: fast", 110, left, 4, 2), MapStatus(SESSION, 2, "f", 7))
+        said = feed.decode(feed.encode(replace(at(1000.0 + second, 0, 0), maps=maps))).message
+        model.apply(said, float(second))
+    (row,) = [row for row in model.rows("progress")[0] if row[0] == "map"]
+    assert row[1] == "map 3 of abababab: simulate: fast" and row[3] == pytest.approx(6.0)
+    assert row[PROGRESS.index("unfinished")] == 60 and row[PROGRESS.index("done")] == 48
+    link = row_link("progress", row)
+    assert link == EntityLink("map", ("abababab", "3"))
+    page = page_of(model, link)
+    assert page is not None
+    facts = {each.name: each.text for each in page.facts}
+    assert facts["function"] == "simulate: fast" and facts["client"] == "abababab"
+    assert [facts[name] for name in ("tasks", "done", "failed", "on hosts", "remaining")] == [
+        "110",
+        "48",
+        "2",
+        "4",
+        "60",
+    ]
+    assert facts["progress"] == "45%" and facts["left"].startswith("6 s, until ")
+    ended = page_of(model, EntityLink("map", ("abababab", "2")))
+    assert ended is not None and ("remaining", "0") in [(each.name, each.text) for each in ended.facts]
+    assert page_of(model, EntityLink("map", ("abababab", "1"))) is None

@@ -155,6 +155,8 @@ def test_agents_without_values_are_drained_first_and_the_last_one_with_values_st
     peers[2].says(Goodbye()), peers[1].says(Goodbye())
     book.wait(1.0, (cloud, peers[0]))
     assert drained(cloud.says(report(running=1))) == []
+    [shown] = [each.value for each in book.core.snapshot(book.now).settings if each.name == "worker manager cloud"]
+    assert shown.endswith("Jobs that stay because no other worker can keep their results: 1.")
     client.says(ObjectRelease(tuple(ObjectKey(client.session, task) for task in range(1, 5))))
     assert drained(cloud.says(report(running=1))) == ["agent 0"]
 

@@ -1,4 +1,5 @@
-"""The page of one thing: all that is known of a task, worker, host, client, function, graph or object. Pure.
+"""The page of one thing: all that is known of a task, worker, host, client, function, graph,
+map or object. Pure.
 
 A page has facts, then tables with some of the rows of ``tables``, then a text. Every screen shows the same, and finds
 more through the links of facts and rows.
@@ -37,7 +38,7 @@ from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.nested_tasks import TaskPlace
 from scaler_protocol.monitor.output_log import PrintedBy, PrintedLine
 from scaler_protocol.monitor.parts import parts_of_function, parts_text
-from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress
+from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, MAP, Progress
 from scaler_protocol.monitor.records import NONE
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.stored_objects import function_of, host_names, is_result, label_of, reader_tasks
@@ -480,6 +481,25 @@ def _graph_counts(graph: GraphStatus, model: Model) -> list[Fact]:
     ]
 
 
+def _map(model: Model, client: str, number: str) -> EntityPage | None:
+    maps = model.snapshot.maps if model.snapshot is not None else ()
+    wanted = _number(number)
+    found = next((each for each in maps if (short_id(each.session), each.number) == (client, wanted)), None)
+    if found is None:
+        return None
+    facts = [
+        *_function_fact(found.function),
+        Fact("client", client, EntityLink(links.CLIENT, (client,))),
+        Fact("tasks", format_count(found.total)),
+        Fact("done", format_count(max(0, found.total - found.unfinished - found.failed))),
+        Fact("failed", format_count(found.failed)),
+        Fact("on hosts", format_count(found.running)),
+        Fact("remaining", format_count(found.unfinished)),
+        *_progress_facts(model.progress.find(MAP, (found.session, found.number)), model),
+    ]
+    return EntityPage(links.MAP, f"Map {number}", facts)
+
+
 # ---- objects ---------------------------------------------------------------------------------------------------------
 
 
@@ -612,5 +632,6 @@ _PAGES: dict[str, tuple[Callable[..., EntityPage | None], int]] = {
     links.FUNCTION: (_function, 1),
     links.GRAPH: (_graph, 2),
     links.OBJECT: (_object, 2),
+    links.MAP: (_map, 2),
 }
 """By kind: what makes the page, and how many texts name the thing."""

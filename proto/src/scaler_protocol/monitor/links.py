@@ -13,12 +13,14 @@ CLIENT = "client"
 FUNCTION = "function"
 GRAPH = "graph"
 OBJECT = "object"
+MAP = "map"
 
 
 class EntityLink(NamedTuple):
     """Names a thing for people and addresses: ``("task", ("ab12cd34", "17"))``. A task is named by the beginning of
-    its client's id and its number, a graph by the same and the number of its last task, an object by the same and a
-    label such as ``result-17``, a worker by host and name, and the others by one text."""
+    its client's id and its number, a graph by the same and the number of its last task, a map by the same and its own
+    number, an object by the same and a label such as ``result-17``, a worker by host and name, and the others by one
+    text."""
 
     kind: str
     key: tuple[str, ...]
@@ -100,6 +102,9 @@ def _progress_link(row: Row) -> EntityLink | None:
         return EntityLink(FUNCTION, (name,))
     if kind == CLIENT:
         return EntityLink(CLIENT, (name.split(" ")[0],))
+    if kind == MAP:
+        _, number, _, session = name.partition(":")[0].split(" ")
+        return EntityLink(MAP, (session, number))
     if kind == GRAPH:
         _, number, _, session = name.split(" ")
         return EntityLink(GRAPH, (session, number))

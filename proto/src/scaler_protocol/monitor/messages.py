@@ -173,6 +173,7 @@ class FunctionStatus:
     fetching_seconds: float = 0.0  # this and the next two are parts of ``duration_seconds``: waiting for objects
     loading_seconds: float = 0.0  # arguments
     storing_seconds: float = 0.0  # results
+    number: int = 0  # of its colour, from 1 on, the same for all monitors; 0: it has none
 
     @property
     def running_seconds(self) -> float:
@@ -213,6 +214,19 @@ class GraphStatus:
     running: int = 0
     done: int = 0
     failed: int = 0  # failed, or cancelled because what they need failed
+
+
+@dataclass(frozen=True, slots=True)
+class MapStatus:
+    """One call of ``map``. ``number``: inside its session."""
+
+    session: bytes
+    number: int
+    function: str = ""
+    total: int = 0  # tasks that have come so far
+    unfinished: int = 0
+    running: int = 0  # of these: assigned to an agent
+    failed: int = 0  # or cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +295,9 @@ class Snapshot:
     ended_clients: tuple[EndedClientStatus, ...] = ()
     objects: tuple[ObjectStatus, ...] = ()
     """The largest objects."""
+
+    maps: tuple[MapStatus, ...] = ()
+    """The latest maps of each client."""
 
     @property
     def unfinished(self) -> Unfinished:

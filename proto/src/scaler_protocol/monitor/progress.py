@@ -1,4 +1,4 @@
-"""Progress of all tasks, and of those of each client, group of clients, function and graph. Pure.
+"""Progress of all tasks, and of those of each client, group of clients, function, map and graph. Pure.
 
 The estimate is the same on every screen: the number of unfinished tasks times the time that one has lately taken. What
 is lately depends on how many end: the last half minute, or the last ten tasks if these took longer.
@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
-from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, GraphStatus, Snapshot
+from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, GraphStatus, MapStatus, Snapshot
 
 ALL = "all"
 CLIENT = "client"
 GROUP = "group"
 FUNCTION = "function"
+MAP = "map"
 GRAPH = "graph"
 
 RECENT_SECONDS = 30.0
@@ -24,7 +25,7 @@ RECENT_ENDINGS = 10.0
 
 
 class Progress(NamedTuple):
-    """The progress of some tasks. ``key``: of a client its session, of a graph its session and number, else the
+    """The progress of some tasks. ``key``: of a client its session, of a map or graph its session and number, else the
     name."""
 
     kind: str
@@ -118,6 +119,7 @@ def _counted(snapshot: Snapshot) -> Iterator[Progress]:
     yield from _of_groups(snapshot.clients)
     running = Counter(task.function for agent in snapshot.agents for task in agent.running)
     yield from (_of_function(each, running[each.name]) for each in snapshot.functions)
+    yield from map(_of_map, snapshot.maps)
     yield from map(_of_graph, snapshot.graphs)
 
 
@@ -143,6 +145,13 @@ def _of_function(function: FunctionStatus, running: int) -> Progress:
     failed = function.failed + function.canceled
     done = max(0, function.finished - failed)
     return Progress(FUNCTION, function.name, function.name, done, failed, running, function.unfinished)
+
+
+def _of_map(status: MapStatus) -> Progress:
+    done = max(0, status.total - status.unfinished - status.failed)
+    name = f"map {status.number} of {status.session.hex()[:8]}: {status.function}"
+    key = status.session, status.number
+    return Progress(MAP, key, name, done, status.failed, status.running, status.unfinished)
 
 
 def _of_graph(graph: GraphStatus) -> Progress:

@@ -303,7 +303,7 @@ PROGRESS = TableSpec(
     "progress",
     "Progress",
     (
-        Column("kind", "of", "text", 8, "all tasks, or those of a client, a group, a function, or a graph"),
+        Column("kind", "of", "text", 8, "all tasks, or those of a client, group, function, map or graph"),
         Column("name", "name", "text", 36, "its name"),
         Column("progress", "progress", "share", 8, "what part has ended"),
         Column("left", "left", "estimate", 8, LEFT_HELP),

@@ -222,6 +222,7 @@ struct TaskOptions {
   actorSession @15 :UInt64;       # the session of that task, as two little-endian numbers; 0, 0: that of the call
   actorSessionHigh @16 :UInt64;
   maxConcurrency @17 :UInt16;     # with hostsActor: so many calls of the actor run at the same time; 0: one
+  mapNumber @18 :UInt32;          # of the map that the tasks belong to, inside their session; 0: none
 }
 
 struct Capability {

@@ -39,6 +39,7 @@ struct Snapshot {
   running @18 :RunningTaskColumns;   # those of the first agent, then those of the second, ...
   endedClients @19 :EndedClientColumns;
   objects @20 :ObjectColumns;    # the largest ones
+  maps @21 :MapColumns;          # the latest ones of each client
 }
 
 struct Events {
@@ -173,6 +174,7 @@ struct FunctionColumns {
   fetchingSeconds @17 :Data; # f64
   loadingSeconds @18 :Data; # f64
   storingSeconds @19 :Data; # f64
+  number @20 :Data; # u64: of its colour, from 1 on
 }
 
 struct SettingColumns {
@@ -223,4 +225,15 @@ struct ObjectColumns {
   hosts @5 :List(Text);
   readers @6 :Data; # unfinished tasks that need it
   readerTasks @7 :List(Text); # the numbers of the first of them
+}
+
+
+struct MapColumns {
+  session @0 :List(Data);
+  number @1 :Data; # u64, as all below that are Data
+  function @2 :List(Text);
+  total @3 :Data; # tasks that have come so far
+  unfinished @4 :Data;
+  running @5 :Data; # of these: assigned to an agent
+  failed @6 :Data; # or cancelled
 }

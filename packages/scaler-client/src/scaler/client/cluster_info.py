@@ -14,6 +14,7 @@ from scaler_protocol.monitor.messages import (
     FunctionStatus,
     GraphStatus,
     HostStoreStatus,
+    MapStatus,
     PeerState,
     SchedulerStatus,
     Snapshot,
@@ -117,6 +118,11 @@ class ClusterInfo:
     def graphs(self) -> tuple[GraphStatus, ...]:
         """Graphs that have not ended."""
         return self.snapshot.graphs
+
+    @property
+    def maps(self) -> tuple[MapStatus, ...]:
+        """The latest maps of each client, those with most unfinished tasks first."""
+        return self.snapshot.maps
 
     @property
     def stores(self) -> tuple[HostStoreStatus, ...]:

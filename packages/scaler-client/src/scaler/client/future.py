@@ -237,6 +237,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._done_callbacks.append(fn)
         if is_first:
             client_io.enter_blocked()
+            client_io.background.is_awaited = True
             if client_io.background.dozes:
                 client_io.background.wake()
         return True

@@ -19,6 +19,7 @@ from scaler.client.arguments import Arguments
 from scaler.client.calls import FunctionBook, shape_of
 from scaler.client.future import FutureInArgument, ScalerFuture
 from scaler.client.gathering import ScatteredFuture
+from scaler.client.node_calls import join_at_once
 from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.client.shims import call_with_inputs, pack_inputs
 from scaler.client.signatures import function_name
@@ -61,6 +62,9 @@ class InputCalls:
     ) -> None:
         """Submit a call as soon as its inputs allow it, and not before its predecessor."""
         self._client_io.check_usable()
+        plain_types = self._arguments.plain_types
+        if predecessor is None and join_at_once(self._client_io, plain_types, shape, values, future):
+            return
         uploads: list[Upload] = []
         held: list[Upload] = []
         try:

@@ -18,6 +18,9 @@ from scaler_protocol.monitor.tables import PROGRESS, Row
 _ROWS_LIMIT = 8
 _RUNNING_LIMIT = 5
 _NAME_LIMIT = 60
+_NAMED_KINDS = ("all", "map", "graph")
+"""Kinds that the names of rows contain."""
+
 _COLOURS = {"critical": "#cf222e", "warning": "#9a6700"}
 
 
@@ -118,10 +121,11 @@ class LivePanel:
 def _bar(row: Row) -> str:
     name, share, left = (row[PROGRESS.index(key)] for key in ("name", "progress", "left"))
     kind = row[PROGRESS.index("kind")]
+    title = name if kind in _NAMED_KINDS else f"{kind} {name}"
     remaining = format_count(row[PROGRESS.index("unfinished")])
     until = f", {format_duration(left)}" if left else ""
     return (
-        f'<tr><td style="text-align: left">{escape(f"{kind} {name}"[:_NAME_LIMIT])}</td>'
+        f'<tr><td style="text-align: left">{escape(title[:_NAME_LIMIT])}</td>'
         f'<td style="min-width: 260px"><progress value="{share:.4f}" style="width: 250px"></progress></td>'
         f'<td style="text-align: left">{100 * share:.0f} %, {remaining} remaining{until}</td></tr>'
     )

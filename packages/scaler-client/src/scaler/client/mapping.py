@@ -53,6 +53,7 @@ class MapCall:
         self._arguments = arguments
         self._client_io = client_io
         self._count = count
+        self._number = client_io.session.submissions.number_map() if count > 1 else 0
         self._send_with_inputs = send_with_inputs
         self._with_inputs: list[tuple[int, ScalerFuture[Any]]] = []
         self._report = report
@@ -183,7 +184,7 @@ class MapCall:
         return self._arguments.explain(error, self._callable, values, shape.keywords)
 
     def _open(self, shape: Shape) -> MapRange:
-        entry = self._client_io.session.submissions.open_map(shape, self, self._sent)
+        entry = self._client_io.session.submissions.open_map(shape, self, self._sent, self._number)
         self._entries.append(entry)
         return entry
 

@@ -20,6 +20,7 @@ from scaler_protocol.messages import ObjectKey, Results, Status
 if TYPE_CHECKING:
     from scaler_protocol.codec import ResultRun
 
+_SMALL = int(Status.SUCCESS)
 _LARGE = int(Status.SUCCESS_LARGE)
 _WITHOUT_INPUT = (Status.CANCELLED, Status.OBJECT_MISSING)
 _new_tuple = tuple.__new__
@@ -114,10 +115,11 @@ class TaskEndings:
 
     def _take_rows(self, run: ResultRun) -> None:
         """Take results row by row. The usual result of ``submit``, a small one whose task used no object, is handled
-        inline for speed; the effect equals that of ``_take_outcome``."""
+        inline for speed, and so is that of a node; the effect equals that of ``_take_outcome``."""
         ranges = self._ranges
         first, stop, is_usual = 1, 0, False
         entry: Range | None = None
+        node_range: NodeRange | None = None
         for task, status, payload, duration_us, cpu_time_us, memory_peak in run.copied_rows():
             if not first <= task < stop:
                 entry = ranges.get(task) or ranges.find(task)
@@ -127,15 +129,22 @@ class TaskEndings:
                         self._outgoing.releases.append(ObjectKey(self._session, task))
                     continue
                 first, stop = entry.first, entry.first + entry.count
-                is_usual = type(entry) is FutureRange and not entry.references
+                node_range = entry if type(entry) is NodeRange else None
+                is_usual = (type(entry) is FutureRange or node_range is not None) and not entry.references
             assert entry is not None
             outcome = _new_tuple(Outcome, (status, payload, duration_us, cpu_time_us, memory_peak))
-            sink = entry.sinks[task - first] if is_usual and status != _LARGE else None
+            is_simple = is_usual and (status == _SMALL if node_range is not None else status != _LARGE)
+            sink = entry.sinks[task - first] if is_simple else None
             if sink is None:
                 self._take_outcome(entry, task - first, outcome)
                 continue
             if not sink.settle(outcome):
                 self._outgoing.effects.append(Finish(sink, outcome))
+            if node_range is not None:
+                node_range.end_with_value(task - first)
+                if not node_range.group.waiting:
+                    self._completion.finish(entry, task - first)
+                continue
             entry.sinks[task - first] = None
             entry.remaining -= 1
             if not entry.remaining:

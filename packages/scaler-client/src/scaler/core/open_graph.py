@@ -111,6 +111,14 @@ class NodeRange(FutureRange):
             self.group.waiting -= 1
         return super().settle_silently(index)
 
+    def end_with_value(self, index: int) -> None:
+        """The task has succeeded, and its result is here."""
+        self.values.add(index)
+        self.inputs.pop(index, None)
+        if self.is_counted:  # no call from here on, so that an interruption leaves out everything or nothing
+            self.group.waiting -= 1
+        self.sinks[index] = None
+
     def note_ended(self, index: int, outcome: Outcome) -> None:
         """Call this before the task is settled."""
         if outcome.status == Status.SUCCESS:

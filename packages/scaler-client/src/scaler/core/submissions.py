@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 
 from scaler.core.definitions import Definitions
 from scaler.core.graphs import GraphGroup, GraphRange
@@ -39,6 +40,7 @@ class Submissions:
         self._flush_asked = False
         self._last_batch: list[Range] = []
         self._last_batch_bytes = 0
+        self._map_numbers = cycle(range(1, 2**32))
         self._graph: OpenGraph | None = None
         self.graphs: list[OpenGraph] = []
         self.graph_due: float | None = None
@@ -230,9 +232,17 @@ class Submissions:
 
     # ---- maps ------------------------------------------------------------------------------------------------------
 
-    def open_map(self, shape: Shape, sink: MapSink, offset: int) -> MapRange:
-        """Make a part of a map. Fill it through its ``builder``, then pass it to ``close_map``. Needs no lock."""
-        return MapRange(shape, self._new_builder(shape), sink, offset)
+    def number_map(self) -> int:
+        """The number of a new map. Needs no lock."""
+        return next(self._map_numbers)
+
+    def open_map(self, shape: Shape, sink: MapSink, offset: int, number: int = 0) -> MapRange:
+        """Make a part of the map with this number, or of one without, which monitors do not name. Fill it through its
+        ``builder``, then pass it to ``close_map``. Needs no lock."""
+        if not number:
+            return MapRange(shape, self._new_builder(shape), sink, offset)
+        factory = self._builder_factory(shape, replace(shape.options, map_number=number))
+        return MapRange(shape, factory(), sink, offset)
 
     def close_map(self, entry: MapRange) -> None:
         assert entry.builder is not None

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import operator
 import pickle
 import sys
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 import cloudpickle
@@ -26,9 +29,13 @@ from joblib.parallel import (
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler_protocol.objects.comparison import same
 
 NAME = "scaler"
 _DEFAULT_LIMIT_BYTES = 1024 * 1024
+_APART_BYTES = 8 * 1024
+"""Smaller arrays are always copied with their batch, which costs less than an object in the store."""
+
 _WRITABLE_MODES = "r+", "w+"
 
 
@@ -65,8 +72,9 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         self.parallel: Any = None
         self._limit_bytes: int | None = _DEFAULT_LIMIT_BYTES
         self._are_shared = True
-        self._sent: dict[int, tuple[Any, ObjectReference[Any]]] = {}
+        self._sent: dict[int, _SentArray] = {}
         self._unfinished: set[ScalerFuture[Any]] = set()
+        self._pickled_client = b""
         self._is_of_one_call = False
 
     def _for_one_call(self) -> ScalerBackend:
@@ -126,10 +134,15 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
             future.add_done_callback(callback)
         return future
 
+    def _function_of(self, batch: Any) -> Callable[..., list[Any]]:
+        if not self._pickled_client:
+            self._pickled_client = pickle.dumps(self._client)
+        return _batch_function(_name_of(batch), self._pickled_client, self._nested_level)
+
     def _send_batch(self, batch: Any) -> ScalerFuture[Any]:
-        objects: list[ObjectReference[Any]] = []
-        payload = self._pickle(batch, objects)
-        future = self._client.submit(_batch_function(_name_of(batch)), payload, *objects)
+        arguments: list[ObjectReference[Any] | None] = []
+        payload = self._pickle(batch, arguments)
+        future = self._client.submit(self._function_of(batch), payload, *arguments)
         self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)
         return future
@@ -159,8 +172,13 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         self._unfinished.clear()
         self._sent = {}
 
+    @property
+    def _nested_level(self) -> int:
+        return (self.nesting_level or 0) + 1
+
     def get_nested_backend(self) -> tuple[Any, int | None]:
-        return _NestedBackend(self._client, (self.nesting_level or 0) + 1), None
+        """The same for all batches, so it does not travel with each of them: ``run_batch`` makes it."""
+        return _NestedBackend(self._nested_level), None
 
     def _reset_batch_size(self) -> None:
         self._effective_batch_size = self._DEFAULT_EFFECTIVE_BATCH_SIZE
@@ -168,63 +186,122 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
 
     # ---- batches -------------------------------------------------------------------------------------------------
 
-    def _pickle(self, batch: Any, objects: list[ObjectReference[Any]]) -> bytes:
-        """Large arrays are added to ``objects``, each once, and are named by their index there."""
-        indexes: dict[int, int] = {}
-
-        def index_of(value: Any) -> int | None:
-            if value.nbytes <= (self._limit_bytes or 0) or value.dtype.hasobject:
-                return None
-            if id(value) not in indexes:
-                indexes[id(value)] = len(objects)
-                objects.append(self._send(value))
-            return indexes[id(value)]
-
+    def _pickle(self, batch: Any, arguments: list[ObjectReference[Any] | None]) -> bytes:
+        """Add to ``arguments`` what travels apart from the batch, in the order of the pickle; None stands for
+        the backend of nested calls."""
         numpy: Any = sys.modules.get("numpy")
-        is_mapped = numpy is not None and self._limit_bytes is not None
+        array_types = (numpy.ndarray, numpy.memmap) if numpy is not None else ()
         file = io.BytesIO()
-        _BatchPickler(file, (numpy.ndarray, numpy.memmap) if is_mapped else (), index_of).dump(batch)
+        _BatchPickler(file, array_types, self._argument_of, arguments).dump(batch)
         return file.getvalue()
 
-    def _send(self, array: Any) -> ObjectReference[Any]:
-        """Once per call of Parallel. The array is kept, so that no other one gets its id meanwhile."""
-        sent = self._sent.get(id(array))
+    def _argument_of(self, array: Any) -> ObjectReference[Any] | None:
+        """None: the array is pickled with its batch."""
+        is_mapped = self._limit_bytes is not None and array.nbytes > self._limit_bytes
+        if array.dtype.hasobject or not (is_mapped or array.nbytes >= _APART_BYTES):
+            return None
+        key = id(array)
+        sent = self._sent.get(key)
         if sent is None:
+            by_id = self._sent
+            sent = by_id[key] = _SentArray(self._client, weakref.ref(array, lambda _: by_id.pop(key, None)))
+        return sent.mapped(array, self._are_shared) if is_mapped else sent.copied(array)
+
+
+class _SentArray:
+    """An array in one call of Parallel. ``array``: a weak reference, which is kept with this."""
+
+    def __init__(self, client: Client, array: object) -> None:
+        self._client = client
+        self._array = array
+        self._times = 0
+        self._reference: ObjectReference[Any] | None = None
+        self._form: tuple[Any, ...] = ()
+        self._content = b""
+
+    def mapped(self, array: Any, is_shared: bool) -> ObjectReference[Any]:
+        """It is sent once. Later changes are not seen by tasks, as with joblib's own backends."""
+        if self._reference is None:
             import numpy
 
-            reference = self._client.send_object(numpy.asarray(array), shared=self._are_shared)
-            sent = self._sent[id(array)] = array, reference
-        return sent[1]
+            self._reference = self._client.send_object(numpy.asarray(array), shared=is_shared)
+        return self._reference
+
+    def copied(self, array: Any) -> ObjectReference[Any] | None:
+        """Each task gets a copy of what the array is now. None: pickle it with the batch, because it occurs for the
+        first time, or changes."""
+        self._times += 1
+        if self._times == 1 or (self._times > 2 and self._reference is None):
+            return None
+        form = array.dtype, array.shape, array.strides
+        content = _content_of(array)
+        if self._times == 2 and content is not None and self._client._functions.encoder.is_default:
+            self._form, self._content = form, content.tobytes()
+            self._reference = self._client.send_object(array, shared=False)
+        elif content is None or form != self._form or not same(memoryview(self._content), content):
+            self._reference, self._content = None, b""
+        return self._reference
+
+
+def _content_of(array: Any) -> memoryview | None:
+    """The bytes of an array, without gaps. None: its type has no buffers."""
+    is_dense = array.flags.c_contiguous or array.flags.f_contiguous
+    try:
+        return pickle.PickleBuffer(array if is_dense else array.copy("K")).raw()
+    except (BufferError, ValueError):
+        return None
 
 
 class _BatchPickler(cloudpickle.Pickler):
-    """``index_of``: the number of an array that travels on its own; None for all others. ``array_types``: of arrays."""
+    """``array_types``: the types of arrays. ``argument_of``: what is sent for an array; None: it is pickled here. The
+    argument, like the backend of nested calls, takes the place of a buffer, of which the pickle says only that the next
+    one comes here."""
 
-    def __init__(self, file: io.BytesIO, array_types: tuple[type, ...], index_of: Callable[[Any], int | None]) -> None:
-        super().__init__(file, protocol=5)
+    def __init__(
+        self,
+        file: io.BytesIO,
+        array_types: tuple[type, ...],
+        argument_of: Callable[[Any], ObjectReference[Any] | None],
+        arguments: list[Any],
+    ) -> None:
+        super().__init__(file, protocol=5, buffer_callback=self._stays)
+        own, usual = cloudpickle.Pickler.dispatch_table.maps
+        self.dispatch_table = {**usual, **own}  # asked for the type of most objects, and faster than a ChainMap
         self._array_types = array_types
-        self._index_of = index_of
+        self._argument_of = argument_of
+        self._arguments = arguments
+        self._next = pickle.PickleBuffer(bytearray())
 
-    def persistent_id(self, value: Any) -> int | None:
-        """Called for every object in the batch, so the check of its type comes first."""
-        return self._index_of(value) if type(value) in self._array_types else None
+    def _stays(self, buffer: pickle.PickleBuffer) -> bool:
+        return buffer is not self._next
+
+    def reducer_override(self, value: Any) -> Any:
+        """Called for most objects in the batch, so cloudpickle is asked only for those that concern it."""
+        kind = type(value)
+        if kind in self._array_types:
+            argument = self._argument_of(value)
+            return NotImplemented if argument is None else self._apart(argument)
+        if kind is FunctionType or issubclass(kind, type):
+            return super().reducer_override(value)
+        return self._apart(None) if kind is _NestedBackend else NotImplemented
+
+    def _apart(self, argument: ObjectReference[Any] | None) -> Any:
+        self._arguments.append(argument)
+        return operator.getitem, ((self._next,), 0)
 
 
 @lru_cache(maxsize=256)
-def _batch_function(name: str) -> Callable[..., list[Any]]:
+def _batch_function(name: str, client: bytes, nesting_level: int) -> Callable[..., list[Any]]:
     """A function of its own, which is sent by value: workers need joblib, but not this package. Monitors show
-    ``name``."""
+    ``name``. ``client``: pickled, for a ``Parallel`` inside a call; ``nesting_level``: of that one."""
+    this_module = __name__
 
-    def run_batch(payload: bytes, *objects: Any) -> list[Any]:
-        import io
+    def run_batch(payload: bytes, *arguments: Any) -> list[Any]:
         import pickle
 
-        class Unpickler(pickle.Unpickler):
-            def persistent_load(self, index: int) -> Any:
-                return objects[index]
-
+        apart = [nested_backend() if argument is None else argument for argument in arguments]
         try:
-            batch = Unpickler(io.BytesIO(payload)).load()
+            batch = pickle.loads(payload, buffers=apart)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "joblib":
                 raise
@@ -235,6 +312,21 @@ def _batch_function(name: str) -> Callable[..., list[Any]]:
         results: list[Any] = batch()
         return results
 
+    def nested_backend() -> Any:
+        """The backend of a ``Parallel`` inside a call, which runs sequentially if scaler-client is not installed
+        there."""
+        from importlib import import_module
+
+        try:
+            integration = import_module(this_module)
+        except ModuleNotFoundError:
+            from joblib.parallel import SequentialBackend
+
+            return SequentialBackend(nesting_level=nesting_level)
+        return integration.nested(client, nesting_level)
+
+    # The client remembers the pickle of the last function of some code, so each name has its own.
+    run_batch.__code__ = run_batch.__code__.replace(co_name=name)
     run_batch.__name__ = run_batch.__qualname__ = name
     return run_batch
 
@@ -248,35 +340,12 @@ def _name_of(batch: Any) -> str:
 
 
 class _NestedBackend:
-    """Stands for the backend of a ``Parallel`` inside a task. Without scaler-client there, that runs sequentially."""
+    """Stands for the backend of a ``Parallel`` inside a task."""
 
     supports_retrieve_callback = True
 
-    def __init__(self, client: Client, nesting_level: int) -> None:
-        self._client = client
+    def __init__(self, nesting_level: int) -> None:
         self.nesting_level = nesting_level
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _make_nested_backend(), (pickle.dumps(self._client), self.nesting_level)
-
-
-@lru_cache(maxsize=1)
-def _make_nested_backend() -> Callable[[bytes, int], Any]:
-    """A function that is sent by value, like that of a batch."""
-    this_module = __name__
-
-    def nested_backend(client: bytes, nesting_level: int) -> Any:
-        from importlib import import_module
-
-        try:
-            integration = import_module(this_module)
-        except ModuleNotFoundError:
-            from joblib.parallel import SequentialBackend
-
-            return SequentialBackend(nesting_level=nesting_level)
-        return integration.nested(client, nesting_level)
-
-    return nested_backend
 
 
 def nested(client: bytes, nesting_level: int) -> ScalerBackend:

@@ -1,8 +1,9 @@
 """The client's background thread: it reads the connection while no caller does.
 
 It *ticks* while callers are active, *dozes* (with longer ticks) while they wait for each task that they submit, is
-*parked* while a thread leads for long, and *reads* when a tick has passed without a caller. It also runs the actions
-that finalizers have deferred, and ends a client that was collected or has rested for long enough.
+*parked* while a thread leads for long, and *reads* when a tick has passed without a caller. If a result has a callback,
+and few calls were made, it reads at once: the next calls may depend on that result. It also runs the actions that
+finalizers have deferred, and ends a client that was collected or has rested for long enough.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ long."""
 
 _LOOP_MILLISECONDS = 2
 """An event loop that watches the connection has this long to receive before the background thread does."""
+
+
+_FEW_CALLS = 16
+"""If more calls come between two looks, callers are at work, and reading would take their time."""
 
 
 class ReadClient(Protocol):
@@ -50,12 +55,14 @@ class ReadClient(Protocol):
 
 
 class BackgroundReader:
-    """The thread and its state. ``reads`` and ``dozes`` tell callers that they must ``wake`` it."""
+    """The thread and its state. ``reads`` and ``dozes`` tell callers that they must ``wake`` it. Callers set
+    ``is_awaited`` when they leave a callback to be called, or make a condition to be notified."""
 
     def __init__(self, client: ReadClient, poller: Poller, waker: Waker) -> None:
         self.reads = False
         self.dozes = False
         self.is_parked = False
+        self.is_awaited = False
         self._client = client
         self._submissions = client.session.submissions
         self._poller = poller
@@ -89,7 +96,11 @@ class BackgroundReader:
         client, submissions = self._client, self._submissions
         seen = -1
         while not client.unusable:
-            if client.leads + submissions.submitted != seen:
+            calls = client.leads + submissions.submitted
+            if calls != seen and self.is_awaited and calls - seen <= _FEW_CALLS:
+                seen = calls
+                self._expect()
+            elif calls != seen:
                 seen = self._stand_by()
             elif client.leading:
                 self._park()
@@ -100,6 +111,11 @@ class BackgroundReader:
                 client.close()
             client.end_rest()
         self._run_deferred()
+
+    def _expect(self) -> None:
+        """A callback waits for a result: read next, and let the open batch leave."""
+        self.is_awaited = False
+        self._submissions.ask_flush()
 
     def _run_deferred(self) -> None:
         while self._deferred:

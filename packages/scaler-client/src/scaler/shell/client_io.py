@@ -323,6 +323,7 @@ class ClientIO:
         settles ``target`` under the lock either sees the condition or has settled ``target`` before."""
         if self.is_forked:
             return self._condition_in_child(target), False
+        self.background.is_awaited = True
         if self.background.dozes:
             self.background.wake()
         with self.lock:

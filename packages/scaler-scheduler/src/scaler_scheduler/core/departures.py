@@ -8,9 +8,10 @@
 | another agent cannot take a value | the value stays, and is lost with its agent |
 | all of a turn have moved | the next ones; also while tasks still run there, whose values may be needed, too |
 | nothing is left that could move, and no task | the agent is told that it MayLeave |
-| the agent that should keep a value goes, or its store dies | another one is asked, or it again |
+| the agent that should keep a value goes | another one is asked |
+| its store dies | another one is asked, or it again, once |
 | a value is not needed any more, or lost | it does not move |
-| nothing has arrived for ``PATIENCE_SECONDS`` | the values that are on their way are given up |
+| nothing has arrived for ``PATIENCE_SECONDS`` | what is on its way is given up, and those agents are not asked again |
 | the agent says Goodbye, or is lost | what has not moved is lost, as with any agent |
 
 An agent whose grace time ends goes without MayLeave. If no agent can take values, it may leave at once, and the values
@@ -51,6 +52,9 @@ MOVES_LIMIT = 32
 
 PATIENCE_SECONDS = 60.0
 
+RETRY_SECONDS = 5.0
+"""If no agent can keep values, the scheduler looks for one again after this time, or when another agent joins."""
+
 
 def drain(state: SchedulerState, agent: Agent, now: float) -> None:
     """Have an agent leave when its running tasks have ended and its values have moved."""
@@ -71,25 +75,38 @@ def on_leaving(state: SchedulerState, agent: Agent, body: Leaving, now: float) -
 
 def on_kept(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float) -> None:
     """An agent has fetched a value."""
-    for session, departure in list(state.departures.items()):
-        if departure.moves.get(key) == keeper.session:
-            departure.arrived[key] = True
-            departure.progress_at = now
-            advance(state, state.agents[session], now)
+    agent = _leaving_holder(state, keeper, key)
+    if agent is not None:
+        departure = state.departures[agent.session]
+        departure.arrived[key] = True
+        departure.progress_at = now
+        advance(state, agent, now)
 
 
 def on_refused(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float) -> None:
     """An agent could not take a value, because it has no room."""
-    for departure in state.departures.values():
-        if departure.moves.get(key) == keeper.session and key not in departure.arrived:
-            _give_up(state, departure, key, now)
+    agent = _leaving_holder(state, keeper, key)
+    if agent is not None and key not in state.departures[agent.session].arrived:
+        _give_up(state, state.departures[agent.session], key, now)
 
 
 def on_copy_lost(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float) -> None:
-    """The store of an agent that has fetched a value, or was to, has died. It has another one soon."""
-    for departure in state.departures.values():
-        if departure.moves.get(key) == keeper.session:
-            _give_up(state, departure, key, now, again=True)
+    """The store of an agent that has fetched a value, or was to, has died. It has another one soon. That is believed
+    once for each value, so that no agent makes another one wait indefinitely."""
+    agent = _leaving_holder(state, keeper, key)
+    if agent is not None:
+        departure = state.departures[agent.session]
+        _give_up(state, departure, key, now, again=key not in departure.lost)
+        departure.lost[key] = True
+
+
+def _leaving_holder(state: SchedulerState, keeper: Agent, key: ObjectKey) -> Agent | None:
+    """The agent that leaves, if this is a value of it that ``keeper`` is to keep."""
+    client = state.clients.get(key.owner) if state.departures else None
+    holder = client.table.nodes.value_holder(key.number) if client is not None else None
+    agent = state.agent_by_index.get(holder) if holder is not None else None
+    departure = state.departures.get(agent.session) if agent is not None else None
+    return agent if departure is not None and departure.moves.get(key) == keeper.session else None
 
 
 def advance(state: SchedulerState, agent: Agent, now: float) -> None:
@@ -141,6 +158,8 @@ def _look_at(
         departure.end(key)
         departure.moved += 1
     elif now - departure.progress_at >= PATIENCE_SECONDS:
+        if key not in departure.arrived:
+            departure.mute[target.session] = True
         _give_up(state, departure, key, now)
 
 
@@ -160,8 +179,13 @@ def _give_up(state: SchedulerState, departure: Departure, key: ObjectKey, now: f
 
 def _begin_moves(state: SchedulerState, agent: Agent, departure: Departure, now: float) -> None:
     """Ask other agents to keep the next values."""
-    keepers = _keepers(state, agent, departure)
-    while keepers and not departure.moves and (departure.waiting or _find_values(state, agent, departure)):
+    while not departure.moves and (departure.waiting or _find_values(state, agent, departure)):
+        if now < departure.retry_at and departure.agents_seen == state.next_agent_index:
+            return
+        keepers = _keepers(state, agent, departure)
+        if not keepers:
+            departure.retry_at, departure.agents_seen = now + RETRY_SECONDS, state.next_agent_index
+            return
         _order(state, agent, departure, keepers, now)
 
 
@@ -215,7 +239,7 @@ def can_move(state: SchedulerState, agent: Agent) -> bool:
 
 def _keepers(state: SchedulerState, agent: Agent, departure: Departure) -> list[Agent]:
     """The agents that are asked in turn to keep values."""
-    able = _able(state, agent)
+    able = [each for each in _able(state, agent) if each.session not in departure.mute]
     roomy = [each for each in able if _has_room(each, agent)]
     neighbours = [each for each in roomy or able if _share_a_store(each, agent)]
     others = [each for each in roomy or able if not _share_a_store(each, agent)]

@@ -26,6 +26,7 @@ from scaler_scheduler.core import (
     hello,
     housekeeping,
     locks,
+    maps,
     named_values,
     nested_sessions,
     queue_bound,
@@ -194,6 +195,8 @@ cdef bint enter(
     if state.last_is_special:
         return task_entry.enter_special(state, client, run, load, state.last_queue, memory, is_resubmitted, now)
     record = RunRecord(run, load, state.last_queue, memory)
+    if options.map_number:
+        maps.join(client, record, options.map_number)
     entry = HELD if is_resubmitted else queue_bound.entry_state(state, client, record) if state.is_bounded else QUEUED
     client.table.columns.append(record, entry)
     if entry == QUEUED:

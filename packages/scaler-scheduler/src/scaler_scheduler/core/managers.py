@@ -47,6 +47,7 @@ SHORTEST_TARGET_SECONDS = 0.001
 HOLDERS_LIMIT = 10
 """Agents with values for which it is found out, in one decision, whether another one has room for them."""
 
+KEEPING_TEXT = "Jobs that stay because no other worker can keep their results: {}."
 NAME_TAKEN_TEXT = "Another worker manager is called {name!r}. Give this one another --name, or stop the other one."
 
 
@@ -184,6 +185,7 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
     surplus = sum(agent.load.slots for agent in agents) - manager.ordered
     idle = [agent for agent in agents if not agent.load.outstanding and agent.load.slots <= surplus]
     able = [agent for agent in idle if agent.hello.minor >= CONTROL_SINCE_MINOR]
+    manager.keeping = 0
     if not able:
         return
     held = departures.count_values(state)
@@ -191,18 +193,25 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
         if agent.load.slots <= surplus and not held[agent.index]:
             surplus -= agent.load.slots
             departures.drain(state, agent, now)
-    if not any(each.is_drained and held[each.index] for each in state.agents.values()):
-        _drain_one_with_values(state, [each for each in able if held[each.index]], held, surplus, now)
+    if not any(_moves_values(each, held) for each in state.agents.values()):
+        holders = [each for each in able if held[each.index]]
+        if not _drain_one_with_values(state, holders, held, surplus, now):
+            manager.keeping = len([each for each in holders if each.load.slots <= surplus])
+
+
+def _moves_values(agent: Agent, held: Sequence[int]) -> bool:
+    return agent.is_drained and not agent.load.outstanding and held[agent.index] > 0
 
 
 def _drain_one_with_values(
     state: SchedulerState, holders: list[Agent], held: Sequence[int], surplus: int, now: float
-) -> None:
-    """Drain the agent with the fewest values that another agent can keep."""
+) -> bool:
+    """Drain the agent with the fewest values that another agent can keep. Returns whether there is one."""
     for agent in sorted(holders, key=lambda each: (held[each.index], each.index))[:HOLDERS_LIMIT]:
         if agent.load.slots <= surplus and departures.can_move(state, agent):
             departures.drain(state, agent, now)
-            return
+            return True
+    return False
 
 
 # ---- for monitors ----------------------------------------------------------------------------------------------------
@@ -217,4 +226,5 @@ def descriptions(state: SchedulerState) -> list[tuple[str, str]]:
 def _description(manager: WorkerManager) -> str:
     report = manager.report
     counts = f"{report.running} running, {report.starting} starting, {manager.ordered} wanted"
-    return " ".join([f"{counts} ({report.minimum} to {report.maximum}).", *report.reasons])
+    keeping = [KEEPING_TEXT.format(manager.keeping)] if manager.keeping else []
+    return " ".join([f"{counts} ({report.minimum} to {report.maximum}).", *keeping, *report.reasons])

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.graph cimport Graph
+from scaler_scheduler.core.map_loads cimport MapLoad
 from scaler_scheduler.core.priority_queues cimport QueueClass
 
 cdef class MessageMemory:
@@ -27,6 +28,7 @@ cdef class RunRecord:
     cdef readonly bint has_uploads
     cdef bint has_moving
     cdef readonly double entered_at
+    cdef readonly MapLoad map
     cdef MessageMemory memory
     cdef uint32_t session
     cdef uint32_t index

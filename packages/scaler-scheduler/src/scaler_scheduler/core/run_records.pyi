@@ -8,6 +8,7 @@ from typing import Any
 from scaler_protocol.codec import TaskRun
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.graph import Graph
+from scaler_scheduler.core.map_loads import MapLoad
 from scaler_scheduler.core.priority_queues import QueueClass
 
 Ranges = list[list[Any]]
@@ -41,6 +42,10 @@ class RunRecord:
     queue: QueueClass
     graph: Graph | None
     intermediate: bool
+    map: MapLoad | None
     entered_at: float
     def __init__(self, run: TaskRun, function: FunctionLoad, queue: QueueClass, memory: MessageMemory) -> None: ...
+    def join_map(self, load: MapLoad) -> None:
+        """Count the tasks of the run as tasks of a map."""
+
     def piece(self, first: int, stop: int, attempt: int) -> TaskRun: ...

@@ -6,6 +6,7 @@ from dataclasses import replace
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.function_loads cimport FunctionLoad
+from scaler_scheduler.core.map_loads cimport MapLoad
 from scaler_scheduler.core.priority_queues cimport QueueClass
 
 cdef enum:
@@ -44,6 +45,10 @@ cdef class RunRecord:
         self.queue = queue
         self.memory = memory
         self.has_uploads = run.has_references and (not options.graph or len(run.uploads()) > 0)
+
+    def join_map(self, MapLoad load not None):
+        if load.add(self.first, self.stop):
+            self.map = load
 
     cdef set_priority(self, int64_t priority):
         """Set the priority of all tasks of the run that are still to be assigned, here and at their agents."""

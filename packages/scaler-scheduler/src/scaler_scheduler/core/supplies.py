@@ -79,13 +79,14 @@ class RecentlyBusy:
 @dataclass(slots=True)
 class WorkerManager:
     """A worker manager that is connected. ``needed``: how many workers the tasks need, by the last decision;
-    ``ordered``: how many it was told to run."""
+    ``ordered``: how many it was told to run; ``keeping``: how many of its agents stay for their values alone."""
 
     report: ManagerReport
     recent_needs: RecentNeeds
     recently_busy: RecentlyBusy
     needed: int = 0
     ordered: int = 0
+    keeping: int = 0
     _decisions: int = 0
     _second: int = -1
 

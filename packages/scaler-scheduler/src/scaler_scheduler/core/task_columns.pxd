@@ -1,9 +1,10 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.events cimport Recorder
+from scaler_scheduler.core.map_loads cimport MapLoad
 from scaler_scheduler.core.pages cimport PAGE_BITS, PAGE_SIZE, Page, PageBox, next_attempt
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.shares cimport Share
-from scaler_scheduler.core.states cimport ENDED, STATES
+from scaler_scheduler.core.states cimport ENDED, STATES, SUCCESS_LARGE
 from scaler_scheduler.core.totals cimport Totals
 
 cdef enum:
@@ -73,6 +74,8 @@ cdef class TaskColumns:
         self.totals.outcomes[status & 15] += 1
         record.function.unfinished -= 1
         record.function.outcomes[status & 15] += 1
+        if status > SUCCESS_LARGE and record.map is not None:
+            record.map.failures += 1
         record.remaining -= 1
         if record.remaining == 0:
             self.forget(record)

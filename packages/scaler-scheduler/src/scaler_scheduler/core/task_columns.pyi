@@ -4,6 +4,7 @@ Tasks are looked up, entered and counted here. ``node_table`` and ``task_table``
 what becomes of them. A task has an entry in each column while it is unfinished; the record of its run is kept as long.
 """
 
+from scaler_scheduler.core.map_loads import MapLoad
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.shares import Share
@@ -34,6 +35,9 @@ class TaskColumns:
 
     def queues(self) -> dict[QueueClass, None]:
         """The queue classes of its unfinished tasks."""
+
+    def count_map(self, load: MapLoad) -> tuple[int, int]:
+        """Return how many tasks of a map are unfinished, and how many of these an agent has."""
 
     def runs_with_uploads(self, limit: int) -> list[RunRecord]:
         """Unfinished runs whose tasks need objects that a client has sent, at most ``limit``."""

@@ -5,10 +5,11 @@ from operator import attrgetter
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint8_t, uint64_t
+from scaler_scheduler.core.map_loads cimport MapLoad
 from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.shares cimport Shares
-from scaler_scheduler.core.states cimport ENDED, QUEUED, STATES
+from scaler_scheduler.core.states cimport ASSIGNED, CANCELLING, DONE_LARGE, ENDED, QUEUED, STATES
 from scaler_scheduler.core.totals cimport Totals
 
 first_of = attrgetter("first")
@@ -20,6 +21,15 @@ cdef int queued_among(const uint8_t* states, int count) noexcept nogil:
     for index in range(count):
         number += states[index] == QUEUED
     return number
+
+
+cdef void count_among(const uint8_t* states, int count, int64_t* unfinished, int64_t* running) noexcept nogil:
+    cdef int index, left = 0, under_way = 0
+    for index in range(count):
+        left += states[index] != ENDED and states[index] != DONE_LARGE
+        under_way += states[index] == ASSIGNED or states[index] == CANCELLING
+    unfinished[0] += left
+    running[0] += under_way
 
 
 @final
@@ -152,6 +162,24 @@ cdef class TaskColumns:
             record.entered_at, self.number, record.function.named(self.events), record.first, record.stop,
             record.run.options,
         )
+
+    def count_map(self, MapLoad load not None):
+        cdef int64_t unfinished = 0, running = 0, before
+        cdef uint64_t begin, end, stop
+        cdef Page* page
+        cdef list left = []
+        for pair in load.ranges:
+            begin, stop, before = pair[0], pair[1], unfinished
+            while begin < stop:
+                end = min(stop, (begin | (PAGE_SIZE - 1)) + 1)
+                page = self.find(begin)
+                if page != NULL:
+                    count_among(&page.state[begin & (PAGE_SIZE - 1)], <int> (end - begin), &unfinished, &running)
+                begin = end
+            if unfinished > before:
+                left.append(pair)
+        load.settle(left)
+        return unfinished, running
 
     def runs_with_uploads(self, Py_ssize_t limit):
         cdef RunRecord record

@@ -262,7 +262,7 @@ def _progress(model: Model, rows: Sequence[Progress], width: int, height: int) -
 
 
 def _named(row: Progress) -> str:
-    return row.name if row.kind in ("client", "graph") else f"{row.kind} {row.name}"
+    return row.name if row.kind in ("client", "map", "graph") else f"{row.kind} {row.name}"
 
 
 def _progress_line(row: Progress, name_width: int, width: int) -> Line:

@@ -13,6 +13,7 @@ export const KINDS = {
   client: { title: "Client", view: "clients" },
   function: { title: "Function", view: "functions" },
   graph: { title: "Graph", view: "graphs" },
+  map: { title: "Map", view: "progress" },
   object: { title: "Object", view: "objects", missing: "It was released, or it is not among the largest objects." },
 };
 // Of what the output is shown on the page.
