@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -48,8 +50,6 @@ def try_to_run(
 
 
 def _pip_environment() -> dict[str, str]:
-    import os
-
     kept = ("PIP_", "SCALER_HOME", "SSL_CERT", "REQUESTS_CA", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
     return {name: value for name, value in os.environ.items() if name.startswith(kept)}
 
@@ -86,13 +86,25 @@ class Built:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    folder = tmp_path_factory.mktemp("distributions")
-    archives = {name: source_archive(name, folder) for name in FOLDERS}
+    """The first of the processes that run the tests builds them for all."""
+    temporary = tmp_path_factory.getbasetemp()
+    folder = (temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary) / "distributions"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            _build(folder)
+            (folder / "complete").touch()
+    archives = {name: next((folder / name / "dist").glob("*.tar.gz")) for name in FOLDERS}
+    return Built(archives, folder / "wheels")
+
+
+def _build(folder: Path) -> None:
+    archives = [source_archive(name, folder) for name in FOLDERS]
     compiler = str(hasty_compiler(folder))
     with ThreadPoolExecutor(2) as pool:
-        for done in pool.map(lambda archive: build_wheel(archive, folder / "wheels", CC=compiler), archives.values()):
+        for done in pool.map(lambda archive: build_wheel(archive, folder / "wheels", CC=compiler), archives):
             assert done.returncode == 0, done.stdout + done.stderr
-    return Built(archives, folder / "wheels")
 
 
 @dataclass(frozen=True)
