@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
+
+from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.activity import Activity
-from scaler_protocol.monitor.messages import Events
+from scaler_protocol.monitor.messages import Events, FunctionStatus
+from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.palette import (
     CANCELED_COLOUR,
     FAILED_COLOUR,
@@ -12,6 +17,7 @@ from scaler_protocol.monitor.palette import (
     function_colour,
 )
 from scaler_protocol.monitor.records import Naming, name_record
+from tests.support.monitoring import snapshot
 
 
 def test_functions_of_one_name_have_one_colour() -> None:
@@ -39,3 +45,44 @@ def test_names_are_forgotten_when_there_are_too_many() -> None:
         numbers.number_of(f"f{index}")
     assert numbers.number_of("f50000") == 50_000
     assert numbers.number_of("f0") == 50_001
+
+
+def test_the_number_of_the_scheduler_replaces_a_number_of_ones_own() -> None:
+    numbers = ColourNumbers()
+    assert [numbers.number_of(name) for name in "abc"] == [0, 1, 2]
+    numbers.learn("b", 0)
+    assert numbers.number_of("b") == 0 and numbers.number_of("a") == 3
+    numbers.learn("a", 7)
+    numbers.learn("b", 0)
+    assert [numbers.number_of(name) for name in "abcd"] == [7, 0, 2, 8]
+
+
+def test_no_two_names_share_a_number_whatever_comes() -> None:
+    chance, numbers = Random(3), ColourNumbers()
+    for _ in range(3000):
+        name = f"f{chance.randrange(40)}"
+        if chance.random() < 0.5:
+            numbers.learn(name, chance.randrange(60))
+        else:
+            numbers.number_of(name)
+        shown = [numbers.number_of(f"f{index}") for index in range(40)]
+        assert len(set(shown)) == len(shown)
+    numbers.learn("nonsense", 2**64 - 2)
+    assert numbers.number_of("nonsense") < 2**40
+
+
+def test_monitors_that_begin_at_different_times_paint_alike() -> None:
+    """One has seen names in another order, the other only the snapshot."""
+    early, late = Model(0.0), Model(0.0)
+    names = ["report", "simulate", "noop"]
+    data = b"".join(
+        name_record(Naming.FUNCTION, index, {"digest": f"{index:02x}" * 16, "name": name})
+        for index, name in enumerate(names)
+    )
+    early.apply(Events(1.0, 0, data, epoch=7), 0.0)
+    functions = tuple(FunctionStatus(bytes([each]) * 16, name, number=5 - each) for each, name in enumerate(names))
+    said = feed.decode(feed.encode(replace(snapshot(), functions=functions))).message
+    for model in (early, late):
+        model.apply(said, 1.0)
+    found = [[model.activity.colours.number_of(name) for name in names] for model in (early, late)]
+    assert found == [[4, 3, 2]] * 2 and [early.activity.colour_number(index) for index in range(3)] == [4, 3, 2]

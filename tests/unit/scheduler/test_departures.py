@@ -25,6 +25,7 @@ from scaler_protocol.messages import (
     Withdrawn,
 )
 from scaler_scheduler.core import departures
+from scaler_scheduler.core.departure_table import Departure
 from scaler_scheduler.core.departures import MOVES_LIMIT, PATIENCE_SECONDS
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from tests.unit.scheduler.playbook import Peer, Playbook, attach, handed, results, statuses, tasks
@@ -130,6 +131,20 @@ def test_so_many_move_at_a_time():
     assert keeper.says(*kept(client, MOVES_LIMIT + 1, MOVES_LIMIT + 2)) == [("agent", MayLeave())]
 
 
+def test_the_tables_of_tasks_are_searched_once_however_many_values_move(monkeypatch):
+    """A count, as the time depends on the machine."""
+    searches = []
+    note_values = Departure.note_values
+    monkeypatch.setattr(Departure, "note_values", lambda *given: (searches.append(1), note_values(*given)))
+    book, client, agent = with_results(3 * MOVES_LIMIT)
+    keeper = book.agent("keeper")
+    said, turns = leave(agent), 0
+    while ("agent", MayLeave()) not in said:
+        [order] = [body for name, body in said if isinstance(body, KeepValues)]
+        said, turns = keeper.says(*[ObjectStored(each, 0, NO_STORE) for each in order.keys]), turns + 1
+    assert (turns, len(searches)) == (3, 1)
+
+
 def test_several_agents_share_what_is_to_be_kept():
     book, client, agent = with_results(4)
     book.agent("one"), book.agent("two")
@@ -187,6 +202,18 @@ def test_an_agent_that_keeps_nothing_is_not_waited_for_without_end():
     assert book.wait(PATIENCE_SECONDS - 1.0, (agent, keeper)) == []
     said = book.wait(1.5, (agent, keeper))
     assert said == [("keeper", ObjectRelease((key(client),))), ("agent", MayLeave())]
+
+
+def test_an_agent_that_keeps_nothing_is_not_asked_again():
+    book, client, agent = with_results(MOVES_LIMIT + 2)
+    mute, keeper = book.agent("mute"), book.agent("keeper")
+    said = leave(agent)
+    for _ in range(2):
+        [order] = [body for name, body in said if name == "keeper"]
+        kept_now = keeper.says(*[ObjectStored(each, 0, NO_STORE) for each in order.keys])
+        said = [*kept_now, *book.wait(PATIENCE_SECONDS + 1.0, (agent, mute, keeper))]
+        assert not [body for name, body in said if name == "mute" and isinstance(body, KeepValues)]
+    assert ("agent", MayLeave()) in said
 
 
 def test_an_agent_lost_while_it_leaves_is_lost_like_others():
@@ -362,6 +389,16 @@ def test_an_agent_that_never_had_a_value_that_it_keeps_loses_it():
     agent.says(Goodbye())
     client.says(ObjectRequest(key(client)))
     assert handed(liar.says(ObjectMissing(key(client), "It never was here.")), liar) == [(1, 2)]
+
+
+def test_an_agent_whose_store_dies_again_and_again_keeps_no_other_from_leaving():
+    book, client, agent = with_results()
+    liar = book.agent("liar")
+    said = leave(agent)
+    for _ in range(2):
+        assert ("liar", KeepValues((key(client),))) in said
+        said = [*liar.says(ObjectsLost((key(client),))), *book.wait(0.3, (agent, liar))]
+    assert ("agent", MayLeave()) in said
 
 
 def test_after_a_restart_an_agent_leaves_when_it_has_said_what_it_has():

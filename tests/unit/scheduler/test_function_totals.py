@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scaler_protocol.messages import Goodbye, Status, Tasks
+from scaler_scheduler.core import function_numbers
 from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.function_numbers import FunctionNumbers
 from scaler_scheduler.core.function_totals import CURRENT_LIMIT, NAME_LIMIT, OTHERS, FunctionTotals
 from tests.unit.scheduler.playbook import Playbook, definition, results, run
 
@@ -81,3 +85,9 @@ def test_totals_of_the_past_are_not_changed_by_those_of_the_present() -> None:
     for _ in range(2):
         totals.with_current([load("f", 2)])
     assert totals.with_current([])["f"].total_us == 1
+
+
+def test_a_name_keeps_its_number_and_the_oldest_names_lose_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(function_numbers, "NUMBERED_LIMIT", 2)
+    numbers = FunctionNumbers()
+    assert [numbers.number_of(name) for name in ("a", "b", "a", "c", "a", "b")] == [1, 2, 1, 3, 1, 4]

@@ -173,6 +173,7 @@ class FunctionStatus:
     fetching_seconds: float = 0.0  # this and the next two are parts of ``duration_seconds``: waiting for objects
     loading_seconds: float = 0.0  # arguments
     storing_seconds: float = 0.0  # results
+    number: int = 0  # of its colour, from 1 on, the same for all monitors; 0: it has none
 
     @property
     def running_seconds(self) -> float:

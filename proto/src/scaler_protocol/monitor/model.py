@@ -257,6 +257,9 @@ class Model:
         self.store_rates = self._store_rates.add(time, snapshot.stores)
         self.activity.expect(snapshot.events.recorded + snapshot.events.dropped, time)
         self.progress.add(snapshot)
+        for function in snapshot.functions:
+            if function.number:
+                self.activity.colours.learn(function.name, function.number - 1)
         self._count_unseen(snapshot, before)
         self._alerts.follow(snapshot, time)
         self._add_levels(snapshot, time)

@@ -1,7 +1,7 @@
 """Colours that mean the same on every screen.
 
-A function has a number, by its name: the first name that is seen gets 0. It keeps its number while it is watched, and
-all monitors of a scheduler see names in the same order. The first colours are told apart by people who do not see red
+A function has a number, by its name, which the scheduler gives it; until that is known, a name gets the next free one.
+So a function has one colour on all screens. The first colours are told apart by people who do not see red
 or green (Okabe and Ito's set and its lighter and darker relatives); further ones differ in hue and lightness. Red and
 grey are left to failures and cancelled tasks.
 """
@@ -41,6 +41,9 @@ TERMINAL_COLOURS = (
 )  # fmt: skip
 """Numbers of a terminal's 256 colours, for functions by number: first the ones nearest to ``FUNCTION_COLOURS``."""
 
+NUMBER_LIMIT = 1 << 40
+"""Greater numbers are nonsense."""
+
 _GOLDEN_SECTION = 0.618034
 _HUES = 0.06, 0.92
 """Hues outside of these are red."""
@@ -66,18 +69,37 @@ def function_terminal_colour(number: int) -> int:
 
 
 class ColourNumbers:
-    """The numbers of functions by name. The oldest names are forgotten when there are too many."""
+    """The numbers of functions by name, from 0 on. The oldest names are forgotten when there are too many."""
 
     def __init__(self) -> None:
         self._numbers: OrderedDict[str, int] = OrderedDict()
+        self._names: dict[int, str] = {}
         self._next = 0
 
     def number_of(self, name: str) -> int:
         """Made when the name is new."""
         number = self._numbers.get(name)
-        if number is None:
-            if len(self._numbers) >= NAMES_LIMIT:
-                self._numbers.popitem(last=False)
-            number = self._numbers[name] = self._next
-            self._next += 1
+        return self._give(name, self._next) if number is None else number
+
+    def learn(self, name: str, number: int) -> None:
+        """The scheduler gives this name this number. Another name that had it gets the next free one."""
+        if self._numbers.get(name) == number or number > NUMBER_LIMIT:
+            return
+        other = self._names.get(number)
+        self._next = max(self._next, number + 1)
+        self._give(name, number)
+        if other is not None:
+            self._give(other, self._next)
+
+    def _give(self, name: str, number: int) -> int:
+        self._forget(name)
+        if len(self._numbers) >= NAMES_LIMIT:
+            self._forget(next(iter(self._numbers)))
+        self._numbers[name], self._names[number] = number, name
+        self._next = max(self._next, number + 1)
         return number
+
+    def _forget(self, name: str) -> None:
+        number = self._numbers.pop(name, None)
+        if number is not None and self._names.get(number) == name:
+            del self._names[number]

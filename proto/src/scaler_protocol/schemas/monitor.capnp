@@ -174,6 +174,7 @@ struct FunctionColumns {
   fetchingSeconds @17 :Data; # f64
   loadingSeconds @18 :Data; # f64
   storingSeconds @19 :Data; # f64
+  number @20 :Data; # u64: of its colour, from 1 on
 }
 
 struct SettingColumns {

@@ -41,6 +41,8 @@ _OPEN_ALPHA = 0.22
 _LEGEND_MOST = 10
 _PARTS_FROM_PIXELS = 12
 _PARTS_FROM_HEIGHT = 5
+_FOLLOW_PIXELS = 140
+"""Room for the span and the button that follows the newest."""
 
 
 class StreamDrawing(QWidget):
@@ -230,9 +232,14 @@ class StreamDrawing(QWidget):
             painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, text)
 
     def _paint_names(self, painter: QPainter, area: QRect, bars: Bars) -> None:
-        """Paint the names of functions into bars that have room for them."""
+        """Paint the names of functions into bars that have room for them, where the tasks were running."""
         ratio, height = self.devicePixelRatioF(), self.window_shown.row_height
         x0, x1 = numpy.frombuffer(bars.x0, numpy.float32) / ratio, numpy.frombuffer(bars.x1, numpy.float32) / ratio
+        for part in self.parts:
+            if part.name == "storing":
+                x1[part.bar] = part.x0 / ratio
+            else:
+                x0[part.bar] = part.x1 / ratio
         alone = numpy.frombuffer(bars.counts, numpy.uint32) == 1
         roomy = numpy.flatnonzero((x1 - x0 >= _NAMES_FROM_PIXELS) & alone)[:_NAMES_MOST]
         font = painter.font()
@@ -305,7 +312,7 @@ class StreamDrawing(QWidget):
         metrics, middle, x = painter.fontMetrics(), _LEGEND_HEIGHT / 2, float(area.left())
         shown = self.window_shown
         tail = span_text(shown.span_seconds) + (", following" if shown.follows else "")
-        tail_width = metrics.horizontalAdvance(tail) + 12
+        tail_width = max(metrics.horizontalAdvance(tail) + 12, 0 if shown.follows else _FOLLOW_PIXELS)
         painter.setPen(QColor(self._theme.muted))
         painter.drawText(
             QRectF(area.right() - tail_width, 0, tail_width, _LEGEND_HEIGHT),

@@ -14,16 +14,20 @@ class Departure:
     """``progress_at``: the last time at which a value arrived. ``waiting``: the values whose turn has not come.
     ``moves``: the session of the agent that fetches each value of this turn. ``arrived``: those that it has, and that
     others still read from the agent that leaves. ``tried``: the tasks whose values were to move, by client; each is
-    tried once, unless the agent that should keep it goes first. ``outstanding``: how many tasks the agent had when its
-    values were last looked for; None: they have not been. ``is_over``: the agent was told that it may leave. ``held``:
-    how many values each agent had at the beginning, by index, if that matters. ``retry_at``: when to look again for an
-    agent that can keep values, because there was none among the first ``agents_seen`` that ever joined."""
+    tried once, unless the agent that should keep it goes first. ``lost``: the values that were lost with the store of
+    such an agent. ``mute``: the sessions of agents that have kept nothing for too long. ``outstanding``: how many
+    tasks the agent had when its values were last looked for; None: they have not been. ``is_over``: the agent was told
+    that it may leave. ``held``: how many values each agent had at the beginning, by index, if that matters.
+    ``retry_at``: when to look again for an agent that can keep values, because there was none among the first
+    ``agents_seen`` that ever joined."""
 
     progress_at: float
     waiting: deque[ObjectKey] = field(default_factory=deque)
     moves: dict[ObjectKey, bytes] = field(default_factory=dict)
     arrived: dict[ObjectKey, bool] = field(default_factory=dict)
     tried: dict[bytes, set[int]] = field(default_factory=lambda: defaultdict(set))
+    lost: dict[ObjectKey, bool] = field(default_factory=dict)
+    mute: dict[bytes, bool] = field(default_factory=dict)
     moved: int = 0
     outstanding: int | None = None
     is_over: bool = False

@@ -8,9 +8,10 @@
 | another agent cannot take a value | the value stays, and is lost with its agent |
 | all of a turn have moved | the next ones; also while tasks still run there, whose values may be needed, too |
 | nothing is left that could move, and no task | the agent is told that it MayLeave |
-| the agent that should keep a value goes, or its store dies | another one is asked, or it again |
+| the agent that should keep a value goes | another one is asked |
+| its store dies | another one is asked, or it again, once |
 | a value is not needed any more, or lost | it does not move |
-| nothing has arrived for ``PATIENCE_SECONDS`` | the values that are on their way are given up |
+| nothing has arrived for ``PATIENCE_SECONDS`` | what is on its way is given up, and those agents are not asked again |
 | the agent says Goodbye, or is lost | what has not moved is lost, as with any agent |
 
 An agent whose grace time ends goes without MayLeave. If no agent can take values, it may leave at once, and the values
@@ -90,10 +91,13 @@ def on_refused(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float)
 
 
 def on_copy_lost(state: SchedulerState, keeper: Agent, key: ObjectKey, now: float) -> None:
-    """The store of an agent that has fetched a value, or was to, has died. It has another one soon."""
+    """The store of an agent that has fetched a value, or was to, has died. It has another one soon. That is believed
+    once for each value, so that no agent makes another one wait indefinitely."""
     agent = _leaving_holder(state, keeper, key)
     if agent is not None:
-        _give_up(state, state.departures[agent.session], key, now, again=True)
+        departure = state.departures[agent.session]
+        _give_up(state, departure, key, now, again=key not in departure.lost)
+        departure.lost[key] = True
 
 
 def _leaving_holder(state: SchedulerState, keeper: Agent, key: ObjectKey) -> Agent | None:
@@ -154,6 +158,8 @@ def _look_at(
         departure.end(key)
         departure.moved += 1
     elif now - departure.progress_at >= PATIENCE_SECONDS:
+        if key not in departure.arrived:
+            departure.mute[target.session] = True
         _give_up(state, departure, key, now)
 
 
@@ -233,7 +239,7 @@ def can_move(state: SchedulerState, agent: Agent) -> bool:
 
 def _keepers(state: SchedulerState, agent: Agent, departure: Departure) -> list[Agent]:
     """The agents that are asked in turn to keep values."""
-    able = _able(state, agent)
+    able = [each for each in _able(state, agent) if each.session not in departure.mute]
     roomy = [each for each in able if _has_room(each, agent)]
     neighbours = [each for each in roomy or able if _share_a_store(each, agent)]
     others = [each for each in roomy or able if not _share_a_store(each, agent)]

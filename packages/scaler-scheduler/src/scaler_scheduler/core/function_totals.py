@@ -12,6 +12,7 @@ from operator import add
 
 from scaler_scheduler.core.duration_histogram import DurationHistogram
 from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.function_numbers import FunctionNumbers
 
 NAME_LIMIT = 1000
 NAME_LIMIT_CHARACTERS = 1000
@@ -64,10 +65,11 @@ class FunctionTotal:
 
 
 class FunctionTotals:
-    """The functions that no client has any more."""
+    """The functions that no client has any more. ``numbers``: of these and of those that clients have."""
 
     def __init__(self) -> None:
         self._past: dict[str, FunctionTotal] = {}
+        self.numbers = FunctionNumbers()
 
     def keep(self, load: FunctionLoad) -> None:
         """No client has the function any more. Tasks of it that have not ended are not counted."""

@@ -24,6 +24,7 @@ from scaler_protocol.monitor.messages import (
 from scaler_scheduler.core import managers, maps, object_reports
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.function_numbers import FunctionNumbers
 from scaler_scheduler.core.function_totals import NAME_LIMIT, FunctionTotal
 from scaler_scheduler.core.running_tasks import running_tasks_of
 from scaler_scheduler.core.settings import OPTION_NAMES
@@ -59,7 +60,7 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
         agents=tuple(_agent(state, agent, now) for agent in state.agents.values() if agent.attached),
         clients=_clients(state),
         ended_clients=state.ended_clients.rows(),
-        functions=_functions(functions),
+        functions=_functions(functions, state.function_totals.numbers),
         settings=_settings(state),
         stores=tuple(_stores(state)),
         maps=maps.maps_of(state),
@@ -174,16 +175,16 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
     )
 
 
-def _functions(totals: dict[str, FunctionTotal]) -> tuple[FunctionStatus, ...]:
+def _functions(totals: dict[str, FunctionTotal], numbers: FunctionNumbers) -> tuple[FunctionStatus, ...]:
     """Return the functions that stay, because a counter that has been shown must not disappear, and others with most to
     do: there may be as many as tasks."""
     shown = list(totals.items())
     if len(shown) > _FUNCTIONS_SHOWN:
         shown = sorted(shown, key=lambda entry: (not entry[1].stays, -entry[1].unfinished))[:_FUNCTIONS_SHOWN]
-    return tuple(_function(name, total) for name, total in shown)
+    return tuple(_function(name, total, numbers.number_of(name)) for name, total in shown)
 
 
-def _function(name: str, total: FunctionTotal) -> FunctionStatus:
+def _function(name: str, total: FunctionTotal, number: int) -> FunctionStatus:
     dependencies, waiting, fetching, loading, storing = (part / 1e6 for part in total.parts_us)
     return FunctionStatus(
         digest=total.digest,
@@ -206,6 +207,7 @@ def _function(name: str, total: FunctionTotal) -> FunctionStatus:
         fetching_seconds=fetching,
         loading_seconds=loading,
         storing_seconds=storing,
+        number=number,
     )
 
 

@@ -1,0 +1,28 @@
+"""Numbers of functions by name, for the colours of monitors: all monitors of a scheduler paint a function alike."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+NUMBERED_LIMIT = 20_000
+"""Names that keep their numbers: more than a snapshot shows. The one that was shown longest ago is forgotten first."""
+
+
+class FunctionNumbers:
+    """A name has the same number as long as it is shown. Numbers count from 1 and are used once."""
+
+    def __init__(self) -> None:
+        self._numbers: OrderedDict[str, int] = OrderedDict()
+        self._last = 0
+
+    def number_of(self, name: str) -> int:
+        """Made when the name is new."""
+        number = self._numbers.get(name)
+        if number is None:
+            self._last += 1
+            number = self._last
+        self._numbers[name] = number
+        self._numbers.move_to_end(name)
+        if len(self._numbers) > NUMBERED_LIMIT:
+            self._numbers.popitem(last=False)
+        return number
