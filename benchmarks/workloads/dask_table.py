@@ -42,7 +42,7 @@ def dask_table(engine: Any, scale: int) -> dict[str, float]:
 
 
 def _compute_in_threads(collection: Any) -> Any:
-    """With a client of dask.distributed in this process, data frames would be shuffled by its workers."""
+    """Compute without the shuffle of dask.distributed, which its client makes the default and its workers do."""
     import dask
 
     with dask.config.set({"dataframe.shuffle.method": "tasks"}):
