@@ -264,9 +264,9 @@ class _BatchPickler(cloudpickle.Pickler):
         argument_of: Callable[[Any], ObjectReference[Any] | None],
         arguments: list[Any],
     ) -> None:
-        super().__init__(file, protocol=5, buffer_callback=self._stays)
         own, usual = cloudpickle.Pickler.dispatch_table.maps
         self.dispatch_table = {**usual, **own}  # asked for the type of most objects, and faster than a ChainMap
+        super().__init__(file, protocol=5, buffer_callback=self._stays)  # takes the table
         self._array_types = array_types
         self._argument_of = argument_of
         self._arguments = arguments
