@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -165,6 +167,45 @@ def test_an_array_of_medium_size_gets_another_shape(on_scaler: Client) -> None:
     assert found == [(MEDIUM,)] * 10 + [(MEDIUM // 2, 2)] * 10
 
 
+def names_of(array: numpy.ndarray) -> tuple[str, ...]:
+    return array.dtype.names
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_array_of_medium_size_gets_other_field_names(on_scaler: Client) -> None:
+    array = numpy.zeros(MEDIUM, dtype=[("x", "i4"), ("y", "i4")])
+
+    def calls() -> Iterator[Any]:
+        for number in range(20):
+            array.dtype.names = ("y", "x") if number >= 10 else ("x", "y")
+            yield joblib.delayed(names_of)(array)
+
+    assert joblib.Parallel(n_jobs=2, batch_size=1)(calls()) == [("x", "y")] * 10 + [("y", "x")] * 10
+
+
+def test_a_worker_without_joblib_is_told_so(on_scaler: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import fails in this process instead, which runs the batch like a worker."""
+    backend = ScalerBackend(client=on_scaler)
+    arguments: list[Any] = []
+    payload = backend._pickle([NestedHere(backend)], arguments)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "joblib" or name.endswith(".joblib")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [NoJoblib(), *sys.meta_path])
+    with pytest.raises(ModuleNotFoundError, match="this worker does not have joblib. Install it on all workers"):
+        backend._function_of([])(payload, *arguments)
+
+
+class NestedHere:
+    def __init__(self, backend: ScalerBackend) -> None:
+        self.backend = backend.get_nested_backend()[0]
+
+
+class NoJoblib:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name.partition(".")[0] == "joblib" or name.endswith(".joblib"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name="joblib")
+
+
 def test_a_custom_serializer_carries_batches(combo: SchedulerClusterCombo) -> None:
     register()
     with (
@@ -176,15 +217,53 @@ def test_a_custom_serializer_carries_batches(combo: SchedulerClusterCombo) -> No
             assert run(both_ends, [array] * 6, batch_size=1) == [(1.0, 1.0)] * 6
 
 
+def test_very_many_arrays_of_medium_size(on_scaler: Client) -> None:
+    arrays = [numpy.full(1500, number) for number in range(600)]
+    assert run(total_of_all, [arrays] * 4, batch_size=1) == [1500 * sum(range(600))] * 4
+    arguments: list[Any] = []
+    backend = joblib.parallel.get_active_backend()[0]
+    for _ in range(2):
+        arguments.clear()
+        backend._pickle([(total_of_all, (arrays,), {})], arguments)
+    assert 0 < len(arguments) <= 256
+    backend.terminate()
+
+
+def total_of_all(arrays: list[numpy.ndarray]) -> int:
+    return int(sum(array.sum() for array in arrays))
+
+
 def test_memory_that_all_write_to_is_refused(on_scaler: Client) -> None:
     with pytest.raises(ValueError, match="tasks on several hosts cannot write to the same memory"):
         run(square, range(3), mmap_mode="r+")
 
 
 def test_objects_are_released_after_the_call(on_scaler: Client) -> None:
-    run(describe, [numpy.ones(LARGE)] * 4)
-    run(describe, [numpy.ones(MEDIUM)] * 4, batch_size=1)
-    wait_until(lambda: on_scaler.cluster_info().stores[0].objects == 0)
+    """At once, and also if the caller keeps the arrays."""
+    large, medium = numpy.ones(LARGE), numpy.ones(MEDIUM)
+    gc.collect()
+    gc.disable()
+    try:
+        run(describe, [large] * 4)
+        run(describe, [medium] * 4, batch_size=1)
+        wait_until(lambda: on_scaler.cluster_info().stores[0].objects == 0)
+    finally:
+        gc.enable()
+    large.resize(2 * LARGE, refcheck=False)  # nothing refers to it
+
+
+def test_a_batch_ends_with_its_last_reference(on_scaler: Client) -> None:
+    backend = joblib.parallel.get_active_backend()[0]
+    array = numpy.ones(MEDIUM)
+    alive = weakref.ref(array)
+    gc.collect()
+    gc.disable()
+    try:
+        backend._pickle([(describe, (array,), {})], [])
+        del array
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_large_results_arrive(on_scaler: Client) -> None:

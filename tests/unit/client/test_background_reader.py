@@ -76,3 +76,28 @@ def test_callers_that_are_at_work_are_not_disturbed(calls: int, has_callback: bo
     steps = steps_after_calls(calls, has_callback)
     assert "flush" not in steps
     assert steps[0] == "wait for a pause"
+
+
+class DozePoller(RecordedPoller):
+    """Calls that submit a task and wait for it come until the thread dozes; then one leaves a callback."""
+
+    client: BusyClient
+
+    def poll_waker(self, milliseconds: float | None) -> bool:
+        reader, submissions = self.client.reader, self.client.session.submissions
+        submissions.submitted += 50
+        if not reader.dozes:
+            self.client.leads += 50
+            return False
+        self._steps.append("woken")
+        reader.is_awaited = True
+        return True
+
+
+def test_a_callback_that_ends_a_doze_is_read_at_once() -> None:
+    steps: list[str] = []
+    poller = DozePoller(steps)
+    poller.client = client = BusyClient(steps, 0, has_callback=False)
+    client.reader = BackgroundReader(client, poller, SimpleNamespace(clear=lambda: None))  # type: ignore[arg-type]
+    client.reader._run()
+    assert steps[:4] == ["woken", "flush", "read", "poll"]

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy
 import pytest
 
-from scaler_protocol.messages import StoreAbandon, StoreCreate
+from scaler_protocol.messages import StoreAbandon, StoreCreate, StoreDrop
 from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
+from scaler_protocol.objects.link import LinkLost
 from tests.support.sabotage import write_sabotage
 from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
@@ -176,6 +177,20 @@ def test_what_was_put_soon_survives_a_fork(connect: Connect) -> None:
     if not child:
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert other.get(key(3), 30) == b"c" and array.sum() == LARGE * ord("a")
+
+
+def test_nothing_is_held_for_a_connection_that_was_given_up(connect: Connect) -> None:
+    """An object that is put soon, while another thread forks, goes over the next connection."""
+    one, other = connect(), connect()
+    one.put(key(1), b"a" * LARGE)
+    array = numpy.frombuffer(one.get(key(1), 30), dtype="u1")
+    link = one._connected()
+    link.after_fork()
+    with pytest.raises(LinkLost):
+        link.tell_soon(StoreDrop((key(2),)))
+    one.put_somewhere(key(3), b"c", soon=True)
+    one.flush()
     assert other.get(key(3), 30) == b"c" and array.sum() == LARGE * ord("a")
 
 

@@ -76,8 +76,10 @@ class StoreLink:
             self._send(body)
 
     def tell_soon(self, body: Any) -> None:
-        """Send what has no answer with the next message, or with ``flush``."""
+        """Send what has no answer with the next message, or with ``flush``. Raises LinkLost."""
         with self._lock:
+            if self._retired or self._stream.eof or self.lost:  # nothing will leave any more
+                raise LinkLost(self._why_lost)
             self._stream.hold(encode(Envelope(body)))
 
     def flush(self) -> None:

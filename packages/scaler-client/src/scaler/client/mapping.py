@@ -18,7 +18,7 @@ from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
 from scaler.core.uploads import Upload
 from scaler.shell.interruptions import is_interruption
-from scaler.utility.exceptions import DeserializeObjectError
+from scaler.utility.exceptions import ClientQuitException, DeserializeObjectError
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
 if TYPE_CHECKING:
@@ -264,7 +264,12 @@ class MapCall:
         waiting = deque(self._large)
         while waiting and not self._pending:
             taken = take_next(waiting, 1)
-            views = self._client_io.take_here([large for _, large in taken])
+            try:
+                views = self._client_io.take_here([large for _, large in taken])
+            except ClientQuitException:
+                if self._pending:
+                    return  # another thread has disconnected: the tasks were cancelled, which has arrived
+                raise
             for index, (place, large) in enumerate(taken):
                 if views[index] is None:
                     self._far.append((place, large))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import cycle
+from itertools import count
 
 from scaler.core.definitions import Definitions
 from scaler.core.graphs import GraphGroup, GraphRange
@@ -40,7 +40,7 @@ class Submissions:
         self._flush_asked = False
         self._last_batch: list[Range] = []
         self._last_batch_bytes = 0
-        self._map_numbers = cycle(range(1, 2**32))
+        self._map_numbers = count()
         self._graph: OpenGraph | None = None
         self.graphs: list[OpenGraph] = []
         self.graph_due: float | None = None
@@ -234,7 +234,7 @@ class Submissions:
 
     def number_map(self) -> int:
         """The number of a new map. Needs no lock."""
-        return next(self._map_numbers)
+        return next(self._map_numbers) % (2**32 - 1) + 1
 
     def open_map(self, shape: Shape, sink: MapSink, offset: int, number: int = 0) -> MapRange:
         """Make a part of the map with this number, or of one without, which monitors do not name. Fill it through its

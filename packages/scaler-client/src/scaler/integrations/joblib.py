@@ -29,12 +29,16 @@ from joblib.parallel import (
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler.utility.exceptions import ObjectStoreError
 from scaler_protocol.objects.comparison import same
 
 NAME = "scaler"
 _DEFAULT_LIMIT_BYTES = 1024 * 1024
 _APART_BYTES = 8 * 1024
 """Smaller arrays are always copied with their batch, which costs less than an object in the store."""
+
+_APART_LIMIT = 256
+"""Objects of one batch after which further arrays are copied with it: a task with very many inputs starts late."""
 
 _WRITABLE_MODES = "r+", "w+"
 
@@ -154,15 +158,15 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         return out.result()
 
     def start_call(self) -> None:
-        self._sent = {}
+        self._sent.clear()
 
     def stop_call(self) -> None:
         """Release the arrays: the next call may find other values in them."""
-        self._sent = {}
+        self._sent.clear()
 
     def terminate(self) -> None:
         """The client belongs to the caller and stays open."""
-        self._sent = {}
+        self._sent.clear()
         self._reset_batch_size()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
@@ -170,7 +174,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         for future in list(self._unfinished):
             future.cancel()
         self._unfinished.clear()
-        self._sent = {}
+        self._sent.clear()
 
     @property
     def _nested_level(self) -> int:
@@ -192,13 +196,17 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         numpy: Any = sys.modules.get("numpy")
         array_types = (numpy.ndarray, numpy.memmap) if numpy is not None else ()
         file = io.BytesIO()
-        _BatchPickler(file, array_types, self._argument_of, arguments).dump(batch)
+
+        def argument_of(array: Any) -> ObjectReference[Any] | None:
+            return self._argument_of(array, len(arguments) < _APART_LIMIT)
+
+        _BatchPickler(file, array_types, argument_of, arguments).dump(batch)
         return file.getvalue()
 
-    def _argument_of(self, array: Any) -> ObjectReference[Any] | None:
+    def _argument_of(self, array: Any, may_be_copied: bool) -> ObjectReference[Any] | None:
         """None: the array is pickled with its batch."""
         is_mapped = self._limit_bytes is not None and array.nbytes > self._limit_bytes
-        if array.dtype.hasobject or not (is_mapped or array.nbytes >= _APART_BYTES):
+        if array.dtype.hasobject or not (is_mapped or (may_be_copied and array.nbytes >= _APART_BYTES)):
             return None
         key = id(array)
         sent = self._sent.get(key)
@@ -233,11 +241,14 @@ class _SentArray:
         self._times += 1
         if self._times == 1 or (self._times > 2 and self._reference is None):
             return None
-        form = array.dtype, array.shape, array.strides
+        form = repr(array.dtype), array.shape, array.strides, array.flags.writeable  # names of fields can change
         content = _content_of(array)
         if self._times == 2 and content is not None and self._client._functions.encoder.is_default:
+            try:
+                self._reference = self._client.send_object(array, shared=False)
+            except ObjectStoreError:
+                return None  # there is no room for it apart
             self._form, self._content = form, content.tobytes()
-            self._reference = self._client.send_object(array, shared=False)
         elif content is None or form != self._form or not same(memoryview(self._content), content):
             self._reference, self._content = None, b""
         return self._reference
@@ -266,14 +277,12 @@ class _BatchPickler(cloudpickle.Pickler):
     ) -> None:
         own, usual = cloudpickle.Pickler.dispatch_table.maps
         self.dispatch_table = {**usual, **own}  # asked for the type of most objects, and faster than a ChainMap
-        super().__init__(file, protocol=5, buffer_callback=self._stays)  # takes the table
+        # No method of this pickler: a cycle would keep the batch until it is collected.
+        following = self._next = pickle.PickleBuffer(bytearray())
+        super().__init__(file, protocol=5, buffer_callback=lambda buffer: buffer is not following)  # takes the table
         self._array_types = array_types
         self._argument_of = argument_of
         self._arguments = arguments
-        self._next = pickle.PickleBuffer(bytearray())
-
-    def _stays(self, buffer: pickle.PickleBuffer) -> bool:
-        return buffer is not self._next
 
     def reducer_override(self, value: Any) -> Any:
         """Called for most objects in the batch, so cloudpickle is asked only for those that concern it."""
@@ -299,8 +308,8 @@ def _batch_function(name: str, client: bytes, nesting_level: int) -> Callable[..
     def run_batch(payload: bytes, *arguments: Any) -> list[Any]:
         import pickle
 
-        apart = [nested_backend() if argument is None else argument for argument in arguments]
         try:
+            apart = [nested_backend() if argument is None else argument for argument in arguments]
             batch = pickle.loads(payload, buffers=apart)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "joblib":

@@ -97,7 +97,7 @@ class BackgroundReader:
         seen = -1
         while not client.unusable:
             calls = client.leads + submissions.submitted
-            if calls != seen and self.is_awaited and calls - seen <= _FEW_CALLS:
+            if calls != seen and self.is_awaited and (seen < 0 or calls - seen <= _FEW_CALLS):
                 seen = calls
                 self._expect()
             elif calls != seen:
