@@ -24,8 +24,8 @@ SECOND = 1_000_000
 
 
 def model_of(value: dict[str, object]) -> Model:
-    """Task 1 has these options, task 2 usual ones, task 3 came before this monitor watched, and the options of task 4 are
-    not recorded. All have ended."""
+    """Task 1 has these options, task 2 usual ones, task 3 came before this monitor watched, and what task 4 has is not
+    recorded. All have ended."""
     some = [
         records.name_record(Naming.SESSION, 0, {"session": "ab" * 16, "host": "h", "pid": 1}),
         records.name_record(Naming.OPTIONS, 4, value),

@@ -52,5 +52,5 @@ class KeptNames:
             (self._options if naming == Naming.OPTIONS else self._others).add(naming, index, record)
 
     def records(self) -> list[bytes]:
-        """Of each kind, the oldest first."""
+        """Return all records that are kept: those of options last, the oldest first."""
         return [*self._others, *self._options]

@@ -266,7 +266,8 @@ def options_value(options: TaskOptions) -> dict[str, Any]:
         if getattr(options, name) != getattr(DEFAULT_OPTIONS, name)
     }
     if options.capabilities:
-        shown = {name: units / UNITS_PER_WHOLE for name, units in _shown_capabilities(options)}
+        first = options.capabilities[:CAPABILITIES_LIMIT]
+        shown = {short_text(each.name, CAPABILITY_LIMIT): each.units / UNITS_PER_WHOLE for each in first}
         value["capabilities"] = shown
         if len(options.capabilities) > len(shown):
             value["more_capabilities"] = len(options.capabilities) - len(shown)
@@ -274,15 +275,12 @@ def options_value(options: TaskOptions) -> dict[str, Any]:
 
 
 def options_key(options: TaskOptions) -> tuple[object, ...]:
-    """Return what is equal for options with the same :func:`options_value`, for less work."""
+    """Return what differs where :func:`options_value` does, for less work."""
     limits = options.retries, options.rerun, options.timeout_seconds, options.memory_bytes
-    return options.priority, *limits, len(options.capabilities), _shown_capabilities(options)
-
-
-def _shown_capabilities(options: TaskOptions) -> tuple[tuple[str, int], ...]:
-    """Their names and units."""
     shown = options.capabilities[:CAPABILITIES_LIMIT]
-    return tuple([(short_text(each.name, CAPABILITY_LIMIT), each.units) for each in shown])
+    names = [each.name[: CAPABILITY_LIMIT + 1] for each in shown]  # one more: a name that is cut looks different
+    amounts = [(each.amount, each.millionths) for each in shown]
+    return options.priority, *limits, len(options.capabilities), *names, *amounts
 
 
 _PARTS = struct.Struct("<QIIII")

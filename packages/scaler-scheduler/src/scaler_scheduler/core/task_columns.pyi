@@ -43,8 +43,8 @@ class TaskColumns:
         """Unfinished runs whose tasks need objects that a client has sent, at most ``limit``."""
 
     def tell_all_submitted(self, limit: int, names_limit_bytes: int) -> int:
-        """Tell monitors of all runs with unfinished tasks, in order, unless they are more than ``limit``, until the
-        recorder's ``named_bytes`` are so many. Returns how many runs it told of."""
+        """Tell monitors of all runs with unfinished tasks, in order, unless they are more than ``limit``; stop when the
+        recorder has written ``names_limit_bytes`` bytes of names. Returns how many runs it told of."""
 
     def append(self, record: RunRecord, state: int) -> bool:
         """False, and nothing changed: not all of the tasks have new numbers."""
