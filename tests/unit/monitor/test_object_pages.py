@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import replace
 
 import pytest
@@ -77,6 +78,27 @@ def test_the_table_has_the_largest_first_and_each_row_a_page(model: Model) -> No
     assert row_link("largest", rows[1]) == EntityLink(links.OBJECT, (SHORT, "result-17"))
     shown = [row for row in rows if (link := row_link("largest", row)) and page_of(model, link) is not None]
     assert len(shown) == 3, "a function without a client that is here has no page of its own in the table"
+
+
+def test_the_names_of_all_functions_are_looked_at_once() -> None:
+    """There may be very many of them, and of sessions."""
+    looked_at = []
+
+    class Looked(OrderedDict):  # type: ignore[type-arg]
+        def values(self):  # type: ignore[no-untyped-def]
+            looked_at.append("functions")
+            return super().values()
+
+        def items(self):  # type: ignore[no-untyped-def]
+            looked_at.append("sessions")
+            return super().items()
+
+    model = made(*(replace(each, number=each.number - n) for n in range(10) for each in OBJECTS if each.number))
+    activity = model.activity
+    activity.functions, activity.sessions = Looked(activity.functions), Looked(activity.sessions)
+    looked_at.clear()
+    rows, _ = model.rows("largest")
+    assert {row[2] for row in rows} == {"", "simulate"} and sorted(looked_at) == ["functions", "sessions"]
 
 
 def test_the_page_of_what_a_client_has_sent(model: Model) -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 from dataclasses import dataclass, field
 
 import pytest
 
 from scaler_protocol.ids import shown_id
-from scaler_protocol.messages import Cancel, Capability, Goodbye, HeartbeatEcho, Status, TaskColumn, TaskName, Tasks
+from scaler_protocol.messages import (
+    Cancel,
+    Capability,
+    Goodbye,
+    HeartbeatEcho,
+    Status,
+    TaskColumn,
+    TaskName,
+    TaskOptions,
+    Tasks,
+)
 from scaler_protocol.monitor import feed, records
 from scaler_protocol.monitor.records import AGAIN, NONE, Kind, Naming, Record
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
@@ -82,10 +93,12 @@ def test_the_life_of_a_task() -> None:
     client.says(tasks(client, 5, 1))
     book.now += 0.5
     agent.says(results(client, 5, duration_us=77))
-    name, submitted, handed, ended = watcher.take()[-4:]
+    name, options, submitted, handed, ended = watcher.take()[-5:]
     function = name.first
     assert records.name_of(name) == {"digest": FUNCTION.hex(), "name": "f"}
+    assert (options.flags, records.name_of(options)) == (Naming.OPTIONS, {})
     assert (submitted.kind, submitted.first, submitted.count, submitted.function) == (Kind.SUBMITTED, 5, 1, function)
+    assert submitted.attempt == options.first
     assert (handed.kind, handed.first, handed.attempt, handed.agent) == (Kind.HANDED, 5, 1, 0)
     assert (ended.kind, ended.count, ended.agent, ended.function) == (Kind.ENDED, 1, 0, function)
     columns = records.ended_columns(ended)
@@ -93,7 +106,7 @@ def test_the_life_of_a_task() -> None:
     assert ended.time - submitted.time == 500_000
 
 
-def test_options_have_names_and_usual_ones_have_none() -> None:
+def test_options_have_names() -> None:
     book = Playbook()
     client = book.client()
     watcher = Watcher(book)
@@ -105,11 +118,88 @@ def test_options_have_names_and_usual_ones_have_none() -> None:
     found = watcher.take()
     named = {each.first: records.name_of(each) for each in found if each.flags == Naming.OPTIONS}
     submitted = [(each.first, each.count, each.attempt) for each in found if each.kind == Kind.SUBMITTED]
-    assert submitted == [(0, 2, 0), (2, 1, 1), (3, 1, 1), (4, 1, 2)]
+    assert submitted == [(0, 2, 1), (2, 1, 2), (3, 1, 2), (4, 1, 3)]
     assert named == {
-        1: {"priority": -3, "capabilities": {"gpu": 0.5}},
-        2: {"retries": 2, "rerun": False, "timeout_seconds": 1.5, "memory_bytes": 7},
+        1: {},
+        2: {"priority": -3, "capabilities": {"gpu": 0.5}},
+        3: {"retries": 2, "rerun": False, "timeout_seconds": 1.5, "memory_bytes": 7},
     }
+
+
+def long_names(priority: int) -> dict[str, object]:
+    """Options with as many capabilities as a task may have, whose names need six bytes a character in JSON."""
+    return {"priority": priority, "capabilities": tuple(Capability(f"{n:02}" + "\x01" * 1000, 1) for n in range(64))}
+
+
+def test_very_long_options_are_cut() -> None:
+    book = Playbook()
+    client = book.client()
+    watcher = Watcher(book)
+    client.says(tasks(client, 0, 1, **long_names(0)))
+    (named,) = [each for each in watcher.take(Kind.NAME) if each.flags == Naming.OPTIONS]
+    value = records.name_of(named)
+    assert len(value["capabilities"]) == 16 and value["more_capabilities"] == 48
+    assert set(map(len, value["capabilities"])) == {64} and len(named.body) < 8192
+
+
+def test_a_flood_of_different_options_is_named_in_part() -> None:
+    """Usual options always have a number, and others again after some seconds."""
+    book = Playbook()
+    client = book.client()
+    watcher = Watcher(book)
+    for number in range(200):
+        client.says(tasks(client, number, 1, **long_names(number + 1)))
+    client.says(tasks(client, 200, 1))
+    found = watcher.take()
+    numbers = [each.attempt for each in found if each.kind == Kind.SUBMITTED]
+    assert sum(len(each.body) for each in found if each.flags == Naming.OPTIONS and each.kind == Kind.NAME) < 300_000
+    assert numbers[:30] == list(range(1, 31)) and numbers[100:200] == [0] * 100 and numbers[200] > 30
+    book.now += 1.0
+    client.says(tasks(client, 201, 1, priority=-1), tasks(client, 202, 1, **long_names(150)))
+    numbers = [each.attempt for each in watcher.take(Kind.SUBMITTED)]
+    assert numbers[0] and numbers[1] == numbers[0] + 1
+
+
+def test_priorities_used_in_turn_keep_their_numbers_until_there_are_too_many() -> None:
+    """One more than have numbers at a time: those that were not used for longest get new ones."""
+    book = Playbook()
+    client = book.client()
+    watcher = Watcher(book)
+    for number in range(1001):
+        client.says(tasks(client, number, 1, priority=number + 1))
+    client.says(tasks(client, 1001, 1, priority=500))
+    names = [each.first for each in watcher.take() if each.kind == Kind.NAME and each.flags == Naming.OPTIONS]
+    assert names == list(range(1, 1002))
+
+
+def test_a_recording_ends_with_what_it_knows_of_options() -> None:
+    book = Playbook()
+    client = book.client()
+
+    def held() -> list[object]:
+        """What the recorder keeps of options, directly or by their names."""
+        return [
+            each for each in gc.get_referents(book.core.state.events) if isinstance(each, (TaskOptions, dict)) and each
+        ]
+
+    Watcher(book)
+    client.says(tasks(client, 0, 1, priority=3))
+    assert len(held()) == 2
+    book.core.unwatch(book.now)
+    assert held() == []
+    named = [each for each in Watcher(book).take(Kind.NAME) if each.flags == Naming.OPTIONS]
+    assert [records.name_of(each) for each in named] == [{"priority": 3}]
+
+
+def test_a_recording_tells_of_tasks_until_their_names_are_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "NAMES_TOLD_LIMIT_BYTES", 10_000)
+    book = Playbook()
+    client, other = book.client(), book.client("other")
+    for number in range(8):
+        client.says(tasks(client, number, 1, **long_names(number)))
+    other.says(tasks(other, 0, 1))
+    submitted = Watcher(book).take(Kind.SUBMITTED)
+    assert [each.first for each in submitted] == [0, 1]
 
 
 def test_a_recording_tells_of_the_tasks_that_came_before() -> None:
@@ -123,7 +213,7 @@ def test_a_recording_tells_of_the_tasks_that_came_before() -> None:
     book.now += 7.0
     submitted = Watcher(book).take(Kind.SUBMITTED)
     assert [(each.first, each.count) for each in submitted] == [(0, 3), (4, 2)]
-    assert [bool(each.attempt) for each in submitted] == [False, True]
+    assert [each.attempt for each in submitted] == [1, 2]
     assert {each.time for each in submitted} == {int((1_000_000.0 + entered) * 1e6)}
 
 

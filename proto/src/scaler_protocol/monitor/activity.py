@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.bounds import (
+    CAPABILITIES_LIMIT,
+    CAPABILITY_LIMIT,
     IDENTITY_LIMIT_BYTES,
     NAMES_LIMIT,
+    OPTIONS_LIMIT,
     WORKERS_LIMIT,
     counted,
     measured,
@@ -38,7 +41,6 @@ INDEX_LIMIT = 1 << 24
 NOTICE_LIMIT = 1000
 """Maximum number of the latest arrivals and departures that are kept."""
 
-CAPABILITIES_LIMIT = 100
 LARGEST_PRIORITY = 1 << 63
 
 _MICROSECONDS = 1e6
@@ -58,7 +60,7 @@ class FunctionName(NamedTuple):
 
 
 class ShownOptions(NamedTuple):
-    """The options of tasks that monitors show. ``capabilities``: names and amounts."""
+    """The options of tasks that monitors show. ``capabilities``: names and amounts of the first ones."""
 
     priority: int = 0
     capabilities: tuple[tuple[str, float], ...] = ()
@@ -66,6 +68,7 @@ class ShownOptions(NamedTuple):
     rerun: bool = True
     timeout_seconds: float = 0.0
     memory_bytes: int = 0
+    more_capabilities: int = 0
 
 
 class WorkerName(NamedTuple):
@@ -171,8 +174,7 @@ class Activity:
 
     def options_of(self, session: int, task: int) -> ShownOptions | None:
         """The options of a task whose arrival was seen; None: they are not known."""
-        index = self.times.options_of(session, task)
-        return None if index is None else ShownOptions() if index == 0 else self.options.get(index)
+        return self.options.get(self.times.options_of(session, task))
 
     def session_of(self, index: int) -> bytes:
         named = self.sessions.get(index)
@@ -210,7 +212,7 @@ class Activity:
         elif record.flags == Naming.AGENT:
             self._name_agent(self._agent(record.first), value)
         elif record.flags == Naming.OPTIONS:
-            _make_room(self.options)
+            _make_room(self.options, OPTIONS_LIMIT)
             self.options[record.first] = _options(value)
 
     def _on_submitted(self, record: Record) -> None:
@@ -357,9 +359,9 @@ class Activity:
         return agent.unknown
 
 
-def _make_room(names: OrderedDict[int, Any]) -> None:
+def _make_room(names: OrderedDict[int, Any], limit: int = NAMES_LIMIT) -> None:
     """The oldest name goes when there are too many."""
-    if len(names) >= NAMES_LIMIT:
+    if len(names) >= limit:
         names.popitem(last=False)
 
 
@@ -386,14 +388,16 @@ def _amount(value: Any) -> float:
 def _options(value: dict[str, Any]) -> ShownOptions:
     """Whatever has the wrong type is as usual."""
     capabilities, priority = value.get("capabilities"), value.get("priority")
-    pairs = list(capabilities.items())[:CAPABILITIES_LIMIT] if isinstance(capabilities, dict) else []
+    pairs = list(capabilities.items()) if isinstance(capabilities, dict) else []
+    shown = pairs[:CAPABILITIES_LIMIT]
     return ShownOptions(
         max(-LARGEST_PRIORITY, min(priority, LARGEST_PRIORITY)) if isinstance(priority, int) else 0,
-        tuple((_text(name), _amount(amount)) for name, amount in pairs),
+        tuple((shown_text(name, CAPABILITY_LIMIT), _amount(amount)) for name, amount in shown),
         _number(value.get("retries")),
         value.get("rerun") is not False,
         _amount(value.get("timeout_seconds")),
         _number(value.get("memory_bytes")),
+        counted(_number(value.get("more_capabilities")) + len(pairs) - len(shown)),
     )
 
 

@@ -34,6 +34,15 @@ RECORDS_LIMIT = 65_536
 NAMES_LIMIT = 50_000
 """Sessions, agents and functions whose names are kept, of each the latest ones."""
 
+OPTIONS_LIMIT = 2_000
+"""Options of tasks whose names are kept, the latest ones."""
+
+CAPABILITIES_LIMIT = 16
+"""Capabilities that are shown of the options of a task."""
+
+CAPABILITY_LIMIT = 64
+"""Characters that are shown of the name of a capability there."""
+
 WORKERS_LIMIT = 200_000
 """Workers whose names are kept; tasks of further ones have none."""
 
@@ -61,19 +70,19 @@ def counted(value: int) -> int:
     return min(max(value, 0), COUNT_LIMIT)
 
 
-def short_text(text: str) -> str:
-    """Return at most ``TEXT_LIMIT`` characters of the text, all of which have an encoding."""
-    if len(text) > TEXT_LIMIT:
-        text = text[: TEXT_LIMIT - 1] + "…"
+def short_text(text: str, limit: int = TEXT_LIMIT) -> str:
+    """Return at most ``limit`` characters of the text, all of which have an encoding."""
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode()
 
 
-def shown_text(text: str) -> str:
+def shown_text(text: str, limit: int = TEXT_LIMIT) -> str:
     """The same, without what could move a cursor or turn the direction of writing: names come from other people's
     programs."""
-    return printable(short_text(text))
+    return printable(short_text(text, limit))
 
 
 def moment_us(value: int) -> int:

@@ -181,8 +181,9 @@ def _option_facts(model: Model, indices: Iterable[int], task: int) -> list[Fact]
     found = (model.activity.options_of(index, task) for index in indices)
     options = next((each for each in found if each is not None), None)
     if options is None:
-        return [Fact("priority, capabilities", "not known: it was submitted before this monitor watched")]
+        return [Fact("priority, capabilities", "not known: not recorded, or before this monitor watched")]
     needed = ", ".join(f"{name}={amount:g}" for name, amount in options.capabilities)
+    needed += f" and {format_count(options.more_capabilities)} more" if options.more_capabilities else ""
     return [
         Fact("priority", str(options.priority)),
         Fact("capabilities", needed or "none needed"),

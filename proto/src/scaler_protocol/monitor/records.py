@@ -2,8 +2,8 @@
 
 A record is a header of 48 bytes and, for some kinds, a body; everything is little-endian, and the size of a record is
 a multiple of 8. Sessions, agents and functions are small numbers, counted from 0 within one epoch of a scheduler and
-never used again; a NAME record says what each of them means, before the first record that uses it. ``NONE`` stands for
-no agent, function or worker.
+never used again; options count from 1, and begin again after 16 million. A NAME record says what each of them means,
+before the first record that uses it. ``NONE`` stands for no agent, function or worker.
 
 ======== ========= ==== =============================================================================================
 field    type      at   meaning
@@ -26,9 +26,11 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
 * NAME: what an index means. ``flags`` is a :class:`Naming`, ``first`` the index, the body a JSON object:
   SESSION ``{"session": hex, "host", "pid", "parent": hex}``, AGENT ``{"session": hex, "name", "host", "pid",
   "workers": [name, ...]}``, FUNCTION ``{"digest": hex, "name"}``, OPTIONS those of ``{"priority", "capabilities":
-  {name: amount}, "retries", "rerun", "timeout_seconds", "memory_bytes"}`` that are not as usual.
+  {name: amount}, "retries", "rerun", "timeout_seconds", "memory_bytes"}`` that are not as usual, with the first 16
+  capabilities, at most 64 characters of each name, and ``"more_capabilities"``: how many are left out.
 * SUBMITTED: tasks ``first .. first + count - 1`` of ``function`` came from their client at ``time``; ``attempt`` is the
-  index of their options, 0 if these are as usual. When a recording begins, the tasks that came before are told of, too.
+  index of their options, 0 if it does not say: it is 0 in recordings made before options had names, and when very many
+  different options come within seconds. When a recording begins, the tasks that came before are told of, too.
 * HANDED: tasks ``first .. first + count - 1``, attempt ``attempt``, went to ``agent``.
 * ENDED: ``count`` executions, at ``agent`` or (NONE) before they came to one. Columns, one after another in this order:
   task u64, duration u64 (microseconds), attempt u32, with FUNCTIONS function u32 (else all are of ``function``), with
@@ -68,7 +70,13 @@ from typing import Any, NamedTuple
 from scaler_protocol import steps
 from scaler_protocol.limits import NO_WORKER as NO_WORKER
 from scaler_protocol.messages import DEFAULT_OPTIONS, UNITS_PER_WHOLE, TaskOptions
-from scaler_protocol.monitor.bounds import NAME_LIMIT_BYTES, RECORDS_LIMIT
+from scaler_protocol.monitor.bounds import (
+    CAPABILITIES_LIMIT,
+    CAPABILITY_LIMIT,
+    NAME_LIMIT_BYTES,
+    RECORDS_LIMIT,
+    short_text,
+)
 from scaler_protocol.monitor.payloads import FAILURE_LIMIT_BYTES, kept_payload
 
 NONE = 0xFFFFFFFF
@@ -258,8 +266,21 @@ def options_value(options: TaskOptions) -> dict[str, Any]:
         if getattr(options, name) != getattr(DEFAULT_OPTIONS, name)
     }
     if options.capabilities:
-        value["capabilities"] = {each.name: each.units / UNITS_PER_WHOLE for each in options.capabilities}
+        first = options.capabilities[:CAPABILITIES_LIMIT]
+        shown = {short_text(each.name, CAPABILITY_LIMIT): each.units / UNITS_PER_WHOLE for each in first}
+        value["capabilities"] = shown
+        if len(options.capabilities) > len(shown):
+            value["more_capabilities"] = len(options.capabilities) - len(shown)
     return value
+
+
+def options_key(options: TaskOptions) -> tuple[object, ...]:
+    """Return what differs where :func:`options_value` does, for less work."""
+    limits = options.retries, options.rerun, options.timeout_seconds, options.memory_bytes
+    shown = options.capabilities[:CAPABILITIES_LIMIT]
+    names = [each.name[: CAPABILITY_LIMIT + 1] for each in shown]  # one more: a name that is cut looks different
+    amounts = [(each.amount, each.millionths) for each in shown]
+    return options.priority, *limits, len(options.capabilities), *names, *amounts
 
 
 _PARTS = struct.Struct("<QIIII")

@@ -18,7 +18,7 @@ from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress, 
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey
 from scaler_protocol.monitor.store_rates import StoreRate
-from scaler_protocol.monitor.stored_objects import function_of, label_of
+from scaler_protocol.monitor.stored_objects import functions_of, label_of
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
 from scaler_protocol.monitor.task_log import TaskLog
 from scaler_protocol.monitor.workers import WorkerRow
@@ -206,10 +206,10 @@ def _largest_rows(model: TabularState) -> list[Row]:
     objects = model.snapshot.objects if model.snapshot is not None else ()
     return [
         (
-            label_of(each), short_id(each.session), function_of(model.activity, each), each.size_bytes, each.readers,
+            label_of(each), short_id(each.session), function, each.size_bytes, each.readers,
             each.copies, each.hosts,
         )
-        for each in objects
+        for each, function in zip(objects, functions_of(model.activity, objects), strict=True)
     ]  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scaler_protocol.messages import PRIVATE_UPLOAD_NUMBER, UPLOAD_NUMBER
 from scaler_protocol.monitor.activity import Activity
 from scaler_protocol.monitor.messages import ObjectStatus
@@ -38,10 +40,30 @@ def host_names(status: ObjectStatus) -> list[str]:
 
 def function_of(activity: Activity, status: ObjectStatus) -> str:
     """The name of a function, or of that of the task whose result it is; empty if it is not known."""
-    if status.digest:
-        return next((each.name for each in activity.functions.values() if each.digest == status.digest), "")
+    return functions_of(activity, [status])[0]
+
+
+def functions_of(activity: Activity, objects: Sequence[ObjectStatus]) -> list[str]:
+    """The same of each of these, in one pass over all functions and sessions, of which there may be very many."""
+    digests = {each.digest for each in objects}
+    names: dict[bytes, str] = {}
+    for function in activity.functions.values():
+        if function.digest in digests:
+            names.setdefault(function.digest, function.name)
+    owners = {each.session for each in objects}
+    indices: dict[bytes, list[int]] = {}
+    for index, named in activity.sessions.items():
+        if named.session in owners:
+            indices.setdefault(named.session, []).append(index)
+    return [
+        names.get(each.digest, "") if each.digest else _producer(activity, indices.get(each.session, []), each)
+        for each in objects
+    ]
+
+
+def _producer(activity: Activity, sessions: list[int], status: ObjectStatus) -> str:
+    """The function of the task whose result it is; empty for other objects."""
     if not is_result(status):
         return ""
-    sessions = (index for index, each in activity.sessions.items() if each.session == status.session)
     found = (activity.times.function_of(index, status.number) for index in sessions)
     return activity.function_name(next((each for each in found if each != NONE), NONE))

@@ -64,10 +64,10 @@ class TaskTimes:
         found = arrivals.find(task, arrivals.functions) if arrivals is not None else None
         return NONE if found is None else found
 
-    def options_of(self, session: int, task: int) -> int | None:
-        """Return the index of the options of a task, 0 if they are as usual; None if its arrival is not known."""
+    def options_of(self, session: int, task: int) -> int:
+        """Return the index of the options of a task that has arrived; 0 if it is not known."""
         arrivals = self._arrivals.get(session)
-        return arrivals.find(task, arrivals.options) if arrivals is not None else None
+        return arrivals.find(task, arrivals.options) or 0 if arrivals is not None else 0
 
     def arrived_between(self, session: int, first: int, stop: int | None) -> Iterator[range]:
         """The tasks of a session that are known to have arrived, from ``first`` to before ``stop``."""

@@ -20,7 +20,10 @@ cdef class Recorder:
     cdef object last_options
     cdef uint32_t last_options_number
     cdef uint32_t options_count
-    cdef dict options  # their numbers, by what monitors show of them
+    cdef double options_room  # bytes of names of new options that may be written
+    cdef double options_at  # when that was
+    cdef dict options  # their numbers, by what monitors show of them; the oldest first
+    cdef readonly uint64_t named_bytes
 
     cdef uint64_t time(self) noexcept
     cdef name(self, naming, number, value)
@@ -31,6 +34,7 @@ cdef class Recorder:
     cdef uint32_t new_table(self) noexcept
     cdef uint32_t name_function(self, uint32_t number, bytes digest, str name) except? 0
     cdef uint32_t options_number(self, options) except? 0xFFFFFFFF
+    cdef uint32_t name_options(self, tuple key, options) except? 0xFFFFFFFF
     cdef submitted(
         self, double at, uint32_t session, uint32_t function, uint64_t first, uint64_t stop, options
     )

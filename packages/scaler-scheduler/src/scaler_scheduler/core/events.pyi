@@ -19,6 +19,8 @@ class Recorder:
     recorded: int
     dropped: int
     """Records since the core began."""
+    named_bytes: int
+    """Size of all NAME records since the core began."""
     def start(self, ring: RingWriter, clock_offset: float) -> None:
         """Record into ``ring``. ``clock_offset``: seconds since 1970 at the core's time 0."""
     def set_clock(self, clock_offset: float) -> None:

@@ -7,6 +7,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 from scaler_scheduler.core.states cimport STATUSES
 
+from scaler_protocol.messages import DEFAULT_OPTIONS
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.ring import failed_rows
 
@@ -21,7 +22,12 @@ cdef enum:
     PARTS_LIMIT = 4096
     FAILURE_LIMIT = 100  # a second, of each status; below 256
     NO_WORKER = 0xFFFF
-    OPTIONS_LIMIT = 1000
+    OPTIONS_LIMIT = 1000  # with a number at a time; readers keep the names of more
+    OPTIONS_NUMBERS = 0xFFFFFE  # readers take none above
+    OPTIONS_BYTES = 256 * 1024  # of their names at once
+    OPTIONS_BYTES_SECOND = 64 * 1024  # and in each second later
+
+USUAL_OPTIONS = records.options_key(DEFAULT_OPTIONS)
 
 
 cdef class Recorder:
@@ -43,7 +49,7 @@ cdef class Recorder:
         self.clock_offset = clock_offset
         self.recording += 1
         self.is_on = True
-        self.last_options, self.options = None, {}
+        self.options_room, self.options_at = OPTIONS_BYTES, self.now
 
     def set_clock(self, double clock_offset):
         self.clock_offset = clock_offset
@@ -53,6 +59,7 @@ cdef class Recorder:
         self.ring = None
         self.is_on = False
         self.ends = []
+        self.last_options, self.options = None, {}
 
     cdef uint64_t time(self) noexcept:
         return <uint64_t> ((self.now + self.clock_offset) * 1e6)
@@ -78,7 +85,9 @@ cdef class Recorder:
         self.name(records.Naming.AGENT, number, value)
 
     cdef name(self, naming, number, value):
-        self.ring.write(records.name_record(naming, number, value, time=self.time()))
+        cdef bytes record = records.name_record(naming, number, value, time=self.time())
+        self.named_bytes += len(record)
+        return self.ring.write(record)
 
     # ---- what happened ---------------------------------------------------------------------------------------------
 
@@ -89,19 +98,34 @@ cdef class Recorder:
         self.ring.write(records.nested_record(session, first_child, parent, time=self.time()))
 
     cdef uint32_t options_number(self, options) except? 0xFFFFFFFF:
-        """The number of what monitors show of options, which is named when it is new. 0: all of it is as usual."""
+        """The number of what monitors show of options, which is named when it is new. 0: it has none."""
         if options is self.last_options:
             return self.last_options_number
-        value = records.options_value(options)
-        key = repr(value)
-        number = self.options.get(key, 0)
-        if value and not number:
-            if len(self.options) >= OPTIONS_LIMIT:
-                self.options = {}
-            self.options_count += 1
-            number = self.options[key] = self.options_count
-            self.name(records.Naming.OPTIONS, number, value)
-        self.last_options, self.last_options_number = options, number
+        key = records.options_key(options)
+        cdef uint32_t number = self.options.get(key, 0)
+        if number == 0:
+            number = self.name_options(key, options)
+        if number:
+            self.last_options, self.last_options_number = options, number
+        return number
+
+    cdef uint32_t name_options(self, tuple key, options) except? 0xFFFFFFFF:
+        """Give options a number. 0: they get none, because too many different ones came in the last seconds; usual ones
+        always get one."""
+        cdef uint32_t number = self.options_count % OPTIONS_NUMBERS + 1
+        cdef uint64_t before = self.named_bytes
+        self.options_room = min(
+            <double> OPTIONS_BYTES, self.options_room + (self.now - self.options_at) * OPTIONS_BYTES_SECOND
+        )
+        self.options_at = self.now
+        if self.options_room <= 0 and key != USUAL_OPTIONS:
+            return 0
+        if not self.name(records.Naming.OPTIONS, number, records.options_value(options)):
+            return 0
+        self.options_room -= self.named_bytes - before
+        if len(self.options) >= OPTIONS_LIMIT:
+            del self.options[next(iter(self.options))]
+        self.options_count = self.options[key] = number
         return number
 
     cdef submitted(

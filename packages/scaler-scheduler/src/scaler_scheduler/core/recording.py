@@ -14,6 +14,9 @@ from scaler_scheduler.core.state import SchedulerState
 RUNS_TOLD_LIMIT = 20_000
 """Runs of tasks that came before the recording, of all clients together. More would keep the scheduler too long."""
 
+NAMES_TOLD_LIMIT_BYTES = 8 * 1024 * 1024
+"""Names of their functions and options, after which no further runs are told of."""
+
 
 def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: float) -> None:
     """Write all events from now on into ``ring``. ``clock_offset``: seconds since 1970 at the core's time 0."""
@@ -33,8 +36,9 @@ def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: flo
 def _tell_of_tasks(state: SchedulerState) -> None:
     """Tell monitors of what came before the recording: they know the tasks that wait and run, too."""
     room = RUNS_TOLD_LIMIT
+    names_limit_bytes = state.events.named_bytes + NAMES_TOLD_LIMIT_BYTES
     for client in state.clients.values():
-        room -= client.table.columns.tell_all_submitted(room)
+        room -= client.table.columns.tell_all_submitted(room, names_limit_bytes)
 
 
 def stop(state: SchedulerState, now: float) -> None:

@@ -42,9 +42,9 @@ class TaskColumns:
     def runs_with_uploads(self, limit: int) -> list[RunRecord]:
         """Unfinished runs whose tasks need objects that a client has sent, at most ``limit``."""
 
-    def tell_all_submitted(self, limit: int) -> int:
-        """Tell monitors of all runs with unfinished tasks, in order, unless they are more than ``limit``. Returns how
-        many runs these were."""
+    def tell_all_submitted(self, limit: int, names_limit_bytes: int) -> int:
+        """Tell monitors of all runs with unfinished tasks, in order, unless they are more than ``limit``; stop when the
+        recorder has written ``names_limit_bytes`` bytes of names. Returns how many runs it told of."""
 
     def append(self, record: RunRecord, state: int) -> bool:
         """False, and nothing changed: not all of the tasks have new numbers."""

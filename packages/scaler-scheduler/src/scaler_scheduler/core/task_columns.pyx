@@ -193,15 +193,17 @@ cdef class TaskColumns:
                     break
         return found
 
-    def tell_all_submitted(self, int64_t limit):
-        """Tell monitors of all runs with unfinished tasks, in order, unless they are more than ``limit``. Returns how
-        many these were."""
+    def tell_all_submitted(self, int64_t limit, uint64_t names_limit_bytes):
         cdef RunRecord record
+        cdef int64_t told = 0
         if self.live_records > limit:
             return 0
         for record in sorted([record for record in self.records if record is not None], key=first_of):
+            if self.events.named_bytes >= names_limit_bytes:
+                break
             self.tell_submitted(record)
-        return self.live_records
+            told += 1
+        return told
 
     cdef keep(self, RunRecord record):
         """Give the record its place, and count its memory."""

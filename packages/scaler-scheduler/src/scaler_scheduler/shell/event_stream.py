@@ -5,13 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.kept_names import KeptNames
 from scaler_protocol.monitor.messages import Events
-from scaler_protocol.monitor.ring import RingReader, names_in
+from scaler_protocol.monitor.ring import RingReader
 
 BATCH_BYTES = 512 * 1024
 HISTORY_BYTES = 8 * 1024 * 1024
@@ -19,7 +20,7 @@ PIECE_BYTES = 32 * 1024
 """Size of a piece of records that are kept; smaller ones are joined to those before them."""
 
 NAMES_LIMIT = 50_000
-"""Names that are kept for late watchers, the latest ones."""
+"""Names of sessions, agents and functions that are kept for late watchers, the latest ones."""
 
 NAMES_LIMIT_BYTES = 64 * 1024 * 1024
 
@@ -53,11 +54,10 @@ def _one(parts: list[_Batch]) -> _Batch:
 
 
 class EventStream:
-    """``names``: all records that say what an index means, of this scheduler, the oldest first."""
+    """``names``: the records that say what an index means, of this scheduler."""
 
     def __init__(self) -> None:
-        self.names: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self._names_bytes = 0
+        self.names = KeptNames(NAMES_LIMIT, NAMES_LIMIT_BYTES)
         self._reader: RingReader | None = None
         self._base = 0
         self._epoch = 0
@@ -108,7 +108,7 @@ class EventStream:
         batch = _Batch(time.time(), first, count, data)
         self._next = first + count
         self._history = None
-        self._keep_names(data)
+        self.names.add(data)
         self._recent_bytes += len(data)
         last = self._recent.pop() if self._recent else None
         self._recent.extend(_joined([last, batch] if last is not None else [batch], PIECE_BYTES))
@@ -120,19 +120,12 @@ class EventStream:
         dropped = self._reader.dropped if self._reader is not None else 0
         return feed.encode(Events(batch.time, batch.first, batch.data, dropped, batch.count, self._epoch))
 
-    def _keep_names(self, data: bytes) -> None:
-        for naming, index, record in names_in(data):
-            self._names_bytes += len(record) - len(self.names.pop((naming, index), b""))
-            self.names[naming, index] = record
-        while len(self.names) > NAMES_LIMIT or self._names_bytes > NAMES_LIMIT_BYTES:
-            self._names_bytes -= len(self.names.popitem(last=False)[1])
-
     def named(self, first: int | None = None) -> Iterator[bytes]:
         """The names, as messages that stand before record ``first`` (None: the next one) and count as none."""
         first = self._next if first is None else first
         part: list[bytes] = []
         size = 0
-        for record in [*self.names.values(), None]:
+        for record in [*self.names.records(), None]:
             if part and (record is None or size + len(record) > BATCH_BYTES):
                 yield feed.encode(Events(time.time(), first, b"".join(part), 0, 0, self._epoch))
                 part, size = [], 0
