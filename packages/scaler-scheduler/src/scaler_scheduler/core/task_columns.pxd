@@ -71,6 +71,7 @@ cdef class TaskColumns:
         page.state[offset] = ENDED
         page.live -= 1
         self.finished += 1
+        self.totals.unfinished -= 1
         self.totals.outcomes[status & 15] += 1
         record.function.unfinished -= 1
         record.function.outcomes[status & 15] += 1

@@ -46,5 +46,8 @@ class TaskColumns:
         """Tell monitors of all runs with unfinished tasks, in order, unless they are more than ``limit``. Returns how
         many runs these were."""
 
+    def leave(self) -> None:
+        """The columns are forgotten, with what is left in them."""
+
     def append(self, record: RunRecord, state: int) -> bool:
         """False, and nothing changed: not all of the tasks have new numbers."""

@@ -150,12 +150,16 @@ cdef class TaskColumns:
             page.run[offset] = record.index
             page.live += 1
         self.counts[state] += record.stop - record.first
+        self.totals.unfinished += record.stop - record.first
         record.function.unfinished += record.stop - record.first
         record.session = self.number
         record.entered_at = self.events.now
         if self.events.is_on:
             self.tell_submitted(record)
         return True
+
+    def leave(self):
+        self.totals.unfinished -= self.unfinished
 
     cdef tell_submitted(self, RunRecord record):
         self.events.submitted(
