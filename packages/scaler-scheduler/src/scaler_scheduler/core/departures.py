@@ -59,6 +59,7 @@ RETRY_SECONDS = 5.0
 def drain(state: SchedulerState, agent: Agent, now: float) -> None:
     """Have an agent leave when its running tasks have ended and its values have moved."""
     agent.is_paused = agent.is_drained = True
+    agent.drained_at = now
     outbox.send(state, agent, Drain(), now)
     state.placement.offer(agent)
 
