@@ -128,8 +128,8 @@ def advance(state: SchedulerState, agent: Agent, now: float) -> None:
 
 
 def on_agent_lost(state: SchedulerState, agent: Agent, now: float) -> None:
-    """An agent is gone for good. What has arrived is read from its keeper, even if it was still read from this agent;
-    what has not is not awaited any more."""
+    """An agent is gone for good. A value that its keeper has by now is read there, even if it was still read from this
+    agent; the others are not awaited any more."""
     departure = state.departures.pop(agent.session, None)
     if departure is None:
         return
@@ -173,7 +173,7 @@ def _has_value(state: SchedulerState, agent: Agent, key: ObjectKey) -> bool:
 
 
 def _pass_on(state: SchedulerState, agent: Agent, departure: Departure, key: ObjectKey, keeper: Agent) -> None:
-    """From now on, the value is read from its keeper."""
+    """Have readers of the value get it from its keeper from now on."""
     state.clients[key.owner].table.nodes.move_value(key.number, agent.index, keeper.index)
     departure.end(key)
     departure.moved += 1

@@ -5,6 +5,7 @@
 | a manager reports, once a second | it is told how many workers the tasks need, within its bounds |
 | fewer are needed than run | its agents without tasks are drained: first those without values of tasks |
 | only agents with values are left to drain | one at a time is drained, if another agent can keep its values |
+| it does not say that it leaves, or may leave and stays | the next one has its turn |
 | its connection is lost | its agents remain; nothing is started or drained until it reports again |
 | its name is in use by another one | it is refused |
 
