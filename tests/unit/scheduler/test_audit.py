@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Capability
-from scaler_scheduler.core import audit
+from scaler_scheduler.core import audit, faults
 from scaler_scheduler.core.audit import AUDIT_SECONDS, SECONDS_PER_MILLION_TASKS
 from tests.unit.scheduler.playbook import FUNCTION, Playbook, handed, results, statuses, tasks
 from tests.unit.scheduler.test_graphs import nodes
@@ -79,3 +79,29 @@ def test_many_tasks_are_counted_more_rarely():
     book.core.state.audit_at = book.now
     book.wait(0.25, (agent,))
     assert book.core.state.audit_at >= book.now - 0.25 + AUDIT_SECONDS + 0.2 * SECONDS_PER_MILLION_TASKS
+
+
+def test_the_number_of_all_tasks_follows_each_task_until_its_client_is_gone():
+    book = Playbook()
+    client, other, agent = book.client("one"), book.client("two"), book.agent(slots=4)
+    totals = book.core.state.totals
+    client.says(tasks(client, 1, 2), nodes(client, 3, [[]], 4), nodes(client, 4, [[3]], 4, True))
+    other.says(tasks(other, 1, 500))
+    assert totals.unfinished == 504
+    agent.says(results(client, 1, 2))
+    assert totals.unfinished == 502
+    agent.says(results(client, 3))
+    assert totals.unfinished == 502, "the value is needed"
+    agent.says(results(client, 4))
+    assert totals.unfinished == 500
+    faults._remove(book.core.state, other.session)
+    assert totals.unfinished == 0 and not warnings(book)
+
+
+def test_a_wrong_number_of_all_tasks_is_put_right():
+    book = Playbook()
+    client = book.client()
+    client.says(tasks(client, 1, 2))
+    book.core.state.totals.unfinished = 7
+    audit.correct(book.core.state)
+    assert book.core.state.totals.unfinished == 2

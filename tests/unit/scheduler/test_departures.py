@@ -195,6 +195,20 @@ def test_a_value_that_is_read_moves_when_its_reader_has_it():
     assert book.wait(0.3, (agent, keeper)) == [("agent", MayLeave())]
 
 
+def test_a_value_that_has_arrived_outlives_its_agent_although_it_is_read_there():
+    book, client, agent = with_results()
+    keeper = book.agent("keeper")
+    leave(agent)
+    keeper.says(ObjectRequest(key(client)))
+    client.says(ObjectRequest(key(client)))
+    agent.says(ObjectChunk(key(client), 1, 0, b"v"))
+    assert keeper.says(*kept(client, 1)) == [], "the client is next"
+    assert agent.says(Goodbye()) == [("keeper", ObjectRequest(key(client), relayed=True))]
+    chunk = ObjectChunk(key(client), 1, 0, b"v")
+    assert keeper.says(chunk) == [("client", chunk)]
+    assert client.says(ObjectRelease((key(client),))) == [("keeper", ObjectRelease((key(client),)))]
+
+
 def test_an_agent_that_keeps_nothing_is_not_waited_for_without_end():
     book, client, agent = with_results()
     keeper = book.agent("keeper")

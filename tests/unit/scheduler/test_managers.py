@@ -182,6 +182,42 @@ def test_an_agent_with_values_stays_while_no_other_has_room_for_them():
     assert drained(cloud.says(report(running=2))) == ["agent 0"]
 
 
+def test_agents_whose_values_fit_nowhere_do_not_keep_others_from_leaving():
+    others = managers.HOLDERS_LIMIT
+    book, client, cloud, peers = with_values(*[1] * others, 2)
+    for peer in peers:
+        store = peer.name.encode().ljust(16)
+        full, used_bytes = (0, 1 << 20) if peer is not peers[-1] else (1, 1)
+        peer.says(StoreAttached(store, "tcp://host:1"))
+        peer.says(StoreStatus(store, 1, "tcp://host:1", 3, used_bytes, 1, used_bytes + full, 0, 0, 0, 0))
+    assert departures.can_move(book.core.state, book.core.state.agents[peers[-1].session]) is False
+    own = book.agent("own")
+    own.says(StoreAttached(b"own".ljust(16), "tcp://host:1"))
+    own.says(StoreStatus(b"own".ljust(16), 1, "tcp://host:1", 0, 0, 0, 10, 0, 0, 0, 0))
+    assert drained(cloud.says(report(running=others + 1))) == []
+    assert drained(cloud.says(report(running=others + 1))) == [peers[-1].name]
+
+
+def test_an_agent_that_never_leaves_does_not_keep_others_from_leaving():
+    book, client, cloud, peers = with_values(3, 1, 2)
+    assert drained(cloud.says(report(running=3))) == ["agent 1"]
+    book.wait(departures.PATIENCE_SECONDS - 1.0, (cloud, *peers))
+    assert drained(cloud.says(report(running=3))) == []
+    book.wait(2.0, (cloud, *peers))
+    assert drained(cloud.says(report(running=3))) == ["agent 2"]
+
+
+def test_an_agent_that_may_leave_and_stays_does_not_keep_others_from_leaving():
+    book, client, cloud, peers = with_values(3, 1, 2)
+    assert drained(cloud.says(report(running=3))) == ["agent 1"]
+    assert peers[1].says(Withdrawn((), leaving=True), Leaving()) == [
+        ("agent 0", KeepValues((ObjectKey(client.session, 4),)))
+    ]
+    said = book.wait(departures.PATIENCE_SECONDS + 1.0, (cloud, *peers))
+    assert ("agent 1", MayLeave()) in said
+    assert drained(cloud.says(report(running=3))) == ["agent 2"]
+
+
 def test_workers_that_no_manager_has_started_keep_the_values():
     book, client, cloud, peers = with_values(1, 5)
     book.agent("own")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_protocol.messages import Cancel, Status, TaskColumn
+from scaler_protocol.messages import Cancel, Goodbye, Status, TaskColumn
 from scaler_protocol.monitor.messages import MapStatus
 from scaler_scheduler.core import map_loads, maps
 from tests.unit.scheduler.playbook import Peer, Playbook, results, tasks
+
+LARGE = (10**6).to_bytes(8, "little")
 
 
 def maps_of(book: Playbook) -> dict[int, MapStatus]:
@@ -60,7 +62,7 @@ def test_large_results_are_done_and_cancelled_tasks_failed() -> None:
     book = Playbook()
     client, agent = book.client(), book.agent(slots=1)
     mapped(client, 1, 5000)
-    agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, (10**6).to_bytes(8, "little"))))
+    agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, LARGE)))
     assert counts(maps_of(book)[1])[:2] == (5000, 4999)
     client.says(Cancel((TaskColumn(client.session, (4999, 5000), ()),)))
     assert counts(maps_of(book)[1])[:2] == (5000, 4997) and maps_of(book)[1].failed == 2
@@ -77,23 +79,94 @@ def test_pages_of_ended_tasks_are_skipped() -> None:
     assert (found.total, found.failed) == (count, 0) and 0 < found.unfinished <= count
 
 
-def test_what_a_client_may_make_the_scheduler_keep_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maps, "MAPS_LIMIT", 3)
-    monkeypatch.setattr(map_loads, "RANGES_LIMIT", 2)
+def test_large_results_that_are_lost_are_unfinished_again() -> None:
     book = Playbook()
-    client = book.client()
-    for number in range(1, 10):
+    client, agent = book.client(), book.agent(slots=2)
+    mapped(client, 1, 2)
+    agent.says(results(client, *[(task, 1, Status.SUCCESS_LARGE, LARGE) for task in (1, 2)]))
+    assert counts(maps_of(book)[1]) == (2, 0, 0, 0)
+    agent.says(Goodbye())
+    assert counts(maps_of(book)[1]) == (2, 2, 0, 0)
+
+
+def test_of_maps_that_are_over_the_latest_are_kept() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=8)
+    mapped(client, 1, 2)
+    for number in range(2, map_loads.ENDED_LIMIT + 5):
         mapped(client, 10 * number, 1, number)
-    assert set(maps_of(book)) == {7, 8, 9}
+        agent.says(results(client, 10 * number))
+    found = maps_of(book)
+    assert len(found) == 1 + map_loads.ENDED_LIMIT and {2, 3, 4}.isdisjoint(found)
+    mapped(client, 10_000, 3)
+    assert counts(maps_of(book)[1])[:2] == (5, 5), "the oldest one was never over"
+
+
+def test_maps_that_alternate_leave_nothing_behind() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=8)
+    columns = book.core.state.clients[client.session].table.columns
+    for first in range(1, 500, 2):
+        mapped(client, first, 1, 1)
+        mapped(client, first + 1, 1, 2)
+        agent.says(results(client, first, first + 1))
+    assert not columns.maps.live and set(columns.maps.ended) == {1, 2}
+    assert {counts(each) for each in maps_of(book).values()} == {(250, 0, 0, 0)}
+
+
+def test_unfinished_maps_count_for_the_memory_limit() -> None:
+    book = Playbook()
+    client, other = book.client("one"), book.client("two")
+    columns = [book.core.state.clients[each.session].table.columns for each in (client, other)]
+    mapped(client, 1, 1)
+    other.says(tasks(other, 1, 1))
+    assert columns[0].held_bytes > columns[1].held_bytes
+
+
+def test_maps_that_are_too_long_to_be_counted_are_counted_by_what_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maps, "TASKS_LIMIT", 400)
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=8)
+    mapped(client, 1, 1001)
+    mapped(client, 2000, 5, 2)
+    agent.says(results(client, 1, 2, 3))
+    found = maps_of(book)
+    assert counts(found[1]) == (1001, 998, 0, 0), "its running tasks are unknown"
+    assert counts(found[2])[:2] == (5, 5)
+
+
+def test_runs_that_nothing_looks_at_are_unfinished_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maps, "TASKS_LIMIT", 150)
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=8)
     for number in range(10):
-        mapped(client, 1000 + 10 * number, 1, 9)
-    assert maps_of(book)[9].total == 2
+        mapped(client, 1 + 3 * number, 3)
+    agent.says(results(client, 1, 4, 7, 10))
+    assert 26 <= maps_of(book)[1].unfinished < 30
 
 
-def test_maps_that_are_too_long_to_be_counted_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_map_that_is_over_is_shown_behind_one_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maps, "TASKS_LIMIT", 10)
     book = Playbook()
-    client = book.client()
-    mapped(client, 1, 11)
-    mapped(client, 20, 5, 2)
-    assert set(maps_of(book)) == {2}
+    client, agent = book.client(), book.agent(slots=8)
+    mapped(client, 1, 2, 1)
+    agent.says(results(client, 1, 2))
+    mapped(client, 3, 500, 2)
+    assert {number: counts(each)[:2] for number, each in maps_of(book).items()} == {2: (500, 500), 1: (2, 0)}
+
+
+def test_each_client_has_its_turn_and_unfinished_maps_precede_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maps, "SHOWN_LIMIT", 5)
+    book = Playbook()
+    agent, peers = book.agent(slots=8), [book.client(name) for name in ("one", "two", "three")]
+    for number in range(1, 5):
+        mapped(peers[0], number, 1, number)
+        mapped(peers[1], number, 1, number)
+        agent.says(results(peers[1], number))
+    mapped(peers[2], 1, 1)
+    found = [(each.session, each.number, each.unfinished) for each in book.core.snapshot(book.now).maps]
+    shown = [book.core.state.clients[peer.session].shown_id for peer in peers]
+    assert set(found) == {(shown[0], number, 1) for number in range(1, 5)} | {(shown[2], 1, 1)}
+    agent.says(*[results(peers[0], number) for number in range(1, 5)])
+    found = [(each.session, each.number) for each in book.core.snapshot(book.now).maps]
+    assert found == [(shown[2], 1), (shown[0], 4), (shown[1], 4), (shown[0], 3), (shown[1], 3)]

@@ -16,6 +16,8 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.monitor.messages import ObjectStatus
 from scaler_scheduler.core import object_reports
+from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.stored_objects import StoredObject
 from tests.unit.scheduler.playbook import FUNCTION, Peer, Playbook, definition, results, tasks
 from tests.unit.scheduler.test_graphs import chain, done, nodes
 
@@ -94,3 +96,49 @@ def test_what_is_looked_at_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     client.says(reading(client, 1, [[keys[0]]] * 50))
     found = objects_of(book)
     assert len(found) == 3 and sum(each.readers for each in found) == 3
+
+
+def test_where_objects_are_is_looked_up_for_those_that_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_reports, "SHOWN_LIMIT", 3)
+    looked_up: list[int] = []
+    hosts_of = object_reports._hosts_of
+
+    def noted(state: SchedulerState, stored: StoredObject) -> list[str]:
+        looked_up.append(stored.size)
+        return hosts_of(state, stored)
+
+    monkeypatch.setattr(object_reports, "_hosts_of", noted)
+    book = Playbook()
+    client = book.client()
+    client.says(*(ObjectStored(ObjectKey(client.session, 2**64 - size), size, STORE) for size in range(1, 50)))
+    assert [each.size_bytes for each in objects_of(book)] == looked_up == [49, 48, 47]
+
+
+def test_the_results_of_all_clients_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_reports, "LOOKED_LIMIT", 3)
+    book = Playbook()
+    agent, clients = book.agent(slots=8), [book.client("one"), book.client("two")]
+    for client in clients:
+        client.says(tasks(client, 1, 2))
+        agent.says(results(client, *[(task, 1, Status.SUCCESS_LARGE, LARGE) for task in (1, 2)]))
+    assert len(objects_of(book)) == 3
+
+
+def test_a_task_with_more_arguments_than_are_looked_at_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_reports, "SLOTS_LIMIT", 3)
+    book = Playbook()
+    client = book.client()
+    wide, narrow = ObjectKey(client.session, 2**64 - 1), ObjectKey(client.session, 2**64 - 2)
+    client.says(ObjectStored(wide, MEGABYTE, STORE), ObjectStored(narrow, MEGABYTE, STORE))
+    client.says(reading(client, 1, [[wide] * 4]), reading(client, 2, [[narrow] * 2]))
+    assert {each.number: each.readers for each in objects_of(book)} == {wide.number: 0, narrow.number: 1}
+
+
+def test_a_graph_with_more_nodes_than_are_looked_at_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_reports, "NODES_LIMIT", 2 * object_reports.GRAPH_NODES + 5)
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=8)
+    client.says(*chain(client, 100), nodes(client, 101, [[]], 102), nodes(client, 102, [[101]], 102, True))
+    agent.says(done(client, 1, payload=LARGE, status=Status.SUCCESS_LARGE))
+    agent.says(done(client, 101, payload=LARGE, status=Status.SUCCESS_LARGE))
+    assert [each.number for each in objects_of(book)] == [101]

@@ -45,11 +45,24 @@ def test_durations_of_functions_are_those_of_running() -> None:
     book = Playbook()
     agent, client = book.agent(slots=8), book.client("one")
     client.says(Tasks([run(client, 1, 3)], [definition()]))
-    parts = struct.pack("<8I", 0, 0, 1_990_000, 0, 2, 0, 0, 5_000_000)
+    parts = struct.pack("<8I", 0, 0, 1_990_000, 0, 2, 0, 0, 3_995_000)
     agent.says(timed(client, [2_000_000, 10_000, 4_000_000], parts))
     function = function_of(book)
     assert function.longest_seconds == pytest.approx(0.01) and function.p95_seconds <= 0.01
     assert function.duration_seconds == pytest.approx(6.01) and function.executions == 3
+
+
+def test_parts_that_are_longer_than_the_whole_do_not_count() -> None:
+    book = Playbook()
+    agent, client = book.agent(slots=8), book.client("one")
+    client.says(Tasks([run(client, 1, 3)], [definition()]))
+    parts = struct.pack(
+        "<12I", 0, 4_000_000_000, 0, 0, 1, 2**32 - 1, 2**32 - 1, 2**32 - 1, 2, 400_000, 300_000, 300_000
+    )
+    agent.says(timed(client, [1_000_000] * 3, parts))
+    function = function_of(book)
+    assert (function.fetching_seconds, function.loading_seconds, function.storing_seconds) == (0.4, 0.3, 0.3)
+    assert function.running_seconds == pytest.approx(2.0) and function.longest_seconds == pytest.approx(1.0)
 
 
 def test_parts_of_results_that_do_not_count_are_left_out() -> None:

@@ -76,17 +76,17 @@ cdef class AcceptedResults:
 
     cdef uint64_t running_us(self, int64_t row, uint64_t duration_us) except? 0xFFFFFFFF:
         """Count the parts of the duration of a row, which belongs to the current record. Returns what is left: the time
-        in which it was running."""
-        cdef uint64_t parts_us = 0
+        in which it was running. Parts that are longer than the whole do not count."""
+        cdef uint64_t left_us = duration_us
         while self.part_row <= row:
             place, fetching, loading, storing = self.parts.pop()
             self.part_row = self.parts[len(self.parts) - 1][0] if self.parts else NO_ROW
-            if place == row:
+            if place == row and fetching + loading + storing <= left_us:
                 self.record.function.fetching_us += fetching
                 self.record.function.loading_us += loading
                 self.record.function.storing_us += storing
-                parts_us = fetching + loading + storing
-        return duration_us - parts_us if duration_us > parts_us else 0
+                left_us -= fetching + loading + storing
+        return left_us
 
     cdef leave_out(self, int64_t row):
         """A row is not forwarded; all rows before the first such row are."""

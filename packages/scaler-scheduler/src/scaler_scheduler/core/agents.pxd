@@ -36,6 +36,7 @@ cdef class Agent:
     cdef public bint is_leaving
     cdef public bint is_paused
     cdef public bint is_drained
+    cdef public double drained_at
     cdef public double heard_at
     cdef public double idle_at
     cdef public double excused_seconds

@@ -75,6 +75,8 @@ class Agent:
     is_drained: bool
     """It was told to leave: its host stays, as far as is known."""
 
+    drained_at: float
+
     heard_at: float
     idle_at: float
     """The last tick at which it had no tasks."""

@@ -63,8 +63,17 @@ def find_wrong(state: SchedulerState, corrects: bool) -> list[str]:
     wrong += [
         f"tasks are with agent {index}, which is not there" for index in census.unknown_agents(state.agent_by_index)
     ]
-    wrong += [*_amend_users(state, corrects)]
+    wrong += [*_amend_total(state, corrects), *_amend_users(state, corrects)]
     return wrong
+
+
+def _amend_total(state: SchedulerState, corrects: bool) -> Iterator[str]:
+    """The number of tasks of all clients."""
+    noted, counted = state.totals.unfinished, sum(client.table.columns.unfinished for client in state.clients.values())
+    if noted != counted:
+        yield f"{noted} tasks of all clients, {counted} counted"
+        if corrects:
+            state.totals.unfinished = counted
 
 
 def _amend_users(state: SchedulerState, corrects: bool) -> Iterator[str]:

@@ -166,6 +166,7 @@ def remove_client(state: SchedulerState, client: ClientPeer, now: float) -> None
     if state.clients.get(client.session) is not client:
         return  # it ended with its parent meanwhile
     del state.clients[client.session]
+    client.table.columns.leave()
     state.ended_clients.add(client)
     sharing.leave(state, client)
     locks.on_session_ended(state, client.session, now)

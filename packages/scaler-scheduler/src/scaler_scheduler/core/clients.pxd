@@ -45,7 +45,6 @@ cdef class ClientPeer:
     cdef public int64_t output_left_out_bytes
     cdef readonly dict large
     cdef readonly dict large_bytes
-    cdef readonly dict maps
     cdef readonly dict fetching
 
     cdef forward(self, run, Delivery delivery)

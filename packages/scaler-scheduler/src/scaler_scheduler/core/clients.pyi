@@ -10,7 +10,6 @@ from scaler_protocol.link import Link
 from scaler_protocol.messages import Envelope, Hello, ObjectKey, TaskName
 from scaler_scheduler.core.connections import PeerConnection
 from scaler_scheduler.core.deliveries import Delivery
-from scaler_scheduler.core.map_loads import MapLoad
 from scaler_scheduler.core.task_table import TaskTable
 from scaler_scheduler.core.totals import Totals
 
@@ -99,9 +98,6 @@ class ClientPeer:
 
     large_bytes: dict[int, int]
     """Their sizes, as the agents say them."""
-
-    maps: dict[int, MapLoad]
-    """The latest maps, by number."""
 
     fetching: dict[int, bool]
     """Results that the client has requested."""

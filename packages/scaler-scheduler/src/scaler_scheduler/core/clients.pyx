@@ -32,7 +32,7 @@ cdef class ClientPeer:
         self.held, self.waiting, self.stated_cancels = [], deque(), {}
         self.states_until = now + HOLD_SECONDS
         self.certificates, self.failures, self.large, self.fetching = {}, {}, {}, {}
-        self.large_bytes, self.maps = {}, {}
+        self.large_bytes = {}
 
     @property
     def is_reachable(self):

@@ -12,7 +12,7 @@
 | its store dies | another one is asked, or it again, once |
 | a value is not needed any more, or lost | it does not move |
 | nothing has arrived for ``PATIENCE_SECONDS`` | what is on its way is given up, and those agents are not asked again |
-| the agent says Goodbye, or is lost | what has not moved is lost, as with any agent |
+| the agent says Goodbye, or is lost | what no other agent has by then is lost, as with any agent |
 
 An agent whose grace time ends goes without MayLeave. If no agent can take values, it may leave at once, and the values
 are made again when they are needed. Objects that clients have sent do not move: their clients have them.
@@ -59,6 +59,7 @@ RETRY_SECONDS = 5.0
 def drain(state: SchedulerState, agent: Agent, now: float) -> None:
     """Have an agent leave when its running tasks have ended and its values have moved."""
     agent.is_paused = agent.is_drained = True
+    agent.drained_at = now
     outbox.send(state, agent, Drain(), now)
     state.placement.offer(agent)
 
@@ -127,12 +128,17 @@ def advance(state: SchedulerState, agent: Agent, now: float) -> None:
 
 
 def on_agent_lost(state: SchedulerState, agent: Agent, now: float) -> None:
-    """An agent is gone for good. What it did not pass on in time is not awaited any more."""
+    """An agent is gone for good. A value that its keeper has by now is read there, even if it was still read from this
+    agent; the others are not awaited any more."""
     departure = state.departures.pop(agent.session, None)
     if departure is None:
         return
-    for key in list(departure.moves):
-        _give_up(state, departure, key, now)
+    for key, session in list(departure.moves.items()):
+        keeper = state.agents.get(session)
+        if key in departure.arrived and keeper is not None and _has_value(state, agent, key):
+            _pass_on(state, agent, departure, key, keeper)
+        else:
+            _give_up(state, departure, key, now)
 
 
 def put_off(state: SchedulerState, seconds: float) -> None:
@@ -148,19 +154,29 @@ def _look_at(
     state: SchedulerState, agent: Agent, departure: Departure, key: ObjectKey, target: Agent | None, now: float
 ) -> None:
     """See what has become of a value that is to move."""
-    client = state.clients.get(key.owner)
-    if client is None or client.table.nodes.value_holder(key.number) != agent.index:
+    if not _has_value(state, agent, key):
         _give_up(state, departure, key, now)
     elif target is None or target.is_leaving:
         _give_up(state, departure, key, now, again=True)
     elif key in departure.arrived and not state.relays.is_read(key):
-        client.table.nodes.move_value(key.number, agent.index, target.index)
-        departure.end(key)
-        departure.moved += 1
+        _pass_on(state, agent, departure, key, target)
     elif now - departure.progress_at >= PATIENCE_SECONDS:
         if key not in departure.arrived:
             departure.mute[target.session] = True
         _give_up(state, departure, key, now)
+
+
+def _has_value(state: SchedulerState, agent: Agent, key: ObjectKey) -> bool:
+    """Return whether the table of the client knows the agent as the one that has the value."""
+    client = state.clients.get(key.owner)
+    return client is not None and client.table.nodes.value_holder(key.number) == agent.index
+
+
+def _pass_on(state: SchedulerState, agent: Agent, departure: Departure, key: ObjectKey, keeper: Agent) -> None:
+    """Have readers of the value get it from its keeper from now on."""
+    state.clients[key.owner].table.nodes.move_value(key.number, agent.index, keeper.index)
+    departure.end(key)
+    departure.moved += 1
 
 
 def _give_up(state: SchedulerState, departure: Departure, key: ObjectKey, now: float, again: bool = False) -> None:
@@ -214,8 +230,7 @@ def _next_values(state: SchedulerState, agent: Agent, departure: Departure) -> I
     given = 0
     while departure.waiting and given < MOVES_LIMIT:
         key = departure.waiting.popleft()
-        client = state.clients.get(key.owner)
-        if client is not None and client.table.nodes.value_holder(key.number) == agent.index:
+        if _has_value(state, agent, key):
             given += 1
             yield key
 

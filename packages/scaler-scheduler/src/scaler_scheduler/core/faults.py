@@ -63,6 +63,7 @@ def _remove(state: SchedulerState, session: bytes) -> None:
         state.placement.remove(agent)
     client = state.clients.pop(session, None)
     if client is not None:
+        client.table.columns.leave()
         sharing.leave(state, client)
     for waiting in (
         state.clients_with_results,

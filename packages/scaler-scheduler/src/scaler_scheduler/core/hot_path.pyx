@@ -13,6 +13,7 @@ from scaler_scheduler.core.shares cimport ShareGroup
 from scaler_scheduler.core.state cimport SchedulerState
 from scaler_scheduler.core.states cimport ASSIGNED, CANCELLING, HELD, QUEUED
 from scaler_scheduler.core.task_columns cimport TaskColumns
+from scaler_scheduler.core.totals cimport Totals
 
 from scaler_protocol.effects import Send
 from scaler_protocol.link import LinkGap
@@ -274,21 +275,13 @@ cdef dispatch(SchedulerState state, double now):
     if state.actors_waiting:
         send_all_tasks(state, actor_calls.route(state, now), now)
     send_all_tasks(state, allocate(state, now), now)
-    if not has_unfinished(state):
+    if (<Totals> state.totals).unfinished == 0:
         state.balancer.next_at = None  # an idle scheduler looks at no agents
     elif len(state.placement.agents) > 1 or state.balancer.next_at is not None:
         for agent, withdraw in state.balancer.balance(
             state.placement.agents, state.placement.free, state.placement.scarce_waiting(), now
         ):
             send_over(state, agent.connection, withdraw, now)
-
-
-cdef bint has_unfinished(SchedulerState state) except -1:
-    cdef ClientPeer client
-    for client in state.clients.values():
-        if client.table.columns.unfinished:
-            return True
-    return False
 
 
 cdef send_all_tasks(SchedulerState state, list agents, double now):

@@ -5,6 +5,7 @@
 | a manager reports, once a second | it is told how many workers the tasks need, within its bounds |
 | fewer are needed than run | its agents without tasks are drained: first those without values of tasks |
 | only agents with values are left to drain | one at a time is drained, if another agent can keep its values |
+| it does not say that it leaves, or may leave and stays | the next one has its turn |
 | its connection is lost | its agents remain; nothing is started or drained until it reports again |
 | its name is in use by another one | it is refused |
 
@@ -193,24 +194,34 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
         if agent.load.slots <= surplus and not held[agent.index]:
             surplus -= agent.load.slots
             departures.drain(state, agent, now)
-    if not any(_moves_values(each, held) for each in state.agents.values()):
-        holders = [each for each in able if held[each.index]]
-        if not _drain_one_with_values(state, holders, held, surplus, now):
-            manager.keeping = len([each for each in holders if each.load.slots <= surplus])
+    if not any(_moves_values(state, each, held, now) for each in state.agents.values()):
+        holders = [each for each in able if held[each.index] and each.load.slots <= surplus]
+        if not _drain_one_with_values(state, manager, holders, held, now):
+            manager.keeping = len(holders)
 
 
-def _moves_values(agent: Agent, held: Sequence[int]) -> bool:
-    return agent.is_drained and not agent.load.outstanding and held[agent.index] > 0
+def _moves_values(state: SchedulerState, agent: Agent, held: Sequence[int], now: float) -> bool:
+    """Return whether an agent that was told to leave still has values that move. One that does not say that it leaves
+    is not waited for without end, nor is one that may leave and stays."""
+    if not agent.is_drained or agent.load.outstanding or not held[agent.index]:
+        return False
+    departure = state.departures.get(agent.session)
+    return now - agent.drained_at < departures.PATIENCE_SECONDS if departure is None else not departure.is_over
 
 
 def _drain_one_with_values(
-    state: SchedulerState, holders: list[Agent], held: Sequence[int], surplus: int, now: float
+    state: SchedulerState, manager: WorkerManager, holders: list[Agent], held: Sequence[int], now: float
 ) -> bool:
-    """Drain the agent with the fewest values that another agent can keep. Returns whether there is one."""
-    for agent in sorted(holders, key=lambda each: (held[each.index], each.index))[:HOLDERS_LIMIT]:
-        if agent.load.slots <= surplus and departures.can_move(state, agent):
+    """Drain the agent with the fewest values that another agent can keep. Returns whether there is one. If there is
+    none among those that were looked at, the next ones have their turn at the next decision."""
+    ordered = sorted(holders, key=lambda each: (held[each.index], each.index))
+    first = manager.looked_at if manager.looked_at < len(ordered) else 0
+    for agent in ordered[first : first + HOLDERS_LIMIT]:
+        if departures.can_move(state, agent):
+            manager.looked_at = 0
             departures.drain(state, agent, now)
             return True
+    manager.looked_at = first + HOLDERS_LIMIT
     return False
 
 

@@ -1,11 +1,19 @@
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 
 cdef class MapLoad:
+    cdef readonly int64_t number
     cdef readonly str function
     cdef readonly int64_t total
-    cdef readonly list ranges
-    cdef readonly bint is_over
-    cdef int64_t failures
+    cdef readonly int64_t failed
+    cdef readonly int64_t live_tasks
+    cdef int64_t looked_at  # by the count of a snapshot, as are the next two
+    cdef int64_t unfinished
+    cdef int64_t running
 
-    cpdef bint add(self, uint64_t first, uint64_t stop) except -1
-    cdef settle(self, list ranges)
+cdef class MapTable:
+    cdef readonly dict live
+    cdef readonly dict ended
+
+    cpdef MapLoad find(self, int64_t number, str function)
+    cdef begin(self, MapLoad load, int64_t tasks)
+    cdef end(self, MapLoad load, int64_t tasks)

@@ -1,13 +1,17 @@
-"""The tasks of one map, as ranges of their numbers (contract of map_loads.pyx).
+"""The maps of one client (contract of map_loads.pyx).
 
-Nothing is done once per task, except for tasks that fail: ``TaskColumns.count_map`` counts the others when a snapshot
-is made.
+Nothing is done once per task, except for tasks that fail: the columns enter each run here, and take it out when its
+last task has ended. ``TaskColumns.count_maps`` counts the tasks in between when a snapshot is made.
 """
 
-RANGES_LIMIT: int
-"""Ranges of one map that have unfinished tasks. Tasks of further ones are not counted."""
+ENDED_LIMIT: int
+"""Maps of one client that are over and are kept, the latest ones. The others take memory of which the client may use a
+limited amount."""
 
 class MapLoad:
+    """One map."""
+
+    number: int
     function: str
     total: int
     """The tasks that have come so far."""
@@ -15,12 +19,17 @@ class MapLoad:
     failed: int
     """Tasks that failed or were cancelled."""
 
-    ranges: list[tuple[int, int]]
-    """Their numbers, from the first to before the last."""
+    live_tasks: int
+    """All tasks of the runs that have tasks in the columns. 0: the map is over, unless more tasks come."""
 
-    is_over: bool
-    """True: no task was unfinished when they were counted, and none has come since."""
+    def __init__(self, number: int, function: str) -> None: ...
 
-    def __init__(self, function: str) -> None: ...
-    def add(self, first: int, stop: int) -> bool:
-        """Take in tasks that have come. False: they are not counted."""
+class MapTable:
+    live: dict[int, MapLoad]
+    """The maps with tasks in the columns by number, the latest one last."""
+
+    ended: dict[int, MapLoad]
+    """The latest of the others, too."""
+
+    def find(self, number: int, function: str) -> MapLoad:
+        """Return the map with this number, which is kept as soon as it has tasks."""

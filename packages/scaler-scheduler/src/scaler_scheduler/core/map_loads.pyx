@@ -1,33 +1,42 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The tasks of one map. See map_loads.pyi for the contract."""
+"""The maps of one client. See map_loads.pyi for the contract."""
 
 from cython cimport final
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 
-RANGES_LIMIT = 10_000
+ENDED_LIMIT = 100
 
 
 @final
 cdef class MapLoad:
-    def __init__(self, str function):
-        self.function = function
-        self.ranges = []
+    def __init__(self, int64_t number, str function):
+        self.number, self.function = number, function
 
-    @property
-    def failed(self):
-        return self.failures
 
-    cpdef bint add(self, uint64_t first, uint64_t stop) except -1:
-        cdef uint64_t begin = first
-        if self.ranges and <uint64_t> self.ranges[len(self.ranges) - 1][1] == first:
-            begin = self.ranges.pop()[0]
-        elif len(self.ranges) >= RANGES_LIMIT:
-            return False
-        self.ranges.append((begin, stop))
-        self.total += <int64_t> (stop - first)
-        self.is_over = False
-        return True
+@final
+cdef class MapTable:
+    def __init__(self):
+        self.live, self.ended = {}, {}
 
-    cdef settle(self, list ranges):
-        """Only these ranges have unfinished tasks."""
-        self.ranges, self.is_over = ranges, not ranges
+    cpdef MapLoad find(self, int64_t number, str function):
+        cdef MapLoad load = self.live.get(number)
+        if load is None:
+            load = self.ended.get(number)
+        return MapLoad(number, function) if load is None else load
+
+    cdef begin(self, MapLoad load, int64_t tasks):
+        """A run of a map has come."""
+        if load.live_tasks == 0:
+            self.ended.pop(load.number, None)
+            self.live[load.number] = load
+        load.total += tasks
+        load.live_tasks += tasks
+
+    cdef end(self, MapLoad load, int64_t tasks):
+        """All tasks of a run of a map have ended."""
+        load.live_tasks -= tasks
+        if load.live_tasks == 0:
+            del self.live[load.number]
+            self.ended[load.number] = load
+            if len(self.ended) > ENDED_LIMIT:
+                del self.ended[next(iter(self.ended))]

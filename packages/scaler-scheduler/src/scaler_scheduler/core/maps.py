@@ -1,12 +1,12 @@
-"""The progress of the latest maps of each client, for monitors.
+"""The progress of the latest maps, for monitors.
 
 A client numbers its maps, and the options of a run name the map to which the run belongs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from heapq import nlargest
+from collections.abc import Iterable, Iterator
+from itertools import islice, repeat, zip_longest
 
 from scaler_protocol.monitor.messages import MapStatus
 from scaler_scheduler.core.clients import ClientPeer
@@ -14,37 +14,49 @@ from scaler_scheduler.core.map_loads import MapLoad
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 
-MAPS_LIMIT = 100
-"""Maps of one client that are kept, the latest ones."""
-
 SHOWN_LIMIT = 200
 TASKS_LIMIT = 10_000_000
-"""Tasks of unfinished maps that are counted for one snapshot, of all clients together, in about 10 ms."""
+"""Tasks of maps that are looked at for one snapshot, of all clients together, in about 10 ms."""
+
+_Maps = list[tuple[ClientPeer, MapLoad]]
 
 
 def join(client: ClientPeer, record: RunRecord, number: int) -> None:
     """The tasks of a run belong to a map."""
-    load = client.maps.get(number)
-    if load is None:
-        if len(client.maps) >= MAPS_LIMIT:
-            del client.maps[next(iter(client.maps))]
-        load = client.maps[number] = MapLoad(record.function.name)
-    record.join_map(load)
+    record.join_map(client.table.columns.maps.find(number, record.function.name))
 
 
 def maps_of(state: SchedulerState) -> tuple[MapStatus, ...]:
-    """Return the latest maps, those with most to do first."""
-    return tuple(nlargest(SHOWN_LIMIT, _counted(state), key=lambda row: row.unfinished))
+    """Return the latest maps, those with most to do first. Maps with unfinished tasks precede all others, and each
+    client has its turn."""
+    tables = [(client, client.table.columns.maps) for client in state.clients.values()]
+    live = _in_turn(((client, table.live) for client, table in tables), SHOWN_LIMIT)
+    ended = _in_turn(((client, table.ended) for client, table in tables), SHOWN_LIMIT - len(live))
+    rows = [*_counted(live), *(_row(client, load, 0, 0) for client, load in ended)]
+    return tuple(sorted(rows, key=lambda row: -row.unfinished))
 
 
-def _counted(state: SchedulerState) -> Iterator[MapStatus]:
+def _in_turn(maps: Iterable[tuple[ClientPeer, dict[int, MapLoad]]], limit: int) -> _Maps:
+    """The latest of each client, then those before them, until there are as many as the limit."""
+    having = islice(((client, loads) for client, loads in maps if loads), limit)
+    columns = [zip(repeat(client), reversed(loads.values())) for client, loads in having]
+    turns = (each for turn in zip_longest(*columns) for each in turn if each is not None)
+    return list(islice(turns, limit))
+
+
+def _counted(maps: _Maps) -> Iterator[MapStatus]:
+    """Each client gets an equal part of the room, and what those before it have left."""
+    loads_of: dict[ClientPeer, list[MapLoad]] = {}
+    for client, load in maps:
+        loads_of.setdefault(client, []).append(load)
     room = TASKS_LIMIT
-    for client in state.clients.values():
-        for number, load in reversed(client.maps.items()):
-            unfinished = running = 0
-            if not load.is_over:
-                room -= sum(stop - first for first, stop in load.ranges)
-                if room < 0:
-                    return
-                unfinished, running = client.table.columns.count_map(load)
-            yield MapStatus(client.shown_id, number, load.function, load.total, unfinished, running, load.failed)
+    for place, (client, loads) in enumerate(loads_of.items()):
+        part = room // (len(loads_of) - place)
+        counts, left = client.table.columns.count_maps(loads, part)
+        room -= part - left
+        for load, (unfinished, running) in zip(loads, counts, strict=True):
+            yield _row(client, load, unfinished, running)
+
+
+def _row(client: ClientPeer, load: MapLoad, unfinished: int, running: int) -> MapStatus:
+    return MapStatus(client.shown_id, load.number, load.function, load.total, unfinished, running, load.failed)

@@ -522,6 +522,7 @@ cdef class NodeTable:
             self.tell().delivered.append(task)
         self.columns.move(page, offset, ENDED)
         page.live -= 1
+        self.columns.totals.unfinished -= 1
         record.remaining -= 1
         if record.remaining == 0:
             self.columns.forget(record)

@@ -7,10 +7,12 @@ looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import nlargest
-from itertools import islice
+from itertools import chain, islice
+from operator import itemgetter
 
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.monitor.messages import ObjectStatus
@@ -22,7 +24,7 @@ from scaler_scheduler.core.stored_objects import StoredObject
 
 SHOWN_LIMIT = 200
 LOOKED_LIMIT = 5_000
-"""Objects of one kind that are looked at."""
+"""Objects of one kind, of all clients together, that are looked at."""
 
 SLOTS_LIMIT = 2_000
 """Arguments of tasks that are looked at, to find the tasks that need an object."""
@@ -33,7 +35,13 @@ READERS_LIMIT = 10
 NODES_LIMIT = 500_000
 """Nodes and edges of all graphs together that are looked at."""
 
+GRAPH_NODES = 50
+"""Looking at a graph takes as long as at so many nodes."""
+
 HOSTS_LIMIT = 10
+
+_Candidate = tuple[int, Callable[[], ObjectStatus]]
+"""The size of an object, and what describes it."""
 
 
 @dataclass(slots=True)
@@ -49,55 +57,60 @@ class _Readers:
 
 
 def largest_objects(state: SchedulerState) -> tuple[ObjectStatus, ...]:
-    """The largest ones first."""
-    readers = _readers(state)
-    found = [*_sent(state, readers), *_values_of_graphs(state)]
-    found += [row for client in state.clients.values() for row in _results(state, client)]
-    return tuple(nlargest(SHOWN_LIMIT, found, key=lambda row: row.size_bytes))
+    """The largest ones first. Where they are is looked up for these alone."""
+    found = chain(_sent(state, _readers(state)), _values_of_graphs(state), _results(state))
+    return tuple(make() for _, make in nlargest(SHOWN_LIMIT, found, key=itemgetter(0)))
 
 
-def _sent(state: SchedulerState, readers: dict[ObjectKey, _Readers]) -> Iterator[ObjectStatus]:
+def _sent(state: SchedulerState, readers: dict[ObjectKey, _Readers]) -> Iterator[_Candidate]:
     """Return what clients have sent: arguments and functions."""
     for key, stored in islice(state.objects.objects.items(), LOOKED_LIMIT):
-        if stored.size <= 0:
-            continue
-        needed = readers.get(key, _Readers())
-        hosts = _hosts_of(state, stored)
-        if stored.is_function:
-            load = state.function_loads.get(key.owner)
-            needed = _Readers(load.unfinished if load is not None else 0)
-        owner = next((state.clients[each] for each in stored.owners if each in state.clients), None)
-        yield ObjectStatus(
-            session=owner.shown_id if owner is not None else b"",
-            number=key.number,
-            digest=key.owner if stored.is_function else b"",
-            size_bytes=stored.size,
-            copies=len(hosts),
-            hosts=_shown(hosts),
-            readers=needed.count,
-            reader_tasks=_texts(needed.tasks),
-        )
+        if stored.size > 0:
+            yield stored.size, partial(_sent_object, state, key, stored, readers.get(key, _Readers()))
 
 
-def _values_of_graphs(state: SchedulerState) -> Iterator[ObjectStatus]:
+def _sent_object(state: SchedulerState, key: ObjectKey, stored: StoredObject, needed: _Readers) -> ObjectStatus:
+    hosts = _hosts_of(state, stored)
+    if stored.is_function:
+        load = state.function_loads.get(key.owner)
+        needed = _Readers(load.unfinished if load is not None else 0)
+    owner = next((state.clients[each] for each in stored.owners if each in state.clients), None)
+    return ObjectStatus(
+        session=owner.shown_id if owner is not None else b"",
+        number=key.number,
+        digest=key.owner if stored.is_function else b"",
+        size_bytes=stored.size,
+        copies=len(hosts),
+        hosts=_shown(hosts),
+        readers=needed.count,
+        reader_tasks=_texts(needed.tasks),
+    )
+
+
+def _values_of_graphs(state: SchedulerState) -> Iterator[_Candidate]:
+    """A graph for which there is no room does not hide the values of those after it."""
     room = NODES_LIMIT
     for client in state.clients.values():
         nodes = client.table.nodes
         for graph in nodes.graphs.values():
-            room -= graph.count + graph.edge_count
+            room -= GRAPH_NODES
             if room < 0:
                 return
+            if graph.count + graph.edge_count > room:
+                continue
+            room -= graph.count + graph.edge_count
             for task, size, agent, count, tasks in nodes.large_values(graph, SHOWN_LIMIT, READERS_LIMIT):
-                yield _value(state, client, task, size, [agent, *nodes.copies_of(task)], _Readers(count, tasks))
+                agents = [agent, *nodes.copies_of(task)]
+                yield size, partial(_value, state, client, task, size, agents, _Readers(count, tasks))
 
 
-def _results(state: SchedulerState, client: ClientPeer) -> Iterator[ObjectStatus]:
+def _results(state: SchedulerState) -> Iterator[_Candidate]:
     """Return the large results of tasks outside of graphs."""
-    columns = client.table.columns
-    for task, size in islice(client.large_bytes.items(), LOOKED_LIMIT):
-        known = columns.describe(task)
+    results = ((client, *item) for client in state.clients.values() for item in client.large_bytes.items())
+    for client, task, size in islice(results, LOOKED_LIMIT):
+        known = client.table.columns.describe(task)
         if known is not None and known[0] == TaskState.DONE_LARGE and known[5].graph is None:
-            yield _value(state, client, task, size, [known[2]], _Readers())
+            yield size, partial(_value, state, client, task, size, [known[2]], _Readers())
 
 
 def _value(
@@ -124,15 +137,16 @@ def _readers(state: SchedulerState) -> dict[ObjectKey, _Readers]:
 
 
 def _add_readers(found: dict[ObjectKey, _Readers], client: ClientPeer, record: RunRecord, room: int) -> int:
-    """Returns the number of arguments that were looked at."""
+    """Returns the number of arguments that were looked at, 1 at least. If there is no room for those of one task, the
+    run is left out."""
     width = max(1, record.run.arity)
-    looked = min(record.stop - record.first, max(1, room // width))
+    looked = min(record.stop - record.first, room // width)
     for index in range(looked):
         task = record.first + index
         if client.table.columns.state(task) != TaskState.ENDED:
             for key in dict.fromkeys(slot for slot in record.run.slots(index) if isinstance(slot, ObjectKey)):
                 found.setdefault(key, _Readers()).add([task], 1)
-    return looked * width
+    return max(1, looked * width)
 
 
 def _hosts_of(state: SchedulerState, stored: StoredObject) -> list[str]:

@@ -46,6 +46,6 @@ class RunRecord:
     entered_at: float
     def __init__(self, run: TaskRun, function: FunctionLoad, queue: QueueClass, memory: MessageMemory) -> None: ...
     def join_map(self, load: MapLoad) -> None:
-        """Count the tasks of the run as tasks of a map."""
+        """The tasks of the run are tasks of a map. That comes before the columns take them in."""
 
     def piece(self, first: int, stop: int, attempt: int) -> TaskRun: ...

@@ -47,8 +47,7 @@ cdef class RunRecord:
         self.has_uploads = run.has_references and (not options.graph or len(run.uploads()) > 0)
 
     def join_map(self, MapLoad load not None):
-        if load.add(self.first, self.stop):
-            self.map = load
+        self.map = load
 
     cdef set_priority(self, int64_t priority):
         """Set the priority of all tasks of the run that are still to be assigned, here and at their agents."""

@@ -79,7 +79,8 @@ class RecentlyBusy:
 @dataclass(slots=True)
 class WorkerManager:
     """A worker manager that is connected. ``needed``: how many workers the tasks need, by the last decision;
-    ``ordered``: how many it was told to run; ``keeping``: how many of its agents stay for their values alone."""
+    ``ordered``: how many it was told to run; ``keeping``: how many of its agents stay for their values alone;
+    ``looked_at``: for how many of these it has been found out, since the last one left, that no other can keep them."""
 
     report: ManagerReport
     recent_needs: RecentNeeds
@@ -87,6 +88,7 @@ class WorkerManager:
     needed: int = 0
     ordered: int = 0
     keeping: int = 0
+    looked_at: int = 0
     _decisions: int = 0
     _second: int = -1
 

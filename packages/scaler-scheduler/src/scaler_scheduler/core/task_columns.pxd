@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.events cimport Recorder
-from scaler_scheduler.core.map_loads cimport MapLoad
+from scaler_scheduler.core.map_loads cimport MapLoad, MapTable
 from scaler_scheduler.core.pages cimport PAGE_BITS, PAGE_SIZE, Page, PageBox, next_attempt
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.shares cimport Share
@@ -9,6 +9,8 @@ from scaler_scheduler.core.totals cimport Totals
 
 cdef enum:
     RECORD_BYTES = 640  # of a run's record and its columns' object
+    MAP_BYTES = 320  # of a map's load and its place
+    MAP_RUN_TASKS = 100  # looking at the run of a map takes as long as at so many tasks
     RECORDS_LOOKED_AT = 100_000  # for a snapshot, to find the runs that need objects
 
 cdef class TaskColumns:
@@ -18,6 +20,7 @@ cdef class TaskColumns:
     cdef dict pages
     cdef list records
     cdef list free_records
+    cdef readonly MapTable maps
     cdef Page* last_page
     cdef uint64_t last_number
     cdef uint64_t newest
@@ -36,6 +39,7 @@ cdef class TaskColumns:
     cdef drop_page(self, uint64_t number)
     cdef list all_tasks(self)
     cpdef bint append(self, RunRecord record, int state) except -1
+    cdef count_tasks(self, RunRecord record, int64_t* unfinished, int64_t* running)
     cdef keep(self, RunRecord record)
     cdef forget(self, RunRecord record)
     cdef int64_t count_queued(self, uint64_t first, uint64_t stop) except -1
@@ -71,11 +75,12 @@ cdef class TaskColumns:
         page.state[offset] = ENDED
         page.live -= 1
         self.finished += 1
+        self.totals.unfinished -= 1
         self.totals.outcomes[status & 15] += 1
         record.function.unfinished -= 1
         record.function.outcomes[status & 15] += 1
         if status > SUCCESS_LARGE and record.map is not None:
-            record.map.failures += 1
+            record.map.failed += 1
         record.remaining -= 1
         if record.remaining == 0:
             self.forget(record)

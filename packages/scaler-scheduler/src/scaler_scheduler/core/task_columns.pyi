@@ -4,7 +4,7 @@ Tasks are looked up, entered and counted here. ``node_table`` and ``task_table``
 what becomes of them. A task has an entry in each column while it is unfinished; the record of its run is kept as long.
 """
 
-from scaler_scheduler.core.map_loads import MapLoad
+from scaler_scheduler.core.map_loads import MapLoad, MapTable
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.shares import Share
@@ -19,6 +19,7 @@ class TaskColumns:
     """The least number that a new task may have: numbers only increase, so that none is used twice."""
     held_bytes: int
     """Memory that the unfinished tasks take, about."""
+    maps: MapTable
     number: int
     """Names the session in event records."""
     def __init__(self, session: bytes, totals: Totals) -> None: ...
@@ -36,8 +37,10 @@ class TaskColumns:
     def queues(self) -> dict[QueueClass, None]:
         """The queue classes of its unfinished tasks."""
 
-    def count_map(self, load: MapLoad) -> tuple[int, int]:
-        """Return how many tasks of a map are unfinished, and how many of these an agent has."""
+    def count_maps(self, loads: list[MapLoad], room: int) -> tuple[list[tuple[int, int]], int]:
+        """Return how many tasks of each map are unfinished and how many of these an agent has, and what is left of
+        ``room``: so many tasks are looked at, in about as many nanoseconds. A run that has no room counts by the tasks
+        that have not left the columns, among them those with large results, and what is behind it as a whole."""
 
     def runs_with_uploads(self, limit: int) -> list[RunRecord]:
         """Unfinished runs whose tasks need objects that a client has sent, at most ``limit``."""
@@ -45,6 +48,9 @@ class TaskColumns:
     def tell_all_submitted(self, limit: int, names_limit_bytes: int) -> int:
         """Tell monitors of all runs with unfinished tasks, in order, unless they are more than ``limit``; stop when the
         recorder has written ``names_limit_bytes`` bytes of names. Returns how many runs it told of."""
+
+    def leave(self) -> None:
+        """The columns are forgotten, with what is left in them."""
 
     def append(self, record: RunRecord, state: int) -> bool:
         """False, and nothing changed: not all of the tasks have new numbers."""

@@ -5,7 +5,7 @@ from operator import attrgetter
 
 from cython cimport final
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from scaler_scheduler.core.map_loads cimport MapLoad
+from scaler_scheduler.core.map_loads cimport MapLoad, MapTable
 from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.shares cimport Shares
@@ -43,6 +43,7 @@ cdef class TaskColumns:
         self.pages = {}
         self.records = []
         self.free_records = []
+        self.maps = MapTable()
         self.last_page = NULL
         self.newest = 0
         self.next_task = 0
@@ -113,7 +114,10 @@ cdef class TaskColumns:
 
     @property
     def held_bytes(self):
-        return self.message_bytes + self.graph_bytes + self.live_records * RECORD_BYTES + len(self.pages) * sizeof(Page)
+        return (
+            self.message_bytes + self.graph_bytes + self.live_records * RECORD_BYTES + len(self.pages) * sizeof(Page)
+            + len(self.maps.live) * MAP_BYTES
+        )
 
     def queues(self):
         """The queue classes of its unfinished tasks."""
@@ -150,6 +154,7 @@ cdef class TaskColumns:
             page.run[offset] = record.index
             page.live += 1
         self.counts[state] += record.stop - record.first
+        self.totals.unfinished += record.stop - record.first
         record.function.unfinished += record.stop - record.first
         record.session = self.number
         record.entered_at = self.events.now
@@ -157,29 +162,48 @@ cdef class TaskColumns:
             self.tell_submitted(record)
         return True
 
+    def leave(self):
+        self.totals.unfinished -= self.unfinished
+
     cdef tell_submitted(self, RunRecord record):
         self.events.submitted(
             record.entered_at, self.number, record.function.named(self.events), record.first, record.stop,
             record.run.options,
         )
 
-    def count_map(self, MapLoad load not None):
-        cdef int64_t unfinished = 0, running = 0, before
-        cdef uint64_t begin, end, stop
+    def count_maps(self, list loads, int64_t room):
+        cdef MapLoad load
+        cdef RunRecord record
+        cdef int64_t count
+        cdef Py_ssize_t place
+        for load in loads:
+            load.looked_at = load.unfinished = load.running = 0
+        for place in range(len(self.records)):
+            if room <= 0:
+                break
+            room -= 1
+            record = <RunRecord> self.records[place]
+            if record is None or record.map is None:
+                continue
+            load, count = record.map, <int64_t> (record.stop - record.first)
+            load.looked_at += count
+            room -= MAP_RUN_TASKS
+            if count <= room:
+                room -= count
+                self.count_tasks(record, &load.unfinished, &load.running)
+            else:
+                load.unfinished += record.remaining
+        return [(load.unfinished + load.live_tasks - load.looked_at, load.running) for load in loads], max(room, 0)
+
+    cdef count_tasks(self, RunRecord record, int64_t* unfinished, int64_t* running):
+        cdef uint64_t begin = record.first, end
         cdef Page* page
-        cdef list left = []
-        for pair in load.ranges:
-            begin, stop, before = pair[0], pair[1], unfinished
-            while begin < stop:
-                end = min(stop, (begin | (PAGE_SIZE - 1)) + 1)
-                page = self.find(begin)
-                if page != NULL:
-                    count_among(&page.state[begin & (PAGE_SIZE - 1)], <int> (end - begin), &unfinished, &running)
-                begin = end
-            if unfinished > before:
-                left.append(pair)
-        load.settle(left)
-        return unfinished, running
+        while begin < record.stop:
+            end = min(record.stop, (begin | (PAGE_SIZE - 1)) + 1)
+            page = self.find(begin)
+            if page != NULL:
+                count_among(&page.state[begin & (PAGE_SIZE - 1)], <int> (end - begin), unfinished, running)
+            begin = end
 
     def runs_with_uploads(self, Py_ssize_t limit):
         cdef RunRecord record
@@ -217,6 +241,8 @@ cdef class TaskColumns:
         record.memory.records += 1
         if record.memory.records == 1:
             self.message_bytes += record.memory.size_bytes
+        if record.map is not None:
+            self.maps.begin(record.map, <int64_t> (record.stop - record.first))
 
     cdef forget(self, RunRecord record):
         """All its tasks have ended."""
@@ -226,6 +252,8 @@ cdef class TaskColumns:
         record.memory.records -= 1
         if record.memory.records == 0:
             self.message_bytes -= record.memory.size_bytes
+        if record.map is not None:
+            self.maps.end(record.map, <int64_t> (record.stop - record.first))
 
     def queued_between(self, uint64_t first, uint64_t stop):
         return self.count_queued(first, stop)

@@ -4,4 +4,5 @@ from scaler_scheduler.core.states cimport STATUSES
 
 cdef class Totals:
     cdef int64_t outcomes[STATUSES]
+    cdef public int64_t unfinished
     cdef readonly Recorder events

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The number of tasks that ended with each status, over all tables. See totals.pyi for the contract."""
+"""The numbers of tasks of all tables together. See totals.pyi for the contract."""
 
 from cython cimport final
 from scaler_scheduler.core.events cimport Recorder

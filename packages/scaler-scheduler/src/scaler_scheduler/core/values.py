@@ -41,10 +41,15 @@ def forget_reader(state: SchedulerState, session: bytes, now: float) -> None:
 
 
 def forget_holder(state: SchedulerState, session: bytes, now: float) -> None:
-    """Agents that waited for values of a lost agent give up the tasks that need them; clients wait for new attempts."""
+    """Agents that waited for values of a lost agent give up the tasks that need them; clients get them from the agents
+    that keep them, or wait for new attempts."""
     for key, reader in state.relays.forget_holder(session) if state.relays else ():
+        client = state.clients.get(reader)
+        keeper = result_holder(state, client, key) if client is not None else None
         if reader in state.agents:
             outbox.send(state, state.agents[reader], ObjectMissing(key, task_endings.LOST_TEXT), now)
+        elif keeper is not None:
+            fetch(state, keeper, key, reader, True, now)
 
 
 def fetch(state: SchedulerState, holder: Agent, key: ObjectKey, reader: bytes, relayed: bool, now: float) -> None:
