@@ -35,7 +35,7 @@ def test_loading_and_running_are_told_apart() -> None:
         assert function.duration_seconds == pytest.approx(
             function.fetching_seconds + function.loading_seconds + function.running_seconds + function.storing_seconds
         )
-        assert 0.1 <= function.longest_seconds <= function.running_seconds - 0.1, "loading is no part of it"
+        assert 0.1 <= function.longest_seconds <= function.running_seconds - 0.1, "it includes loading"
 
 
 def function_of(client: Client) -> FunctionStatus:

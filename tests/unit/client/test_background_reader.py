@@ -86,6 +86,7 @@ class DozePoller(RecordedPoller):
     def poll_waker(self, milliseconds: float | None) -> bool:
         reader, submissions = self.client.reader, self.client.session.submissions
         submissions.submitted += 50
+        assert submissions.submitted < 1000, "it does not read"
         if not reader.dozes:
             self.client.leads += 50
             return False

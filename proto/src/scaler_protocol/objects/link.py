@@ -78,8 +78,8 @@ class StoreLink:
     def tell_soon(self, body: Any) -> None:
         """Send what has no answer with the next message, or with ``flush``. Raises LinkLost."""
         with self._lock:
-            if self._retired or self._stream.eof or self.lost:  # nothing will leave any more
-                raise LinkLost(self._why_lost)
+            self._check_in_use()
+            self._check_alive()
             self._stream.hold(encode(Envelope(body)))
 
     def flush(self) -> None:
@@ -118,8 +118,7 @@ class StoreLink:
                 self._condition.notify_all()
 
     def _send(self, body: Any) -> None:
-        if self._retired:
-            raise LinkLost("This connection to the object store is no longer in use.")
+        self._check_in_use()
         self._stream.send(encode(Envelope(body)))
         self._write()
 
@@ -185,6 +184,10 @@ class StoreLink:
         if rest <= 0:
             raise TimeoutError("The object store did not answer in time.")
         return rest
+
+    def _check_in_use(self) -> None:
+        if self._retired:
+            raise LinkLost("This connection to the object store is no longer in use.")
 
     def _check_alive(self) -> None:
         if self._stream.eof or self.lost:

@@ -247,7 +247,7 @@ class _SentArray:
             try:
                 self._reference = self._client.send_object(array, shared=False)
             except ObjectStoreError:
-                return None  # there is no room for it apart
+                return None  # the store is full
             self._form, self._content = form, content.tobytes()
         elif content is None or form != self._form or not same(memoryview(self._content), content):
             self._reference, self._content = None, b""

@@ -88,7 +88,7 @@ def _sent_object(state: SchedulerState, key: ObjectKey, stored: StoredObject, ne
 
 
 def _values_of_graphs(state: SchedulerState) -> Iterator[_Candidate]:
-    """A graph for which there is no room does not hide the values of those after it."""
+    """Return the large values in graphs. Graphs that are too large to be looked at are left out."""
     room = NODES_LIMIT
     for client in state.clients.values():
         nodes = client.table.nodes
@@ -125,7 +125,7 @@ def _value(
 
 
 def _readers(state: SchedulerState) -> dict[ObjectKey, _Readers]:
-    """The unfinished tasks that need what clients have sent. All tasks of a long run count if any of them may."""
+    """The unfinished tasks that need what clients have sent, as far as there is room to look at their arguments."""
     found: dict[ObjectKey, _Readers] = {}
     room = SLOTS_LIMIT
     for client in state.clients.values():
@@ -137,8 +137,7 @@ def _readers(state: SchedulerState) -> dict[ObjectKey, _Readers]:
 
 
 def _add_readers(found: dict[ObjectKey, _Readers], client: ClientPeer, record: RunRecord, room: int) -> int:
-    """Returns the number of arguments that were looked at, 1 at least. If there is no room for those of one task, the
-    run is left out."""
+    """Add the tasks of one run that fit into ``room``. Returns how much of it was used, at least 1."""
     width = max(1, record.run.arity)
     looked = min(record.stop - record.first, room // width)
     for index in range(looked):
