@@ -142,3 +142,12 @@ def test_a_graph_with_more_nodes_than_are_looked_at_hides_no_other(monkeypatch: 
     agent.says(done(client, 1, payload=LARGE, status=Status.SUCCESS_LARGE))
     agent.says(done(client, 101, payload=LARGE, status=Status.SUCCESS_LARGE))
     assert [each.number for each in objects_of(book)] == [101]
+
+
+def test_a_graph_without_large_values_takes_no_room_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_reports, "NODES_LIMIT", 2 * object_reports.GRAPH_NODES + 8)
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=8)
+    client.says(*chain(client, 4), nodes(client, 5, [[]], 6), nodes(client, 6, [[5]], 6, True))
+    agent.says(done(client, 5, payload=LARGE, status=Status.SUCCESS_LARGE))
+    assert [each.number for each in objects_of(book)] == [5]

@@ -36,7 +36,7 @@ cdef class Graph:
     cdef bint must_sweep
     cdef bint is_finishing
     cdef bint is_held
-    cdef bint has_large
+    cdef readonly bint has_large
     cdef bint lacks_values
     cdef bint grows
     cdef Node** blocks

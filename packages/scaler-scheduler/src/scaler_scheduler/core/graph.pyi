@@ -14,6 +14,9 @@ class Graph:
     is_closed: bool
     targets: int
     live: int
+    has_large: bool
+    """A large value has been produced."""
+
     def __init__(self, base: int, last: int) -> None: ...
     def describe(self, task: int) -> tuple[int, int, int, bool]:
         """(pending, open, uses, delivered)."""

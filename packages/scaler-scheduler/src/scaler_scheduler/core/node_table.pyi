@@ -41,7 +41,7 @@ class NodeTable:
 
     def large_values(self, graph: Graph, limit: int, readers_limit: int) -> list[tuple[int, int, int, int, list[int]]]:
         """The large values of nodes that an agent has, at most ``limit``: the node, the size in bytes, the agent, how
-        many unfinished nodes need it, and the first ``readers_limit`` of these. None of a very large graph."""
+        many unfinished nodes need it, and the first ``readers_limit`` of these. Looks at all nodes and edges."""
 
     def move_value(self, task: int, source: int, target: int) -> bool:
         """Agent ``target`` has the value, too, and is asked for it from now on. False: ``source`` did not have it."""

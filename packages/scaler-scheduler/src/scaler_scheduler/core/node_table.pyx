@@ -45,7 +45,6 @@ from scaler_scheduler.core.transitions cimport OF_NODES, OF_TASKS, TRANSITIONS
 
 cdef enum:
     GRAPH_RECORDED_NODES = 10000
-    VALUES_LOOKED_AT = 200000  # nodes and edges of a graph in which a snapshot looks for large values
 
 
 cdef inline int node_action(int event, int state) noexcept:
@@ -691,8 +690,6 @@ cdef class NodeTable:
         cdef int64_t count
         cdef Page* page
         cdef int state
-        if not graph.has_large or graph.count + graph.edge_count > VALUES_LOOKED_AT:
-            return found
         index = graph.next_present(0)
         while index < graph.count and len(found) < limit:
             state = self.node_state(graph, graph.base + index)

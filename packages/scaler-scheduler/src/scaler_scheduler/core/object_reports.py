@@ -96,7 +96,7 @@ def _values_of_graphs(state: SchedulerState) -> Iterator[_Candidate]:
             room -= GRAPH_NODES
             if room < 0:
                 return
-            if graph.count + graph.edge_count > room:
+            if not graph.has_large or graph.count + graph.edge_count > room:
                 continue
             room -= graph.count + graph.edge_count
             for task, size, agent, count, tasks in nodes.large_values(graph, SHOWN_LIMIT, READERS_LIMIT):
