@@ -1061,7 +1061,8 @@ class StoreStatusRequest:
 @value(frozen=True, slots=True)
 class StoreStatus:
     """``used_bytes`` are of objects in memory, ``reserved_bytes`` of all memory the store holds; ``endpoint`` is where
-    it serves other stores, empty: nowhere. ``disk_`` are of the file system of the spill directory, 0: not known."""
+    it serves other stores, empty: nowhere. ``disk_`` are of the file system of the spill directory, 0: not known. No
+    object is larger than ``largest_bytes``, 0: not known."""
 
     store: bytes  # 16 bytes
     pid: int
@@ -1076,6 +1077,7 @@ class StoreStatus:
     received_bytes: int
     disk_free_bytes: int = 0
     disk_capacity_bytes: int = 0
+    largest_bytes: int = 0
 
 
 @value(frozen=True, slots=True)

@@ -43,10 +43,13 @@ def kept(client: Peer, *numbers: int) -> list[ObjectStored]:
     return [ObjectStored(key(client, number), 0, NO_STORE) for number in numbers]
 
 
-def attach_store(peer: Peer, name: bytes, used_bytes: int = 0, capacity_bytes: int = 1 << 30) -> None:
+def attach_store(
+    peer: Peer, name: bytes, used_bytes: int = 0, capacity_bytes: int = 1 << 30, disk: tuple[int, int] = (0, 0)
+) -> None:
+    """``disk``: bytes that are free, and in all."""
     store = name.ljust(16)
     peer.says(StoreAttached(store, ""))
-    peer.says(StoreStatus(store, 1, "", 0, used_bytes, 0, capacity_bytes, 0, 0, 0, 0))
+    peer.says(StoreStatus(store, 1, "", 0, used_bytes, 0, capacity_bytes, 0, 0, 0, 0, *disk, largest_bytes=1 << 20))
 
 
 def drain(book: Playbook, agent: Peer) -> None:
@@ -282,6 +285,14 @@ def test_values_go_to_an_agent_with_room():
     attach_store(agent, b"first", used_bytes=1 << 20)
     attach_store(full, b"second", used_bytes=1 << 20, capacity_bytes=(1 << 20) + 1)
     attach_store(roomy, b"third")
+    assert leave(agent) == [("roomy", KeepValues((key(client),)))]
+
+
+def test_values_go_to_an_agent_whose_disk_has_room():
+    book, client, agent = with_results()
+    attach_store(agent, b"first", used_bytes=3 << 20)
+    attach_store(book.agent("full"), b"second", capacity_bytes=2 << 20)
+    attach_store(book.agent("roomy"), b"third", capacity_bytes=2 << 20, disk=(2 << 20, 10 << 20))
     assert leave(agent) == [("roomy", KeepValues((key(client),)))]
 
 

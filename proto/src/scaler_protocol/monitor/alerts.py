@@ -25,6 +25,7 @@ from scaler_protocol.monitor.format import format_bytes, format_count, format_du
 from scaler_protocol.monitor.messages import AgentStatus, Snapshot, WaitGroup
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
 from scaler_protocol.monitor.silence import silence_text, silent_agents
+from scaler_protocol.objects.room import disk_reserve_bytes
 
 HOLD_SECONDS = 5.0
 """Seconds that an alert stays after its cause."""
@@ -199,7 +200,7 @@ def _disk(look: _Look) -> str:
             f"{_short(each.host)} has {format_bytes(each.disk_free_bytes)} of {format_bytes(each.disk_capacity_bytes)}",
         )
         for each in look.snapshot.stores
-        if each.disk_free_bytes < min(each.disk_capacity_bytes // 20, 10 * _GIBIBYTE)
+        if each.disk_free_bytes < disk_reserve_bytes(each.disk_capacity_bytes)
     ]
     return _about_hosts("the disk for objects is nearly full", full)
 

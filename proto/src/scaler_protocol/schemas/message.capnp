@@ -689,6 +689,7 @@ struct StoreStatus {
   receivedBytes @10 :UInt64;
   diskFreeBytes @11 :UInt64;      # of the file system of the spill directory; 0: not known
   diskCapacityBytes @12 :UInt64;
+  largestBytes @13 :UInt64;       # no object is larger; 0: not known
 }
 
 struct StoreSegmentClosed {

@@ -41,6 +41,7 @@ from scaler_protocol.messages import (
     ObjectKey,
     ObjectRelease,
 )
+from scaler_protocol.objects.room import fits
 from scaler_scheduler.core import notices, outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.departure_table import Departure
@@ -285,9 +286,10 @@ def _share_a_store(one: Agent, other: Agent) -> bool:
 
 
 def _has_room(keeper: Agent, agent: Agent) -> bool:
-    """Return whether the memory of one store has room for all that is in the other one."""
+    """Return whether one store has room for all that is in the other one, as far as is known."""
     mine, theirs = agent.store_status, keeper.store_status
     if mine is None or not agent.store or _share_a_store(keeper, agent):
         return True
-    free_bytes = theirs.capacity_bytes - theirs.used_bytes if theirs is not None and keeper.store else 0
-    return mine.used_bytes + mine.spilled_bytes <= free_bytes
+    if theirs is None or not keeper.store:
+        return not mine.used_bytes + mine.spilled_bytes
+    return fits(mine, theirs)

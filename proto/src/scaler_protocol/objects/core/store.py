@@ -50,6 +50,7 @@ from scaler_protocol.objects.core.memory import Memory, Refusal
 from scaler_protocol.objects.core.object import Object
 from scaler_protocol.objects.core.peer import StorePeer
 from scaler_protocol.objects.core.servings import Servings
+from scaler_protocol.objects.core.sizes import Sizes
 from scaler_protocol.objects.core.space import Extent, pages
 
 MISSING_TEXT = "The object store of this host does not have the object."
@@ -94,6 +95,7 @@ class StoreCore:
         self._inner: list[tuple[int, Any]] = []  # answers that this core takes itself
         self._objects: dict[ObjectKey, Object] = {}
         self._owners: dict[bytes, dict[ObjectKey, None]] = {}
+        self._sizes = Sizes()  # of what is in ``_objects``
         self._writers: dict[ObjectKey, list[Object]] = {}
         self._waiting: dict[ObjectKey, list[_WaitingPeer]] = {}
         self._dropped: dict[int, Object] = {}  # by number: still pinned, or on their way
@@ -287,6 +289,7 @@ class StoreCore:
         else:
             self._objects[sealed.key] = sealed
             self._owners.setdefault(sealed.key.owner, {})[sealed.key] = None
+            self._sizes.add(sealed.size)
             self.memory.publish(sealed)
             self.memory.rest(sealed)
         self._answer_waiting(sealed.key, now)
@@ -564,6 +567,7 @@ class StoreCore:
         return unknown
 
     def _drop(self, known: Object, now: float) -> None:
+        self._sizes.remove(known.size)
         owned = self._owners[known.key.owner]
         del owned[known.key]
         if not owned:
@@ -698,6 +702,7 @@ class StoreCore:
             received_bytes=self.fetches.received_bytes,
             disk_free_bytes=self._disk_free_bytes,
             disk_capacity_bytes=self._disk_capacity_bytes,
+            largest_bytes=self._sizes.largest_bytes,
         )
 
     def on_disk_measured(self, free_bytes: int, capacity_bytes: int) -> None:
@@ -748,6 +753,7 @@ class StoreCore:
         for key, known in self._objects.items():
             assert key == known.key and not known.dropped and known.sealed and key in self._owners[key.owner]
         assert sum(map(len, self._owners.values())) == len(self._objects)
+        self._sizes.check([each.size for each in self._objects.values()])
         assert sorted(each.number for writers in self._writers.values() for each in writers) == sorted(
             each.number for each in writing
         )
