@@ -122,10 +122,12 @@ class ServerKeys:
 
 @dataclass(frozen=True, slots=True)
 class PeerKeys:
-    """The keys of a peer: its secret key, from which the public one is derived, and the public key of the other end."""
+    """The keys of a peer: its secret key, from which the public one is derived, and the public key of the other end.
+    ``older_server_publics``: those that the other end may still have, since it keeps its pair as long as it runs."""
 
     secret: bytes
     server_public: bytes
+    older_server_publics: tuple[bytes, ...] = ()
 
 
 def role_of_user(user: bytes) -> Role | None:
@@ -239,7 +241,18 @@ def peer_keys(address: Address, role: Role, directory: Path | None = None, serve
     if directory is None or address.scheme != "tcp":
         return None
     secret, public = files_of_peer(directory, role, server)
-    return PeerKeys(read_key(secret), parse_public_key(public, read_public_file(public))[0])
+    own = read_key(secret)
+    return PeerKeys(own, parse_public_key(public, read_public_file(public))[0], _older_public_keys(public))
+
+
+def _older_public_keys(public: Path) -> tuple[bytes, ...]:
+    """Return the keys that this one has replaced and that are still valid, the newest first."""
+    found = []
+    for path in public.parent.glob(f"{public.stem}.before-*.pub"):
+        key, expires = parse_public_key(path, read_public_file(path))
+        if time.time() < expires:
+            found.append((expires, key))
+    return tuple(key for _, key in sorted(found, reverse=True))
 
 
 def files_of_peer(directory: Path, role: Role, server: str = SCHEDULER) -> tuple[Path, Path]:

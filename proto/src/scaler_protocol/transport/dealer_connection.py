@@ -17,6 +17,7 @@ import logging
 import select
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import zmq
 
@@ -78,6 +79,7 @@ class DealerConnection(DealerFrames):
         self._session = session
         self._keys_of = keys
         self._keys: PeerKeys | None = None
+        self._server_turn = 0  # counts the public keys of the other end that were tried in vain
         self._closed = False
         self._libzmq: LibzmqDealer | None = None
         self._inproc_event = InprocEvent() if self._address.scheme == "inproc" else None
@@ -150,6 +152,7 @@ class DealerConnection(DealerFrames):
         events = self._stream_events(self.stream) if self.stream is not None else self._libzmq_events()
         if "connected" in events:
             self._retry_seconds, self._failed_handshakes, self.obstacle = _RETRY_SECONDS, 0, ""
+            self._server_turn %= max(1, len(self._server_publics))
         return events
 
     def reconnect(self) -> None:
@@ -163,6 +166,7 @@ class DealerConnection(DealerFrames):
             self._look_later()
         elif self._libzmq is not None:
             self._use_new_keys()
+            self._server_turn = 0
             self._libzmq.connect_again(self._keys)
 
     def close(self, linger_milliseconds: int = 0) -> None:
@@ -300,7 +304,23 @@ class DealerConnection(DealerFrames):
         elif ("disconnected" in events or "key_refused" in events) and self._use_new_keys():
             self._libzmq.connect_again(self._keys)
             return [event for event in events if event != "key_refused"]
+        elif "handshake_failed" in events and self._use_other_server_key(self._libzmq):
+            return [event for event in events if event == "connected"]
         return events
+
+    @property
+    def _server_publics(self) -> tuple[bytes, ...]:
+        return (self._keys.server_public, *self._keys.older_server_publics) if self._keys is not None else ()
+
+    def _use_other_server_key(self, libzmq: LibzmqDealer) -> bool:
+        """Return whether there is one to try: each twice, since the attempt that has failed may have used the one
+        before."""
+        publics = self._server_publics
+        if self._keys is None or len(publics) == 1:
+            return False
+        self._server_turn = (self._server_turn + 1) % (2 * len(publics))
+        libzmq.connect_again(replace(self._keys, server_public=publics[self._server_turn % len(publics)]))
+        return self._server_turn != 0
 
     def _use_new_keys(self) -> bool:
         """Return whether there are others than it has connected with: their files are replaced now and then."""
@@ -310,6 +330,8 @@ class DealerConnection(DealerFrames):
                 self._keys = self._keys_of(self._address)
             except (OSError, ValueError):
                 pass  # in the middle of that, or gone
+        if self._keys != before:
+            self._server_turn = 0
         return self._keys != before
 
     def _note_handshake(self, event: ConnectionEvent) -> None:
