@@ -7,6 +7,8 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -16,32 +18,47 @@ from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.packaging.conftest import Built, run, try_to_run
 from tests.support.commands import Command, free_port
 from tests.support.slurm_site import network_address
+from tests.support.waiting import wait_until
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "containers"
-COMMANDS = {"worker": "scaler_cluster", "scheduler": "scaler_scheduler"}
-"""The roles that are built here. The others have the same steps, and building takes long."""
+COMMANDS = {
+    "worker": "scaler_cluster",
+    "manager": "scaler_worker_manager",
+    "scheduler": "scaler_scheduler",
+    "monitor": "scaler_ui",
+}
 
 
 class Buildah:
-    """Its images in a folder of their own, built and run without rights that a container of its own may not give."""
+    """Its images in a folder of their own, built and run without rights that a container of its own may not give. They
+    share their layers, which need not be copied where the system can mount one over another."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._words = ("buildah", "--root", folder / "storage", "--runroot", folder / "run", "--storage-driver", "vfs")
+        storage = ("buildah", "--root", folder / "storage", "--runroot", folder / "run", "--storage-driver")
+        can_mount = try_to_run(*storage, "overlay", "info").returncode == 0
+        self._words = (*storage, "overlay" if can_mount else "vfs")
 
     def __call__(self, *words: object) -> str:
         return run(*self._words, *words).strip()
 
     def build(self, role: str, context: Path) -> None:
         arguments = ("--build-arg", "BASE=localhost/base", "--build-arg", "PIP_NO_INDEX=yes")
-        common = ("--isolation", "chroot", "--layers=false", *arguments)
+        common = ("--isolation", "chroot", "--layers", *arguments)
         self("build-using-dockerfile", *common, "--target", role, "--tag", f"scaler-{role}", context)
+
+    def remove(self) -> None:
+        """With what was mounted for the containers, and for the layers of all."""
+        self("rm", "--all")
+        try_to_run("umount", self.folder / "storage" / "overlay")
+        shutil.rmtree(self.folder)
 
     def container(self, role: str) -> str:
         return self("from", f"localhost/scaler-{role}")
 
-    def command(self, container: str, *words: object) -> list[str]:
-        line = (*self._words, "run", "--isolation", "chroot", container, "--", *words)
+    def command(self, container: str, *words: object, home: Path | None = None) -> list[str]:
+        volume = () if home is None else ("--volume", f"{home}:/run/scaler/home")
+        line = (*self._words, "run", "--isolation", "chroot", *volume, container, "--", *words)
         return [str(word) for word in line]
 
 
@@ -61,13 +78,13 @@ def images(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
     context = folder / "context"
     shutil.copytree(FOLDER, context)
     shutil.copytree(built.wheels, context / "wheels")
-    wanted = ("scaler-scheduler", "scaler-worker")
+    wanted = ("scaler-scheduler[prometheus,ui]", "scaler-worker[kubernetes]")
     run(sys.executable, "-m", "pip", "download", "--quiet", "--dest", context / "wheels", "--find-links",
         built.wheels, *wanted)  # fmt: skip
     for role in COMMANDS:
         buildah.build(role, context)
     yield buildah
-    shutil.rmtree(folder, ignore_errors=True)
+    buildah.remove()
 
 
 def _make_base(buildah: Buildah) -> None:
@@ -106,23 +123,44 @@ def test_no_image_has_a_compiler_or_pip_on_its_own(images: Buildah) -> None:
     assert try_to_run(*images.command(container, "python3", "-m", "pip", "--version")).returncode != 0
 
 
-def test_a_scheduler_and_workers_in_containers_run_tasks(
+def test_the_manager_has_what_it_needs_for_kubernetes(images: Buildah) -> None:
+    """It ends where there is no cluster, and not before."""
+    line = ("scaler_worker_manager", "kubernetes", "tcp://10.0.0.1:1", "--num-of-workers", 1, "--image", "worker")
+    done = try_to_run(*images.command(images.container("manager"), *line))
+    assert done.returncode == 2 and "configuration" in done.stderr, done.stderr
+
+
+def test_a_scheduler_a_monitor_and_workers_in_containers(
     images: Buildah, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the network of this host, with keys that belong to the user of the images."""
+    """In the network of this host, with keys that belong to the user of the images, and started as in
+    ``deploy/kubernetes``."""
     generate(tmp_path / "keys", new_key_pair)
     monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "keys"))
-    address = f"tcp://{network_address()}:{free_port()}"
+    address, metrics = f"tcp://{network_address()}:{free_port()}", f"127.0.0.1:{free_port()}"
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, 10001, 10001)
 
     def start(role: str, *words: str) -> Command:
         container = images.container(role)
         images("add", "--quiet", "--chown", "10001:10001", container, tmp_path / "keys", "/run/scaler/keys")
-        return Command(images.command(container, "env", "SCALER_KEYS=/run/scaler/keys", *words))
+        return Command(images.command(container, "env", "SCALER_KEYS=/run/scaler/keys", *words, home=home))
 
     with (
-        start("scheduler", "scaler_scheduler", address),
+        start("scheduler", "scaler_scheduler", address, f"--prometheus-address={metrics}"),
         start("worker", "scaler_cluster", address, "-n", "1"),
         Client(address) as client,
     ):
         assert client.submit(abs, -1).result() == 1
         assert client.submit(os.getuid).result() == 10001
+        wait_until(lambda: answers(f"http://{metrics}/healthz"))
+        with start("monitor", "scaler_ui", address, "--port=0") as monitor:
+            assert answers(monitor.wait_for_output(r"http://\S+")[0])
+
+
+def answers(url: str) -> bool:
+    try:
+        return urlopen(url, timeout=20).status == 200
+    except HTTPError:
+        return False
