@@ -115,7 +115,11 @@ def test_tasks_of_a_function_are_cancelled(address: str) -> None:
         (("pause", "tcp://127.0.0.1:1", "host"), 2, "scaler pause: Cannot ask for confirmation: this is not a"),
         (("cancel", "tcp://127.0.0.1:1"), 2, "scaler cancel: Cannot tell which tasks to cancel."),
         (("status", "nonsense"), 2, "scaler status: Cannot use ADDRESS"),
-        (("status", "tcp://127.0.0.1:1", "-t", "0.3"), 1, "scaler status: The scheduler was out of reach"),
+        (
+            ("status", "tcp://127.0.0.1:1", "-t", "0.3"),
+            1,
+            "scaler status: The scheduler was out of reach for 0.3 seconds. Check with: scaler doctor tcp://127.0.0.1:1",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence(arguments: tuple[str, ...], code: int, text: str) -> None:

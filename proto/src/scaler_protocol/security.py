@@ -18,9 +18,15 @@ _TOKEN = re.compile(rb"[0-9A-Fa-f]{64}")
 
 
 def home_directory() -> Path:
-    """$SCALER_HOME, or ~/.scaler."""
+    """$SCALER_HOME, or ~/.scaler. Raises ValueError, with a sentence, when this user has no home."""
     configured = os.environ.get("SCALER_HOME")
-    return Path(configured) if configured else Path.home() / ".scaler"
+    try:
+        return Path(configured) if configured else Path.home() / ".scaler"
+    except RuntimeError:
+        raise ValueError(
+            f"Cannot find the home directory of user {os.getuid()}, who has none here. Set SCALER_HOME to a writable "
+            "directory."
+        ) from None
 
 
 def is_token(token: bytes) -> bool:

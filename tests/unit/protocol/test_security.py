@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaler_protocol import security
+from scaler_protocol.monitor.socket_paths import socket_folders
 from scaler_protocol.security import check_bind_allowed, ensure_token, is_token, read_token
 
 
@@ -100,6 +101,21 @@ def test_home_is_in_the_users_directory_by_default(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("SCALER_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert security.home_directory() == tmp_path / ".scaler"
+
+
+def test_a_user_without_a_home_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose user has no name."""
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("SCALER_HOME", raising=False)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    for function in (security.home_directory, read_token, ensure_token):
+        with pytest.raises(ValueError, match="has none here. Set SCALER_HOME to a writable directory"):
+            function()
+    assert [*socket_folders()] == [f"/tmp/scaler-{os.geteuid()}"]
 
 
 def test_public_addresses_need_keys_or_a_word() -> None:

@@ -26,6 +26,7 @@ from scaler_worker.manager.core.slurm import (
     sbatch_options,
     submission,
 )
+from scaler_worker.manager.gridengine_config import GridEngineSettings
 from scaler_worker.manager.shell import batch, batch_commands, batch_route
 from scaler_worker.manager.shell.batch import LISTING_SECONDS, REPEAT_SECONDS, VANISHED_SECONDS, BatchBackend
 from scaler_worker.manager.shell.batch_commands import BatchAnswer, command_environment, job_environment, run_batch
@@ -302,6 +303,10 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PreparedAnswers
     return found
 
 
+def no_name() -> str:
+    raise KeyError("getpwuid(): uid not found: 5")
+
+
 def backend(*words: str) -> BatchBackend:
     return BatchBackend(read(SCHEDULER, "-n=8", "--name=night", *words))
 
@@ -310,6 +315,16 @@ def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInput, match="this host has no program sbatch. Run the manager on a login node"):
         backend()
+
+
+def test_a_user_without_a_name_is_named_by_number(commands: PreparedAnswers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container."""
+    words = ["gridengine", SCHEDULER, "-n=1", "--name=night"]
+    settings = read_settings(GridEngineSettings, words, program="scaler_worker_manager", section="manager")
+    monkeypatch.setattr(batch.getpass, "getuser", no_name)
+    commands.answers["qstat"] = BatchAnswer("<job_info/>")
+    assert BatchBackend(settings).list() == []
+    assert str(os.getuid()) in commands.calls[0].arguments
 
 
 def test_jobs_of_the_same_size_are_an_array(commands: PreparedAnswers) -> None:

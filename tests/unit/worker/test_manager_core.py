@@ -71,6 +71,10 @@ def test_a_manager_whose_jobs_cannot_be_listed_does_not_end_before_they_can() ->
     core.on_unobserved("Cannot list the jobs: squeue does not answer. Check slurmctld.", 0)
     core.on_stop()
     assert not core.finished
+    (reason,) = core.why_not(0)
+    assert reason.endswith(
+        "Check slurmctld. This manager ends when its jobs can be listed and have ended, or at a second signal."
+    )
     core.on_observed(running("a"), 1)
     assert core.take_effects(1) == [StopJobs(("a",))]
     core.on_observed([], 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from scaler_worker.manager.core.pods import (
     read_pod,
 )
 from scaler_worker.manager.kubernetes_config import KubernetesSettings
+from scaler_worker.manager.shell.kubernetes_api import KubernetesApi
 
 SCHEDULER = "tcp://10.0.0.1:2345"
 TERMS = PodTerms("night", SCHEDULER, "image:1", 10, 2, 1 << 30, "keys")
@@ -268,3 +270,21 @@ def test_the_answer_to_a_creation_does_not_undo_what_the_watch_has_told() -> Non
     cache.on_event({"type": "MODIFIED", "object": named("new", 9)})
     cache.on_created(named("new", 8), 5)
     assert [each["metadata"]["resourceVersion"] for each in cache.pods] == ["9"]
+
+
+# ---- the configuration -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "a: [b\n\t: c", "[1, 2]", "'text'", "\0", "current-context: x\ncontexts: 5\n",
+        "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
+        "clusters: [{name: c, cluster: {server: 7}}]\nusers: [{name: u, user: {}}]\n",
+    ],
+)  # fmt: skip
+def test_a_wrong_kube_config_is_one_sentence(text: str, tmp_path: Path) -> None:
+    pytest.importorskip("kubernetes")
+    (tmp_path / "config").write_text(text)
+    with pytest.raises(BadInput, match=r"Cannot use the configuration of Kubernetes: .*[^.]\. Correct --kube-config"):
+        KubernetesApi(str(tmp_path / "config"), None, None)

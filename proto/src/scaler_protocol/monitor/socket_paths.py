@@ -27,7 +27,7 @@ def socket_folders() -> Iterator[str]:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(runtime) and is_own(runtime):
         yield os.path.join(runtime, "scaler")
-    with contextlib.suppress(RuntimeError):  # this user has no home
+    with contextlib.suppress(ValueError):  # this user has no home
         # Several hosts may share a home, but a socket is reached from its own host only.
         yield str(Path(os.path.abspath(home_directory())) / (socket.gethostname() or "localhost"))
     yield _LAST_FOLDER.format(user=os.geteuid())

@@ -34,7 +34,7 @@ from scaler.command.settings import (
     WorkerSettings,
     WorkersSettings,
 )
-from scaler.utility.exceptions import ScalerError
+from scaler.utility.exceptions import DisconnectedError, ScalerError
 from scaler_protocol.command import run_command
 from scaler_protocol.command.completion import FLAG, Completable
 from scaler_protocol.command.runner import print_completion
@@ -93,7 +93,8 @@ def _run(name: str, body: Callable[[Any], int], settings: Any) -> int:
     try:
         return body(settings)
     except (ScalerError, OSError) as error:
-        print(f"scaler {name}: {' '.join(str(error).split())}", file=sys.stderr)
+        advice = f" Check with: scaler doctor {settings.address}" if isinstance(error, DisconnectedError) else ""
+        print(f"scaler {name}: {' '.join(str(error).split())}{advice}", file=sys.stderr)
         return 1
 
 

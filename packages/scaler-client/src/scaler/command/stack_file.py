@@ -57,8 +57,10 @@ def read_stack(path: Path) -> list[StackPart]:
     """The parts, in the order of their start. Raises BadInput if there is none, or if one is not installed."""
     try:
         document = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise BadInput(f"Cannot read {path}: it does not exist. Write one with: scaler init {path}") from None
     except OSError as error:
-        raise BadInput(f"Cannot read {path}: {error.strerror}. Write one with: scaler init {path}") from None
+        raise BadInput(f"Cannot read {path}: {error.strerror}. Give another file.") from None
     except ValueError as error:
         raise BadInput(f"Cannot read {path}: it is not a TOML file ({error}). Correct it there.") from None
     parts = [StackPart(role, section) for role in ROLES if isinstance(section := document.get(role.section), dict)]

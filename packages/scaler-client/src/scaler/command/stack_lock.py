@@ -16,7 +16,10 @@ class StackLock:
 
     def __init__(self, path: Path) -> None:
         """Raises BadInput if the folder for it cannot be written."""
-        folder = home_directory() / "stacks"
+        try:
+            folder = home_directory() / "stacks"
+        except ValueError as error:
+            raise BadInput(str(error)) from None
         name = hashlib.blake2b(os.fsencode(path.resolve()), digest_size=8).hexdigest()
         self.log_path = folder / f"{name}.log"
         try:

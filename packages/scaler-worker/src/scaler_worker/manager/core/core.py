@@ -16,6 +16,8 @@ STABLE_SECONDS = 60.0
 OBSERVE_SECONDS = 1.0
 """The interval between two observations of the jobs."""
 
+_WAITING_TEXT = "This manager ends when its jobs can be listed and have ended, or at a second signal."
+
 _LIVE = (JobState.STARTING, JobState.RUNNING)
 
 
@@ -110,7 +112,7 @@ class ManagerCore:
     def why_not(self, now: float) -> list[str]:
         """Sentences that say why fewer workers run than are needed; none if enough of them run."""
         if self._blind:
-            return [self._blind]
+            return [f"{self._blind} {_WAITING_TEXT}" if self._ending else self._blind]
         if self._ending:
             return []
         sentences = []

@@ -153,7 +153,7 @@ class BatchBackend:
         return explain_waits((job for job in self._jobs.values() if job.id not in self._stopping), self._system)
 
     def _listed(self) -> Sequence[BatchJob]:
-        user, ids = getpass.getuser() if self._system.names_users else str(os.getuid()), []
+        user, ids = _user_name() if self._system.names_users else str(os.getuid()), []
         if self._system.select is not None:
             ids = self._answer(run_batch(self._system, self._system.select(self._terms, user))).split()
             if not ids:
@@ -198,3 +198,11 @@ class BatchBackend:
         if self._system.inspect is None:
             return None
         return self._system.read_end(run_batch(self._system, self._system.inspect(job.id)).output)
+
+
+def _user_name() -> str:
+    """Return the number of a user that this host has no name for, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

@@ -185,9 +185,11 @@ def _load(config_file: str | None, context: str | None) -> tuple[Any, str | None
         _, current = config.list_kube_config_contexts(config_file)
         chosen = current if context is None else _context(config.list_kube_config_contexts(config_file)[0], context)
         return configuration, chosen.get("context", {}).get("namespace")
-    except (config.ConfigException, OSError, ValueError) as error:
-        if config_file is not None or context is not None:
-            raise BadInput(f"Cannot use the configuration of Kubernetes: {error}. Correct --kube-config.") from None
+    except Exception as error:  # of a file that is wrong, the client and its reader of YAML raise anything
+        is_wrong = not isinstance(error, (config.ConfigException, OSError, ValueError))
+        if is_wrong or config_file is not None or context is not None:
+            said = " ".join(str(error).split()).rstrip(".")
+            raise BadInput(f"Cannot use the configuration of Kubernetes: {said}. Correct --kube-config.") from None
     try:
         config.load_incluster_config(client_configuration=configuration)
         with open(_IN_CLUSTER_NAMESPACE) as file:

@@ -14,7 +14,10 @@ class NameLock:
     Raises BadInput if another manager has the name."""
 
     def __init__(self, name: str) -> None:
-        folder = home_directory() / "managers"
+        try:
+            folder = home_directory() / "managers"
+        except ValueError as error:
+            raise BadInput(str(error)) from None
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
