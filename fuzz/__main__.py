@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from fuzz import drive, minimize, sanitizers, target
+from fuzz.mode import Mode
 
 NOTHING_FOUND, FOUND, WRONG_ARGUMENTS, UNAVAILABLE = 0, 1, 2, 3
 """Exit codes."""
@@ -23,6 +24,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     bound = parser.add_mutually_exclusive_group()
     bound.add_argument("--inputs", type=int, help="try so many inputs with each target")
     bound.add_argument("--minutes", type=float, help="share so many minutes between the targets (default: 10)")
+    parser.add_argument("--volume", action="store_true", help="try many more inputs, with less guidance by coverage")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="run so many targets at a time")
     parser.add_argument("--list", action="store_true", help="list the targets and how much has been tried")
     parser.add_argument("--reproduce", nargs="+", type=Path, metavar="FILE", help="run these inputs of TARGET once")
@@ -56,7 +58,8 @@ def main(arguments: list[str]) -> int:
     drive.write_seeds(names)
     seconds = max(1, int(60 * (chosen.minutes or 10) * chosen.jobs / len(names)))
     bound = drive.Bound(inputs=chosen.inputs) if chosen.inputs else drive.Bound(seconds=seconds)
-    return NOTHING_FOUND if drive.fuzz(names, bound, chosen.jobs) else FOUND
+    mode = Mode.VOLUME if chosen.volume else Mode.GUIDED
+    return NOTHING_FOUND if drive.fuzz(names, bound, chosen.jobs, mode) else FOUND
 
 
 def print_list(names: list[str]) -> None:

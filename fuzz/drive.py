@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz import sanitizers, scratch, tally
+from fuzz.mode import MUTANTS, Mode
 from fuzz.target import FuzzTarget
 
 WORK = sanitizers.REPOSITORY / ".fuzz" / "work"
@@ -32,8 +34,11 @@ class Bound:
     inputs: int = 0
     seconds: int = 0
 
-    def arguments(self) -> list[str]:
-        return [f"-runs={self.inputs}"] if self.inputs else [f"-max_total_time={self.seconds}"]
+    def arguments(self, mode: Mode) -> list[str]:
+        """libFuzzer's."""
+        if not self.inputs:
+            return [f"-max_total_time={self.seconds}"]
+        return [f"-runs={self.inputs if mode == Mode.GUIDED else math.ceil(self.inputs / (1 + MUTANTS))}"]
 
 
 @dataclass(frozen=True)
@@ -54,32 +59,38 @@ class DriveOutcome:
         return f"{line}\nFAILED {self.target}\n{self.report}{replay}"
 
 
-def fuzz(names: list[str], bound: Bound, jobs: int) -> bool:
+def fuzz(names: list[str], bound: Bound, jobs: int, mode: Mode) -> bool:
     """Return whether nothing was found. Results are printed as they come."""
     found = False
     with ThreadPoolExecutor(jobs) as pool:
-        for outcome in pool.map(lambda name: fuzz_one(FuzzTarget(name), bound), names):
+        for outcome in pool.map(lambda name: fuzz_one(FuzzTarget(name), bound, mode), names):
             print(outcome, flush=True)
             add_to_totals(outcome)
             found = found or bool(outcome.report)
     return not found
 
 
-def fuzz_one(target: FuzzTarget, bound: Bound) -> DriveOutcome:
+def fuzz_one(target: FuzzTarget, bound: Bound, mode: Mode) -> DriveOutcome:
     folder = WORK / target.name
     corpus = folder / "corpus"
-    crashes = folder / "crashes"
-    for each in (corpus, crashes):
-        each.mkdir(parents=True, exist_ok=True)
-    known = set(crashes.iterdir())
+    corpus.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     corpora = [str(each) for each in (corpus, target.corpus) if each.is_dir()]
-    arguments = [*corpora, *bound.arguments(), f"-artifact_prefix={crashes}/", *limits(target)]
-    code, log = run(target, folder, arguments)
+    artifact = f"-artifact_prefix={folder}/artifact-"  # libFuzzer's input, whose mutant may have found something
+    code, log = run(target, folder, [*corpora, *bound.arguments(mode), artifact, *limits(target)], mode)
     inputs, messages = tally.read(folder / "tally")
-    crash = next((each for each in sorted(crashes.iterdir()) if each not in known), None)
+    crash = save_crash(folder) if code else None
     report = essence(log) if code else ""
     return DriveOutcome(target.name, inputs, messages, time.monotonic() - started, crash, report)
+
+
+def save_crash(folder: Path) -> Path:
+    """The input that was being tried."""
+    data = tally.read_input(folder / "tally")
+    path = folder / "crashes" / f"crash-{hashlib.sha1(data).hexdigest()}"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+    return path
 
 
 def limits(target: FuzzTarget) -> Iterator[str]:
@@ -90,9 +101,9 @@ def limits(target: FuzzTarget) -> Iterator[str]:
         yield f"-dict={target.dictionary}"
 
 
-def run(target: FuzzTarget, folder: Path, arguments: list[str]) -> tuple[int, str]:
+def run(target: FuzzTarget, folder: Path, arguments: list[str], mode: Mode = Mode.GUIDED) -> tuple[int, str]:
     """One process of the fuzzer; its exit code and what it said."""
-    command = [str(sanitizers.PYTHON), "-m", "fuzz.run", target.name, str(folder / "tally"), *arguments]
+    command = [str(sanitizers.PYTHON), "-m", "fuzz.run", target.name, str(folder / "tally"), mode, *arguments]
     log = folder / "log"
     with open(log, "wb") as output, scratch.environment() as variables:
         environment = {**sanitizers.environment(), **variables}

@@ -1,10 +1,11 @@
-"""The process that fuzzes one target: ``python -m fuzz.run TARGET TALLY [libFuzzer's arguments]``.
+"""The process that fuzzes one target: ``python -m fuzz.run TARGET TALLY MODE [libFuzzer's arguments]``.
 
 It needs the environment of the sanitizer build, in which ``fuzz.drive`` starts it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import atheris
 
+from fuzz.mode import MUTANTS, Mode
+from fuzz.mutants import Mutants
 from fuzz.tally import TALLY
 from fuzz.target import SLOWEST_SECONDS, FuzzTarget
 
@@ -29,23 +32,39 @@ def bounded(one_input: Callable[[bytes], None]) -> Callable[[bytes], None]:
 
     def run(data: bytes) -> None:
         started = clock()
+        TALLY.begin_input(data)
         one_input(data)
-        TALLY.count_input()
         took = clock() - started
         if took > SLOWEST_SECONDS:
             raise TooSlow(f"{len(data)} bytes took {took:.1f} s.")
+        TALLY.end_input()
 
     return run
 
 
-def main(name: str, tally_path: str, *arguments: str) -> None:
+def multiplied(run: Callable[[bytes], None], longest_bytes: int) -> Callable[[bytes], None]:
+    """``run`` with each input of libFuzzer's, and with mutants of it."""
+    mutants = Mutants(longest_bytes)
+
+    def run_all(data: bytes) -> None:
+        run(data)
+        for mutant in mutants.of(data, MUTANTS):
+            run(mutant)
+
+    return run_all
+
+
+def main(name: str, tally_path: str, mode: str, *arguments: str) -> None:
     TALLY.keep_in(Path(tally_path))
-    target = FuzzTarget(name)
-    with atheris.instrument_imports(include=PACKAGES):
+    target, is_guided = FuzzTarget(name), mode == Mode.GUIDED
+    with atheris.instrument_imports(include=PACKAGES) if is_guided else contextlib.nullcontext():
         loaded = target.load()
-    itself = f"{sys.executable} -m fuzz.run {name} {tally_path}"  # libFuzzer starts it again to merge, through a shell
-    command = [itself, f"-max_len={loaded.longest_input_bytes}", *arguments]
-    atheris.Setup(command, bounded(loaded.one_input), enable_python_coverage=True)
+    run = bounded(loaded.one_input)
+    longest_bytes = loaded.longest_input_bytes
+    # libFuzzer starts it again to merge, through a shell.
+    command = [f"{sys.executable} -m fuzz.run {name} {tally_path} {mode}", f"-max_len={longest_bytes}", *arguments]
+    chosen = run if is_guided else multiplied(run, longest_bytes)
+    atheris.Setup(command, chosen, enable_python_coverage=is_guided)
     atheris.Fuzz()
 
 

@@ -22,15 +22,17 @@ NUMBERS = (0, 1, 7, 8, 48, 56, 2**20, 2**31, 2**32 - 1, 2**62, 2**63, 2**64 - 48
 STATUSES = (Status.SUCCESS, Status.EXCEPTION, Status.CANCELLED, Status.SUCCESS_LARGE, 200, 255)
 RECORD = struct.Struct("<QQQQIIQ")
 MOST_STEPS = 64
+SCRIBBLED = ARENA + 512
+"""All that user code writes over lies before this."""
+
 MEMORY = bytearray(BOARD_BYTES)
-"""Used again and again: to make it costs more than to try an input."""
+"""Used again and again, and zero between two inputs: to make it, or to clear all of it, costs more than an input."""
 
 
 class BoardBench:
     """One board, and both sides of it. ``is_honest``: nothing was written that a worker process does not write."""
 
     def __init__(self) -> None:
-        MEMORY[:] = bytes(BOARD_BYTES)
         self.board = Board(MEMORY)
         self.handed: list[Handed] = []
         self.next_sequence = 0
@@ -56,6 +58,10 @@ class BoardBench:
             self.forge(choices)
         else:
             self.harvest(choices)
+
+    def clear(self) -> None:
+        end = max(SCRIBBLED, ARENA + self.head)
+        MEMORY[:end] = bytes(end)
 
     # ---- the agent ---------------------------------------------------------------------------------------------
 
@@ -160,6 +166,13 @@ def rows_of(run: ResultRun) -> list[tuple[int, int, int, memoryview, int, int, i
 def one_input(data: bytes) -> None:
     choices = Choices(data)
     bench = BoardBench()
+    try:
+        play(bench, choices)
+    finally:
+        bench.clear()
+
+
+def play(bench: BoardBench, choices: Choices) -> None:
     for _ in range(MOST_STEPS):
         if not choices.more:
             break

@@ -47,6 +47,8 @@ SECOND_LINES = (
     b"\nexpires 2999-01-31\nexpires 2020-01-31",
 )
 LONGEST_INPUT_BYTES = 512
+PRESENT: set[str] = set()
+"""The files that the last input has left: to remove all of them and write them again costs more than to read them."""
 
 
 def one_input(data: bytes) -> None:
@@ -68,10 +70,13 @@ def write(choices: Choices, folder: Path) -> dict[str, bytes]:
     written = {name: content(choices) for name in NAMES if choices.flag()}
     for name in NAMES:
         path = folder / name
-        path.unlink(missing_ok=True)
         if name in written:
             path.write_bytes(written[name])
             path.chmod(0o644 if choices.flag(16) else 0o600)
+        elif name in PRESENT:
+            path.unlink()
+    PRESENT.clear()
+    PRESENT.update(written)
     return written
 
 

@@ -1,0 +1,41 @@
+"""The parts of the fuzzer that need no sanitizer build: mutants, and what is known of a process that has died."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz import drive, tally
+from fuzz.mode import MUTANTS, Mode
+from fuzz.mutants import Mutants
+
+
+def test_mutants_differ_and_are_not_too_long() -> None:
+    mutants = Mutants(40)
+    found = [each for number in range(50) for each in mutants.of(bytes([number]) * 30, MUTANTS)]
+    assert len(found) == 50 * MUTANTS and len(set(found)) > len(found) * 0.9
+    assert max(map(len, found)) == 40
+
+
+@pytest.mark.parametrize("data", [b"", b"x"])
+def test_small_inputs_have_mutants_too(data: bytes) -> None:
+    assert any(each != data for each in Mutants(100).of(data, 100))
+
+
+def test_the_input_that_ended_the_process_is_saved(tmp_path: Path) -> None:
+    counts = tally.Tally()
+    counts.keep_in(tmp_path / "tally")
+    counts.begin_input(b"harmless")
+    counts.count_messages(3)
+    counts.end_input()
+    counts.begin_input(b"fatal")
+    assert tally.read(tmp_path / "tally") == (1, 3)
+    assert drive.save_crash(tmp_path).read_bytes() == b"fatal"
+
+
+def test_as_many_inputs_are_tried_as_were_asked_for() -> None:
+    bound = drive.Bound(inputs=100)
+    assert bound.arguments(Mode.GUIDED) == ["-runs=100"]
+    assert bound.arguments(Mode.VOLUME) == ["-runs=7"], "each with its mutants"
+    assert drive.Bound(seconds=5).arguments(Mode.VOLUME) == ["-max_total_time=5"]
