@@ -57,7 +57,7 @@ class Served:
         self.router.disconnected_events()
         while message := self.router.receive():
             self.messages.append(message)
-        self.first.extend(self.router.unauthenticated_messages())
+        self.first.extend((peer, frames) for peer, frames, _ in self.router.unauthenticated_messages())
 
     def until(self, predicate: Callable[[], Any], seconds: float = 10.0) -> Any:
         return wait_until(lambda: self.serve() or predicate(), seconds)

@@ -28,7 +28,7 @@ BUSY_SECONDS = 0.02  # after authenticated peers have said something
 
 
 cdef class ZmtpListener:
-    def __init__(self, tell_lost):
+    def __init__(self, tell_lost, keys=None):
         from scaler_protocol.transport.unauthenticated import Unauthenticated  # peers import this module, too
 
         self.epoll = select.epoll()
@@ -40,7 +40,7 @@ cdef class ZmtpListener:
         self.silent = {}
         self.beat = Timer()
         self.rest = Timer()
-        self.unauthenticated = Unauthenticated()
+        self.unauthenticated = Unauthenticated(keys)
         self.share = TimeShare(time.monotonic())
         self.unauthenticated_fd = self.unauthenticated.fd
         for fd in (self.beat.fd, self.rest.fd, self.unauthenticated_fd):
@@ -73,7 +73,7 @@ cdef class ZmtpListener:
     # ---- messages ------------------------------------------------------------------------------------------------
 
     cdef list receive_many(self):
-        """The messages of one read of each ready connection: peer, frames, no user. More may wait, then ``fd``
+        """The messages of one read of each ready connection: peer, frames, user. More may wait, then ``fd``
         is readable still; so it is not looked at again before it was found empty, or said so."""
         cdef int fds[READY_LIMIT]
         cdef int count
@@ -120,7 +120,7 @@ cdef class ZmtpListener:
         connection.is_drained = True
         while (frames := connection.next_message()) is not None:
             if frames:
-                messages.append((connection.identity, frames, b""))
+                messages.append((connection.identity, frames, connection.user))
         return 0
 
     cdef object send(self, object peer, object frames):
@@ -137,11 +137,11 @@ cdef class ZmtpListener:
 
     # ---- peers that have not authenticated -----------------------------------------------------------------------
 
-    def unauthenticated_messages(self):
+    def unauthenticated_messages(self, has_work=True):
         if not self.has_unauthenticated:
             return
         self.has_unauthenticated = False
-        is_busy = coarse_seconds() - self.heard_at < BUSY_SECONDS
+        is_busy = has_work and coarse_seconds() - self.heard_at < BUSY_SECONDS
         yield from self.unauthenticated.messages(self.share.begin(time.monotonic(), is_busy))
         rest_seconds = self.share.end(time.monotonic(), is_busy)
         if rest_seconds and not self.epoll.closed:
