@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,10 +40,11 @@ REREAD_SECONDS = 1.0
 _MISSED_SECONDS = 0.1
 """A key that is not known may have been written just now: then the files are read again, not more often than this."""
 
-_KEY_SIZE = 40
-_DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-"""The digits of Z85. Five of them are a number of 32 bits."""
+_DIGIT = rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]"
+_NUMBER = rb"(?:(?![%$#])D{5}|%[0-9a-m]D{3}|%n[0-9a-zA-R]D{2}|%nS[0-9ab]D|%nSc0)".replace(b"D", _DIGIT)
+"""At most 2**32 - 1: five digits of Z85 may be more."""
 
+_KEY = re.compile(_NUMBER + b"{8}")
 _DAY_SECONDS = 24 * 60 * 60.0
 _EXPIRY_ADVICE = "Write a second line such as 'expires 2027-01-31', in UTC."
 _EXPIRES = re.compile(r"expires (\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})Z)?")
@@ -215,7 +216,7 @@ def public_keys(directory: Path, read: Callable[[Path], bytes] | None = None) ->
 def parse_public_key(path: Path, content: bytes) -> tuple[bytes, float]:
     """The key, and when it expires. ValueError, with a sentence, for what is neither."""
     first, _, rest = content.partition(b"\n")
-    if not _is_key(first.strip()):
+    if not _KEY.fullmatch(first.strip()):
         raise ValueError(f"Cannot use {path}: it is not a key. Make keys with scaler_keygen.")
     match = _EXPIRES.fullmatch(rest.decode(errors="replace").strip())
     if rest.strip() and match is None:
@@ -274,17 +275,9 @@ def store_peer_keys(address: Address) -> PeerKeys | None:
 def read_key(path: Path) -> bytes:
     """A secret key. Raises as ``scheduler_keys``."""
     key = _read_file(path)
-    if not _is_key(key):
+    if not _KEY.fullmatch(key):
         raise ValueError(f"Cannot use {path}: it is not a key. Make keys with scaler_keygen.")
     return key
-
-
-def _is_key(text: bytes) -> bool:
-    digits = [_DIGITS.find(each) for each in text]
-    if len(digits) != _KEY_SIZE or min(digits) < 0:
-        return False
-    numbers = [reduce(lambda number, digit: 85 * number + digit, digits[at : at + 5]) for at in range(0, _KEY_SIZE, 5)]
-    return max(numbers) < 2**32
 
 
 def read_public_file(path: Path) -> bytes:
