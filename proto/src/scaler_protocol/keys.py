@@ -22,7 +22,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,11 @@ REREAD_SECONDS = 1.0
 _MISSED_SECONDS = 0.1
 """A key that is not known may have been written just now: then the files are read again, not more often than this."""
 
-_KEY = re.compile(rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
+_DIGIT = rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]"
+_NUMBER = rb"(?:(?![%$#])D{5}|%[0-9a-m]D{3}|%n[0-9a-zA-R]D{2}|%nS[0-9ab]D|%nSc0)".replace(b"D", _DIGIT)
+"""At most 2**32 - 1: five digits of Z85 may be more."""
+
+_KEY = re.compile(_NUMBER + b"{8}")
 _DAY_SECONDS = 24 * 60 * 60.0
 _EXPIRY_ADVICE = "Write a second line such as 'expires 2027-01-31', in UTC."
 _EXPIRES = re.compile(r"expires (\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})Z)?")
@@ -128,6 +132,14 @@ class PeerKeys:
     secret: bytes
     server_public: bytes
     older_server_publics: tuple[bytes, ...] = ()
+
+    @property
+    def server_key_count(self) -> int:
+        return 1 + len(self.older_server_publics)
+
+    def with_server_key(self, turn: int) -> PeerKeys:
+        """The same with another key of the other end in place of the newest one, which is that of turn 0."""
+        return replace(self, server_public=(self.server_public, *self.older_server_publics)[turn])
 
 
 def role_of_user(user: bytes) -> Role | None:

@@ -154,6 +154,7 @@ class FunctionDefinition:
     payload: bytes
     size: int
     environment: str = ""  # of a serializer: an Environment as text, in which the tasks run; empty: none
+    module: str = ""  # in which the function is defined, for people; empty: not known
 
 
 # ---- frozen ----------------------------------------------------------------------------------------------------

@@ -240,14 +240,29 @@ def _unpacked_counts(data: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{count}Q", data[: 8 * count])
 
 
+def _short_texts(names: Sequence[str]) -> list[str]:
+    return [short_text(name) for name in names[:_TEXTS_LIMIT]]
+
+
+def _shown_texts(names: Any) -> tuple[str, ...]:
+    return tuple(shown_text(name) for name in islice(names, _TEXTS_LIMIT))
+
+
 def _cleaners(by_type: dict[str, _Clean]) -> dict[type, list[_Clean]]:
     return {each: [by_type.get(str(field.type), lambda value: value) for field in fields(each)] for each in _STRUCTS}
 
 
 _TO_WIRE = _cleaners({"str": short_text, "int": counted, "float": measured})
 _FROM_WIRE = _cleaners({"str": shown_text, "float": measured})
-_LISTS_TO_WIRE: dict[str, _Clean] = {"str": short_text, "bytes": _cut_identity, "counts": _packed_counts}
-_LISTS_FROM_WIRE: dict[str, _Clean] = {"str": shown_text, "bytes": _cut_identity, "counts": _unpacked_counts}
+_LISTS_TO_WIRE: dict[str, _Clean] = {
+    "str": short_text, "bytes": _cut_identity, "counts": _packed_counts, "tuple[str, ...]": _short_texts
+}  # fmt: skip
+_LISTS_FROM_WIRE: dict[str, _Clean] = {
+    "str": shown_text, "bytes": _cut_identity, "counts": _unpacked_counts, "tuple[str, ...]": _shown_texts
+}  # fmt: skip
+_TEXTS_LIMIT = 16
+"""Maximum number of texts in one row: a little more than any has."""
+
 _COUNTS_LIMIT = 64
 """Maximum number of counts of one distribution: a little more than any has."""
 

@@ -247,6 +247,7 @@ class Model:
             self.activity.notices.append(Notice(events.time, "bad events", str(error)))
 
     def _apply_snapshot(self, snapshot: Snapshot, now: float) -> None:
+        snapshot = self.activity.function_names.with_shown_names(snapshot)
         before, self.snapshot = self.snapshot, snapshot
         self.worker_rows = tuple(row for agent in snapshot.agents for row in rows_of(agent))
         time = snapshot.time or now

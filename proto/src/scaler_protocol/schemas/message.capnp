@@ -237,6 +237,7 @@ struct FunctionDefinition {
   payload @2 :Data;
   size @3 :UInt64;
   environment @4 :Text;   # of a serializer: where the tasks run that name it, as JSON; empty: in that of the worker
+  module @5 :Text;        # in which the function is defined, for people; empty: not known
 }
 
 enum Status {

@@ -116,6 +116,7 @@ struct RunningTaskColumns {
   cpuPercent @10 :Data; # f32
   rssBytes @11 :Data; # u64
   blocked @12 :Data; # u8
+  module @13 :List(Text); # of the function
 }
 
 struct WorkerColumns {
@@ -175,6 +176,7 @@ struct FunctionColumns {
   loadingSeconds @18 :Data; # f64
   storingSeconds @19 :Data; # f64
   number @20 :Data; # u64: of its colour, from 1 on
+  module @21 :List(Text); # in which it is defined; empty: not known
 }
 
 struct SettingColumns {
@@ -190,6 +192,7 @@ struct WaitColumns {
   oldestSeconds @4 :Data; # f64
   session @5 :List(Data);
   task @6 :Data; # u64
+  module @7 :List(Text); # of the function
 }
 
 struct GraphColumns {
@@ -225,6 +228,7 @@ struct ObjectColumns {
   hosts @5 :List(Text);
   readers @6 :Data; # unfinished tasks that need it
   readerTasks @7 :List(Text); # the numbers of the first of them
+  hostNames @8 :List(List(Text)); # the first of the hosts that have it
 }
 
 
@@ -236,4 +240,5 @@ struct MapColumns {
   unfinished @4 :Data;
   running @5 :Data; # of these: assigned to an agent
   failed @6 :Data; # or cancelled
+  module @7 :List(Text); # of the function
 }

@@ -6,8 +6,8 @@ connection needs no heartbeats: it ends when one of the two processes does, or w
 waits for it. Where the scheduler's process cannot be seen libzmq connects, whose heartbeats notice its end. In both
 cases this class decides when to connect, because it looks first whose the listening socket is.
 
-To another host it speaks through a TCP connection (``far_way``), in the same threads, if there are no keys. With keys,
-and on other systems than Linux, libzmq connects, again and again by itself.
+To another host, and with keys, it speaks through a TCP connection (``far_way``), in the same threads. On other systems
+than Linux libzmq connects, again and again by itself.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import logging
 import select
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 
 import zmq
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.handshake import place_of
 from scaler_protocol.keys import PeerKeys, client_keys
+from scaler_protocol.transport.curve import CurveClient
 from scaler_protocol.transport.descriptor_set import DescriptorSet
 from scaler_protocol.transport.endpoints import connect_error
 from scaler_protocol.transport.far_way import FarHost, SilenceWatch
@@ -79,7 +79,7 @@ class DealerConnection(DealerFrames):
         self._session = session
         self._keys_of = keys
         self._keys: PeerKeys | None = None
-        self._server_turn = 0  # counts the public keys of the other end that were tried in vain
+        self._server_turn = 0  # which public key of the other end the next attempt uses
         self._closed = False
         self._libzmq: LibzmqDealer | None = None
         self._inproc_event = InprocEvent() if self._address.scheme == "inproc" else None
@@ -108,7 +108,7 @@ class DealerConnection(DealerFrames):
         is_local = self._address.is_local and self._keys is None and self._inproc_event is None
         self.place = place_of(self._address) if is_local else ""
         self._token = LocalToken() if is_local else None
-        is_far = self._address.scheme == "tcp" and not self._address.is_local and self._keys is None
+        is_far = self._address.scheme == "tcp" and (self._keys is not None or not self._address.is_local)
         self._looks = (is_local or is_far) and sys.platform == "linux"
         if not self._looks:
             self._use_libzmq()
@@ -152,21 +152,19 @@ class DealerConnection(DealerFrames):
         events = self._stream_events(self.stream) if self.stream is not None else self._libzmq_events()
         if "connected" in events:
             self._retry_seconds, self._failed_handshakes, self.obstacle = _RETRY_SECONDS, 0, ""
-            self._server_turn %= max(1, len(self._server_publics))
         return events
 
     def reconnect(self) -> None:
         """Leave this connection for another one: the other end is not who it should be, or it has refused the key, of
         which there may be another by now."""
         self._is_connected = False
+        self._use_new_keys()
         if self._looks:
             self._leave_stream(0)
             self._leave_libzmq(0)
             self._retry_seconds = _RECONNECT_SECONDS
             self._look_later()
         elif self._libzmq is not None:
-            self._use_new_keys()
-            self._server_turn = 0
             self._libzmq.connect_again(self._keys)
 
     def close(self, linger_milliseconds: int = 0) -> None:
@@ -240,7 +238,9 @@ class DealerConnection(DealerFrames):
         events."""
         assert self._descriptor_sets is not None and route.connected is not None
         self._peer_process = PeerProcess(route.process)
-        stream = ZmtpConnection(route.connected, "DEALER", self._session, is_far=self._silence is not None)
+        curve = CurveClient(self._keys.with_server_key(self._server_turn)) if self._keys is not None else None
+        is_far = self._silence is not None
+        stream = ZmtpConnection(route.connected, "DEALER", self._session, is_far=is_far, curve=curve)
         if self._silence is not None:
             self._silence.begin(stream)
         self._descriptor_sets[1].add(stream.fd, select.EPOLLIN | (select.EPOLLOUT if stream.waiting_bytes else 0))
@@ -258,15 +258,31 @@ class DealerConnection(DealerFrames):
             stream.watch_in(self._descriptor_sets[0].fd)
             events.append("connected")
         if stream.has_ended:
-            if self._is_connected:
-                events.append("disconnected")
-            elif self._far_host is not None and stream.was_answered:
-                events.append("handshake_failed")
-                self._note_handshake("handshake_failed")
-            self._avoids_stream = not self._is_connected
-            self._leave_stream(0)
-            self._look_later()
+            events += self._on_stream_ended(stream)
         return events
+
+    def _on_stream_ended(self, stream: ZmtpConnection) -> list[ConnectionEvent]:
+        was_connected = self._is_connected
+        self._avoids_stream = not was_connected
+        self._leave_stream(0)
+        has_new_keys = stream.was_answered and self._use_new_keys()
+        if stream.was_refused and not has_new_keys:
+            self._note_handshake("key_refused")
+            self.detach()
+            return ["key_refused"]
+        self._look_later()
+        if was_connected:
+            return ["disconnected"]
+        if self._far_host is None or not stream.was_answered or stream.was_refused or self._tries_another_key():
+            return []
+        self._note_handshake("handshake_failed")
+        return ["handshake_failed"]
+
+    def _tries_another_key(self) -> bool:
+        """Return whether the other end may have a pair that it had before, and the next attempt expects that."""
+        count = self._keys.server_key_count if self._keys is not None else 1
+        self._server_turn = (self._server_turn + 1) % count
+        return self._server_turn != 0
 
     def look_after_peer(self) -> None:
         """A peer that stays stopped counts as gone. It sends something each few seconds, so this is asked often
@@ -304,30 +320,15 @@ class DealerConnection(DealerFrames):
         elif ("disconnected" in events or "key_refused" in events) and self._use_new_keys():
             self._libzmq.connect_again(self._keys)
             return [event for event in events if event != "key_refused"]
-        elif "handshake_failed" in events and self._use_other_server_key(self._libzmq):
-            return [event for event in events if event == "connected"]
         return events
 
-    @property
-    def _server_publics(self) -> tuple[bytes, ...]:
-        return (self._keys.server_public, *self._keys.older_server_publics) if self._keys is not None else ()
-
-    def _use_other_server_key(self, libzmq: LibzmqDealer) -> bool:
-        """Return whether there is one to try: each twice, since the attempt that has failed may have used the one
-        before."""
-        publics = self._server_publics
-        if self._keys is None or len(publics) == 1:
-            return False
-        self._server_turn = (self._server_turn + 1) % (2 * len(publics))
-        libzmq.connect_again(replace(self._keys, server_public=publics[self._server_turn % len(publics)]))
-        return self._server_turn != 0
-
     def _use_new_keys(self) -> bool:
-        """Return whether there are others than it has connected with: their files are replaced now and then."""
+        """Return whether there are others than it has connected with: their files are replaced now and then. If there
+        are none any more it keeps these, and never begins to speak in the clear."""
         before = self._keys
         if before is not None:
             try:
-                self._keys = self._keys_of(self._address)
+                self._keys = self._keys_of(self._address) or before
             except (OSError, ValueError):
                 pass  # in the middle of that, or gone
         if self._keys != before:

@@ -100,7 +100,7 @@ export class Overview extends ChartsView {
       h("header", {}, h("h2", {}, "Task stream, last 30 s"), this.part, h("a", { href: "#/stream" }, "Open")),
       h("div", { style: { display: "flex", height: "168px" } }, this.stream.element));
     this.functions = new DataTable(page.tables.functions, {
-      compact: true, limit: 8, sort: "total", descending: true, hide: ["digest", "canceled"],
+      compact: true, limit: 8, sort: "total", descending: true, hide: ["module", "digest", "canceled"],
       empty: { icon: "functions", title: "No functions yet", text: "They appear with the first tasks." },
     }, page.changed);
     this.progress = new DataTable(page.tables.progress, {
