@@ -308,21 +308,21 @@ def test_peers_with_the_keys_talk(context: Any, closing: Closing, directory: Pat
 def test_a_store_that_has_an_older_pair_is_reached(
     context: Any, closing: Closing, directory: Path, rotations: int
 ) -> None:
-    router = closing(RouterSocket(context, keys.store_keys))
+    router = closing(OpenRouter(context, keys.store_keys))
     bound = router.bind("tcp://127.0.0.1:0")
     for _ in range(rotations):
         rotate(directory, new_key_pair, 1000.0, ["work"])
     dealer = closing(DealerConnection(context, bound, new_session(), keys.store_peer_keys))
-    assert wait_until(dealer.connection_events) == ["connected"]
+    assert wait_until(lambda: router.receive() is None and dealer.connection_events()) == ["connected"]
 
 
 def test_a_store_whose_pair_has_expired_is_not_reached(context: Any, closing: Closing, directory: Path) -> None:
-    router = closing(RouterSocket(context, keys.store_keys))
+    router = closing(OpenRouter(context, keys.store_keys))
     bound = router.bind("tcp://127.0.0.1:0")
     rotate(directory, new_key_pair, -10.0, ["work"])
     rotate(directory, new_key_pair, 1000.0, ["work"])
     dealer = closing(DealerConnection(context, bound, new_session(), keys.store_peer_keys))
-    assert "handshake_failed" in wait_until(dealer.connection_events)
+    assert wait_until(lambda: router.receive() is None and dealer.connection_events()) == ["handshake_failed"]
 
 
 def test_messages_come_with_the_user_of_their_connection(context: Any, closing: Closing, directory: Path) -> None:
