@@ -255,8 +255,18 @@ cdef class Payload:
         return frame
 
 
-cdef bint is_default(object options):
-    return options is DEFAULT_OPTIONS or options == DEFAULT_OPTIONS
+cdef object _last_special = None
+"""Options that are not the default. Most often the next ones are the same object, and to compare options takes long."""
+
+
+cdef bint is_default(object options) except -1:
+    global _last_special
+    if options is _last_special:
+        return False
+    if options is DEFAULT_OPTIONS or options == DEFAULT_OPTIONS:
+        return True
+    _last_special = options
+    return False
 
 
 cdef list capability_texts(object options):

@@ -80,9 +80,12 @@ def test_a_wrong_directory_is_told(directory: Path) -> None:
     (directory / "submit.pub").write_text("short")
     with pytest.raises(ValueError, match="submit.pub: it is not a key"):
         check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
-    (directory / "submit.pub").write_text("~" * 40)
-    with pytest.raises(ValueError, match="submit.pub: it is not a key"):
-        check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
+    for text in ("~" * 40, "#" * 40, good[:35] + "%nSc1", good[:35], good[:40] + "0"):
+        (directory / "submit.pub").write_text(text)
+        with pytest.raises(ValueError, match="submit.pub: it is not a key"):
+            check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
+    (directory / "submit.pub").write_text("%nSc0" * 8)  # as much as it can say
+    check_bind_allowed("tcp://0.0.0.0:1", insecure=False)
     (directory / "submit.pub").write_text(good)
     (directory / "scheduler.pub").unlink()
     with pytest.raises(ValueError, match="scheduler.pub: it is missing"):

@@ -153,8 +153,8 @@ cdef class ZmtpListener:
         self.epoll.register(self.unauthenticated_fd, select.EPOLLIN)
 
     def answer(self, peer, frames):
-        if self.unauthenticated.answer(peer, frames):
-            return "sent"
+        if peer in self.unauthenticated:  # a Refused is not for the connection whose identity this one claims
+            return "sent" if self.unauthenticated.answer(peer, frames) else "gone"
         return self.send(peer, frames)
 
     def admit(self, peer):

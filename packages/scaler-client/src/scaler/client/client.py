@@ -395,6 +395,9 @@ class Client:
         if len(values) == 1 and type(values[0]) in self._arguments.plain_types:
             slots = [_dumps(values[0], PICKLE_PROTOCOL)]
             size = len(slots[0])
+        elif values and type(values[0]) is ScalerFuture:  # an exception would cost more
+            self._send_with_inputs(fn, shape, values, future)
+            return
         else:
             try:
                 slots = self._arguments.encode(values)
@@ -437,9 +440,10 @@ class Client:
     def _send_with_inputs(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: CallSink) -> None:
         if not isinstance(future, ScalerFuture):
             raise TypeError("Cannot pass a future as an argument here: await it, and pass its result.")
-        send = partial(self._inputs.send, fn, shape, values, future)
-        if not self._client_io.defers(send):
-            send()
+        if self._client_io.is_mine():
+            self._client_io.defers(partial(self._inputs.send, fn, shape, values, future))
+        else:
+            self._inputs.send(fn, shape, values, future)
         if pickled_actors:
             keep_actors_until_done(future)
 
