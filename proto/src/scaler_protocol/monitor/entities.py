@@ -351,6 +351,8 @@ def _host(model: Model, host: str) -> EntityPage | None:
         *_section("Running", "running", _rows_with(model, "running", host=host)),
         *_section("Objects", "objects", _rows_with(model, "objects", host=host)),
         *_section("Its largest objects", "largest", _rows_on(model, host)),
+        *_section("Received from", "traffic", _rows_with(model, "traffic", target=host)),
+        *_section("Sent to", "traffic", _rows_with(model, "traffic", source=host)),
         *_section("Clients", "clients", clients),
         *_executions(model, workers=indices),
     ]
