@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 
 from fuzz.choices import Choices
 from scaler_protocol.messages import Status, WorkerStatus
@@ -31,6 +32,7 @@ NAMES = ("", "name", "f<lambda>", "größe\x1b[31m\n", "x" * 300)
 INDICES = (0, 1, 2, 7, 65_535, 1_000_000, NONE - 1, NONE)
 NUMBERS = (0, 1, 5, 2**31, 2**32 - 1, 2**53, 2**63, 2**64 - 1)
 TIMES_US = (0, 1_700_000_000_000_000, 1_700_000_001_000_000, 2**63, 2**64 - 1)
+DURATIONS_US = (0, 1, 5, 2**16, 2**32 - 1)
 REALS = (0.0, 0.5, -1.0, 1e9, 1e30)
 """The numbers that a scheduler lets into a snapshot: heartbeats with other numbers are refused."""
 
@@ -39,6 +41,8 @@ NAMED = (
     {"session": "zz", "name": 5, "host": None, "workers": ["a", 3, None]},
     {"session": "11" * 16, "name": "agent", "host": "host", "pid": 9, "workers": ["a", "b"]},
     {"digest": "22" * 16, "name": "module.function"},
+    {"digest": "33" * 16, "name": "f<lambda>", "module": "größe\x1b"},
+    {"digest": "44" * 16, "name": "f<lambda>", "module": 5},
     [],
 )
 PAYLOADS = (
@@ -61,6 +65,8 @@ def a_record(choices: Choices) -> bytes:
     elif kind in (Kind.RAN, Kind.STEPPED):
         flags = choices.pick([*Status]) | (Flag.SHORT if choices.flag() else 0)
         body = choices.take(choices.below(8 * count + 9))
+    elif kind == Kind.PARTS:
+        body = b"".join(some_parts(choices) for _ in range(count))
     elif kind == Kind.FAILED:
         flags, payload = choices.pick([*Status]), choices.pick(PAYLOADS)
         body = len(payload).to_bytes(4, "little") * 2 + payload
@@ -86,6 +92,12 @@ def a_record(choices: Choices) -> bytes:
     )
 
 
+def some_parts(choices: Choices) -> bytes:
+    """A row of a record of parts."""
+    microseconds = (choices.pick(DURATIONS_US) for _ in range(3))
+    return struct.pack("<QIIII", choices.pick(NUMBERS), choices.below(3), *microseconds)
+
+
 def some_events(choices: Choices) -> Events:
     found = b"".join(a_record(choices) for _ in range(1 + choices.below(4)))
     return Events(
@@ -97,8 +109,9 @@ def some_running(choices: Choices) -> RunningTaskStatus:
     numbers = [choices.pick(NUMBERS) for _ in range(4)]
     reals = [choices.pick(REALS) for _ in range(4)]
     return RunningTaskStatus(
-        choices.take(16), choices.pick(NAMES), choices.take(16), *numbers, *reals, choices.pick(NUMBERS), choices.flag()
-    )
+        choices.take(16), choices.pick(NAMES), choices.take(16), *numbers, *reals, choices.pick(NUMBERS),
+        choices.flag(), choices.pick(NAMES),
+    )  # fmt: skip
 
 
 def a_snapshot(choices: Choices) -> Snapshot:
@@ -120,11 +133,13 @@ def a_snapshot(choices: Choices) -> Snapshot:
         (agent,) * choices.below(3),
         (ClientStatus(session(), name(), number(), choices.flag(), number(), number(), number(), session()),)
         * choices.below(3),
-        (FunctionStatus(session(), name(), number(), number(), number(), number(), number(), real()),)
-        * choices.below(3),
+        tuple(
+            FunctionStatus(session(), name(), number(), number(), number(), number(), number(), real(), module=name())
+            for _ in range(choices.below(3))
+        ),
         real(),
         (Setting(name(), name()),) * choices.below(2),
-        (WaitGroup(session(), name(), name(), number(), real(), session(), number()),) * choices.below(3),
+        (WaitGroup(session(), name(), name(), number(), real(), session(), number(), name()),) * choices.below(3),
         (GraphStatus(session(), number(), number(), number(), number(), number(), number(), number()),)
         * choices.below(3),
         (HostStoreStatus(name(), number(), number(), number(), number(), number(), number()),) * choices.below(3),

@@ -7,6 +7,7 @@ from scaler_protocol.monitor import tables
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.format import format_value
 from scaler_protocol.monitor.model import HISTORIES, Model
+from scaler_protocol.monitor.parts import parts_of_task
 
 TABLES = tuple(each for each in vars(tables).values() if isinstance(each, tables.TableSpec))
 FILTERS = ("", "name", "a b", "\x00", "x" * 400)
@@ -26,6 +27,7 @@ def look_at(model: Model, choices: Choices, now: float) -> None:
     model.state(now)
     assert isinstance(model.late_text, str) and isinstance(model.problem, str | None)
     look_at_stream(model, choices)
+    look_at_parts(model)
     look_at_graphs(model)
     if model.snapshot is not None:
         document_of(model.snapshot)
@@ -38,6 +40,15 @@ def look_at_stream(model: Model, choices: Choices) -> None:
     bars = model.bars(latest - choices.below(100), latest + 1, width, workers)
     assert len(bars) <= 2 * width * max(1, len(workers))
     assert all(model.log.row(serial) is not None for serial in bars.serials)
+
+
+def look_at_parts(model: Model) -> None:
+    """Check that no part of the newest executions is longer than the whole."""
+    for serial in range(max(model.log.first, model.log.total - 20), model.log.total):
+        row = model.log.row(serial)
+        assert row is not None and 0 <= model.log.running_us(serial) <= row[2]
+        parts = parts_of_task(model.activity.times, row)
+        assert sum(parts[2:]) * 1e6 <= row[2] + 2
 
 
 def look_at_graphs(model: Model) -> None:

@@ -98,7 +98,7 @@ class Siege:
         for peer, frames, _ in self.router.receive_many(64):
             assert peer == HONEST and frames == [b"%d" % self.heard], "An unauthenticated peer speaks as a peer."
             self.heard += 1
-        for peer, frames in self.listener.unauthenticated_messages():
+        for peer, frames, _ in self.listener.unauthenticated_messages():
             self.examine(frames)
             if frames == [HELLO] and peer == HONEST and not self.has_come:
                 self.has_come = True

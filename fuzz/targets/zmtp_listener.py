@@ -103,7 +103,7 @@ class ListenerConversation:
             if peer == HONEST:
                 assert frames == [b"%d" % self.heard]
                 self.heard += 1
-        for peer, frames in self.listener.unauthenticated_messages():
+        for peer, frames, _ in self.listener.unauthenticated_messages():
             assert len(frames) < 2
             if frames == [HELLO]:
                 self.listener.admit(peer)

@@ -56,6 +56,13 @@ def test_map(executor: Executor, options: dict[str, int]) -> None:
     assert list(executor.map(pow, [], **options)) == []
 
 
+@pytest.mark.parametrize("options", [{}, {"chunksize": 3}, {"buffersize": 2}])
+def test_map_shows_a_bar(executor: Executor, capsys: pytest.CaptureFixture[str], options: dict[str, int]) -> None:
+    pytest.importorskip("tqdm")
+    assert list(executor.map(abs, range(10), progress=True, **options)) == list(range(10))
+    assert "abs: 100%" in capsys.readouterr().err
+
+
 def test_map_raises_at_the_item_that_failed(executor: Executor) -> None:
     results = executor.map(divmod, [1, 1, 1, 1], [2, 3, 0, 5])
     assert [next(results), next(results)] == [(0, 1), (0, 1)]

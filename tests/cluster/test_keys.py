@@ -130,13 +130,14 @@ def test_an_unknown_key_is_told_and_let_in_once_it_is_known(
 def test_a_session_is_not_taken_over_with_another_key(
     public_address: str, submitter: Path, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even by who has got to know its id: libzmq lets each connection have any."""
+    """Even by a peer that knows its id: each connection may name itself as it likes."""
     with Client(public_address) as client, zmq.Context() as context:
         assert client.submit(math.sqrt, 4).result() == 2.0
         monkeypatch.setenv("SCALER_KEYS", str(copy_keys(keys, tmp_path / "watcher", "observe")))
         thief = DealerConnection(context, public_address, client.identity, partial(peer_keys, role=Role.OBSERVE))
         try:
-            wait_until(lambda: thief.send(encode(Envelope(Goodbye(), sequence=2))))
+            wait_until(lambda: thief.connection_events() == ["connected"])
+            assert thief.send(encode(Envelope(Goodbye(), sequence=2)))
             answer = decode(wait_until(thief.receive)).body
         finally:
             thief.close()

@@ -68,7 +68,7 @@ def test_counts_equal_what_was_run() -> None:
             figures = scrape(url)
         assert figures["scaler_up",] == 1
         assert figures["scaler_tasks_ended_total", "success"] == 500
-        assert figures["scaler_function_tasks_ended_total", "square"] == 500
+        assert figures["scaler_function_tasks_ended_total", "square", "tests.support.functions"] == 500
         assert figures["scaler_tasks", "running"] == 0
         wait_until(lambda: len([key for key in scrape(url) if key[0] == "scaler_worker_busy"]) == 2, 10)
 

@@ -193,7 +193,7 @@ def test_a_bar_says_what_it_stands_for() -> None:
     bar = stream_rows.bar_at(found, found.rows[0], (found.x0[0] + found.x1[0]) / 2)
     assert bar is not None
     lines = stream_rows.tip(model, found, bar).splitlines()
-    assert lines[1].startswith("task ") and " after " in lines[2] and " to " in lines[3]
+    assert lines[1].startswith("task ") and ", ran " in lines[2] and " to " in lines[3]
     assert stream_rows.bar_at(found, 0, -50.0) is None
     assert len(stream_rows.labels(rows)) == len(rows)
     assert stream_rows.functions_in(found, 3)

@@ -118,7 +118,7 @@ cdef enum:
     OPTIONS_DATA_OF_TASKS = 5
     CAPABILITY_DATA = 2
     FUNCTION_DATA = 1
-    FUNCTION_POINTERS = 4
+    FUNCTION_POINTERS = 5
     RESULT_RUN_DATA = 3
     RESULT_RUN_POINTERS = 8
 
@@ -255,8 +255,18 @@ cdef class Payload:
         return frame
 
 
-cdef bint is_default(object options):
-    return options is DEFAULT_OPTIONS or options == DEFAULT_OPTIONS
+cdef object _last_special = None
+"""Options that are not the default. Most often the next ones are the same object, and to compare options takes long."""
+
+
+cdef bint is_default(object options) except -1:
+    global _last_special
+    if options is _last_special:
+        return False
+    if options is DEFAULT_OPTIONS or options == DEFAULT_OPTIONS:
+        return True
+    _last_special = options
+    return False
 
 
 cdef list capability_texts(object options):
@@ -391,15 +401,18 @@ cdef int write_task_run(Writer* writer, uint64_t start, TaskRun run, RunText tex
 cdef list function_texts(list functions):
     cdef list texts = []
     for function in functions:
-        texts.append((function.digest, function.name.encode(), bytes(function.payload), function.size, function.environment.encode()))
+        texts.append((
+            function.digest, function.name.encode(), bytes(function.payload), function.size,
+            function.environment.encode(), function.module.encode(),
+        ))
     return texts
 
 
 cdef uint64_t functions_words(list texts):
     cdef uint64_t words = 1 if texts else 0
-    for digest, name, payload, _, environment in texts:
+    for digest, name, payload, _, environment, module in texts:
         words += FUNCTION_DATA + FUNCTION_POINTERS + bytes_words(digest) + text_words(name) + bytes_words(payload)
-        words += text_words(environment)
+        words += text_words(environment) + text_words(module)
     return words
 
 
@@ -408,12 +421,13 @@ cdef int write_functions(Writer* writer, uint64_t pointer, list texts) except -1
     if not texts:
         return 0
     at = sure(put_structs(writer, pointer, len(texts), FUNCTION_DATA, FUNCTION_POINTERS))
-    for digest, name, payload, size, environment in texts:
+    for digest, name, payload, size, environment, module in texts:
         store64(word(writer, at), size)
         write_bytes(writer, at + 1, digest)
         write_text(writer, at + 2, name)
         write_bytes(writer, at + 3, payload)
         write_text(writer, at + 4, environment)
+        write_text(writer, at + 5, module)
         at += FUNCTION_DATA + FUNCTION_POINTERS
     return 0
 
@@ -832,7 +846,8 @@ cdef list decode_functions(Reader* reader, StructView* tasks, uint32_t field):
         name = take_text(reader, &item, 1, "name", NAME_LIMIT)
         payload = take_bytes(reader, &item, 2, "payload")
         environment = take_text(reader, &item, 3, "environment", ENVIRONMENT_LIMIT)
-        functions.append(FunctionDefinition(digest, name, payload, field64(&item, 0), environment))
+        module = take_text(reader, &item, 4, "module", NAME_LIMIT)
+        functions.append(FunctionDefinition(digest, name, payload, field64(&item, 0), environment, module))
     return functions
 
 

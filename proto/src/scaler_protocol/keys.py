@@ -40,7 +40,11 @@ REREAD_SECONDS = 1.0
 _MISSED_SECONDS = 0.1
 """A key that is not known may have been written just now: then the files are read again, not more often than this."""
 
-_KEY = re.compile(rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
+_DIGIT = rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]"
+_NUMBER = rb"(?:(?![%$#])D{5}|%[0-9a-m]D{3}|%n[0-9a-zA-R]D{2}|%nS[0-9ab]D|%nSc0)".replace(b"D", _DIGIT)
+"""At most 2**32 - 1: five digits of Z85 may be more."""
+
+_KEY = re.compile(_NUMBER + b"{8}")
 _DAY_SECONDS = 24 * 60 * 60.0
 _EXPIRY_ADVICE = "Write a second line such as 'expires 2027-01-31', in UTC."
 _EXPIRES = re.compile(r"expires (\d{4}-\d{2}-\d{2})(?:T(\d{2}:\d{2}:\d{2})Z)?")

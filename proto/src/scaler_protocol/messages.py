@@ -154,6 +154,7 @@ class FunctionDefinition:
     payload: bytes
     size: int
     environment: str = ""  # of a serializer: an Environment as text, in which the tasks run; empty: none
+    module: str = ""  # in which the function is defined, for people; empty: not known
 
 
 # ---- frozen ----------------------------------------------------------------------------------------------------
@@ -1059,6 +1060,14 @@ class StoreStatusRequest:
 
 
 @value(frozen=True, slots=True)
+class ReceivedBytes:
+    """The bytes that a store has received from another one since it started."""
+
+    endpoint: str
+    size_bytes: int
+
+
+@value(frozen=True, slots=True)
 class StoreStatus:
     """``used_bytes`` are of objects in memory, ``reserved_bytes`` of all memory the store holds; ``endpoint`` is where
     it serves other stores, empty: nowhere. ``disk_`` are of the file system of the spill directory, 0: not known."""
@@ -1076,6 +1085,7 @@ class StoreStatus:
     received_bytes: int
     disk_free_bytes: int = 0
     disk_capacity_bytes: int = 0
+    received_from: tuple[ReceivedBytes, ...] = ()  # the stores from which most has come, at most SOURCES_LIMIT
 
 
 @value(frozen=True, slots=True)

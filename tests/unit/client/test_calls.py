@@ -20,7 +20,7 @@ from scaler.client.calls import (
     shape_of,
 )
 from scaler.client.serializer import DefaultSerializer, ReusedPickler, Serializer
-from scaler.client.signatures import check_call, function_name, takes_keyword
+from scaler.client.signatures import check_call, function_module, function_name, takes_keyword
 from scaler_protocol.messages import TaskOptions
 
 
@@ -34,6 +34,17 @@ def with_keywords(a: int, *, step: int = 1, **rest: int) -> int:
 
 def with_variable(*values: int) -> int:
     return sum(values)
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_functions_have_the_modules_in_which_they_are_defined() -> None:
+    found = [
+        function_module(each) for each in (plain, math.sqrt, len, functools.partial(plain, 1), DefaultSerializer())
+    ]
+    assert found == [__name__, "math", "builtins", "functools", "scaler.client.serializer"]
+    assert FunctionBook(Encoder(DefaultSerializer)).find(plain).definition.module == __name__
 
 
 # ---- binding ---------------------------------------------------------------------------------------------------------

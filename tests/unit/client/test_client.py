@@ -46,6 +46,23 @@ def test_submit_and_map(client: Client) -> None:
     assert sorted(client.imap_unordered(operator.neg, range(100), buffer_size=7)) == list(range(-99, 1))
 
 
+def test_calls_that_belong_together_are_a_map_with_a_number(scheduler: FakeScheduler) -> None:
+    with Client(scheduler.address) as client:
+        client.submit(operator.neg, 1).result(5)
+        assert list(client.imap(operator.neg, range(10), buffer_size=3)) == [-value for value in range(10)]
+        assert sorted(client.imap_unordered(operator.neg, range(4))) == [-3, -2, -1, 0]
+        with client.as_executor() as executor:
+            assert list(executor.map(operator.neg, range(5), buffersize=2)) == [0, -1, -2, -3, -4]
+            assert list(executor.map(operator.neg, range(5), chunksize=2)) == [0, -1, -2, -3, -4]
+            executor.submit(operator.neg, 1).result(5)
+    runs = [run for body in scheduler.seen if isinstance(body, Tasks) for run in body.runs]
+    counts: dict[int, int] = {}
+    for run in runs:
+        counts[run.options.map_number] = counts.get(run.options.map_number, 0) + run.count
+    assert counts == {0: 2, 1: 10, 2: 4, 3: 5, 4: 3}
+    assert {run.function_name for run in runs} == {"neg"}
+
+
 def test_the_first_failure_of_a_map(client: Client) -> None:
     with pytest.raises(ValueError, match="math domain") as caught:
         client.map(math.sqrt, [1.0, -1.0, 4.0])

@@ -8,6 +8,7 @@ import pytest
 
 from scaler_protocol.monitor import links
 from scaler_protocol.monitor.entities import EntityPage, page_of
+from scaler_protocol.monitor.entity_search import find_entity
 from scaler_protocol.monitor.links import EntityLink, cell_link, row_link
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.running import RunningTaskRow
@@ -127,3 +128,15 @@ def test_nothing_is_known_of_what_never_was(model: Model, link: EntityLink) -> N
 def test_what_names_nothing_is_refused(model: Model, kind: str, key: tuple[str, ...]) -> None:
     with pytest.raises(ValueError):
         page_of(model, EntityLink(kind, key))
+
+
+def test_things_are_found_by_their_names(model: Model) -> None:
+    task = model.rows("tasks")[0][0]
+    client, number, worker, host = task[2], str(task[1]), task[7], task[6]
+    assert find_entity(model, worker) == EntityLink(links.WORKER, (host, worker))
+    assert find_entity(model, host) == EntityLink(links.HOST, (host,))
+    assert find_entity(model, " simulate ") == EntityLink(links.FUNCTION, ("simulate",))
+    assert find_entity(model, client[:4]) == EntityLink(links.CLIENT, (client,))
+    assert find_entity(model, f"{client}/{number}") == EntityLink(links.TASK, (client, number))
+    for text in ("", "/", "nothing", f"{client}/", f"{client}/x", f"{client}/99999999999", "zz/1", "\x00"):
+        assert find_entity(model, text) is None, text

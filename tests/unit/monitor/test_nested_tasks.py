@@ -84,8 +84,34 @@ def test_a_client_that_submits_nothing_in_a_task_leaves_no_trace_of_it() -> None
     nested.add(INNER, 7, TaskPlace(OUTER, 1))
     nested.add(INNER, 7, TaskPlace(OUTER, 2))
     assert nested.parent_of(INNER, 6) is None and nested.parent_of(INNER, 7) == TaskPlace(OUTER, 2)
-    assert nested.children_of(TaskPlace(OUTER, 1)) == []
-    assert nested.children_of(TaskPlace(OUTER, 2)) == [ChildTasks(INNER, 7, None)]
+    assert [*nested.children_of(TaskPlace(OUTER, 1))] == []
+    assert [*nested.children_of(TaskPlace(OUTER, 2))] == [ChildTasks(INNER, 7, None)]
+
+
+def test_children_are_counted_whatever_comes_first() -> None:
+    model = model_of(
+        submitted(INNER, 40, 7, 1),
+        records.nested_record(INNER, 40, (OUTER, 4, 1), time=0),
+        submitted(INNER, 40, 7, 0),  # with other options
+    )
+    assert named(shown(model, "aaaaaaaa", 4), "children")[-1][0] == "27 more"
+    model = model_of(*(records.nested_record(INNER, 40, (OUTER, 4, 1), time=0) for _ in range(3)))
+    assert named(shown(model, "aaaaaaaa", 4), "children")[-1][0] == "20 more"
+
+
+def test_the_page_of_a_task_with_very_many_children_looks_at_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [
+        part
+        for number in range(100, 2100)
+        for part in (records.nested_record(INNER, number, (OUTER, 6, 1), time=0), submitted(INNER, number, 1, 1))
+    ]
+    model = model_of(submitted(OUTER, 6, 1, 0), *told)
+    looked: list[TaskPlace] = []
+    end_of = NestedTasks._end_of
+    monkeypatch.setattr(NestedTasks, "_end_of", lambda self, begin: looked.append(begin) or end_of(self, begin))
+    children = named(shown(model, "aaaaaaaa", 6), "children")
+    assert len(children) == CHILDREN_LIMIT + 1 and children[-1][0] == "1,990 more"
+    assert len(looked) <= CHILDREN_LIMIT + 1
 
 
 def test_only_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +119,7 @@ def test_only_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     nested = NestedTasks()
     for number in range(1000):
         nested.add(number % 3, number, TaskPlace(9, number))
-    kept = [number for number in range(1000) if nested.children_of(TaskPlace(9, number))]
+    kept = [number for number in range(1000) if [*nested.children_of(TaskPlace(9, number))]]
     assert kept == [*range(900, 1000)]
     assert nested.parent_of(0, 500) is None and nested.parent_of(0, 999) == TaskPlace(9, 999)
 

@@ -24,10 +24,11 @@ SHORT = "abababab"
 MIB = 1024 * 1024
 OBJECTS = (
     ObjectStatus(CLIENT, 2**63 + 2**62 - 1, size_bytes=30 * MIB, copies=12, hosts="node-0, node-1 and 10 more",
-                 readers=25, reader_tasks="17 18"),
-    ObjectStatus(CLIENT, 17, size_bytes=20 * MIB, copies=1, hosts="node-0"),
-    ObjectStatus(CLIENT, 2**64 - 2, size_bytes=10 * MIB, copies=1, hosts="node-1", readers=1, reader_tasks="19"),
-    ObjectStatus(b"", 0, b"\x01" * 16, 5 * MIB, 1, "node-0", 7),
+                 readers=25, reader_tasks="17 18", host_names=("node-0", "node-1")),
+    ObjectStatus(CLIENT, 17, size_bytes=20 * MIB, copies=1, hosts="node-0", host_names=("node-0",)),
+    ObjectStatus(CLIENT, 2**64 - 2, size_bytes=10 * MIB, copies=1, hosts="node-1", readers=1, reader_tasks="19",
+                 host_names=("node-1",)),
+    ObjectStatus(b"", 0, b"\x01" * 16, 5 * MIB, 1, "node-0", 7, host_names=("node-0",)),
 )  # fmt: skip
 
 
@@ -160,3 +161,17 @@ def test_hostile_objects_are_shown_or_left_out() -> None:
     (row,) = model.rows("largest")[0]
     link = row_link("largest", row)
     assert link is not None and page_of(model, link) is not None
+
+
+def test_names_of_hosts_may_contain_anything() -> None:
+    names = ("rack 1, node 2", "salt and pepper")
+    one = ObjectStatus(CLIENT, 17, size_bytes=MIB, copies=2, hosts=", ".join(names), host_names=names)
+    model = made(one)
+    found = page(model, links.OBJECT, SHORT, "result-17")
+    assert [each.link for each in found.facts if each.name == "is on"] == [
+        EntityLink(links.HOST, (name,)) for name in names
+    ]
+    said = received(one)
+    model.apply(replace(said, agents=(*said.agents, agent_status(1, host=names[0]))), 0.0)
+    sections = page(model, links.HOST, names[0]).sections
+    assert [each.total for each in sections if each.table == "largest"] == [1]

@@ -11,12 +11,14 @@ import pytest
 from scaler_protocol.monitor.failure_marks import FailureMarks
 from scaler_protocol.monitor.log_frames import SUFFIX
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.palette import PART_TINTS
 from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.replay import Replay
 from scaler_scheduler.top.lines import Style, text_of
 from scaler_scheduler.top.replay import line
 from scaler_scheduler.top.report import report_of, write_report
 from tests.support.monitor_stream import START_TIME, synthetic_messages
+from tests.unit.monitor.test_bar_parts import PARTS, model_of
 from tests.unit.monitor.test_replay import log_of
 
 SECONDS = 20.0
@@ -54,6 +56,15 @@ def test_names_are_text_whatever_they_contain() -> None:
         model.activity.functions[index] = named._replace(name="<script>alert(1)</script>'\"")
     text = "".join(report_of(model, START_TIME, START_TIME + 2.0))
     assert "<script>" not in text
+
+
+def test_bars_have_the_parts_of_their_time() -> None:
+    model = model_of((1, 1, *PARTS))
+    text = "".join(report_of(model, 80.0, 101.0))
+    for name, (colour, opacity) in PART_TINTS.items():
+        assert f"fill='{colour}' fill-opacity='{opacity}'" in text and f"<i class='{name}'></i>{name}" in text
+    without = "".join(report_of(model_of(), 80.0, 101.0))
+    assert "fill-opacity" not in without and "<i class=" not in without
 
 
 def test_nothing_was_recorded() -> None:

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from scaler_protocol.messages import Status
+from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.failures import Failure
 from scaler_protocol.monitor.format import display_width
+from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.messages import Snapshot, TaskCounts, WaitGroup
 from scaler_protocol.monitor.model import Model
 from scaler_scheduler.top.lines import FunctionColour, Style, text_of, wrapped
@@ -57,14 +59,11 @@ def test_no_page_is_larger_than_the_terminal(model: Model, key: str, width: int,
 
 
 def test_the_page_names_stand_at_the_top(model: Model) -> None:
-    assert (
-        lines(drawn(model, "2"))[0]
-        == "1 all t run 2 functions 3 wait 4 fail 5 obj v val 6 graph 7 stream 8 9 0 a g i o"
-    )
-    wide = lines(drawn(model, "2", width=180))[0]
+    assert lines(drawn(model, "2"))[0] == "1 all t run 2 functions 3 wait 4 fail 5 obj v val 6 graph 7 8 9 0 a g i o e"
+    wide = lines(drawn(model, "2", width=190))[0]
     assert wide == (
         "1 overview  t running  2 functions  3 waiting  4 failures  5 objects  v values  6 graphs  7 stream  8 tasks  "
-        "9 clients  0 settings  a alerts  g progress  i workers  o output"
+        "9 clients  0 settings  a alerts  g progress  i workers  o output  e traffic"
     )
 
 
@@ -120,10 +119,11 @@ def test_a_reason_fills_the_screen_until_nothing_waits_for_it() -> None:
     for height in (5, 10, 24):
         text = lines(drawn(model, "3", "down", "down", "enter", height=height, width=100))
         assert text[3] == "49 tasks of simulate, the first for 33 s: task 7 of client abababab"
-        assert text[2] == "arrows scroll, Esc goes back"
+        assert text[2] == "arrows scroll, Tab chooses a link, Enter opens it, Esc goes back"
     view = View(page="waits", details_of=("simulate", LONG_REASON))
     model.apply(snapshot(), 101.0)
     gone = draw(model, view, 80, 24, 101.0, ADDRESS)
+    assert lines(gone)[2] == "arrows scroll, Esc goes back"
     assert lines(gone)[3] == "no task waits for this reason any more"
 
 
@@ -154,7 +154,7 @@ def test_the_cursor_chooses_what_the_details_are_of(model: Model) -> None:
         assert drawn(model, "4", *["down"] * downs).selected == group
     assert drawn(model, "4", *["down"] * 99).selected == groups[-1]
     details = drawn(model, "4", "down", "enter")
-    assert lines(details)[2] == "arrows scroll, Esc goes back"
+    assert lines(details)[2] == "arrows scroll, Tab chooses a link, Enter opens it, Esc goes back"
     assert lines(details)[3] == model.failure_details(groups[1]).splitlines()[0]
     back = drawn(model, "4", "down", "enter", "escape")
     assert "causes of" in lines(back)[3]
@@ -189,9 +189,8 @@ def test_texts_go_on_in_the_next_line(text: str, width: int, expected: list[str]
 def test_details_scroll(model: Model) -> None:
     first = lines(drawn(model, "4", "enter", height=10))
     assert lines(drawn(model, "4", "enter", "down", height=10))[3] == first[4]
-    assert (
-        lines(drawn(model, "4", "enter", "end", height=10))[-1]
-        == model.failure_details(drawn(model, "4").selected or 0).splitlines()[-1]
+    assert model.failure_details(drawn(model, "4").selected or 0).splitlines()[-1] in lines(
+        drawn(model, "4", "enter", "end", height=30)
     )
 
 
@@ -299,7 +298,7 @@ def test_a_thousand_workers_are_drawn_far_faster_than_a_second() -> None:
 
 def test_keys_turn_pages() -> None:
     assert View(page="overview").pressed("tab", 10).page == "running"
-    assert View(page="overview").pressed("backtab", 10).page == "output"
+    assert View(page="overview").pressed("backtab", 10).page == "traffic"
     assert View().pressed("4", 10).pressed("tab", 10).page == "objects"
     assert View(page="failures", details_of=3).pressed("2", 10) == View(page="functions")
 
@@ -320,3 +319,38 @@ def test_start_of_the_stream() -> None:
     model = Model(0.0)
     model.apply(snapshot(), START_TIME)
     assert "no task has ended" in "\n".join(lines(drawn(model, "7", now=START_TIME)))
+
+
+def chosen(screen: Screen) -> list[str]:
+    return ["".join(span.text for span in line if span.style is Style.CHOSEN) for line in screen.lines[3:]]
+
+
+@pytest.mark.parametrize("key", ["t", "2", "5", "6", "8", "9"])
+def test_every_link_of_a_page_leads_to_a_page(model: Model, key: str) -> None:
+    for count in range(1, 40):
+        keys = [key, "enter", *["tab"] * count]
+        screen = drawn(model, *keys, width=100, height=30)
+        assert isinstance(screen.selected, EntityLink), keys
+        assert page_of(model, screen.selected) is not None or screen.selected.key == ("01000000",)
+        assert len([text for text in chosen(screen) if text]) == 1, "what is chosen is in sight"
+
+
+def test_a_chosen_link_is_opened_and_left(model: Model) -> None:
+    first = lines(drawn(model, "8", "enter"))
+    assert lines(drawn(model, "8", "enter", "tab", "enter"))[3] == "simulate"
+    assert lines(drawn(model, "8", "enter", "tab", "enter", "escape")) == first
+    assert lines(drawn(model, "8", "enter", "tab", "enter", "escape", "escape")) == lines(drawn(model, "8"))
+
+
+def test_failures_and_waiting_tasks_lead_to_what_they_name(model: Model) -> None:
+    assert drawn(model, "4", "enter", "tab").selected == EntityLink("function", ("simulate",))
+    kinds = {drawn(model, "4", "enter", *["tab"] * count).selected.kind for count in range(1, 9)}
+    assert kinds == {"function", "host", "task"}
+    assert isinstance(drawn(model, "3", "enter", "tab").selected, EntityLink)
+
+
+def test_a_page_can_be_shown_over_any_other(model: Model) -> None:
+    for page in PAGES.values():
+        view = View(page=page).showing(EntityLink("host", ("node-0",)))
+        text = "\n".join(lines(draw(model, view, 80, 24, 100.0, ADDRESS)))
+        assert "Host node-0" in text

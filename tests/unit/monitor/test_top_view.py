@@ -135,3 +135,26 @@ def test_a_stack_needs_no_confirmation_and_fills_the_screen() -> None:
 def test_the_help_fits_a_small_terminal(replaying: bool) -> None:
     lines = ["".join(span.text for span in line) for line in help_lines(replaying)]
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
+
+
+def test_links_lead_from_page_to_page_and_back() -> None:
+    opened = View(page="tasks").pressed("enter", 10, "task")
+    chosen = pressed(opened, "tab", "tab", "backtab")
+    assert (opened.details_of, opened.link, chosen.link) == ("task", None, 0)
+    assert pressed(opened, "backtab").link == -1
+    further = chosen.pressed("enter", 10, "worker").pressed("enter", 10, "host")
+    assert (further.details_of, further.trail, further.link) == ("host", ("task", "worker"), None)
+    back = pressed(further, "escape")
+    assert (back.details_of, back.trail) == ("worker", ("task",))
+    assert pressed(further, "escape", "escape", "escape") == View(page="tasks")
+    assert pressed(further, "2") == View(page="functions")
+
+
+def test_a_page_is_opened_by_a_name_that_is_typed() -> None:
+    typed = pressed(View(), ":", *"qx", "backspace", *"uick")
+    assert (typed.typed_name, typed.is_typing, typed.quit) == ("quick", True, False)
+    assert pressed(typed, "enter") == View(sought_name="quick")
+    assert pressed(typed, "escape") == View()
+    shown = View().showing("worker")
+    assert (shown.page, shown.details_of, shown.is_text) == ("workers", "worker", True)
+    assert pressed(shown, ":").details_of == "worker" and pressed(shown, "x") == View()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import struct
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,13 +12,15 @@ from typing import Any
 
 import pytest
 
+from scaler_protocol.monitor import records
 from scaler_protocol.monitor.activity import Activity
 from scaler_protocol.monitor.log_frames import SUFFIX
-from scaler_protocol.monitor.messages import MonitorMessage
+from scaler_protocol.monitor.messages import Events, MonitorMessage
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.task_log import NO_WORKER
-from scaler_protocol.monitor.trace import TraceBuilder
+from scaler_protocol.monitor.trace import TraceBuilder, pieces_of
+from scaler_protocol.monitor.trace_waits import LANES_LIMIT
 from scaler_scheduler.top.trace import moment_of, write_trace
 from tests.support.monitor_stream import START_TIME, synthetic_messages
 from tests.unit.monitor.test_replay import log_of
@@ -36,7 +39,7 @@ def trace_of(start: float, stop: float, messages: Iterable[MonitorMessage] = MES
 
 
 def slices(events: list[Any]) -> list[Any]:
-    return [event for event in events if event["ph"] == "X"]
+    return [event for event in events if event["ph"] == "X" and event["cat"] != "waiting"]
 
 
 def test_every_execution_and_running_task_is_there_once() -> None:
@@ -108,3 +111,63 @@ def test_times_may_be_of_the_clock_or_whole() -> None:
     for wrong in ("", "soon", "25:00", "22:13:99"):
         with pytest.raises(ValueError):
             moment_of(wrong, start)
+
+
+SECOND = 1_000_000
+
+
+def waiting(*some: bytes) -> list[tuple[str, int, float, float, str]]:
+    """The slices of waiting: name, task, begin, end and thread."""
+    model = Model(0.0)
+    names = records.name_record(records.Naming.SESSION, 0, {"session": "ab" * 16, "host": "h", "pid": 1})
+    model.apply(Events(100.0, 0, names + b"".join(some), 0, 1 + len(some), 1), 0.0)
+    events = json.loads("".join(pieces_of(TraceBuilder(0.0, 1000.0), model)))["traceEvents"]
+    threads = {each["tid"]: each["args"]["name"] for each in events if each["name"] == "thread_name"}
+    processes = {each["pid"]: each["args"]["name"] for each in events if each["name"] == "process_name"}
+    found = [each for each in events if each["ph"] == "X" and each["cat"] == "waiting"]
+    assert {processes[each["pid"]] for each in found} <= {"client abababab: tasks that wait"}
+    return [
+        (
+            each["name"], each["args"]["task"], each["ts"] / SECOND, (each["ts"] + each["dur"]) / SECOND,
+            threads[each["tid"]],
+        )
+        for each in found
+    ]  # fmt: skip
+
+
+def came(first: int, count: int, time: float) -> bytes:
+    return records.record(
+        records.Kind.SUBMITTED, time=int(time * SECOND), session=0, first=first, count=count, function=0
+    )
+
+
+def over(task: int, begin: float, end: float, attempt: int = 1) -> bytes:
+    return records.ended_record(
+        [task], [int((end - begin) * SECOND)], [attempt], [0], time=int(end * SECOND), session=0, function=0
+    )
+
+
+def test_tasks_wait_for_a_worker_side_by_side() -> None:
+    found = waiting(came(1, 3, 10.0), over(1, 10.0, 12.0), over(2, 12.0, 14.0), over(3, 14.0, 16.0), over(4, 1.0, 2.0))
+    assert found == [
+        ("waiting for a worker", 2, 10.0, 12.0, "waiting 1"), ("waiting for a worker", 3, 10.0, 14.0, "waiting 2"),
+    ]  # fmt: skip
+    again = waiting(
+        came(1, 1, 10.0), over(1, 11.0, 12.0), came(2, 1, 13.0), over(2, 14.0, 15.0), over(2, 20.0, 21.0, 2)
+    )
+    assert [each[4] for each in again] == ["waiting 1", "waiting 1"]
+
+
+def test_nodes_wait_for_their_inputs_first() -> None:
+    edges = struct.pack("<5Q", 3, 3, 1, 3, 2)
+    graph = records.record(records.Kind.GRAPH, time=0, session=0, first=1, count=3, function=0, body=edges)
+    found = waiting(came(1, 3, 10.0), graph, over(1, 10.0, 12.0), over(2, 10.0, 13.0), over(3, 15.0, 16.0))
+    assert [each[:4] for each in found] == [
+        ("waiting for dependencies", 3, 10.0, 13.0), ("waiting for a worker", 3, 13.0, 15.0),
+    ]  # fmt: skip
+
+
+def test_of_very_many_tasks_that_wait_some_are_shown() -> None:
+    ends = [over(task, 20.0 + task, 21.0 + task) for task in range(1, 1000)]
+    found = waiting(came(1, 1000, 10.0), *ends)
+    assert len(found) == LANES_LIMIT

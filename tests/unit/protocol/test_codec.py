@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from array import array
+from dataclasses import replace
 
 import pytest
 
@@ -171,6 +172,7 @@ def test_options_and_capabilities() -> None:
 
 def test_a_serializer_names_an_environment() -> None:
     definitions = [samples.function("Serializer", '{"variables":{"A":"ö"}}'), samples.function("Other")]
+    definitions += [replace(each, module="größe.module") for each in definitions]
     received = round_trip(Tasks([samples.plain_run()], [], definitions))
     assert isinstance(received, Tasks) and received.serializers == definitions
 

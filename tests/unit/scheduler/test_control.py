@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scaler_protocol.messages import (
     PROTOCOL_MINOR,
     Cancel,
@@ -19,7 +21,17 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.monitor.messages import PeerState
 from scaler_scheduler.core import control
-from tests.unit.scheduler.playbook import Playbook, handed, results, statuses, tasks
+from tests.unit.scheduler.playbook import (
+    FUNCTION,
+    OTHER_FUNCTION,
+    Playbook,
+    definition,
+    handed,
+    results,
+    run,
+    statuses,
+    tasks,
+)
 from tests.unit.scheduler.test_graphs import chain
 
 
@@ -267,6 +279,18 @@ def test_waiting_tasks_get_another_priority():
     assert "no task has a function" in refusal(first, ControlAction.SET_FUNCTION_PRIORITY, "nothing", 1.0)
     for wrong in (1.5, float("nan"), float("-inf"), 1e12):
         assert "ive a whole number" in refusal(first, ControlAction.SET_CLIENT_PRIORITY, first.session.hex(), wrong)
+
+
+def test_a_function_is_named_with_or_without_its_module():
+    book = Playbook()
+    client = book.client()
+    for first, function, module in (1, FUNCTION, "pricing"), (11, OTHER_FUNCTION, "risk"):
+        client.says(Tasks([run(client, first, 10, function=function)], [replace(definition(function), module=module)]))
+    assert ask(client, ControlAction.SET_FUNCTION_PRIORITY, "risk.f", 3.0)[0].count == 10
+    assert ask(client, ControlAction.CANCEL_FUNCTION, "risk.f")[0].count == 10
+    assert ask(client, ControlAction.CANCEL_FUNCTION, "f")[0].count == 10
+    assert "no task has a function" in refusal(client, ControlAction.CANCEL_FUNCTION, "other.f")
+    book.core.check()
 
 
 def test_only_administrators_set_values_and_end_processes():

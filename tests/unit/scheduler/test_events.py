@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -12,6 +12,8 @@ from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import (
     Cancel,
     Capability,
+    ControlAction,
+    ControlRequest,
     Goodbye,
     HeartbeatEcho,
     Status,
@@ -24,7 +26,7 @@ from scaler_protocol.monitor import feed, records
 from scaler_protocol.monitor.records import AGAIN, NONE, Kind, Naming, Record
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
 from scaler_scheduler.core import recording
-from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, results, run, tasks
+from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, definition, results, run, tasks
 from tests.unit.scheduler.test_graphs import chain, done
 
 MIB = 1024 * 1024
@@ -124,6 +126,32 @@ def test_options_have_names() -> None:
         2: {"priority": -3, "capabilities": {"gpu": 0.5}},
         3: {"retries": 2, "rerun": False, "timeout_seconds": 1.5, "memory_bytes": 7},
     }
+
+
+def test_functions_have_the_names_of_their_modules() -> None:
+    book = Playbook()
+    client = book.client()
+    watcher = Watcher(book)
+    client.says(Tasks([run(client, 0, 1)], [replace(definition(), module="pricing")]))
+    named = [records.name_of(each) for each in watcher.take(Kind.NAME) if each.flags == Naming.FUNCTION]
+    assert named == [{"digest": FUNCTION.hex(), "name": "f", "module": "pricing"}]
+
+
+def test_a_priority_that_is_changed_is_recorded() -> None:
+    book = Playbook()
+    client = book.client()
+    watcher = Watcher(book)
+    client.says(tasks(client, 0, 2))
+    client.says(tasks(client, 2, 3))
+    watcher.take()
+    client.says(ControlRequest(7, ControlAction.SET_FUNCTION_PRIORITY, "f", 5.0))
+    name, *again = watcher.take()
+    assert records.name_of(name) == {"priority": 5}
+    assert [(each.kind, each.first, each.count, each.attempt) for each in again] == [
+        (Kind.SUBMITTED, 0, 2, name.first), (Kind.SUBMITTED, 2, 3, name.first),
+    ]  # fmt: skip
+    client.says(ControlRequest(8, ControlAction.SET_FUNCTION_PRIORITY, "f", 5.0))
+    assert watcher.take() == []
 
 
 def long_names(priority: int) -> dict[str, object]:

@@ -84,7 +84,7 @@ class FakeRouter:
     def admit(self, peer):
         pass
 
-    def unauthenticated_messages(self):
+    def unauthenticated_messages(self, has_work):
         return iter(())
 
     def probe(self, peer):

@@ -49,7 +49,7 @@ class FakeRouter:
         self.answers += 1
         return "sent"
 
-    def unauthenticated_messages(self) -> Iterator[tuple[bytes, list[bytes]]]:
+    def unauthenticated_messages(self, has_work: bool) -> Iterator[tuple[bytes, list[bytes], bytes]]:
         return iter(())
 
     def users(self) -> None:

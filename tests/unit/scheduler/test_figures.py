@@ -24,7 +24,9 @@ def test_stores_have_figures_by_host() -> None:
     stores = (HostStoreStatus("a", 3, 1000, 4000, 20, 300, 7), HostStoreStatus("a", 1, 1, 4000), HostStoreStatus("b"))
     families = families_of(replace(snapshot(), stores=stores))
     samples = [sample for family in families for sample in family.samples]
-    found = {(each.name, *each.labels.values()): each.value for each in samples}
+    found = {
+        (each.name, *(text for label, text in each.labels.items() if label != "module")): each.value for each in samples
+    }
     assert found["scaler_store_objects", "a"] == 4
     assert found["scaler_store_used_bytes", "a"] == 1001
     assert found["scaler_store_capacity_bytes", "a"] == 8000
@@ -45,7 +47,7 @@ def test_functions_have_outcomes_processor_time_and_durations() -> None:
     function = FunctionStatus(b"", "f", 0, 9, 5, 3, 1, 2.5, cpu_seconds=1.5, executions=7, duration_counts=counts)
     families = families_of(replace(snapshot(), functions=(function,), time=100.0))
     found = {
-        (each.name, *each.labels.values()): each.value
+        (each.name, *(text for label, text in each.labels.items() if label != "module")): each.value
         for family in families for each in family.samples if each.labels.get("function") == "f"
     }  # fmt: skip
     outcomes = [found["scaler_function_outcomes_total", "f", each] for each in ("success", "failed", "canceled")]
@@ -70,7 +72,9 @@ def test_dropped_records_and_free_memory_are_figures() -> None:
     store = HostStoreStatus("h", disk_free_bytes=3, disk_capacity_bytes=9)
     states = replace(snapshot((agent,)), events=EventTotals(9, 4), stores=(store, HostStoreStatus("old")))
     samples = [sample for family in families_of(states) for sample in family.samples]
-    found = {(each.name, *each.labels.values()): each.value for each in samples}
+    found = {
+        (each.name, *(text for label, text in each.labels.items() if label != "module")): each.value for each in samples
+    }
     assert found["scaler_event_records_total", "dropped"] == 4
     assert found["scaler_host_free_bytes", "sd-1e7d-dfba"] == 4096 * MIB
     assert found["scaler_host_limit_bytes", "sd-1e7d-dfba"] == 8192 * MIB
@@ -91,7 +95,9 @@ def test_functions_have_waits_and_parts_of_their_time() -> None:
     )
     families = families_of(replace(snapshot(), functions=(function,)))
     samples = [each for family in families for each in family.samples if each.labels.get("function") == "f"]
-    found = {(each.name, *each.labels.values()): each.value for each in samples}
+    found = {
+        (each.name, *(text for label, text in each.labels.items() if label != "module")): each.value for each in samples
+    }
     assert found["scaler_function_wait_seconds_count", "f"] == 3
     assert found["scaler_function_wait_seconds_sum", "f"] == 2.0
     parts = ("dependencies", "waiting", "fetching", "loading", "running", "storing")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scaler_protocol.messages import Goodbye, Status, Tasks
 from scaler_scheduler.core import function_numbers
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.function_numbers import FunctionNumbers
-from scaler_scheduler.core.function_totals import CURRENT_LIMIT, NAME_LIMIT, OTHERS, FunctionTotals
-from tests.unit.scheduler.playbook import Playbook, definition, results, run
+from scaler_scheduler.core.function_totals import CURRENT_LIMIT, NAME_LIMIT, OTHERS, FunctionKey, FunctionTotals
+from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Playbook, definition, results, run
 
 
 def functions(book: Playbook) -> list[tuple[str, int, int, int, float]]:
@@ -35,8 +37,8 @@ def test_totals_remain_when_the_client_leaves_and_grow_with_the_next() -> None:
         assert functions(book) == [(name, 0, calls, calls, float(calls))]
 
 
-def load(name: str, microseconds: float) -> FunctionLoad:
-    made = FunctionLoad(name.encode(), name)
+def load(name: str, microseconds: float, module: str = "") -> FunctionLoad:
+    made = FunctionLoad(name.encode(), name, module)
     made.observe(microseconds, 1)
     return made
 
@@ -45,8 +47,35 @@ def test_functions_of_one_name_are_one() -> None:
     totals = FunctionTotals()
     totals.keep(load("f", 1))
     found = totals.with_current([load("f", 2), load("f", 4), load("g", 8)])
-    assert {name: each.total_us for name, each in found.items()} == {"f": 7, "g": 8}
-    assert {name: each.total_us for name, each in totals.with_current([]).items()} == {"f": 1}
+    assert {name.name: each.total_us for name, each in found.items()} == {"f": 7, "g": 8}
+    assert {name.name: each.total_us for name, each in totals.with_current([]).items()} == {"f": 1}
+
+
+def test_functions_of_one_name_in_different_modules_are_two() -> None:
+    totals = FunctionTotals()
+    totals.keep(load("f", 1, "a"))
+    found = totals.with_current([load("f", 2, "a"), load("f", 4, "b")])
+    assert {name: each.total_us for name, each in found.items()} == {
+        FunctionKey("f", "a"): 3,
+        FunctionKey("f", "b"): 4,
+    }
+
+
+def test_snapshots_tell_functions_of_different_modules_apart() -> None:
+    book = Playbook()
+    client = book.client("one")
+    for first, function, module in (1, FUNCTION, "pricing"), (3, OTHER_FUNCTION, "risk"):
+        client.says(Tasks([run(client, first, 2, function=function)], [replace(definition(function), module=module)]))
+    snapshot = book.core.snapshot(book.now)
+    assert {(each.name, each.module, each.unfinished) for each in snapshot.functions} == {
+        ("f", "pricing", 2), ("f", "risk", 2),
+    }  # fmt: skip
+    assert len({each.number for each in snapshot.functions}) == 2
+    assert {each.module for each in snapshot.waits} == {"pricing", "risk"}
+    book.agent(slots=4).says(results(client, 1, 2))
+    client.says(Goodbye())
+    kept = {(each.name, each.module, each.finished) for each in book.core.snapshot(book.now).functions}
+    assert kept == {("f", "pricing", 2), ("f", "risk", 0)}
 
 
 def test_names_are_bounded_and_nothing_that_was_counted_is_lost() -> None:
@@ -55,7 +84,7 @@ def test_names_are_bounded_and_nothing_that_was_counted_is_lost() -> None:
         totals.keep(load(f"f{number}", 1))
     found = totals.with_current([load("another", 5), load("f0", 5)])
     assert len(found) == NAME_LIMIT + 1 and all(each.stays for each in found.values())
-    assert found["f0"].total_us == 6 and found[OTHERS].total_us == 2 * NAME_LIMIT + 5
+    assert found[FunctionKey("f0")].total_us == 6 and found[OTHERS].total_us == 2 * NAME_LIMIT + 5
 
 
 def test_names_of_current_functions_are_bounded_too() -> None:
@@ -84,7 +113,7 @@ def test_totals_of_the_past_are_not_changed_by_those_of_the_present() -> None:
     totals.keep(load("f", 1))
     for _ in range(2):
         totals.with_current([load("f", 2)])
-    assert totals.with_current([])["f"].total_us == 1
+    assert totals.with_current([])[FunctionKey("f")].total_us == 1
 
 
 def test_a_name_keeps_its_number_and_the_oldest_names_lose_theirs(monkeypatch: pytest.MonkeyPatch) -> None:

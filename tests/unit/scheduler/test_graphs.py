@@ -117,6 +117,16 @@ def test_a_chain_goes_to_its_agent_in_one_message():
     assert sorted(freed(said, agent)) == [(task, 1) for task in range(1, 101)]
 
 
+def test_nodes_that_follow_different_runs_go_together():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    known(book, client, agent)
+    inputs = nodes(client, 1, [[]] * 50, 200), nodes(client, 51, [[]] * 50, 200)
+    said = client.says(*inputs, nodes(client, 101, [[1 + task // 2 + task % 2 * 50] for task in range(100)], 200, True))
+    assert handed(said, agent) == [(task, 1) for task in range(1, 201)]
+    assert [run.count for name, body in said if isinstance(body, Tasks) for run in body.runs] == [50, 50, 100]
+
+
 def test_a_chain_longer_than_the_agents_room_goes_on_as_room_comes():
     book = Playbook(per_worker_queue_size=10)
     client, agent = book.client(), book.agent()

@@ -129,6 +129,18 @@ def test_inputs_on_two_worker_processes_are_waited_for() -> None:
     assert pickle.loads(stage.results()[3][1]) == 4
 
 
+@pytest.mark.parametrize(("count", "seconds", "is_shared"), [(200, 5e-6, False), (30, 50e-6, True)])
+def test_nodes_are_shared_if_they_take_longer_than_moving_them(count: int, seconds: float, is_shared: bool) -> None:
+    stage = Stage(workers=2)
+    stage.core.slots.durations.add(definition(add).digest, 1, seconds)
+    known = definition(add)
+    nodes = TaskRun(CLIENT, known.digest, known.name, b"", 1, 1, (), TaskOptions(graph=LAST), [[]] * count)
+    stage.give(nodes, function=add)
+    assert all(process.pending for process in stage.processes.values()) is is_shared
+    stage.run_all()
+    assert statuses(stage) == dict.fromkeys(range(1, count + 1), Status.SUCCESS)
+
+
 def test_large_values_stay_in_memory_of_the_host() -> None:
     stage = Stage()
     stage.give(node(1, function=large), function=large)

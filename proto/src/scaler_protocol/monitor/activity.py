@@ -26,6 +26,7 @@ from scaler_protocol.monitor.bounds import (
     shown_text,
 )
 from scaler_protocol.monitor.failures import Failure, Failures, read_payload
+from scaler_protocol.monitor.function_names import FunctionNames
 from scaler_protocol.monitor.graphs import Graphs
 from scaler_protocol.monitor.messages import Events
 from scaler_protocol.monitor.nested_tasks import NestedTasks, TaskPlace
@@ -57,6 +58,7 @@ class SessionName(NamedTuple):
 class FunctionName(NamedTuple):
     digest: bytes
     name: str
+    module: str = ""
 
 
 class ShownOptions(NamedTuple):
@@ -122,6 +124,7 @@ class Activity:
         self.options: OrderedDict[int, ShownOptions] = OrderedDict()
         self.workers: list[WorkerName] = []
         self.colours = ColourNumbers()
+        self.function_names = FunctionNames()
         self.missed = 0
         """Records that did not arrive here, dropped by the scheduler or on the way."""
 
@@ -165,11 +168,16 @@ class Activity:
         return max(0, expected - events.first)
 
     def function_name(self, index: int) -> str:
+        """Return its name for people; empty if it is not known."""
         named = self.functions.get(index)
-        return named.name if named is not None else ""
+        return self.function_names.shown(named.name, named.module) if named is not None else ""
+
+    def functions_named(self, name: str) -> list[int]:
+        """Return the functions with this name for people."""
+        return [index for index in self.functions if self.function_name(index) == name]
 
     def colour_number(self, index: int) -> int:
-        """Return the number of the colour of a function: functions of one name have one colour (see ``palette``)."""
+        """Return the number of the colour of a function: those of one name have one colour (see ``palette``)."""
         return self.colours.number_of(self.function_name(index))
 
     def options_of(self, session: int, task: int) -> ShownOptions | None:
@@ -206,9 +214,10 @@ class Activity:
             )
         elif record.flags == Naming.FUNCTION:
             _make_room(self.functions)
-            name = _text(value.get("name"))
-            self.functions[record.first] = FunctionName(_identity(value.get("digest")), name)
-            self.colours.number_of(name)
+            name, module = _text(value.get("name")), _text(value.get("module"))
+            self.functions[record.first] = FunctionName(_identity(value.get("digest")), name, module)
+            self.function_names.add(name, module)
+            self.colour_number(record.first)
         elif record.flags == Naming.AGENT:
             self._name_agent(self._agent(record.first), value)
         elif record.flags == Naming.OPTIONS:
@@ -217,14 +226,19 @@ class Activity:
 
     def _on_submitted(self, record: Record) -> None:
         moment = moment_us(record.time)
-        self.times.add_arrival(record.session, record.first, record.count, moment, record.function, record.attempt)
+        if self.times.add_arrival(record.session, record.first, record.count, moment, record.function, record.attempt):
+            self.nested.add_children(record.session, record.first, record.count)
 
     def _on_nested(self, record: Record) -> None:
         first_child, parent_session = records.nested_of(record)
         self.nested.add(record.session, first_child, TaskPlace(parent_session, record.first))
+        arrived = sum(map(len, self.times.arrived_between(record.session, first_child, None)))
+        if arrived:  # after a restart, the children may come before their parent
+            self.nested.add_children(record.session, first_child, arrived)
 
     def _on_parts(self, record: Record) -> None:
-        for task, attempt, *microseconds in records.parts_of(record):
+        """Parts that are longer than the whole are refused."""
+        for task, attempt, *microseconds in self.log.place_parts(record.session, list(records.parts_of(record))):
             parts = ExecutionParts(*(value / _MICROSECONDS for value in microseconds))
             self.times.add_parts(record.session, task, attempt, parts)
 
@@ -276,8 +290,9 @@ class Activity:
     def _on_output(self, record: Record) -> None:
         printed = records.output_of(record)
         session = self.session_of(record.session) if record.session != NONE else b""
+        function = self.function_name(self.times.function_of(record.session, record.first)) or printed.function
         self.output.add(
-            record.time / _MICROSECONDS, session, record.first, record.attempt, printed.function, printed.worker,
+            record.time / _MICROSECONDS, session, record.first, record.attempt, function, printed.worker,
             record.flags, printed.left_out, printed.data,
         )  # fmt: skip
 

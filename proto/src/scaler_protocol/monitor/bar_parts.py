@@ -48,7 +48,7 @@ def bar_parts(
 
 def _parts_in(log: TaskLog, times: TaskTimes, bars: Bars, bar: int, start: float, scale: float) -> Iterator[BarPart]:
     row = log.row(bars.serials[bar])
-    parts = times.parts(row[3], row[0], row[6]) if row is not None else None
+    parts = times.parts(row[3], row[0], row[6], row[2]) if row is not None else None
     if row is None or parts is None:
         return
     for name, begin, end in _spans(row, parts):

@@ -41,7 +41,7 @@ from scaler_protocol.monitor.parts import parts_of_function, parts_text
 from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, MAP, Progress
 from scaler_protocol.monitor.records import NONE
 from scaler_protocol.monitor.rows import short_id, task_row
-from scaler_protocol.monitor.stored_objects import function_of, host_names, is_result, label_of, reader_tasks
+from scaler_protocol.monitor.stored_objects import function_of, is_result, label_of, reader_tasks
 from scaler_protocol.monitor.tables import TABLES, Row
 
 ROWS_LIMIT = 50
@@ -53,6 +53,10 @@ NEIGHBOURS_LIMIT = 20
 
 CHILDREN_LIMIT = 10
 """Children named by a task; the page of the client that has submitted them shows the others."""
+
+
+STAYS_LIMIT = 1_000
+"""Stays of nested clients in a task that are looked at, for its children."""
 
 
 OUTPUT_LINES_LIMIT = 100
@@ -126,6 +130,7 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
         return None
     columns = [column.key for column in TABLES["tasks" if rows else "running"].columns]
     newest = dict(zip(columns, (rows or running or [()])[0], strict=False))
+    whole = _seconds_in_worker(model, serials)
     function = str(newest.get("function", "")) or _arrived_function(model, indices, task)
     facts = [
         *_function_fact(function),
@@ -133,7 +138,7 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
         Fact("state", _task_state(rows, running)),
         *([Fact("submitted", format_moment(arrived))] if arrived is not None else []),
         *_option_facts(model, indices, task),
-        *_last_execution(newest, bool(rows)),
+        *_last_execution(newest, whole if rows else None),
         *_graph_facts(model, indices, client, task),
         *objects,
         *_parent_facts(model, indices, task),
@@ -145,7 +150,7 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
         *_section("Executions", "tasks", rows, total),
     ]
     text = details_of_task(model.activity.failures, client, task)
-    moments = (newest["ended"] - newest["duration"], newest["ended"]) if rows else None
+    moments = (newest["ended"] - whole, newest["ended"]) if rows else None
     return EntityPage(links.TASK, f"Task {number}", facts, sections, text, moments)
 
 
@@ -155,8 +160,15 @@ def _task_state(rows: Sequence[Row], running: Sequence[Row]) -> str:
     return str(rows[0][TABLES["tasks"].index("status")]) if rows else "waiting, or running for less than a second"
 
 
-def _last_execution(newest: dict[str, object], has_ended: bool) -> list[Fact]:
-    """Return where and when the last execution ran, and the parts of its time."""
+def _seconds_in_worker(model: Model, serials: Sequence[int]) -> float:
+    """Return how long the newest of these executions kept its worker process; 0 if there is none."""
+    row = model.log.row(serials[0]) if serials else None
+    return row[2] / 1e6 if row is not None else 0.0
+
+
+def _last_execution(newest: dict[str, object], whole: float | None) -> list[Fact]:
+    """Return where and when the last execution ran, and the parts of its time. ``whole``: how long it kept its worker
+    process; None: it has not ended."""
     host, worker = str(newest.get("host", "")), str(newest.get("worker", ""))
     facts = []
     if worker:
@@ -164,12 +176,12 @@ def _last_execution(newest: dict[str, object], has_ended: bool) -> list[Fact]:
         facts.append(Fact("worker", worker, EntityLink(links.WORKER, (host, worker)) if known else None))
     if host:
         facts.append(Fact("host", host, EntityLink(links.HOST, (host,))))
-    if has_ended:
+    if whole is not None:
         ended, duration = float(newest["ended"]), float(newest["duration"])  # type: ignore[arg-type]
         facts += [
-            Fact("started", format_moment(ended - duration)),
+            Fact("started", format_moment(ended - whole)),
             Fact("ended", format_moment(ended)),
-            Fact("duration", format_span(duration)),
+            Fact("ran", format_span(duration)),
             Fact("attempt", str(newest["attempt"])),
         ]
         facts += [Fact("where time went", str(newest["parts"]))] if newest["parts"] else []
@@ -228,14 +240,17 @@ def _parent_facts(model: Model, indices: Sequence[int], task: int) -> list[Fact]
 def _children_facts(model: Model, indices: Sequence[int], task: int) -> list[Fact]:
     """Return the first tasks that this one has submitted, and how many others there are."""
     nested, times = model.activity.nested, model.activity.times
-    stays = [stay for index in indices for stay in nested.children_of(TaskPlace(index, task))]
-    arrived = [(stay.session, tasks) for stay in stays for tasks in times.arrived_between(*stay)]
-    first = islice((TaskPlace(session, each) for session, tasks in arrived for each in tasks), CHILDREN_LIMIT)
-    facts = [_relative("children", model, child) for child in first]
-    more = sum(len(tasks) for _, tasks in arrived) - len(facts)
-    if more <= 0:
+    places = [TaskPlace(index, task) for index in indices]
+    stays = islice((stay for place in places for stay in nested.children_of(place)), STAYS_LIMIT)
+    children = (
+        TaskPlace(stay.session, each) for stay in stays for tasks in times.arrived_between(*stay) for each in tasks
+    )
+    shown = list(islice(children, CHILDREN_LIMIT))
+    facts = [_relative("children", model, child) for child in shown]
+    more = sum(map(nested.count_children, places)) - len(facts)
+    if more <= 0 or not shown:
         return facts
-    client = short_id(model.activity.session_of(arrived[-1][0]))
+    client = short_id(model.activity.session_of(shown[-1].session))
     return [*facts, Fact("children", f"{format_count(more)} more", EntityLink(links.CLIENT, (client,)))]
 
 
@@ -336,6 +351,8 @@ def _host(model: Model, host: str) -> EntityPage | None:
         *_section("Running", "running", _rows_with(model, "running", host=host)),
         *_section("Objects", "objects", _rows_with(model, "objects", host=host)),
         *_section("Its largest objects", "largest", _rows_on(model, host)),
+        *_section("Received from", "traffic", _rows_with(model, "traffic", target=host)),
+        *_section("Sent to", "traffic", _rows_with(model, "traffic", source=host)),
         *_section("Clients", "clients", clients),
         *_executions(model, workers=indices),
     ]
@@ -344,8 +361,10 @@ def _host(model: Model, host: str) -> EntityPage | None:
 
 def _rows_on(model: Model, host: str) -> list[Row]:
     """Rows of the largest objects, of those that a host has."""
-    hosts = TABLES["largest"].index("hosts")
-    return [row for row in model.rows("largest")[0] if host in str(row[hosts]).partition(" and ")[0].split(", ")]
+    table = TABLES["largest"]
+    names = {(label_of(each), short_id(each.session)) for each in _objects(model) if host in each.host_names}
+    places = table.index("object"), table.index("session")
+    return [row for row in model.rows("largest")[0] if (row[places[0]], row[places[1]]) in names]
 
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
@@ -416,19 +435,27 @@ def _place_facts(host: str, pid: int, parent: bytes) -> list[Fact]:
 def _function(model: Model, name: str) -> EntityPage | None:
     functions = model.snapshot.functions if model.snapshot is not None else ()
     known = next((each for each in functions if each.name == name), None)
-    indices = [index for index, each in model.activity.functions.items() if each.name == name]
+    indices = model.activity.functions_named(name)
     if known is None and not indices:
-        return None
+        return _namesakes(model, name)
     facts = _function_facts(known, model) if known is not None else []
     failures = [row for row in model.rows("failures")[0] if name in _names_in(row)]
     sections = [
         *_section("Running", "running", _rows_with(model, "running", function=name)),
         *_section("Waiting", "waits", _rows_with(model, "waits", function=name)),
         *_section("Failures", "failures", failures),
-        *_executions(model, "Slowest executions", "duration_us", 10, functions=indices),
+        *_executions(model, "Slowest executions", "running_us", 10, functions=indices),
         *_executions(model, functions=indices),
     ]
     return EntityPage(links.FUNCTION, name, facts, sections)
+
+
+def _namesakes(model: Model, name: str) -> EntityPage | None:
+    """Return the page of a name that functions of several modules have; None: there are not any."""
+    functions = model.snapshot.functions if model.snapshot is not None else ()
+    found = [each for each in functions if each.module and each.name == f"{each.module}.{name}"]
+    facts = [Fact("function", each.name, EntityLink(links.FUNCTION, (each.name,))) for each in found]
+    return EntityPage(links.FUNCTION, f"Functions named {name}", facts) if facts else None
 
 
 def _names_in(failure: Row) -> list[str]:
@@ -453,6 +480,7 @@ def _function_facts(function: FunctionStatus, model: Model) -> list[Fact]:
             Fact("processor time", format_span(function.cpu_seconds)),
             Fact("where time goes", parts_text(parts_of_function(function))),
         ]
+    facts += [Fact("module", function.module)] if function.module else []
     return [*facts, Fact("digest", function.digest.hex())]
 
 
@@ -519,9 +547,9 @@ def _object(model: Model, client: str, label: str) -> EntityPage | None:
         *_producer_facts(found, owner),
         *_function_fact(function),
         Fact("size", format_bytes(found.size_bytes)),
-        *(Fact("is on", host, EntityLink(links.HOST, (host,))) for host in host_names(found)),
+        *(Fact("is on", host, EntityLink(links.HOST, (host,))) for host in found.host_names),
     ]
-    more = found.copies - len(host_names(found))
+    more = found.copies - len(found.host_names)
     facts += [Fact("is on", f"{format_count(more)} more hosts")] if more > 0 else []
     return EntityPage(links.OBJECT, f"Object {label}", [*facts, *_reader_facts(model, found, owner)])
 

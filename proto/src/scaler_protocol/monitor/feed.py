@@ -43,6 +43,7 @@ from scaler_protocol.monitor.messages import (
     FunctionStatus,
     GraphStatus,
     HostStoreStatus,
+    HostTraffic,
     MapStatus,
     MessageCount,
     MonitorMessage,
@@ -164,6 +165,7 @@ def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
         "stores": _columns(HostStoreStatus, snapshot.stores),
         "objects": _columns(ObjectStatus, snapshot.objects),
         "maps": _columns(MapStatus, snapshot.maps),
+        "traffic": _columns(HostTraffic, snapshot.traffic),
         "events": _fields(snapshot.events),
         "functionCount": counted(snapshot.function_count),
         "waitCount": counted(snapshot.wait_count),
@@ -189,6 +191,7 @@ def _snapshot_from_wire(reader: Any) -> Snapshot:
         stores=tuple(_rows(HostStoreStatus, reader.stores)),
         objects=tuple(_rows(ObjectStatus, reader.objects)),
         maps=tuple(_rows(MapStatus, reader.maps)),
+        traffic=tuple(_rows(HostTraffic, reader.traffic)),
         events=_struct(EventTotals, reader.events),
         function_count=reader.functionCount,
         wait_count=reader.waitCount,
@@ -216,8 +219,8 @@ def _camel(name: str) -> str:
 
 _STRUCTS = (
     SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, RunningTaskStatus, ClientStatus,
-    EndedClientStatus, FunctionStatus, Setting, WaitGroup, GraphStatus, HostStoreStatus, ObjectStatus, MapStatus,
-    EventTotals, Events,
+    EndedClientStatus, FunctionStatus, Setting, WaitGroup, GraphStatus, HostStoreStatus, HostTraffic, ObjectStatus,
+    MapStatus, EventTotals, Events,
 )  # fmt: skip
 _NAMES: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _camel(field.name)) for field in fields(each)] for each in _STRUCTS
@@ -240,14 +243,29 @@ def _unpacked_counts(data: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{count}Q", data[: 8 * count])
 
 
+def _short_texts(names: Sequence[str]) -> list[str]:
+    return [short_text(name) for name in names[:_TEXTS_LIMIT]]
+
+
+def _shown_texts(names: Any) -> tuple[str, ...]:
+    return tuple(shown_text(name) for name in islice(names, _TEXTS_LIMIT))
+
+
 def _cleaners(by_type: dict[str, _Clean]) -> dict[type, list[_Clean]]:
     return {each: [by_type.get(str(field.type), lambda value: value) for field in fields(each)] for each in _STRUCTS}
 
 
 _TO_WIRE = _cleaners({"str": short_text, "int": counted, "float": measured})
 _FROM_WIRE = _cleaners({"str": shown_text, "float": measured})
-_LISTS_TO_WIRE: dict[str, _Clean] = {"str": short_text, "bytes": _cut_identity, "counts": _packed_counts}
-_LISTS_FROM_WIRE: dict[str, _Clean] = {"str": shown_text, "bytes": _cut_identity, "counts": _unpacked_counts}
+_LISTS_TO_WIRE: dict[str, _Clean] = {
+    "str": short_text, "bytes": _cut_identity, "counts": _packed_counts, "tuple[str, ...]": _short_texts
+}  # fmt: skip
+_LISTS_FROM_WIRE: dict[str, _Clean] = {
+    "str": shown_text, "bytes": _cut_identity, "counts": _unpacked_counts, "tuple[str, ...]": _shown_texts
+}  # fmt: skip
+_TEXTS_LIMIT = 16
+"""Maximum number of texts in one row: a little more than any has."""
+
 _COUNTS_LIMIT = 64
 """Maximum number of counts of one distribution: a little more than any has."""
 

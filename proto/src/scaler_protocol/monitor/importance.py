@@ -5,7 +5,18 @@ from __future__ import annotations
 from scaler_protocol.monitor.tables import TableSpec
 
 _LESS_IMPORTANT = {
-    "functions": ("digest", "parts", "progress", "total", "canceled", "longest", "cpu_time", "median", "finished"),
+    "functions": (
+        "digest",
+        "module",
+        "parts",
+        "progress",
+        "total",
+        "canceled",
+        "longest",
+        "cpu_time",
+        "median",
+        "finished",
+    ),
     "waits": ("task", "session"),
     "failures": ("group", "first", "hosts", "status", "functions", "last", "type"),
     "progress": ("end", "running", "failed"),

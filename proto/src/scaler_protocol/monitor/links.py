@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scaler_protocol.monitor.failures import FailureGroup
 from scaler_protocol.monitor.tables import TABLES, Row
 
 TASK = "task"
@@ -57,11 +58,16 @@ _MENTIONS = {
     "host": HOST,
     "session": CLIENT,
     "parent": CLIENT,
+    "source": HOST,
+    "target": HOST,
     "function": FUNCTION,
     "graph": GRAPH,
     "object": OBJECT,
 }
 """The kinds that a column mentions, in any table; a row's own name leads to the row's thing."""
+
+_ALONE = ("parent", "source", "target")
+"""Columns that name a thing other than that of the row."""
 
 _NAMELESS = ("", "?", "(nested)")
 """In place of the name of a worker that is not known, or is none."""
@@ -80,10 +86,23 @@ def cell_link(table: str, column: str, row: Row) -> EntityLink | None:
     if column == "name":
         return row_link(table, row)
     kind = _MENTIONS.get(column)
-    if column == "parent":
+    if kind is not None and column in _ALONE:
         text = str(row[TABLES[table].index(column)])
-        return EntityLink(CLIENT, (text,)) if text else None
+        return EntityLink(kind, (text,)) if text else None
     return _link(table, row, kind) if kind is not None else None
+
+
+def mentions_of_row(table: str, row: Row) -> list[EntityLink]:
+    """To the pages of all that a row mentions."""
+    found = (cell_link(table, column.key, row) for column in TABLES[table].columns)
+    return list(dict.fromkeys(link for link in found if link is not None))
+
+
+def mentions_of_failures(group: FailureGroup) -> list[EntityLink]:
+    """To the pages of the functions and hosts of failures, and of the tasks that are known as examples."""
+    tasks = [EntityLink(TASK, (each.session.hex()[:8], str(each.task))) for each in group.examples if each.session]
+    functions = [EntityLink(FUNCTION, (name,)) for name in group.functions]
+    return list(dict.fromkeys([*functions, *(EntityLink(HOST, (name,)) for name in group.hosts), *tasks]))
 
 
 def _link(table: str, row: Row, kind: str) -> EntityLink | None:

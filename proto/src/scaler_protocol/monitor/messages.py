@@ -93,6 +93,7 @@ class RunningTaskStatus:
     cpu_percent: float = 0.0  # of its process
     rss_bytes: int = 0  # of its process
     blocked: bool = False  # it waits for tasks of its own, or for a lock
+    module: str = ""  # of the function
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,8 @@ class EndedClientStatus:
 
 @dataclass(frozen=True, slots=True)
 class FunctionStatus:
-    """Tasks of the functions of one name, over all clients since the scheduler started. ``digest``: of one of them."""
+    """Tasks of the functions of one module and name, over all clients since the scheduler started. ``digest``: of
+    one of them."""
 
     digest: bytes
     name: str
@@ -174,6 +176,7 @@ class FunctionStatus:
     loading_seconds: float = 0.0  # arguments
     storing_seconds: float = 0.0  # results
     number: int = 0  # of its colour, from 1 on, the same for all monitors; 0: it has none
+    module: str = ""  # in which the functions are defined; empty: not known
 
     @property
     def running_seconds(self) -> float:
@@ -200,6 +203,7 @@ class WaitGroup:
     oldest_seconds: float = 0.0  # how long the one that came first has waited
     session: bytes = b""
     task: int = 0
+    module: str = ""  # of the function
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +231,7 @@ class MapStatus:
     unfinished: int = 0
     running: int = 0  # of these: assigned to an agent
     failed: int = 0  # or cancelled
+    module: str = ""  # of the function
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +251,15 @@ class HostStoreStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class HostTraffic:
+    """The bytes that the object store of the host ``target`` has received from that of ``source``."""
+
+    source: str
+    target: str
+    received_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectStatus:
     """One large object. ``number``: of the task whose result it is, 0 for a function, otherwise one of the numbers of
     ``ObjectKey``. ``session``: of the client that sent it, or to which the task belongs."""
@@ -255,9 +269,10 @@ class ObjectStatus:
     digest: bytes = b""  # of a function; empty: it is none
     size_bytes: int = 0
     copies: int = 0  # hosts that have it
-    hosts: str = ""  # the first of them, by name
+    hosts: str = ""  # these, for people
     readers: int = 0  # unfinished tasks that need it
     reader_tasks: str = ""  # the numbers of the first of them
+    host_names: tuple[str, ...] = ()  # the first of the hosts that have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +313,9 @@ class Snapshot:
 
     maps: tuple[MapStatus, ...] = ()
     """The latest maps of each client."""
+
+    traffic: tuple[HostTraffic, ...] = ()
+    """Between hosts."""
 
     @property
     def unfinished(self) -> Unfinished:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
 K = TypeVar("K")
@@ -43,6 +44,12 @@ class NestedTasks:
         self._children: dict[TaskPlace, list[TaskPlace]] = {}
         """The first child of each stay by parent."""
 
+        self._counts: dict[TaskPlace, int] = {}
+        """The number of children of each stay, by its first child."""
+
+        self._totals: dict[TaskPlace, int] = {}
+        """The number of children by parent."""
+
     def add(self, session: int, first: int, parent: TaskPlace) -> None:
         """The nested client ``session`` lives in ``parent`` from now on, and numbers its tasks from ``first`` on."""
         firsts = self._firsts.setdefault(session, [])
@@ -55,20 +62,42 @@ class NestedTasks:
         self._firsts.setdefault(session, []).append(first)
         self._children.setdefault(parent, []).append(begin)
 
+    def add_children(self, session: int, first: int, count: int) -> None:
+        """Tasks of a client have come; it need not be nested."""
+        begin = self._begin_of(session, first)
+        if begin is not None:
+            parent = self._stays[begin]
+            self._counts[begin] = self._counts.get(begin, 0) + count
+            self._totals[parent] = self._totals.get(parent, 0) + count
+
     def _forget(self, begin: TaskPlace) -> None:
         parent = self._stays.pop(begin)
         _remove(self._firsts, begin.session, begin.task)
         _remove(self._children, parent, begin)
+        count = self._counts.pop(begin, 0)
+        if count:
+            self._totals[parent] -= count
+        if parent not in self._children:
+            self._totals.pop(parent, None)
 
     def parent_of(self, session: int, task: int) -> TaskPlace | None:
         """None: the client is not nested, or that is not known."""
+        begin = self._begin_of(session, task)
+        return self._stays[begin] if begin is not None else None
+
+    def _begin_of(self, session: int, task: int) -> TaskPlace | None:
+        """The stay to which a task of a nested client belongs."""
         firsts = self._firsts.get(session, ())
         place = bisect_right(firsts, task) - 1
-        return self._stays[TaskPlace(session, firsts[place])] if place >= 0 else None
+        return TaskPlace(session, firsts[place]) if place >= 0 else None
 
-    def children_of(self, parent: TaskPlace) -> list[ChildTasks]:
+    def count_children(self, parent: TaskPlace) -> int:
+        """Return how many tasks of nested clients in this task have come."""
+        return self._totals.get(parent, 0)
+
+    def children_of(self, parent: TaskPlace) -> Iterator[ChildTasks]:
         """In the order in which the clients came."""
-        return [ChildTasks(*begin, self._end_of(begin)) for begin in self._children.get(parent, ())]
+        return (ChildTasks(*begin, self._end_of(begin)) for begin in self._children.get(parent, ()))
 
     def _end_of(self, begin: TaskPlace) -> int | None:
         firsts = self._firsts[begin.session]

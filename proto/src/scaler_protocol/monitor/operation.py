@@ -154,12 +154,21 @@ def profile_outcome(operation: Operation, tree: ProfileTree) -> OperationOutcome
         LookAction(operation.action)
     ]
     found = ProfileTree()
+    rows = [row for row in tree.rows() if len(row[0]) > place]
     target = operation.target[:FRAME_LIMIT]
-    for path, microseconds in tree.rows():
-        if len(path) > place and (path[place].startswith(target) if place == 1 else path[place] == target):
+    if operation.action == LookAction.PROFILE_FUNCTION:
+        target = _without_module(target, {path[place] for path, _ in rows})
+    for path, microseconds in rows:
+        if path[place].startswith(target) if place == 1 else path[place] == target:
             found.add(path, microseconds)
     text = f"Profile of {_shown(operation.target)}, {PROFILE_SECONDS:g} s"
     return OperationOutcome(True, text, text_of(found), found)
+
+
+def _without_module(target: str, names: set[str]) -> str:
+    """Return the name of a function as profiles contain it; ``target`` may include the module."""
+    matching = [name for name in names if target == name or target.endswith(f".{name}")]
+    return max(matching, key=len, default=target)
 
 
 def read_value(text: str) -> float | None:

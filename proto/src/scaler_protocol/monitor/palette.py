@@ -1,7 +1,7 @@
 """Colours that mean the same on every screen.
 
-A function has a number, by its name, which the scheduler gives it; until that is known, a name gets the next free one.
-So a function has one colour on all screens. The first colours are told apart by people who do not see red
+A function has a number, by its name for people, which the scheduler gives it; until that is known, a name gets the next
+free one. So a function has one colour on all screens. The first colours are told apart by people who do not see red
 or green (Okabe and Ito's set and its lighter and darker relatives); further ones differ in hue and lightness. Red and
 grey are left to failures and cancelled tasks.
 """

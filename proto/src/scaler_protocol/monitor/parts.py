@@ -35,7 +35,7 @@ def parts_of_task(times: TaskTimes, row: tuple[int, ...]) -> TimeParts:
     """Return the parts of a row of the task log. Waiting for dependencies is part of waiting, which is 0 if the arrival
     of the task is not known, and for later attempts."""
     task, ended_us, duration_us, session, _, _, attempt, _ = row
-    known = times.parts(session, task, attempt) or ExecutionParts()
+    known = times.parts(session, task, attempt, duration_us) or ExecutionParts()
     arrived_us = times.arrived_us(session, task) if attempt == 1 else None
     waiting_us = 0 if arrived_us is None else max(0, ended_us - duration_us - arrived_us)
     running = max(0.0, duration_us / 1e6 - sum(known))

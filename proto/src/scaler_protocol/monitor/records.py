@@ -25,12 +25,14 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
 
 * NAME: what an index means. ``flags`` is a :class:`Naming`, ``first`` the index, the body a JSON object:
   SESSION ``{"session": hex, "host", "pid", "parent": hex}``, AGENT ``{"session": hex, "name", "host", "pid",
-  "workers": [name, ...]}``, FUNCTION ``{"digest": hex, "name"}``, OPTIONS those of ``{"priority", "capabilities":
-  {name: amount}, "retries", "rerun", "timeout_seconds", "memory_bytes"}`` that are not as usual, with the first 16
-  capabilities, at most 64 characters of each name, and ``"more_capabilities"``: how many are left out.
+  "workers": [name, ...]}``, FUNCTION ``{"digest": hex, "name", "module"}``, OPTIONS those of ``{"priority",
+  "capabilities": {name: amount}, "retries", "rerun", "timeout_seconds", "memory_bytes"}`` that are not as usual,
+  with the first 16 capabilities, at most 64 characters of each name, and ``"more_capabilities"``: how many are left
+  out.
 * SUBMITTED: tasks ``first .. first + count - 1`` of ``function`` came from their client at ``time``; ``attempt`` is the
   index of their options, 0 if it does not say: it is 0 in recordings made before options had names, and when very many
-  different options come within seconds. When a recording begins, the tasks that came before are told of, too.
+  different options come within seconds. When a recording begins, the tasks that came before are told of, too; and
+  tasks are told of again when their priority is changed.
 * HANDED: tasks ``first .. first + count - 1``, attempt ``attempt``, went to ``agent``.
 * ENDED: ``count`` executions, at ``agent`` or (NONE) before they came to one. Columns, one after another in this order:
   task u64, duration u64 (microseconds), attempt u32, with FUNCTIONS function u32 (else all are of ``function``), with
@@ -40,8 +42,9 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
 * RAN: tasks ``first .. first + count - 1`` each ended at ``worker`` of ``agent``, all in attempt ``attempt`` and with
   the ``Status`` in the lower byte of ``flags``. Columns: duration, then age, as in ENDED; u16 with SHORT, else u32.
 * STEPPED: as RAN, with a body of about two bytes a task: see :mod:`scaler_protocol.steps`.
-* PARTS: what the durations of ``count`` executions consist of besides running. The body: for each u64 task, u32
-  attempt, u32 microseconds of fetching arguments, u32 of loading them, u32 of storing the result.
+* PARTS: what the durations of ``count`` executions consist of besides running. It follows the records that say of
+  these executions that they ended, in the same order; parts that are longer than the whole are wrong. The body: for
+  each u64 task, u32 attempt, u32 microseconds of fetching arguments, u32 of loading them, u32 of storing the result.
 * FAILED: why task ``first`` failed; ``flags`` is its ``Status``. The body: u32 size of the payload, u32 size of what
   follows (32 KiB at most): the payload, or the same with shorter texts (:mod:`scaler_protocol.monitor.payloads`).
   Payloads: docs/protocol.md, "How a task ends". At most 100 of each status are recorded a second.
@@ -292,11 +295,12 @@ def parts_record(rows: Sequence[tuple[int, int, int, int, int]], *, time: int, s
     return record(Kind.PARTS, time=time, count=len(rows), session=session, body=body)
 
 
-def parts_of(record: Record) -> Iterator[tuple[int, ...]]:
+def parts_of(record: Record) -> Iterator[tuple[int, int, int, int, int]]:
     """The rows of a PARTS record."""
     if len(record.body) < record.count * _PARTS.size:
         raise BadRecord(CUT_OFF)
-    return _PARTS.iter_unpack(record.body[: record.count * _PARTS.size])
+    rows: Iterator[Any] = _PARTS.iter_unpack(record.body[: record.count * _PARTS.size])
+    return rows
 
 
 _NESTED = struct.Struct("<QQ")

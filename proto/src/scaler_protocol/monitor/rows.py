@@ -31,7 +31,7 @@ _LOG_COLUMNS = {
     "session": "session",
     "function": "function",
     "status": "status",
-    "duration": "duration_us",
+    "duration": "running_us",
     "host": "worker",
     "worker": "worker",
     "attempt": "attempt",
@@ -46,6 +46,7 @@ class TabularState(Protocol):
     worker_rows: tuple[WorkerRow, ...]
     running: dict[TaskKey, RunningTaskRow]
     store_rates: list[StoreRate]
+    traffic_rates: dict[tuple[str, str], float]
     progress: ProgressWatch
     activity: Activity
 
@@ -176,7 +177,7 @@ def _function_rows(model: TabularState) -> list[Row]:
             each.finished / max(1, each.finished + each.unfinished), _seconds_left(left.get(each.name)),
             each.running_seconds / max(1, each.executions or each.succeeded + each.failed),
             each.median_seconds, each.p95_seconds, each.longest_seconds, each.duration_seconds, each.cpu_seconds,
-            parts_text(parts_of_function(each)), short_id(each.digest),
+            parts_text(parts_of_function(each)), each.module, short_id(each.digest),
         )
         for each in functions
     ]  # fmt: skip
@@ -200,6 +201,12 @@ def _object_rows(model: TabularState) -> list[Row]:
         )
         for each, rate in zip(stores, model.store_rates, strict=True)
     ]  # fmt: skip
+
+
+def _traffic_rows(model: TabularState) -> list[Row]:
+    traffic = model.snapshot.traffic if model.snapshot is not None else ()
+    rates = model.traffic_rates
+    return [(each.source, each.target, each.received_bytes, rates[each.source, each.target]) for each in traffic]
 
 
 def _largest_rows(model: TabularState) -> list[Row]:
@@ -314,7 +321,7 @@ def _names_in_log(model: TabularState, key: str) -> dict[int, str] | None:
     if key == "session":
         return {index: each.session.hex() for index, each in activity.sessions.items()}
     if key == "function":
-        return {index: each.name for index, each in activity.functions.items()}
+        return {index: activity.function_name(index) for index in activity.functions}
     if key == "status":
         return {status: ending_name(status) for status in _all_statuses()}
     if key in ("host", "worker"):
@@ -342,7 +349,7 @@ def _log_filter(model: TabularState, text: str) -> dict[str, Any]:
     wanted, activity = text.casefold(), model.activity
     return {
         "sessions": [index for index, each in activity.sessions.items() if wanted in each.session.hex()],
-        "functions": [index for index, each in activity.functions.items() if wanted in each.name.casefold()],
+        "functions": [index for index in activity.functions if wanted in activity.function_name(index).casefold()],
         "workers": [
             index for index, each in enumerate(activity.workers) if wanted in f"{each.host}|{each.name}".casefold()
         ],
@@ -356,11 +363,11 @@ def task_row(model: TabularState, serial: int) -> Row:
     """One row of the table of tasks."""
     found = model.log.row(serial)
     assert found is not None
-    task, ended_us, duration_us, session, function, worker, attempt, status = found
+    task, ended_us, _, session, function, worker, attempt, status = found
     name = model.activity.worker_of(worker)
     return (
         ended_us / 1e6, task, short_id(model.activity.session_of(session)), model.activity.function_name(function),
-        ending_name(status), duration_us / 1e6, name.host, name.name, attempt,
+        ending_name(status), model.log.running_us(serial) / 1e6, name.host, name.name, attempt,
         spans_text(parts_of_task(model.activity.times, found)),
     )  # fmt: skip
 
@@ -393,6 +400,7 @@ _ROWS: dict[str, Callable[[TabularState], list[Row]]] = {
     "running": _running_rows,
     "failures": _failure_rows,
     "objects": _object_rows,
+    "traffic": _traffic_rows,
     "largest": _largest_rows,
     "progress": _progress_rows,
     "graphs": _graph_rows,

@@ -33,11 +33,6 @@ def reader_tasks(status: ObjectStatus) -> list[int]:
     return [int(each) for each in status.reader_tasks.split() if each.isdecimal() and len(each) <= 20]
 
 
-def host_names(status: ObjectStatus) -> list[str]:
-    """The first of the hosts that have it."""
-    return [name for name in status.hosts.partition(" and ")[0].split(", ") if name]
-
-
 def function_of(activity: Activity, status: ObjectStatus) -> str:
     """The name of a function, or of that of the task whose result it is; empty if it is not known."""
     return functions_of(activity, [status])[0]
@@ -49,7 +44,7 @@ def functions_of(activity: Activity, objects: Sequence[ObjectStatus]) -> list[st
     names: dict[bytes, str] = {}
     for function in activity.functions.values():
         if function.digest in digests:
-            names.setdefault(function.digest, function.name)
+            names.setdefault(function.digest, activity.function_names.shown(function.name, function.module))
     owners = {each.session for each in objects}
     indices: dict[bytes, list[int]] = {}
     for index, named in activity.sessions.items():

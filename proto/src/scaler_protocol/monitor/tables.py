@@ -175,7 +175,10 @@ FUNCTIONS = TableSpec(
         Column("canceled", "cancelled", "count", 8, "of those: cancelled"),
         Column("progress", "progress", "share", 8, "what part of its tasks has ended"),
         Column("left", "left", "estimate", 8, LEFT_HELP),
-        Column("mean", "mean", "estimate", 8, "how long one task runs, without loading arguments and storing results"),
+        Column(
+            "mean", "mean", "estimate", 8,
+            "how long one task runs, without fetching and loading arguments and storing results",
+        ),
         Column("median", "p50", "estimate", 8, "half of the tasks run no longer; within a quarter, as is p95"),
         Column("p95", "p95", "estimate", 8, "95 % of the tasks run no longer"),
         Column("longest", "longest", "estimate", 8, "how long the longest task ran"),
@@ -186,6 +189,7 @@ FUNCTIONS = TableSpec(
             "parts of the time from submission to result: waiting for dependencies and for a worker, fetching and "
             "loading arguments, running, storing results",
         ),
+        Column("module", "module", "text", 16, "where the function is defined; empty: not known"),
         Column("digest", "digest", "text", 8, "of a function of this name"),
     ),
     "unfinished",
@@ -216,7 +220,7 @@ RUNNING = TableSpec(
     "Running",
     (
         Column("function", "function", "text", 28, "what runs"),
-        Column("seconds", "for", "age", 7, "how long it has run"),
+        Column("seconds", "for", "age", 7, "since it started: with fetching and loading its arguments"),
         Column(
             "state", "state", "text", 20,
             "stuck?: it has run far longer than usual, or its process has used no CPU time for a while; "
@@ -279,6 +283,21 @@ OBJECTS = TableSpec(
     ("host",),
     descending=True,
     help="objects by host",
+)
+
+TRAFFIC = TableSpec(
+    "traffic",
+    "Traffic",
+    (
+        Column("source", "from", "text", 20, "the host whose object store has sent"),
+        Column("target", "to", "text", 20, "the host whose object store has received"),
+        Column("received", "received", "bytes", 9, "since that store started"),
+        Column("rate", "received/s", "byte_rate", 11, "how fast, in the last seconds"),
+    ),
+    "received",
+    ("source", "target"),
+    descending=True,
+    help="large values that hosts have sent to each other",
 )
 
 LARGEST = TableSpec(
@@ -353,14 +372,18 @@ TASKS = TableSpec(
         Column("session", "client", "text", 8, "whose task"),
         Column("function", "function", "text", 28, "what it called"),
         Column("status", "status", "text", 16, "how it ended"),
-        Column("duration", "duration", "duration", 8, "how long it ran"),
+        Column(
+            "duration", "ran", "duration", 8,
+            "how long it was running: without fetching and loading arguments and storing the result, as in the table "
+            "of functions",
+        ),
         Column("host", "host", "text", 16, "where it ran"),
         Column("worker", "worker", "text", 16, "who ran it"),
         Column("attempt", "attempt", "id", 7, "which attempt ended it"),
         Column(
             "parts", "where time went", "text", 32,
             "waiting from submission to start (if that was seen), fetching and loading arguments, running, storing the "
-            "result; sorted by duration",
+            "result; sorted by all but waiting",
         ),
     ),
     "ended",
@@ -435,6 +458,7 @@ TABLES: dict[str, TableSpec] = {
         RUNNING,
         FAILURES,
         OBJECTS,
+        TRAFFIC,
         LARGEST,
         PROGRESS,
         GRAPHS,

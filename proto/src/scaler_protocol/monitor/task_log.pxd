@@ -72,6 +72,7 @@ cdef class TaskPage:
     cdef uint32_t* workers
     cdef uint32_t* attempts
     cdef uint8_t* statuses
+    cdef uint64_t* others  # the microseconds of durations that were not running; NULL: none
     cdef Run* runs  # in the order of their rows; not every row is in one
     cdef uint32_t run_count
     cdef uint32_t run_room
@@ -84,6 +85,8 @@ cdef class TaskPage:
     cdef uint32_t take_stretch(self, Stretch* stretch, uint32_t start, uint32_t count) noexcept
     cdef void add_runs(self, uint32_t start, uint32_t count) noexcept
     cdef Run* new_run(self) noexcept
+    cdef uint64_t running(self, uint64_t row) noexcept
+    cdef int set_other(self, uint64_t row, uint64_t other_us) except -1
 
 
 cdef class TaskLog:
@@ -93,5 +96,9 @@ cdef class TaskLog:
     cdef readonly uint64_t first
     cdef list held
     cdef TaskPage open_page
+    cdef uint64_t parts_first  # the rows from here on may get parts
+    cdef uint64_t parts_total  # how many had come when the last parts did
+    cdef int64_t parts_steps  # rows that may still be looked at for them
 
     cdef TaskPage room(self)
+    cdef int64_t serial_before(self, uint64_t stop, uint32_t session, uint64_t task, uint32_t attempt)

@@ -80,6 +80,14 @@ class TaskLog:
         steps: memoryview,
     ) -> None:
         """Tasks of a STEPPED record, with its body. ValueError when that is cut off or cannot be."""
+    def place_parts(
+        self, session: int, rows: list[tuple[int, int, int, int, int]]
+    ) -> list[tuple[int, int, int, int, int]]:
+        """Note the parts of executions that have just come: task, attempt, and microseconds of fetching, loading and
+        storing, in the order of the executions. Returns the rows whose execution is here and took at least that
+        long."""
+    def running_us(self, serial: int) -> int:
+        """The part of the duration of a row that is held in which its task was running."""
     def endings(self, session: int, first_task: int, count: int) -> bytearray:
         """The status of each of these tasks, or NOT_ENDED."""
     def pages(self) -> list[TaskPage]:
@@ -102,7 +110,8 @@ class TaskLog:
         limit: int = 100,
     ) -> tuple[list[int], int]:
         """Serial numbers of the rows ``offset`` to ``offset + limit`` among those that match every condition given
-        (``any_of``: at least one), and how many match. ``sort`` names a column; ``ended_us`` means the order in which
+        (``any_of``: at least one), and how many match. ``sort`` names a column or is ``running_us``;
+        ``ended_us`` means the order in which
         they came. ``ranks``, an array of type q, says what to sort by in place of the column's values, which are its
         indices from ``first_ranked`` on; those that it does not have come before all others."""
     def clear(self) -> None: ...

@@ -6,7 +6,7 @@ Pages never move, so that their columns can be handed out without copying; the o
 
 from cpython.array cimport array, clone
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from scaler_protocol.steps cimport STEPS_HEAD, is_whole, unpack_steps
@@ -17,12 +17,14 @@ NOT_ENDED = 255
 cdef enum:
     UNKNOWN = 0xFFFF  # in a column of workers
     AGAIN_FLAG = 0x80
+    LOOKS_LIMIT = 64  # at each row, for one message with parts
 
 cdef uint64_t LONGEST_US = 10**15  # some thirty years: whatever a record says, sums of times have room in 64 bits
 
 _COLUMNS = {
     "task": 0, "ended_us": 1, "duration_us": 2, "session": 3, "function": 4, "worker": 5, "attempt": 6, "status": 7,
 }
+_SORTED = {**_COLUMNS, "running_us": 8}
 cdef object MODEL_Q = array("Q")
 cdef object MODEL_I64 = array("q")
 cdef object MODEL_I = array("I")
@@ -62,6 +64,7 @@ cdef class TaskPage:
 
     def __dealloc__(self):
         free(self.runs)
+        free(self.others)
 
     cdef void put(
         self, uint64_t task, int64_t ended_us, uint64_t duration_us, uint32_t session, uint32_t function,
@@ -168,6 +171,17 @@ cdef class TaskPage:
         self.run_count += 1
         return &runs[self.run_count - 1]
 
+    cdef uint64_t running(self, uint64_t row) noexcept:
+        return self.durations[row] - (0 if self.others == NULL else self.others[row])
+
+    cdef int set_other(self, uint64_t row, uint64_t other_us) except -1:
+        if self.others == NULL:
+            self.others = <uint64_t*> calloc(PAGE_ROWS, sizeof(uint64_t))
+            if self.others == NULL:
+                raise MemoryError()
+        self.others[row] = other_us
+        return 0
+
     def column(self, name):
         return memoryview(self._arrays()[_COLUMNS[name]])[: self.count]
 
@@ -188,6 +202,7 @@ cdef class TaskLog:
 
     def clear(self):
         self.total = self.ended = self.first = 0
+        self.parts_first = self.parts_total = self.parts_steps = 0
         self.open_page = TaskPage()
         self.held = [self.open_page]
 
@@ -269,6 +284,49 @@ cdef class TaskLog:
             session, function, worker, time_us, first, attempt, status, count, False, memoryview(columns).cast("B")
         )
 
+    def place_parts(self, uint32_t session, list rows):
+        cdef list placed = []
+        cdef TaskPage page
+        cdef int64_t found
+        cdef uint64_t place, other_us
+        cdef uint64_t stop = self.total
+        if self.parts_total != self.total:
+            self.parts_first, self.parts_total = self.parts_total, self.total
+            self.parts_steps = LOOKS_LIMIT * <int64_t> (self.total - max(self.parts_first, self.first))
+        for row in reversed(rows):
+            found = self.serial_before(stop, session, row[0], row[1])
+            if found < 0:
+                continue
+            stop = found
+            place = found - self.first
+            page = self.held[place // PAGE_ROWS]
+            other_us = <uint64_t> row[2] + <uint64_t> row[3] + <uint64_t> row[4]
+            if other_us <= page.durations[place % PAGE_ROWS]:
+                page.set_other(place % PAGE_ROWS, other_us)
+                placed.append(row)
+        placed.reverse()
+        return placed
+
+    cdef int64_t serial_before(self, uint64_t stop, uint32_t session, uint64_t task, uint32_t attempt):
+        """The last of the rows that may get parts, before ``stop``, that is this execution; -1: there is none, or too
+        many rows have been looked at."""
+        cdef TaskPage page = None
+        cdef uint64_t serial = stop, least = max(self.parts_first, self.first)
+        cdef uint64_t row
+        while serial > least and self.parts_steps > 0:
+            serial -= 1
+            self.parts_steps -= 1
+            row = (serial - self.first) % PAGE_ROWS
+            if page is None or row == PAGE_ROWS - 1:
+                page = self.held[(serial - self.first) // PAGE_ROWS]
+            if page.tasks[row] == task and page.attempts[row] == attempt and page.sessions[row] == session:
+                return serial
+        return -1
+
+    def running_us(self, serial):
+        cdef uint64_t place = serial - self.first
+        return (<TaskPage> self.held[place // PAGE_ROWS]).running(place % PAGE_ROWS)
+
     def endings(self, uint32_t session, uint64_t first_task, uint64_t count):
         cdef bytearray found = bytearray(b"\xff") * count
         cdef uint8_t[:] view = found
@@ -304,7 +362,7 @@ cdef class TaskLog:
         cdef Filter wanted = Filter(sessions, functions, workers, statuses, task, any_of)
         if sort == "ended_us":
             return self._in_order(wanted, descending, offset, limit)
-        return self._sorted(wanted, _COLUMNS[sort], ranks, first_ranked, descending, offset, limit)
+        return self._sorted(wanted, _SORTED[sort], ranks, first_ranked, descending, offset, limit)
 
     def _in_order(self, Filter wanted, bint descending, uint64_t offset, uint64_t limit):
         """The rows in the order in which they came, or the other way round."""
@@ -381,6 +439,8 @@ cdef inline int64_t value_of(TaskPage page, int column, int64_t row) noexcept:
         return page.workers[row]
     if column == 6:
         return page.attempts[row]
+    if column == 8:
+        return <int64_t> page.running(row)
     return page.statuses[row]
 
 

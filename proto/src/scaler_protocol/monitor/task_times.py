@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -35,13 +35,14 @@ class TaskTimes:
 
     def add_arrival(
         self, session: int, first: int, count: int, time_us: int, function: int = NONE, options: int = 0
-    ) -> None:
+    ) -> bool:
+        """Return whether these tasks have come now; otherwise what is known of them has changed."""
         arrivals = self._arrivals.get(session)
         if arrivals is None:
             if len(self._arrivals) >= SESSIONS_LIMIT:
                 self._arrivals.popitem(last=False)
             arrivals = self._arrivals[session] = _Arrivals()
-        arrivals.add(first, first + count, time_us, function, options)
+        return arrivals.add(first, first + count, time_us, function, options)
 
     def add_parts(self, session: int, task: int, attempt: int, parts: ExecutionParts) -> None:
         if len(self._parts) >= PARTS_LIMIT:
@@ -74,9 +75,11 @@ class TaskTimes:
         arrivals = self._arrivals.get(session)
         return arrivals.between(first, stop) if arrivals is not None else iter(())
 
-    def parts(self, session: int, task: int, attempt: int) -> ExecutionParts | None:
-        """None: all of the duration was spent running, as far as is known."""
-        return self._parts.get((session, task, attempt))
+    def parts(self, session: int, task: int, attempt: int, duration_us: int) -> ExecutionParts | None:
+        """Return the parts of an execution that took this long. None: all of it was spent running, as far as is
+        known."""
+        found = self._parts.get((session, task, attempt))
+        return found if found is not None and sum(found) * 1e6 <= duration_us + 1 else None
 
 
 class _Arrivals:
@@ -86,8 +89,12 @@ class _Arrivals:
         self._firsts, self._stops = array("Q"), array("Q")
         self.times, self.functions, self.options = array("Q"), array("I"), array("I")
 
-    def add(self, first: int, stop: int, time_us: int, function: int, options: int) -> None:
+    def add(self, first: int, stop: int, time_us: int, function: int, options: int) -> bool:
         if self._firsts and first < self._stops[-1]:
+            place = bisect_left(self._firsts, first)
+            if place < len(self._firsts) and (self._firsts[place], self._stops[place]) == (first, stop):
+                self.times[place], self.functions[place], self.options[place] = time_us, function, options
+                return False  # its options have changed
             self._keep_last(0)  # not in order: the session has begun again
         if len(self._firsts) >= RANGES_LIMIT:
             self._keep_last(RANGES_LIMIT // 2)
@@ -96,6 +103,7 @@ class _Arrivals:
         self.times.append(time_us)
         self.functions.append(function)
         self.options.append(options)
+        return True
 
     def _keep_last(self, count: int) -> None:
         for column in (self._firsts, self._stops, self.times, self.functions, self.options):

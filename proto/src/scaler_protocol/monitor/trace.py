@@ -1,14 +1,15 @@
 """A window of time as a trace in Chrome's format, which Perfetto and ``chrome://tracing`` open.
 
 A process is an agent, a thread a worker, a slice the execution of a task. Executions whose worker is not known may
-overlap, which slices of a thread cannot: they get as many threads as are needed.
+overlap, which slices of a thread cannot: they get as many threads as are needed. The time in which tasks waited is in a
+process for each client.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.monitor.activity import WorkerName
@@ -17,6 +18,10 @@ from scaler_protocol.monitor.parts import TimeParts, parts_of_task
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.rows import ending_name, short_id
 from scaler_protocol.monitor.running import RunningTaskRow
+from scaler_protocol.monitor.trace_waits import TaskWait, TaskWaits
+
+if TYPE_CHECKING:
+    from scaler_protocol.monitor.task_log import LogRow
 
 _SUCCESSES = (0, 1)
 _CANCELLED = 4
@@ -38,6 +43,7 @@ class TraceBuilder:
         self._processes: dict[tuple[str, str], int] = {}
         self._threads: dict[tuple[str, str, str], tuple[int, int]] = {}
         self._lanes: dict[tuple[str, str, str], list[int]] = {}
+        self._waits = TaskWaits()
         self._is_empty = True
 
     def head(self) -> str:
@@ -46,17 +52,23 @@ class TraceBuilder:
     def take(self, model: Model) -> Iterator[str]:
         """The tasks that have ended since the last call and overlap the window."""
         if model.log is not self._log:
-            self._log, self._next = model.log, 0
+            self._log, self._next, self._waits = model.log, 0, TaskWaits()
         log = model.log
+        self._waits.follow(model)
         self._next = max(self._next, log.first)
         while self._next < log.total:
             row = log.row(self._next)
             self._next += 1
-            if row is not None and row[1] >= self._start_us and row[1] - row[2] < self._stop_us:
-                event = self._execution(model, row)
+            if row is None:
+                continue
+            wait = self._waits.of(model, row)
+            if row[1] >= self._start_us and row[1] - row[2] < self._stop_us:
+                event = self._execution(model, row, wait)
                 yield self._piece(event)
                 for part in _parts(event, parts_of_task(model.activity.times, row)):
                     yield self._piece(part)
+                if wait is not None:
+                    yield from map(self._piece, self._waiting(model, row, wait))
 
     def take_running(self, model: Model) -> Iterator[str]:
         """The tasks that run, at the last snapshot, which is when their slices end."""
@@ -80,7 +92,26 @@ class TraceBuilder:
         separator, self._is_empty = "\n" if self._is_empty else ",\n", False
         return separator + json.dumps(event)
 
-    def _execution(self, model: Model, row: tuple[int, ...]) -> dict[str, Any]:
+    def _waiting(self, model: Model, row: LogRow, wait: TaskWait) -> Iterator[dict[str, Any]]:
+        """Slices of what a task waited for, in a process of its client; none if too many wait there."""
+        lane = self._waits.lane(row[3], wait)
+        if lane is None:
+            return
+        client = short_id(model.activity.session_of(row[3]))
+        process, thread = self._place(f"client {client}: tasks that wait", "", f"waiting {lane + 1}")
+        arguments = {"task": row[0], "function": model.activity.function_name(row[4])}
+        spans = (
+            ("waiting for dependencies", wait.arrived_us, wait.ready_us),
+            ("waiting for a worker", wait.ready_us, wait.started_us),
+        )
+        for name, began_us, ended_us in spans:
+            if ended_us > began_us:
+                yield {
+                    "name": name, "cat": "waiting", "ph": "X", "ts": began_us, "dur": ended_us - began_us,
+                    "pid": process, "tid": thread, "args": arguments,
+                }  # fmt: skip
+
+    def _execution(self, model: Model, row: LogRow, wait: TaskWait | None) -> dict[str, Any]:
         task, ended_us, duration_us, session, function, worker, attempt, status = row
         known = model.activity.worker_of(worker)
         arguments = {
@@ -88,7 +119,8 @@ class TraceBuilder:
             "client": short_id(model.activity.session_of(session)),
             "status": ending_name(status),
             "attempt": attempt,
-            "waiting_seconds": parts_of_task(model.activity.times, row).waiting,
+            "dependencies_seconds": (wait.ready_us - wait.arrived_us) / _MICROSECONDS if wait is not None else 0.0,
+            "waiting_seconds": (wait.started_us - wait.ready_us) / _MICROSECONDS if wait is not None else 0.0,
         }
         event = self._slice(
             model.activity.function_name(function), known, ended_us - duration_us, duration_us, arguments
@@ -119,7 +151,11 @@ class TraceBuilder:
         if worker.number is None:
             lane = self._lane((worker.host, worker.agent, name), began_us, ended_us)
             name = f"other processes {lane + 1}"
-        key = (worker.host, worker.agent, name)
+        return self._place(worker.host, worker.agent, name)
+
+    def _place(self, host: str, agent: str, name: str) -> tuple[int, int]:
+        """The numbers of a process and a thread, made when the thread is new."""
+        key = (host, agent, name)
         if key not in self._threads:
             process = self._processes.setdefault(key[:2], len(self._processes) + 1)
             self._threads[key] = (process, len(self._threads) + 1)

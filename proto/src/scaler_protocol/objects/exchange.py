@@ -211,8 +211,8 @@ class Exchange:
                 arrivals += self._on_hello(router, routing_id, body, user)
             elif isinstance(body, (ObjectRequest, ObjectCredit, ObjectStored)):
                 arrivals.append(Arrival(self._peers[routing_id], "", body))
-        for routing_id, frames in router.unauthenticated_messages():
-            arrivals += self._on_first_message(router, routing_id, frames, b"")
+        for routing_id, frames, user in router.unauthenticated_messages():
+            arrivals += self._on_first_message(router, routing_id, frames, user)
         return arrivals
 
     def _on_first_message(

@@ -40,6 +40,7 @@ struct Snapshot {
   endedClients @19 :EndedClientColumns;
   objects @20 :ObjectColumns;    # the largest ones
   maps @21 :MapColumns;          # the latest ones of each client
+  traffic @22 :TrafficColumns;   # between hosts
 }
 
 struct Events {
@@ -116,6 +117,7 @@ struct RunningTaskColumns {
   cpuPercent @10 :Data; # f32
   rssBytes @11 :Data; # u64
   blocked @12 :Data; # u8
+  module @13 :List(Text); # of the function
 }
 
 struct WorkerColumns {
@@ -175,6 +177,7 @@ struct FunctionColumns {
   loadingSeconds @18 :Data; # f64
   storingSeconds @19 :Data; # f64
   number @20 :Data; # u64: of its colour, from 1 on
+  module @21 :List(Text); # in which it is defined; empty: not known
 }
 
 struct SettingColumns {
@@ -190,6 +193,7 @@ struct WaitColumns {
   oldestSeconds @4 :Data; # f64
   session @5 :List(Data);
   task @6 :Data; # u64
+  module @7 :List(Text); # of the function
 }
 
 struct GraphColumns {
@@ -225,6 +229,7 @@ struct ObjectColumns {
   hosts @5 :List(Text);
   readers @6 :Data; # unfinished tasks that need it
   readerTasks @7 :List(Text); # the numbers of the first of them
+  hostNames @8 :List(List(Text)); # the first of the hosts that have it
 }
 
 
@@ -236,4 +241,11 @@ struct MapColumns {
   unfinished @4 :Data;
   running @5 :Data; # of these: assigned to an agent
   failed @6 :Data; # or cancelled
+  module @7 :List(Text); # of the function
+}
+
+struct TrafficColumns {
+  source @0 :List(Text); # the host whose store has sent
+  target @1 :List(Text); # the host whose store has received
+  receivedBytes @2 :Data; # u64
 }

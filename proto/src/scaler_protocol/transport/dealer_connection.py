@@ -6,8 +6,8 @@ connection needs no heartbeats: it ends when one of the two processes does, or w
 waits for it. Where the scheduler's process cannot be seen libzmq connects, whose heartbeats notice its end. In both
 cases this class decides when to connect, because it looks first whose the listening socket is.
 
-To another host it speaks through a TCP connection (``far_way``), in the same threads, if there are no keys. With keys,
-and on other systems than Linux, libzmq connects, again and again by itself.
+To another host, and with keys, it speaks through a TCP connection (``far_way``), in the same threads. On other systems
+than Linux libzmq connects, again and again by itself.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import zmq
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.handshake import place_of
 from scaler_protocol.keys import PeerKeys, client_keys
+from scaler_protocol.transport.curve import CurveClient
 from scaler_protocol.transport.descriptor_set import DescriptorSet
 from scaler_protocol.transport.endpoints import connect_error
 from scaler_protocol.transport.far_way import FarHost, SilenceWatch
@@ -106,7 +107,7 @@ class DealerConnection(DealerFrames):
         is_local = self._address.is_local and self._keys is None and self._inproc_event is None
         self.place = place_of(self._address) if is_local else ""
         self._token = LocalToken() if is_local else None
-        is_far = self._address.scheme == "tcp" and not self._address.is_local and self._keys is None
+        is_far = self._address.scheme == "tcp" and (self._keys is not None or not self._address.is_local)
         self._looks = (is_local or is_far) and sys.platform == "linux"
         if not self._looks:
             self._use_libzmq()
@@ -156,13 +157,13 @@ class DealerConnection(DealerFrames):
         """Leave this connection for another one: the other end is not who it should be, or it has refused the key, of
         which there may be another by now."""
         self._is_connected = False
+        self._use_new_keys()
         if self._looks:
             self._leave_stream(0)
             self._leave_libzmq(0)
             self._retry_seconds = _RECONNECT_SECONDS
             self._look_later()
         elif self._libzmq is not None:
-            self._use_new_keys()
             self._libzmq.connect_again(self._keys)
 
     def close(self, linger_milliseconds: int = 0) -> None:
@@ -236,7 +237,9 @@ class DealerConnection(DealerFrames):
         events."""
         assert self._descriptor_sets is not None and route.connected is not None
         self._peer_process = PeerProcess(route.process)
-        stream = ZmtpConnection(route.connected, "DEALER", self._session, is_far=self._silence is not None)
+        curve = CurveClient(self._keys) if self._keys is not None else None
+        is_far = self._silence is not None
+        stream = ZmtpConnection(route.connected, "DEALER", self._session, is_far=is_far, curve=curve)
         if self._silence is not None:
             self._silence.begin(stream)
         self._descriptor_sets[1].add(stream.fd, select.EPOLLIN | (select.EPOLLOUT if stream.waiting_bytes else 0))
@@ -254,15 +257,25 @@ class DealerConnection(DealerFrames):
             stream.watch_in(self._descriptor_sets[0].fd)
             events.append("connected")
         if stream.has_ended:
-            if self._is_connected:
-                events.append("disconnected")
-            elif self._far_host is not None and stream.was_answered:
-                events.append("handshake_failed")
-                self._note_handshake("handshake_failed")
-            self._avoids_stream = not self._is_connected
-            self._leave_stream(0)
-            self._look_later()
+            events += self._on_stream_ended(stream)
         return events
+
+    def _on_stream_ended(self, stream: ZmtpConnection) -> list[ConnectionEvent]:
+        was_connected = self._is_connected
+        self._avoids_stream = not was_connected
+        self._leave_stream(0)
+        has_new_keys = stream.was_answered and self._use_new_keys()
+        if stream.was_refused and not has_new_keys:
+            self._note_handshake("key_refused")
+            self.detach()
+            return ["key_refused"]
+        self._look_later()
+        if was_connected:
+            return ["disconnected"]
+        if self._far_host is None or not stream.was_answered or stream.was_refused:
+            return []
+        self._note_handshake("handshake_failed")
+        return ["handshake_failed"]
 
     def look_after_peer(self) -> None:
         """A peer that stays stopped counts as gone. It sends something each few seconds, so this is asked often
@@ -303,11 +316,12 @@ class DealerConnection(DealerFrames):
         return events
 
     def _use_new_keys(self) -> bool:
-        """Return whether there are others than it has connected with: their files are replaced now and then."""
+        """Return whether there are others than it has connected with: their files are replaced now and then. If there
+        are none any more it keeps these, and never begins to speak in the clear."""
         before = self._keys
         if before is not None:
             try:
-                self._keys = self._keys_of(self._address)
+                self._keys = self._keys_of(self._address) or before
             except (OSError, ValueError):
                 pass  # in the middle of that, or gone
         return self._keys != before

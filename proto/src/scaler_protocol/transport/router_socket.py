@@ -1,6 +1,7 @@
-"""The scheduler's socket. With keys, and within one process, it is ZeroMQ's ROUTER. Otherwise it is served without
-libzmq (``zmtp_listener``), which can be told what peers that have not authenticated may cost. Next to a loopback port
-there is its ``local_socket`` then, which peers of the same user find by themselves.
+"""The scheduler's socket. It is served without libzmq (``zmtp_listener``), with and without keys, so that the costs of
+peers that have not authenticated can be limited. Next to a loopback port without keys there is its ``local_socket``,
+which peers of the same user find by themselves. Within one process, and on other systems than Linux, it is ZeroMQ's
+ROUTER.
 
 Without ``ROUTER_HANDOVER`` a peer that reconnects can be ignored indefinitely.
 """
@@ -27,7 +28,6 @@ from scaler_protocol.transport.unauthenticated import Listening
 from scaler_protocol.transport.zeromq import RouterFrames
 from scaler_protocol.transport.zmtp_listener import ZmtpListener
 
-_BACKLOG = 4096
 _HANDSHAKE_MILLISECONDS = 10_000
 
 
@@ -72,11 +72,7 @@ class RouterSocket(RouterFrames):
             raise bind_error(wanted, error) from None
         bound = bound_address(wanted, plain)
         self._bound = bound, plain
-        if self._keys is None:
-            self._make_listener()
-        else:
-            self._open().guard()
-            self.note_sources()
+        self._make_listener()
         self._file = SocketFile(bound)
         return str(bound)
 
@@ -85,12 +81,10 @@ class RouterSocket(RouterFrames):
         if self._bound is None:
             return
         (address, plain), self._bound = self._bound, None
+        assert self.listener is not None
         try:
-            if self.listener is None:
-                self._listen_with_libzmq(address, plain)
-            else:
-                self._listen(self.listener, address, plain)
-        except (OSError, zmq.ZMQError) as error:
+            self._listen(self.listener, address, plain)
+        except OSError as error:
             plain.close()
             raise bind_error(address, error) from None
 
@@ -109,10 +103,12 @@ class RouterSocket(RouterFrames):
 
     # ---- peers ---------------------------------------------------------------------------------------------------
 
-    def unauthenticated_messages(self) -> Iterator[tuple[bytes, list[bytes]]]:
+    def unauthenticated_messages(self, has_work: bool = True) -> Iterator[tuple[bytes, list[bytes], bytes]]:
         """Messages of peers that were not admitted: for a short time only, after all that ``receive_many`` returned.
-        Frames are empty for a message that was not a Hello and was dropped. With keys there are no such peers."""
-        return iter(()) if self.listener is None else self.listener.unauthenticated_messages()
+        Each is a sender, frames, and the user of the key that its connection showed. Frames are empty for a message
+        that was not a Hello and was dropped. libzmq's ROUTER knows no such peers. ``has_work``: authenticated peers
+        wait for more than answers to heartbeats, so these get a smaller share of the time."""
+        return iter(()) if self.listener is None else self.listener.unauthenticated_messages(has_work)
 
     def answer(self, peer: bytes, frames: Sequence[bytes]) -> str:
         """Like ``send``, to the connection that has sent Hello as ``peer``, whether it was admitted or not."""
@@ -122,15 +118,11 @@ class RouterSocket(RouterFrames):
         """It has proved who it is, and may stay."""
         if self.listener is not None:
             self.listener.admit(peer)
-        elif self._monitor is not None:
-            self._monitor.welcome(self.sources_of(peer))
 
     def disconnect(self, peer: bytes) -> None:
-        """End its connections."""
+        """End its connections. libzmq's ROUTER cannot."""
         if self.listener is not None:
             self.listener.disconnect(peer)
-        elif self._monitor is not None:
-            self._monitor.end(self.sources_of(peer))
 
     def probe(self, peer: bytes) -> bool:
         """Return whether the connection of ``peer`` is still there."""
@@ -178,32 +170,19 @@ class RouterSocket(RouterFrames):
 
     def _make_listener(self) -> None:
         self._lost_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.serve(ZmtpListener(self._tell_lost))
+        self.serve(ZmtpListener(self._tell_lost, self._keys))
 
     def _listen(self, listener: ZmtpListener, address: Address, plain: socket.socket) -> None:
         """The local socket first: a peer that finds the port looks for it."""
-        local_socket = bound_local_socket(address)
+        local_socket = bound_local_socket(address) if self._keys is None else None
         if local_socket is not None:
             listener.listen(Listening(local_socket, needs_process=True))
-        listener.listen(Listening(plain, is_local=address.is_local))
+        listener.listen(Listening(plain, is_local=address.is_local and self._keys is None))
 
     def _tell_lost(self) -> None:
         os.eventfd_write(self._lost_fd, 1)
 
     # ---- libzmq --------------------------------------------------------------------------------------------------
-
-    def _listen_with_libzmq(self, address: Address, plain: socket.socket) -> None:
-        """On a socket made here, which libzmq owns from then on."""
-        assert self._socket is not None
-        plain.setblocking(False)
-        plain.listen(_BACKLOG)
-        self._socket.setsockopt(zmq.USE_FD, plain.fileno())
-        self._socket.setsockopt(zmq.IPV6, plain.family == socket.AF_INET6)
-        host, port = plain.getsockname()[:2]
-        self._socket.bind(str(Address("tcp", host, port)))
-        listening_fd = plain.detach()
-        if self._monitor is not None:
-            self._monitor.limit_rate(listening_fd)
 
     def _bind_libzmq(self, address: Address) -> Address:
         if self._socket is None:
@@ -219,16 +198,15 @@ class RouterSocket(RouterFrames):
         endpoint = self._socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
         return Address("tcp", address.host, parse_address(endpoint).port)
 
-    def _open(self) -> RouterMonitor:
+    def _open(self) -> None:
         self._socket = self._context.socket(zmq.ROUTER)
         self.attach(self._socket)
         set_options(self._socket)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        self._monitor = RouterMonitor(self._context, self._socket, self.forget_source)
+        self._monitor = RouterMonitor(self._context, self._socket)
         if self._keys is not None:
             self._use_keys(self._socket, self._keys)
-        return self._monitor
 
     def _use_keys(self, socket: zmq.Socket[bytes], keys: ServerKeys) -> None:
         self._authenticator = CurveAuthenticator(self._context, keys.user_of)

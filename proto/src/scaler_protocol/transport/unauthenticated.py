@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaler_protocol.keys import ServerKeys
+from scaler_protocol.transport.curve import CurveServer
 from scaler_protocol.transport.socket_owner import PeerOwners, credentials_of, is_foreign, is_trusted
 from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zmtp import ZmtpConnection
@@ -51,9 +53,11 @@ class Arrived(NamedTuple):
 
 
 class Unauthenticated:
-    """``fd`` is readable when there is something to do: then go through ``messages``."""
+    """``fd`` is readable when there is something to do: then go through ``messages``. With ``keys``, connections are
+    encrypted, and a peer that does not show one of these keys gets no message through."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: ServerKeys | None = None) -> None:
+        self._keys = keys
         self._epoll = select.epoll()
         self._timer = Timer()
         self._owners = PeerOwners()
@@ -82,9 +86,9 @@ class Unauthenticated:
         self._listening[listening.socket.fileno()] = listening
         self._epoll.register(listening.socket.fileno(), select.EPOLLIN)
 
-    def messages(self, deadline: float) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Senders and their frames, until nothing waits or the deadline has passed. The frames are empty for a message
-        that was not a Hello and was dropped."""
+    def messages(self, deadline: float) -> Iterator[tuple[bytes, list[bytes], bytes]]:
+        """Senders, their frames and users, until nothing waits or the deadline has passed. The frames are empty for a
+        message that was not a Hello and was dropped."""
         while ready := self._epoll.poll(0, _EVENTS_LIMIT):
             for fd, _ in ready:
                 message = self._serve(fd)
@@ -93,10 +97,13 @@ class Unauthenticated:
                 if time.monotonic() >= deadline:
                     return
 
+    def __contains__(self, identity: bytes) -> bool:
+        """A connection that has completed its handshake has this identity."""
+        return identity in self._identities
+
     def answer(self, identity: bytes, frames: list[bytes]) -> bool:
-        """False: there is no such connection here."""
-        connection = self._identities.get(identity)
-        return connection is not None and connection.send(frames)
+        """False: it has gone."""
+        return self._identities[identity].send(frames)
 
     def take(self, identity: bytes) -> Arrived | None:
         """It has authenticated, and is the caller's from now on, who has it watched elsewhere."""
@@ -128,7 +135,7 @@ class Unauthenticated:
 
     # ---- what waits ----------------------------------------------------------------------------------------------
 
-    def _serve(self, fd: int) -> tuple[bytes, list[bytes]] | None:
+    def _serve(self, fd: int) -> tuple[bytes, list[bytes], bytes] | None:
         listening = self._listening.get(fd)
         if listening is not None:
             self._accept(listening)
@@ -138,7 +145,7 @@ class Unauthenticated:
             return self._read(self._arrived[fd].connection)
         return None
 
-    def _read(self, connection: ZmtpConnection) -> tuple[bytes, list[bytes]] | None:
+    def _read(self, connection: ZmtpConnection) -> tuple[bytes, list[bytes], bytes] | None:
         """One message at most."""
         if not connection.is_ready:
             connection.look()
@@ -147,7 +154,7 @@ class Unauthenticated:
         frames = connection.receive()
         if frames is None and (connection.has_ended or connection.is_cut):
             self._end(connection.fd)
-        return (connection.identity, frames) if frames is not None else None
+        return (connection.identity, frames, connection.user) if frames is not None else None
 
     def _name(self, connection: ZmtpConnection) -> None:
         """Among unauthenticated connections, the last one that presents an identity owns it."""
@@ -210,7 +217,7 @@ class Unauthenticated:
         try:
             if connected.family != socket.AF_UNIX:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = ZmtpConnection(connected, "ROUTER", is_limited=True)
+            connection = ZmtpConnection(connected, "ROUTER", is_limited=True, curve=self._curve())
             connection.watch_in(self._epoll.fileno())
         except OSError:
             connected.close()
@@ -218,6 +225,9 @@ class Unauthenticated:
         if not self._arrived:
             self._timer.set(HANDSHAKE_SECONDS_LIMIT)
         self._arrived[connection.fd] = Arrived(connection, process, time.monotonic())
+
+    def _curve(self) -> CurveServer | None:
+        return CurveServer(self._keys.secret, self._keys.user_of) if self._keys is not None else None
 
     def _end_overdue(self) -> None:
         self._timer.take()

@@ -53,18 +53,9 @@ class RouterFrames(Socket):
         """One message and its sender; None: nothing waiting. Liveness probes are swallowed."""
 
     def receive_many(self, limit: int) -> list[tuple[bytes, list[bytes], bytes]]:
-        """Waiting messages, in order. Each is a sender, frames, and the user of the key that its connection showed, as
-        a CurveAuthenticator named it (empty: there are no keys). Reads until it has ``limit`` messages; one read may
+        """Waiting messages, in order. Each is a sender, frames, and the user of the key that its connection showed
+        (empty: there are no keys). Reads until it has ``limit`` messages; one read may
         exceed the limit. No message waits once it returns an empty list."""
 
     def name_users(self) -> None:
         """Connections show keys: from now on each message comes with its user."""
-
-    def note_sources(self) -> None:
-        """Note, from now on, through which descriptor of libzmq's each message came."""
-
-    def sources_of(self, peer: bytes) -> list[int]:
-        """The descriptors through which ``peer`` was the last to speak."""
-
-    def forget_source(self, fd: int) -> None:
-        """Forget the source of messages of a connection that has ended."""

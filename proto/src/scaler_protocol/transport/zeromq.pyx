@@ -40,7 +40,6 @@ ctypedef int (*InitSizeFunction)(Message*, size_t) noexcept nogil
 ctypedef void* (*DataFunction)(Message*) noexcept nogil
 ctypedef size_t (*SizeFunction)(const Message*) noexcept nogil
 ctypedef int (*MoreFunction)(const Message*) noexcept nogil
-ctypedef int (*NumberFunction)(const Message*, int) noexcept nogil
 ctypedef int (*CloseFunction)(Message*) noexcept nogil
 ctypedef int (*MoveFunction)(Message*, void*, int) noexcept nogil
 ctypedef int (*ErrorFunction)() noexcept nogil
@@ -70,11 +69,9 @@ cdef MoreFunction message_more = <MoreFunction> _address(_libzmq, "zmq_msg_more"
 cdef CloseFunction message_close = <CloseFunction> _address(_libzmq, "zmq_msg_close")
 cdef MoveFunction message_send = <MoveFunction> _address(_libzmq, "zmq_msg_send")
 cdef MoveFunction message_receive = <MoveFunction> _address(_libzmq, "zmq_msg_recv")
-cdef NumberFunction message_number = <NumberFunction> _address(_libzmq, "zmq_msg_get")
 cdef PropertyFunction message_property = <PropertyFunction> _address(_libzmq, "zmq_msg_gets")
 cdef ErrorFunction error_number = <ErrorFunction> _address(_libzmq, "zmq_errno")
 
-cdef int _SRCFD = zmq.SRCFD
 cdef int _EHOSTUNREACH = zmq.EHOSTUNREACH
 cdef int _ENOTSOCK = zmq.ENOTSOCK
 cdef int _ETERM = zmq.ETERM
@@ -185,9 +182,9 @@ cdef inline int receive_one(void* handle, Message* message) except -1:
     return 0
 
 
-cdef list receive_frames(void* handle, bint with_user=False, int* source=NULL):
+cdef list receive_frames(void* handle, bint with_user=False):
     """The frames of one message; None: nothing waits. All frames of a message come at once. ``with_user``: one more
-    behind them, which names whose key its connection showed. ``source``: is told the descriptor of that."""
+    after them, the user of the key that its connection showed."""
     cdef Message message
     cdef list frames
     cdef const char* user
@@ -203,8 +200,6 @@ cdef list receive_frames(void* handle, bint with_user=False, int* source=NULL):
         if with_user:
             user = message_property(&message, b"User-Id")
             frames.append(b"" if user == NULL else <bytes> user)
-        if source != NULL:
-            source[0] = message_number(&message, _SRCFD)
         return frames
     finally:
         message_close(&message)
@@ -279,23 +274,12 @@ cdef class RouterFrames(Socket):
     cdef readonly ZmtpListener listener
     cdef bint names_users
     cdef list waiting
-    cdef dict sources  # who spoke last through which descriptor of libzmq's
 
     def __cinit__(self):
         self.waiting = []
 
     def serve(self, listener):
         self.listener = listener
-
-    def note_sources(self):
-        self.sources = {}
-
-    def sources_of(self, peer):
-        return [fd for fd, speaker in self.sources.items() if speaker == peer] if self.sources else []
-
-    def forget_source(self, int fd):
-        if self.sources is not None:
-            self.sources.pop(fd, None)
 
     def name_users(self):
         self.names_users = True
@@ -312,15 +296,12 @@ cdef class RouterFrames(Socket):
     cdef tuple next_message(self):
         cdef void* handle = self.live()
         cdef list frames
-        cdef int source
         while True:
-            frames = receive_frames(handle, self.names_users, NULL if self.sources is None else &source)
+            frames = receive_frames(handle, self.names_users)
             if frames is None:
                 return None
             user = frames.pop() if self.names_users else b""
             peer = frames.pop(0)
-            if self.sources is not None:
-                self.sources[source] = peer
             if len(frames) > 1 or (frames and PyBytes_GET_SIZE(frames[0])):
                 return peer, frames, user
 

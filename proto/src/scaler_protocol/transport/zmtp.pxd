@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from scaler_protocol.transport.descriptors cimport Part
+from scaler_protocol.transport.frame_cipher cimport FrameCipher
 
 
 cdef class ZmtpConnection:
@@ -10,6 +11,11 @@ cdef class ZmtpConnection:
     cdef readonly bint has_ended
     cdef readonly bint is_cut
     cdef readonly bytes identity
+    cdef readonly bytes user
+    cdef readonly bint was_refused
+    cdef object curve  # the handshake, with keys
+    cdef FrameCipher cipher  # once that is complete
+    cdef bytes own_greeting
     cdef tuple counterparts
     cdef object socket
     cdef object process  # that made it: a forked child closes its own descriptors, and nothing else
@@ -47,15 +53,22 @@ cdef class ZmtpConnection:
     cdef bint pull(self) except -1
     cdef Py_ssize_t wanted(self)
     cdef int feed(self, const uint8_t* data, Py_ssize_t size) except -1
+    cdef int begin(self, bytes properties) except -1
     cdef int check_greeting(self) except -1
     cdef int begin_frame(self) except -1
     cdef int skip_frame(self, uint64_t length) except -1
+    cdef bint note_skipped(self, uint64_t size) except -1
     cdef int end_skipped_frame(self) except -1
     cdef int end_frame(self) except -1
+    cdef int open_frame(self, bytes sealed) except -1
+    cdef int skip_opened_frame(self, uint8_t flags, uint64_t size) except -1
     cdef int end_message(self) except -1
     cdef int on_command(self, bytes command) except -1
-    cdef int on_ready(self, bytes command, Py_ssize_t start) except -1
+    cdef int on_handshake(self, bytes command) except -1
+    cdef int on_properties(self, bytes command, Py_ssize_t start) except -1
     cdef int write(self, object frames, uint8_t flags) except -1
+    cdef list sealed(self, object frames, uint8_t flags)
+    cdef int write_frames(self, object frames, uint8_t flags, uint8_t more) except -1
     cdef int write_parts(self, Part* parts, Py_ssize_t count, uint64_t total) except -1
     cdef int keep(self, Part* parts, Py_ssize_t count, uint64_t skip, uint64_t total) except -1
     cdef int flush(self) except -1

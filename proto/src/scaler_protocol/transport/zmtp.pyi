@@ -1,12 +1,14 @@
 """ZeroMQ's protocol over one stream socket, spoken without libzmq and its threads.
 
-ZMTP 3.1 with the NULL mechanism (https://rfc.zeromq.org/spec/37): the greeting, READY, messages of frames, and PONG for
-PING. The other end may be libzmq or this. Between two threads of one machine a message then costs one system call each
-way and one wake-up, in place of three.
+ZMTP 3.1 (https://rfc.zeromq.org/spec/37) with the NULL mechanism, or with CURVE where there are keys: the greeting,
+READY or the handshake of ``curve``, messages of frames, and PONG for PING. The other end may be libzmq or this. Between
+two threads of one machine a message then costs one system call each way and one wake-up, in place of three.
 """
 
 import socket
 from collections.abc import Sequence
+
+from scaler_protocol.transport.curve import CurveClient, CurveServer
 
 WAITING_LIMIT_BYTES: int
 """Limit for waiting bytes: a peer that reads too little is disconnected and receives them again after it reconnects."""
@@ -29,10 +31,11 @@ class ZmtpConnection:
         waiting_limit_bytes: int = 0,
         is_limited: bool = False,
         is_far: bool = False,
+        curve: CurveClient | CurveServer | None = None,
     ) -> None:
         """``kind``: "DEALER", "ROUTER", "PUB" or "SUB". ``identity``: what the other end is to call this one. The other
         end is cut off when it sends a longer message, or leaves more untaken; 0: the usual limits. ``is_limited``: the
-        other end has not authenticated.
+        other end has not authenticated. ``curve``: this end of the handshake of an encrypted connection.
 
         Subscriptions are left to the caller: a PUB receives each one as a message that begins with 1 (its end: with 0),
         and sends to the other end whatever it is told to send."""
@@ -41,7 +44,8 @@ class ZmtpConnection:
     def is_limited(self) -> bool:
         """Only messages of one frame, of at most ``HELLO_LIMIT_BYTES``, are taken in, one at a time: what follows stays
         with the kernel until that one was received. All others are dropped as they come: ``receive`` gives an empty
-        list for each, and after ``SKIPPED_LIMIT_BYTES`` the connection ends."""
+        list for each, and after ``SKIPPED_LIMIT_BYTES`` the connection ends. An encrypted one ends at a longer frame,
+        too."""
 
     def lift_limits(self) -> None:
         """The other end has authenticated."""
@@ -63,6 +67,14 @@ class ZmtpConnection:
     @property
     def identity(self) -> bytes:
         """The identity that the other end has stated."""
+
+    @property
+    def user(self) -> bytes:
+        """The user of the key that the other end has shown; empty without keys, and before the end of the handshake."""
+
+    @property
+    def was_refused(self) -> bool:
+        """The handshake has ended because the server does not know the client's key."""
 
     @property
     def waiting_bytes(self) -> int:

@@ -3,6 +3,9 @@
 
 A connection goes through: greeting (64 bytes each way), READY (each way), then frames. A frame is a byte of flags, its
 length in 1 or 8 bytes, and its bytes, which are read right into the object that they become.
+
+With keys, ``curve`` takes the commands in place of READY, and gives the cipher for all that follows. Then each frame,
+and each command, travels inside a frame of its own, which contains its flags.
 """
 
 import os
@@ -17,6 +20,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from scaler_protocol.transport.frame_cipher cimport FrameCipher
 from scaler_protocol.transport.descriptors cimport (
     ADD,
     CHANGE,
@@ -30,6 +34,7 @@ from scaler_protocol.transport.descriptors cimport (
     watch,
 )
 
+from scaler_protocol.transport.frame_cipher import CurveError
 from scaler_protocol.messages import HELLO_LIMIT_BYTES as _HELLO_LIMIT_BYTES
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES as _MESSAGE_LIMIT_BYTES
 
@@ -37,6 +42,8 @@ cdef enum:
     MORE = 1  # flags of a frame
     LONG = 2
     COMMAND = 4
+    SEALED_COMMAND = 2  # flags inside a sealed frame, where MORE is 1
+    SEALED_EXTRA = 33  # bytes that sealing adds to a frame
     GREETING_SIZE = 64
     FRAME_COUNT_LIMIT = 64
     COMMAND_LIMIT = 4096
@@ -54,7 +61,6 @@ WAITING_LIMIT_BYTES = 256 * 1024 * 1024
 SKIPPED_LIMIT_BYTES = 4 * _MESSAGE_LIMIT_BYTES
 _PING = b"\x04PING" + (20).to_bytes(2, "big")  # good for two seconds
 
-_GREETING = (b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0")).ljust(GREETING_SIZE, b"\0")
 _COUNTERPARTS = {
     "DEALER": (b"ROUTER",),
     "ROUTER": (b"DEALER",),
@@ -68,13 +74,19 @@ _LIVENESS = b"X-Scaler-Liveness"  # a property of READY
 _BY_KERNEL = b"kernel"
 
 
-def _ready_command(kind, identity, is_far):
+def _greeting(curve):
+    mechanism = b"NULL" if curve is None else b"CURVE"
+    is_server = curve is not None and curve.is_server
+    start = b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x01" + mechanism.ljust(20, b"\0")
+    return (start + bytes((is_server,))).ljust(GREETING_SIZE, b"\0")
+
+
+def _properties(kind, identity, is_far):
+    """Return the properties that READY states."""
     properties = ((b"Socket-Type", kind.encode()), (b"Identity", identity))
     if is_far:
         properties += ((_LIVENESS, _BY_KERNEL),)
-    return b"\x05READY" + b"".join(
-        bytes((len(name),)) + name + len(value).to_bytes(4, "big") + value for name, value in properties
-    )
+    return b"".join(bytes((len(name),)) + name + len(value).to_bytes(4, "big") + value for name, value in properties)
 
 
 def _framed(message):
@@ -107,6 +119,7 @@ cdef class ZmtpConnection:
         waiting_limit_bytes=0,
         is_limited=False,
         is_far=False,
+        curve=None,
     ):
         connected.setblocking(False)
         self.socket = connected
@@ -125,10 +138,20 @@ cdef class ZmtpConnection:
         if not is_limited:
             self.lift_limits()
         self.counterparts = _COUNTERPARTS[kind]
-        self.waiting.append(bytearray(_GREETING))
-        self.waiting_bytes = len(_GREETING)
-        self.write((_ready_command(kind, identity, is_far),), COMMAND)
+        self.curve = curve
+        self.user = b""
+        self.own_greeting = _greeting(curve)
+        self.waiting.append(bytearray(self.own_greeting))
+        self.waiting_bytes = GREETING_SIZE
+        self.begin(_properties(kind, identity, is_far))
         self.flush()
+
+    cdef int begin(self, bytes properties) except -1:
+        """Send the first command, if it is for this end to send it."""
+        command = b"\x05READY" + properties if self.curve is None else self.curve.begin(properties)
+        if command:
+            self.write((command,), COMMAND)
+        return 0
 
     def lift_limits(self):
         self.is_limited = False
@@ -258,6 +281,9 @@ cdef class ZmtpConnection:
         except MemoryError:  # the bytes read are lost: others go on, and this one starts again
             self.fail()
             return False
+        except BaseException:  # a signal handler's, in the code that opens frames: its bytes are lost, too
+            self.fail()
+            raise
         self.is_drained = 0 < count < size and not self.is_limited
         if count == 0 or count == -2:
             self.end()
@@ -314,7 +340,7 @@ cdef class ZmtpConnection:
         cdef bytes greeting = PyBytes_FromStringAndSize(<char*> self.greeting, self.greeting_size)
         if greeting[0] != 0xFF or (len(greeting) >= 10 and not greeting[9] & 1) or (len(greeting) > 10 and greeting[10] < 3):
             self.fail()
-        elif len(greeting) == GREETING_SIZE and greeting[12:32] != _GREETING[12:32]:
+        elif len(greeting) == GREETING_SIZE and greeting[12:32] != self.own_greeting[12:32]:
             self.fail()
         return 0
 
@@ -322,17 +348,24 @@ cdef class ZmtpConnection:
         cdef uint8_t flags = self.head[0]
         cdef uint64_t length = self.head[1]
         cdef uint64_t limit
+        cdef uint64_t extra = SEALED_EXTRA if self.cipher is not None else 0
         cdef int index
         if flags & LONG:
             length = 0
             for index in range(8):
                 length = length << 8 | self.head[1 + index]
-        limit = COMMAND_LIMIT if flags & COMMAND else self.size_limit - self.size
+        limit = COMMAND_LIMIT if flags & COMMAND else self.size_limit - self.size + extra
         if flags & ~(MORE | LONG | COMMAND) or flags & (MORE | COMMAND) == (MORE | COMMAND) or length > limit:
+            self.fail()
+        elif self.cipher is not None and flags & (MORE | COMMAND):  # nothing is said outside sealed frames
             self.fail()
         elif not flags & COMMAND and (not self.is_ready or len(self.frames) == FRAME_COUNT_LIMIT):
             self.fail()
-        elif not flags & COMMAND and self.is_limited and (self.is_skipping or flags & MORE or length > _hello_limit):
+        elif not flags & COMMAND and self.is_limited and self.cipher is not None and length > _hello_limit + extra:
+            self.fail()  # whether it is the last one of its message could be read only after all of it has come
+        elif not flags & COMMAND and self.is_limited and self.cipher is None and (
+            self.is_skipping or flags & MORE or length > _hello_limit
+        ):
             self.skip_frame(length)
         else:
             self.body = PyBytes_FromStringAndSize(NULL, length)
@@ -344,14 +377,21 @@ cdef class ZmtpConnection:
 
     cdef int skip_frame(self, uint64_t length) except -1:
         """Skip a frame of a message that is not a Hello: its bytes are dropped as they arrive."""
-        self.is_skipping = True
-        self.skipped += length + self.head_size
         self.to_skip = length
-        if self.skipped > SKIPPED_LIMIT_BYTES:
-            self.fail()
-        elif not length:
+        if not self.note_skipped(length + self.head_size):
+            return 0
+        if not length:
             self.end_skipped_frame()
         return 0
+
+    cdef bint note_skipped(self, uint64_t size) except -1:
+        """False: it was too much, and this is the end."""
+        self.is_skipping = True
+        self.skipped += size
+        if self.skipped > SKIPPED_LIMIT_BYTES:
+            self.fail()
+            return False
+        return True
 
     cdef int end_skipped_frame(self) except -1:
         self.head_size = 0
@@ -366,10 +406,36 @@ cdef class ZmtpConnection:
         self.head_size = 0
         if self.head[0] & COMMAND:
             return self.on_command(body)
+        if self.cipher is not None:
+            return self.open_frame(body)
         self.frames.append(body)
         self.size += self.length
         if not self.head[0] & MORE:
             self.end_message()
+        return 0
+
+    cdef int open_frame(self, bytes sealed) except -1:
+        cdef bytes content
+        cdef uint8_t flags
+        try:
+            content = self.cipher.open(sealed)
+        except CurveError:
+            return self.fail()
+        flags = content[0]
+        if flags & SEALED_COMMAND:
+            return self.fail() if len(content) > COMMAND_LIMIT or flags & MORE else self.on_command(content[1:])
+        if self.is_limited and (self.is_skipping or flags & MORE):
+            return self.skip_opened_frame(flags, len(sealed))
+        self.frames.append(content[1:])
+        self.size += len(content) - 1
+        if not flags & MORE:
+            self.end_message()
+        return 0
+
+    cdef int skip_opened_frame(self, uint8_t flags, uint64_t size) except -1:
+        if self.note_skipped(size) and not flags & MORE:
+            self.is_skipping = False
+            self.messages.append([])
         return 0
 
     cdef int end_message(self) except -1:
@@ -382,8 +448,10 @@ cdef class ZmtpConnection:
     cdef int on_command(self, bytes command) except -1:
         cdef Py_ssize_t start = 1 + (command[0] if command else 0)
         cdef bytes name = command[1:start]
+        if not self.is_ready and self.curve is not None:
+            return self.on_handshake(command)
         if not self.is_ready and name == b"READY":
-            return self.on_ready(command, start)
+            return self.on_properties(command, start)
         if not self.is_ready or name in (b"READY", b"ERROR"):
             return self.fail()
         if name == b"PING":
@@ -394,7 +462,22 @@ cdef class ZmtpConnection:
             self.messages.append([_SUBSCRIPTIONS[name] + command[start:]])
         return 0
 
-    cdef int on_ready(self, bytes command, Py_ssize_t start) except -1:
+    cdef int on_handshake(self, bytes command) except -1:
+        """A command of CURVE."""
+        try:
+            step = self.curve.on_command(command)
+        except CurveError:
+            return self.fail()
+        if step.answer:
+            self.write((step.answer,), COMMAND)
+        if step.cipher is not None:
+            self.user = self.curve.user
+            self.cipher = step.cipher
+            return self.on_properties(step.properties, 0)
+        self.was_refused = step.is_refused
+        return self.fail() if not step.answer or step.is_refused else 0
+
+    cdef int on_properties(self, bytes command, Py_ssize_t start) except -1:
         cdef dict properties = {}
         cdef Py_ssize_t name_end, value_end
         while start < len(command):
@@ -421,8 +504,11 @@ cdef class ZmtpConnection:
         return not self.is_cut
 
     def send_together(self, messages):
-        cdef bytes data = b"".join([_framed(message) for message in messages])
+        cdef bytes data
         cdef Part part
+        if self.cipher is not None:
+            messages = [self.cipher.seal(0, message) for message in messages]
+        data = b"".join([_framed(message) for message in messages])
         if not self.is_ready or self.has_ended or self.is_cut:
             return False
         part.iov_base = PyBytes_AS_STRING(data)
@@ -431,6 +517,19 @@ cdef class ZmtpConnection:
         return not self.is_cut
 
     cdef int write(self, object frames, uint8_t flags) except -1:
+        """Write one message, or one command."""
+        if self.cipher is None:
+            return self.write_frames(frames, flags, MORE)
+        return self.write_frames(self.sealed(frames, flags), 0, 0)
+
+    cdef list sealed(self, object frames, uint8_t flags):
+        """One frame for each, with its flags inside."""
+        cdef uint8_t inner = SEALED_COMMAND if flags & COMMAND else 0
+        cdef Py_ssize_t last = len(frames) - 1
+        return [self.cipher.seal(inner | (MORE if index < last else 0), frame) for index, frame in enumerate(frames)]
+
+    cdef int write_frames(self, object frames, uint8_t flags, uint8_t more) except -1:
+        """``flags``: of all frames; ``more``: of all but the last."""
         cdef Py_buffer views[FRAME_COUNT_LIMIT]
         cdef uint8_t heads[FRAME_COUNT_LIMIT][9]
         cdef Part parts[2 * FRAME_COUNT_LIMIT]
@@ -449,7 +548,7 @@ cdef class ZmtpConnection:
             for index in range(held):
                 parts[2 * index].iov_base = &heads[index][0]
                 parts[2 * index].iov_len = put_head(
-                    &heads[index][0], flags | (MORE if index < held - 1 else 0), views[index].len
+                    &heads[index][0], flags | (more if index < held - 1 else 0), views[index].len
                 )
                 parts[2 * index + 1].iov_base = views[index].buf
                 parts[2 * index + 1].iov_len = views[index].len

@@ -1,4 +1,4 @@
-"""Connections of peers that speak ZMTP without keys: what a ROUTER does, in the caller's thread.
+"""Connections of peers that speak ZMTP: what a ROUTER does, in the caller's thread.
 
 Peers that have not authenticated are apart (``unauthenticated``): what they say comes by ``unauthenticated_messages``,
 and they are sent something by ``answer`` only.
@@ -6,6 +6,7 @@ and they are sent something by ``answer`` only.
 
 from collections.abc import Callable, Iterator, Sequence
 
+from scaler_protocol.keys import ServerKeys
 from scaler_protocol.transport.unauthenticated import Listening, Unauthenticated
 
 BEAT_SECONDS: float
@@ -17,7 +18,9 @@ SILENT_BEATS_LIMIT: int
 class ZmtpListener:
     """Served by ``RouterFrames``. ``tell_lost`` is called when connections have ended; ``take_lost`` says how many."""
 
-    def __init__(self, tell_lost: Callable[[], object]) -> None: ...
+    def __init__(self, tell_lost: Callable[[], object], keys: ServerKeys | None = None) -> None:
+        """``keys``: of connections that are encrypted, and whose peers show a key."""
+
     @property
     def fd(self) -> int:
         """Readable when something may be there (level-triggered)."""
@@ -27,8 +30,10 @@ class ZmtpListener:
     def listen(self, listening: Listening) -> None:
         """On a socket that is bound, and belongs to this listener from now on. Raises OSError."""
 
-    def unauthenticated_messages(self) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Peer and frames, for a short time only. The frames are empty for what is no Hello and was dropped."""
+    def unauthenticated_messages(self, has_work: bool = True) -> Iterator[tuple[bytes, list[bytes], bytes]]:
+        """Peer, frames and the user of the key shown (empty: there are no keys), for a short time only. It is shorter
+        while authenticated peers send messages, unless these are heartbeats: without work (``has_work``) for a second.
+        The frames are empty for what is no Hello and was dropped."""
 
     def has(self, peer: bytes) -> bool:
         """Return whether there is a connection to it."""

@@ -25,10 +25,11 @@ BEAT_SECONDS = 0.5
 SILENT_BEATS_LIMIT = 3
 QUIET_BEATS = 4
 BUSY_SECONDS = 0.02  # after authenticated peers have said something
+WORK_SECONDS = 1.0  # after there was work: a client that waits for each of its tasks has none between two of them
 
 
 cdef class ZmtpListener:
-    def __init__(self, tell_lost):
+    def __init__(self, tell_lost, keys=None):
         from scaler_protocol.transport.unauthenticated import Unauthenticated  # peers import this module, too
 
         self.epoll = select.epoll()
@@ -40,7 +41,7 @@ cdef class ZmtpListener:
         self.silent = {}
         self.beat = Timer()
         self.rest = Timer()
-        self.unauthenticated = Unauthenticated()
+        self.unauthenticated = Unauthenticated(keys)
         self.share = TimeShare(time.monotonic())
         self.unauthenticated_fd = self.unauthenticated.fd
         for fd in (self.beat.fd, self.rest.fd, self.unauthenticated_fd):
@@ -73,7 +74,7 @@ cdef class ZmtpListener:
     # ---- messages ------------------------------------------------------------------------------------------------
 
     cdef list receive_many(self):
-        """The messages of one read of each ready connection: peer, frames, no user. More may wait, then ``fd``
+        """The messages of one read of each ready connection: peer, frames, user. More may wait, then ``fd``
         is readable still; so it is not looked at again before it was found empty, or said so."""
         cdef int fds[READY_LIMIT]
         cdef int count
@@ -120,7 +121,7 @@ cdef class ZmtpListener:
         connection.is_drained = True
         while (frames := connection.next_message()) is not None:
             if frames:
-                messages.append((connection.identity, frames, b""))
+                messages.append((connection.identity, frames, connection.user))
         return 0
 
     cdef object send(self, object peer, object frames):
@@ -137,11 +138,14 @@ cdef class ZmtpListener:
 
     # ---- peers that have not authenticated -----------------------------------------------------------------------
 
-    def unauthenticated_messages(self):
+    def unauthenticated_messages(self, has_work=True):
+        cdef double now = coarse_seconds()
+        if has_work:
+            self.worked_at = now
         if not self.has_unauthenticated:
             return
         self.has_unauthenticated = False
-        is_busy = coarse_seconds() - self.heard_at < BUSY_SECONDS
+        is_busy = now - self.heard_at < BUSY_SECONDS and now - self.worked_at < WORK_SECONDS
         yield from self.unauthenticated.messages(self.share.begin(time.monotonic(), is_busy))
         rest_seconds = self.share.end(time.monotonic(), is_busy)
         if rest_seconds and not self.epoll.closed:
@@ -153,8 +157,8 @@ cdef class ZmtpListener:
         self.epoll.register(self.unauthenticated_fd, select.EPOLLIN)
 
     def answer(self, peer, frames):
-        if self.unauthenticated.answer(peer, frames):
-            return "sent"
+        if peer in self.unauthenticated:  # a Refused is not for the connection whose identity this one claims
+            return "sent" if self.unauthenticated.answer(peer, frames) else "gone"
         return self.send(peer, frames)
 
     def admit(self, peer):

@@ -48,6 +48,7 @@ from scaler_protocol.shipping.environments import Environment
 
 if TYPE_CHECKING:
     from scaler.asynchronous.profile import AsyncProfile
+    from scaler.client.calls import MapCalls
     from scaler.client.cluster_info import ClusterInfo
     from scaler.core.outcome import Outcome, Sink
 
@@ -152,14 +153,18 @@ class AsyncClient:
 
         Arguments that are obviously large are pickled in another thread. Do not change them before the result is
         there."""
+        return self._submit(None, fn, *args, **kwargs)
+
+    def _submit(self, calls: MapCalls | None, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> AsyncFuture[T]:
+        """``calls``: the map that the call belongs to."""
         link, inner = self._link, self._client
         future: AsyncFuture[T] = AsyncFuture(link)
         if (not are_small(args) or kwargs) and are_large((*args, *kwargs.values())):
             check_call(fn, args, kwargs)
-            send = partial(inner.submit_as, future, fn, args, kwargs)
+            send = partial(inner.submit_as, future, fn, args, kwargs, calls)
             link.start(partial(inner.submit_later, future, send))
         else:
-            inner.submit_as(future, fn, args, kwargs)
+            inner.submit_as(future, fn, args, kwargs, calls)
         if link.is_nested:
             link.note_wait(future)
         return future
@@ -342,7 +347,7 @@ class AsyncClient:
         if buffer_size is not None and buffer_size < 1:
             raise ValueError(f"buffer_size must be at least 1, not {buffer_size}.")
         check_call(fn, (None,) * len(iterables), {})
-        submit, ahead = partial(self.submit, fn), buffer_size or _BUFFER_SIZE
+        submit, ahead = partial(self._submit, self._client.new_map(), fn), buffer_size or _BUFFER_SIZE
         source: Source | AsyncSource
         if isinstance(iterables[0], AsyncIterable):
             if len(iterables) > 1:

@@ -18,7 +18,7 @@ from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.future import ScalerFuture
 from scaler.client.options import shared, whole_number
 from scaler.client.outcomes import actor_died
-from scaler.client.signatures import check_call, function_name
+from scaler.client.signatures import check_call, function_module, function_name
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.shell.client_io import ClientIO
@@ -152,7 +152,9 @@ class Actor:
         method = MethodName(f"{function_name(self.cls)}.{name}")
         function = self._functions.get(name)
         if function is None:
-            function = self._functions[name] = Function(str(method), self._parts.encoder.encode(method))
+            function = self._functions[name] = Function(
+                str(method), self._parts.encoder.encode(method), module=function_module(self.cls)
+            )
         shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), self._options)
         self._shapes[name, len(args), *kwargs] = method, shape
         return method, shape

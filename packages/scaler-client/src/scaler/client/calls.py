@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -24,7 +24,7 @@ from scaler.client.serializer import (
     serialize_privately_apart,
     serialize_privately_for_sharing,
 )
-from scaler.client.signatures import function_name
+from scaler.client.signatures import function_module, function_name
 from scaler.core.runs import Function, Shape
 from scaler_protocol.culprit import explained
 from scaler_protocol.messages import TaskOptions
@@ -137,7 +137,7 @@ class FunctionBook:
         except Exception as error:
             what = f"Cannot send the function {function_name(callable_)}()"
             raise explained(error, what, callable_, self._encoder.probe) from None
-        return self._remember(Function(function_name(callable_), payload))
+        return self._remember(Function(function_name(callable_), payload, module=function_module(callable_)))
 
     def _remember_by_value(self, callable_: types.FunctionType, function: Function) -> Function:
         """Take a snapshot, which costs as much as serializing, so that a function that changes often has none. The
@@ -177,6 +177,25 @@ def shape_of(function: Function, arity: int, keywords: tuple[str, ...], options:
         _check_keywords(keywords)
         shape = _bound(function.shapes)[key] = Shape(function, arity, keywords, options)
     return shape
+
+
+class MapCalls:
+    """The shapes of calls that are submitted one by one and belong together: monitors show their progress as that of
+    one map. ``number``: of the map."""
+
+    def __init__(self, options: TaskOptions, number: int) -> None:
+        self._options = replace(options, map_number=number)
+        self._shapes: dict[tuple[Function, object], Shape] = {}
+
+    def find(self, function: Function, key: object) -> Shape | None:
+        """None: it is new, so that the caller must check the call. ``key``: as of ``Function.usual_shapes``."""
+        return self._shapes.get((function, key))
+
+    def add(self, function: Function, key: object, arity: int, keywords: tuple[str, ...]) -> Shape:
+        _check_keywords(keywords)
+        shape = Shape(function, arity, keywords, self._options)
+        _bound(self._shapes)[function, key] = shape
+        return shape
 
 
 def _check_keywords(keywords: tuple[str, ...]) -> None:

@@ -27,7 +27,7 @@ from scaler.client.actors import (
 )
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
-from scaler.client.calls import Encoder, FunctionBook, shape_of
+from scaler.client.calls import Encoder, FunctionBook, MapCalls, shape_of
 from scaler.client.client_pool import ClientParts
 from scaler.client.event import Event
 from scaler.client.executor import Executor
@@ -306,22 +306,35 @@ class Client:
             raise
 
     def submit_as(
-        self, future: CallSink, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        future: CallSink,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        calls: MapCalls | None = None,
     ) -> None:
-        """Submit a call whose future the caller has made. All keyword arguments belong to ``fn``."""
+        """Submit a call whose future the caller has made. All keyword arguments belong to ``fn``. ``calls``: the call
+        is one of these."""
         try:
             known = self._known.get(id(fn))
             function = known[1] if known is not None and known[0] is fn else self._functions.find(fn)
             key = (len(args), *kwargs) if kwargs else len(args)
-            shape = function.usual_shapes.get(key)
+            shape = function.usual_shapes.get(key) if calls is None else calls.find(function, key)
             if shape is None:
                 check_call(fn, args, kwargs)
-                shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), self._options)
-                function.usual_shapes[key] = shape
+                arity, keywords = len(args) + len(kwargs), tuple(kwargs)
+                if calls is not None:
+                    shape = calls.add(function, key, arity, keywords)
+                else:
+                    shape = function.usual_shapes[key] = shape_of(function, arity, keywords, self._options)
             self._send_call(fn, shape, (*args, *kwargs.values()) if kwargs else args, future)
         except BaseException as error:
             self._give_up_call(error, future)
             raise
+
+    def new_map(self) -> MapCalls:
+        """Return a map for ``submit_as``. Monitors show the progress of its calls."""
+        return MapCalls(self._options, self._client_io.session.submissions.number_map())
 
     def as_executor(self) -> Executor:
         """A :class:`concurrent.futures.Executor` that uses this client. Its ``shutdown`` waits for its own calls and
@@ -382,6 +395,9 @@ class Client:
         if len(values) == 1 and type(values[0]) in self._arguments.plain_types:
             slots = [_dumps(values[0], PICKLE_PROTOCOL)]
             size = len(slots[0])
+        elif values and type(values[0]) is ScalerFuture:  # an exception would cost more
+            self._send_with_inputs(fn, shape, values, future)
+            return
         else:
             try:
                 slots = self._arguments.encode(values)
@@ -424,9 +440,10 @@ class Client:
     def _send_with_inputs(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: CallSink) -> None:
         if not isinstance(future, ScalerFuture):
             raise TypeError("Cannot pass a future as an argument here: await it, and pass its result.")
-        send = partial(self._inputs.send, fn, shape, values, future)
-        if not self._client_io.defers(send):
-            send()
+        if self._client_io.is_mine():
+            self._client_io.defers(partial(self._inputs.send, fn, shape, values, future))
+        else:
+            self._inputs.send(fn, shape, values, future)
         if pickled_actors:
             keep_actors_until_done(future)
 
@@ -728,7 +745,7 @@ class Client:
         if buffer_size is not None and buffer_size < 1:
             raise ValueError(f"buffer_size must be at least 1, not {buffer_size}.")
         check_call(fn, (None,) * len(iterables), {})
-        shape = shape_of(self._functions.find(fn), len(iterables), (), self._options)
+        shape = self.new_map().add(self._functions.find(fn), len(iterables), len(iterables), ())
         send = partial(self._send_call, fn, shape)
         return ImapCall(self._client_io, send, zip(*iterables, strict=False), buffer_size or _IMAP_BUFFER_SIZE)
 

@@ -13,6 +13,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 from scaler.client.future import ScalerFuture, ask_to_cancel, cancel_unstarted
+from scaler.client.progress import progress_of_results
+from scaler.client.signatures import function_module, function_name
 from scaler.core.outcome import Outcome
 from scaler.shell.client_io import ClientIO
 from scaler.utility.exceptions import ClientQuitException
@@ -20,6 +22,7 @@ from scaler.utility.private_apis import call_before_exit
 from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
+    from scaler.client.calls import MapCalls
     from scaler.cluster.combo import SchedulerClusterCombo
 
 T = TypeVar("T")
@@ -39,8 +42,15 @@ class ExecutorClient(Protocol):
     def address(self) -> str: ...
 
     def submit_as(
-        self, future: ScalerFuture[T], fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        future: ScalerFuture[T],
+        fn: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        calls: MapCalls | None = None,
     ) -> None: ...
+
+    def new_map(self) -> MapCalls: ...
 
     def disconnect(self) -> None: ...
 
@@ -236,6 +246,12 @@ class Executor(concurrent.futures.Executor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ScalerFuture[T]:
         """Run ``fn(*args, **kwargs)`` on a worker. Raises RuntimeError after ``shutdown``, and TypeError at once if the
         arguments do not fit the signature."""
+        return self._submit(fn, args, kwargs, None)
+
+    def _submit(
+        self, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any], calls: MapCalls | None
+    ) -> ScalerFuture[T]:
+        """``calls``: the map that the call belongs to."""
         with self._lock:
             if self._is_shut_down:
                 raise RuntimeError(_AFTER_SHUTDOWN)
@@ -244,7 +260,7 @@ class Executor(concurrent.futures.Executor):
             future: ExecutorFuture[T] = ExecutorFuture(self._work.client_io, self._work)
             self._work.add(future)
             try:
-                self._client.submit_as(future, fn, args, kwargs)
+                self._client.submit_as(future, fn, args, kwargs, calls)
             except BaseException:
                 self._work.remove(future)
                 raise
@@ -257,11 +273,12 @@ class Executor(concurrent.futures.Executor):
         timeout: float | None = None,
         chunksize: int = 1,
         buffersize: int | None = None,
+        progress: bool = False,
     ) -> Iterator[T]:
         """Return an iterator over the results, in order. All calls are submitted now; with ``buffersize``, at most this
         many are ahead of the results that are taken. ``chunksize``: calls per task. The iterator raises TimeoutError if
         a result is not there ``timeout`` seconds after the call of ``map``. When it ends early, calls that have not
-        started are cancelled."""
+        started are cancelled. ``progress`` shows a bar with the number of results taken; it needs tqdm."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         if buffersize is not None and not isinstance(buffersize, int):
@@ -271,21 +288,26 @@ class Executor(concurrent.futures.Executor):
         deadline = None if timeout is None else timeout + time.monotonic()
         calls = zip(*iterables, strict=False)
         if chunksize == 1:
-            return self._map(fn, calls, deadline, buffersize)
+            results = self._map(fn, calls, deadline, buffersize)
+            return progress_of_results(results, iterables, function_name(fn)) if progress else results
         chunks = ((chunk,) for chunk in iter(lambda: list(islice(calls, chunksize)), []))
-        return chain.from_iterable(self._map(_chunk_function(fn), chunks, deadline, buffersize))
+        lists = self._map(_chunk_function(fn), chunks, deadline, buffersize)
+        if progress:
+            return progress_of_results(_items_of(lists), iterables, function_name(fn))
+        return chain.from_iterable(lists)
 
     def _map(
         self, fn: Callable[..., T], calls: Iterator[tuple[Any, ...]], deadline: float | None, buffersize: int | None
     ) -> Generator[T, None, None]:
         futures: deque[ScalerFuture[T]] = deque()
+        its_calls = self._client.new_map()
         try:
-            futures.extend(self.submit(fn, *call) for call in islice(calls, buffersize))
+            futures.extend(self._submit(fn, call, {}, its_calls) for call in islice(calls, buffersize))
         except BaseException:
             ask_to_cancel(self._work.client_io, futures)
             raise
         later = calls if buffersize is not None else iter(())
-        return _results(weakref.ref(self), self._work.client_io, fn, futures, later, deadline)
+        return _results(weakref.ref(self), self._work.client_io, fn, its_calls, futures, later, deadline)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accept no more calls. ``wait``: return when all calls have ended. ``cancel_futures``: cancel the calls that
@@ -307,6 +329,7 @@ def _results(
     executor: weakref.ref[Executor],
     client_io: ClientIO,
     fn: Callable[..., T],
+    its_calls: MapCalls,
     futures: deque[ScalerFuture[T]],
     later: Iterator[tuple[Any, ...]],
     deadline: float | None,
@@ -317,7 +340,7 @@ def _results(
             submitter = executor()
             call = next(later, None) if submitter is not None else None
             if submitter is not None and call is not None:
-                futures.append(submitter.submit(fn, *call))
+                futures.append(submitter._submit(fn, call, {}, its_calls))
             del submitter
             futures[0].result(None if deadline is None else max(0.0, deadline - time.monotonic()))
             yield futures.popleft().result()  # without a reference to the future
@@ -326,12 +349,24 @@ def _results(
         futures.clear()
 
 
+def _items_of(lists: Generator[list[T], None, None]) -> Generator[T, None, None]:
+    """Yield the items of all lists."""
+    try:
+        for each in lists:
+            yield from each
+    finally:
+        lists.close()
+
+
 def _chunk_function(fn: Callable[..., T]) -> Callable[[list[tuple[Any, ...]]], list[T]]:
-    """A function of its own, which is sent by value: workers need not have this package."""
+    """A function of its own, which is sent by value: workers need not have this package. Monitors show the name of
+    ``fn``."""
 
     def run_chunk(calls: list[tuple[Any, ...]]) -> list[T]:
         return [fn(*call) for call in calls]
 
+    run_chunk.__name__ = run_chunk.__qualname__ = function_name(fn)
+    run_chunk.__module__ = function_module(fn)
     return run_chunk
 
 

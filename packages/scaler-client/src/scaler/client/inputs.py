@@ -136,7 +136,7 @@ class InputCalls:
         known = self._wrapped.get(function)
         if known is None:
             wrapper = self._functions.find(partial(call_with_inputs, fn))
-            known = Function(function.name, wrapper.payload)
+            known = Function(function.name, wrapper.payload, module=function.definition.module)
             if len(self._wrapped) >= _FUNCTIONS_LIMIT:
                 self._wrapped.clear()
             if not function.is_large:

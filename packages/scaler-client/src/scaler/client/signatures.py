@@ -17,6 +17,16 @@ def function_name(callable_: Callable[..., Any]) -> str:
     name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None)
     if not isinstance(name, str):
         name = type(callable_).__qualname__
+    return _sendable(name)
+
+
+def function_module(callable_: Callable[..., Any]) -> str:
+    """The name of the module in which it is defined, for display."""
+    name = getattr(callable_, "__module__", None)
+    return _sendable(name if isinstance(name, str) else type(callable_).__module__)
+
+
+def _sendable(name: str) -> str:
     return name[:_NAME_LIMIT_CHARACTERS].encode(errors="replace").decode()
 
 

@@ -29,12 +29,12 @@ class Function:
 
     __slots__ = ("digest", "name", "payload", "definition", "shapes", "usual_shapes", "is_input")
 
-    def __init__(self, name: str, payload: bytes, environment: str = "") -> None:
+    def __init__(self, name: str, payload: bytes, environment: str = "", module: str = "") -> None:
         self.digest = digest(payload)
         self.name = name
         self.payload = payload
         inline = payload if len(payload) <= INLINE_LIMIT_BYTES else b""
-        self.definition = FunctionDefinition(self.digest, name, inline, len(payload), environment)
+        self.definition = FunctionDefinition(self.digest, name, inline, len(payload), environment, module)
         self.shapes: dict[object, Shape] = {}
         self.usual_shapes: dict[object, Shape] = {}
         self.is_input = False

@@ -26,6 +26,7 @@ from joblib.parallel import (
     register_parallel_backend,
 )
 
+from scaler.client.calls import MapCalls
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
@@ -78,6 +79,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         self._are_shared = True
         self._sent: dict[int, _SentArray] = {}
         self._unfinished: set[ScalerFuture[Any]] = set()
+        self._calls: MapCalls | None = None
         self._pickled_client = b""
         self._is_of_one_call = False
 
@@ -146,7 +148,9 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
     def _send_batch(self, batch: Any) -> ScalerFuture[Any]:
         arguments: list[ObjectReference[Any] | None] = []
         payload = self._pickle(batch, arguments)
-        future = self._client.submit(self._function_of(batch), payload, *arguments)
+        future: ScalerFuture[Any] = ScalerFuture(self._client._client_io)
+        self._calls = self._calls or self._client.new_map()
+        self._client.submit_as(future, self._function_of(batch), (payload, *arguments), {}, self._calls)
         self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)
         return future
@@ -158,7 +162,9 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         return out.result()
 
     def start_call(self) -> None:
+        """Its batches are one map in monitors."""
         self._sent.clear()
+        self._calls = None
 
     def stop_call(self) -> None:
         """Release the arrays: the next call may find other values in them."""

@@ -67,6 +67,7 @@ class TracedFunction(Generic[P, R]):
         self._carrier = carrier
         name = getattr(function, "__qualname__", None) or type(function).__qualname__
         self.__name__ = self.__qualname__ = name
+        self.__module__ = getattr(function, "__module__", None) or type(function).__module__
         self.__wrapped__ = function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -35,14 +35,16 @@ def bar_at(bars: Bars, row: int, x: float) -> int | None:
 def tip(model: Model, bars: Bars, bar: int) -> str:
     """The description of a bar, on a few lines."""
     serial = int(bars.serials[bar])
-    if model.log.row(serial) is None:
+    found = model.log.row(serial)
+    if found is None:
         return ""
+    ended, started = found[1] / 1e6, (found[1] - found[2]) / 1e6
     row = dict(zip([column.key for column in TASKS.columns], task_row(model, serial), strict=True))
     lines = [
         str(row["function"]) or "(unknown function)",
         f"task {row['task']} of client {row['session']}, attempt {row['attempt']}",
-        f"{row['status']} after {format_value('duration', row['duration'])}",
-        f"{format_time(row['ended'] - row['duration'])} to {format_time(row['ended'])}",
+        f"{row['status']}, ran {format_value('duration', row['duration'])}",
+        f"{format_time(started)} to {format_time(ended)}",
         " ".join(part for part in (str(row["host"]), str(row["worker"])) if part),
     ]
     lines += [str(row["parts"]).replace(", ", "\n")] if row["parts"] else []

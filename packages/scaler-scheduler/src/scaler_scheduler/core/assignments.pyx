@@ -49,11 +49,11 @@ cdef class Assignment:
     cdef bint full
     cdef bint agent_full
     cdef bint was_idle
-    cdef list fresh
+    cdef dict fresh  # by table
     cdef Recorder events
 
     def __init__(self, AgentLoad agent, QueueClass source, DataLocations locations, int64_t share):
-        self.fresh = []
+        self.fresh = {}
         cdef int here = agent.deep(source.depth)
         self.agent = agent
         self.source = source
@@ -256,7 +256,7 @@ cdef class Assignment:
         cdef uint64_t task
         cdef uint32_t at
         cdef Node* dependant
-        cdef list tasks = None
+        cdef list tasks = self.fresh.get(table)
         for task in range(first, stop):
             at = graph.at(task - graph.base).head
             while at:
@@ -264,17 +264,19 @@ cdef class Assignment:
                 dependant.open -= 1
                 if dependant.open == 0:
                     if tasks is None:
-                        tasks = []
-                        self.fresh.append((table, tasks))
+                        tasks = self.fresh[table] = []
                     tasks.append(graph.base + graph.edges[at - 1].dependant)
                 at = graph.edges[at - 1].next
 
     cdef extend_fragments(self):
+        """Assign what may follow, in rounds: each has all that the round before has opened, so neighbours meet."""
+        cdef dict fresh
         cdef list tasks
         while self.fresh:
-            table, tasks = self.fresh.pop()
-            tasks.sort()
-            self.extend_round(table, tasks)
+            fresh, self.fresh = self.fresh, {}
+            for table, tasks in fresh.items():
+                tasks.sort()
+                self.extend_round(table, tasks)
 
     cdef extend_round(self, TaskTable table, list tasks):
         """Assign those of ``tasks`` that may go to this agent as well; neighbours go as one run."""
@@ -471,7 +473,7 @@ cpdef list assign_deferred(AgentLoad agent, DataLocations locations):
                 others.append(entry)
         if table is not None:
             assignment = Assignment(agent, queue, locations, 0)
-            assignment.fresh.append((table, tasks))
+            assignment.fresh[table] = tasks
             assignment.extend_fragments()
             runs.extend(assignment.pieces())
         waiting = others

@@ -214,7 +214,7 @@ def _permitted(state: SchedulerState, client: ClientPeer) -> list[ClientPeer]:
 
 
 def _has_function(state: SchedulerState, name: str) -> bool:
-    return any(load.name == name for load in state.function_loads.values())
+    return any(load.is_called(name) for load in state.function_loads.values())
 
 
 def _may_cancel(state: SchedulerState, client: ClientPeer, other: ClientPeer) -> bool:

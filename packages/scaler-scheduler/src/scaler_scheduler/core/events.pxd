@@ -32,7 +32,7 @@ cdef class Recorder:
         self, session, task, attempt, status, payload, agent=*, function=*, worker=*
     )
     cdef uint32_t new_table(self) noexcept
-    cdef uint32_t name_function(self, uint32_t number, bytes digest, str name) except? 0
+    cdef uint32_t name_function(self, uint32_t number, bytes digest, str name, str module) except? 0
     cdef uint32_t options_number(self, options) except? 0xFFFFFFFF
     cdef uint32_t name_options(self, tuple key, options) except? 0xFFFFFFFF
     cdef submitted(

@@ -70,12 +70,15 @@ cdef class Recorder:
         self.tables += 1
         return self.tables - 1
 
-    cdef uint32_t name_function(self, uint32_t number, bytes digest, str name) except? 0:
+    cdef uint32_t name_function(self, uint32_t number, bytes digest, str name, str module) except? 0:
         """Say what a function is called, with a new number if it has none (NONE)."""
         if number == NONE:
             number = self.functions
             self.functions += 1
-        self.name(records.Naming.FUNCTION, number, {"digest": digest.hex(), "name": name})
+        value = {"digest": digest.hex(), "name": name}
+        if module:
+            value["module"] = module
+        self.name(records.Naming.FUNCTION, number, value)
         return number
 
     def name_session(self, number, value):

@@ -10,6 +10,7 @@ cdef enum:
 cdef class FunctionLoad:
     cdef readonly bytes digest
     cdef readonly str name
+    cdef readonly str module
     cdef public double duration_us
     cdef public int64_t samples
     cdef readonly double total_us
@@ -26,12 +27,13 @@ cdef class FunctionLoad:
     cdef uint32_t number
     cdef uint32_t recording
 
+    cpdef bint is_called(self, str name)
     cpdef observe(self, double total_us, int64_t number, double cpu_us=*)
 
     cdef inline uint32_t named(self, Recorder events) except? 0:
         """Its number in event records, said what it means once in each recording."""
         if self.recording != events.recording:
-            self.number = events.name_function(self.number, self.digest, self.name)
+            self.number = events.name_function(self.number, self.digest, self.name, self.module)
             self.recording = events.recording
         return self.number
 

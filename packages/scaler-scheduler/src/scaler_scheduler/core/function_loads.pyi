@@ -13,6 +13,7 @@ class FunctionLoad:
 
     digest: bytes
     name: str
+    module: str
     duration_us: float
     samples: int
     total_us: float
@@ -27,7 +28,10 @@ class FunctionLoad:
     unfinished: int
     finished: int
     estimate_us: int
-    def __init__(self, digest: bytes, name: str) -> None: ...
+    def __init__(self, digest: bytes, name: str, module: str = "") -> None: ...
+    def is_called(self, name: str) -> bool:
+        """Return whether this is its name, or its name after that of its module and a dot."""
+
     def outcome(self, status: int) -> int: ...
     def figures(self) -> tuple[int, int, int, int, float]:
         """Return how many tasks have not ended, have ended, succeeded and were cancelled, and ``total_us``."""

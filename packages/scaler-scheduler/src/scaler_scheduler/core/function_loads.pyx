@@ -9,9 +9,10 @@ from scaler_scheduler.core.states cimport CANCELLED, STATUSES, SUCCESS, SUCCESS_
 
 @final
 cdef class FunctionLoad:
-    def __init__(self, bytes digest, str name):
+    def __init__(self, bytes digest, str name, str module=""):
         self.digest = digest
         self.name = name
+        self.module = module
         self.number = NO_NUMBER
         self.durations, self.waits = DurationHistogram(), DurationHistogram()
         for index in range(STATUSES):
@@ -33,6 +34,9 @@ cdef class FunctionLoad:
 
     def parts(self):
         return self.dependencies_us, self.waiting_us, self.fetching_us, self.loading_us, self.storing_us
+
+    cpdef bint is_called(self, str name):
+        return name == self.name or (self.module != "" and name == f"{self.module}.{self.name}")
 
     cpdef observe(self, double total_us, int64_t number, double cpu_us=0.0):
         """Results that took ``total_us`` together arrived: recent ones count more, many at once count fully."""

@@ -1,8 +1,9 @@
-"""Numbers of functions by name, for the colours of monitors: all monitors of a scheduler paint a function alike."""
+"""Numbers of functions, for the colours of monitors: all monitors of a scheduler paint a function alike."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 
 NUMBERED_LIMIT = 20_000
 """Names that keep their numbers: more than a snapshot shows. The one that was shown longest ago is forgotten first."""
@@ -12,10 +13,10 @@ class FunctionNumbers:
     """A name has the same number as long as it is shown. Numbers count from 1 and are used once."""
 
     def __init__(self) -> None:
-        self._numbers: OrderedDict[str, int] = OrderedDict()
+        self._numbers: OrderedDict[Hashable, int] = OrderedDict()
         self._last = 0
 
-    def number_of(self, name: str) -> int:
+    def number_of(self, name: Hashable) -> int:
         """Made when the name is new."""
         number = self._numbers.get(name)
         if number is None:

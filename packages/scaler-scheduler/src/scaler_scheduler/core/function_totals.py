@@ -1,4 +1,4 @@
-"""Totals of functions by name, for the scheduler's lifetime: also of functions that no client has any more.
+"""Totals of functions by module and name, for the scheduler's lifetime: also of functions that no client has any more.
 
 A name that is not among the first ``NAME_LIMIT`` to be dropped counts under ``OTHERS``, with all others of its kind. So
 no number ever decreases, and memory stays bounded.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import add
+from typing import NamedTuple
 
 from scaler_scheduler.core.duration_histogram import DurationHistogram
 from scaler_scheduler.core.function_loads import FunctionLoad
@@ -19,7 +20,15 @@ NAME_LIMIT_CHARACTERS = 1000
 CURRENT_LIMIT = 10_000
 """Names at a time. The functions of further ones count under ``OTHERS``: one client may have very many."""
 
-OTHERS = "(other functions)"
+
+class FunctionKey(NamedTuple):
+    """Functions of one name in different modules are different ones. ``module`` is empty if it is not known."""
+
+    name: str
+    module: str = ""
+
+
+OTHERS = FunctionKey("(other functions)")
 
 
 @dataclass(slots=True)
@@ -68,20 +77,20 @@ class FunctionTotals:
     """The functions that no client has any more. ``numbers``: of these and of those that clients have."""
 
     def __init__(self) -> None:
-        self._past: dict[str, FunctionTotal] = {}
+        self._past: dict[FunctionKey, FunctionTotal] = {}
         self.numbers = FunctionNumbers()
 
     def keep(self, load: FunctionLoad) -> None:
         """No client has the function any more. Tasks of it that have not ended are not counted."""
-        total = self._past.setdefault(self._name(load.name), FunctionTotal(load.digest))
+        total = self._past.setdefault(self._name_of(load), FunctionTotal(load.digest))
         total.add(load)
         total.unfinished, total.stays = 0, True
 
-    def with_current(self, loads: Iterable[FunctionLoad]) -> dict[str, FunctionTotal]:
+    def with_current(self, loads: Iterable[FunctionLoad]) -> dict[FunctionKey, FunctionTotal]:
         """Return the totals by name, together with the functions that clients have."""
         totals = dict(self._past)
         for load in loads:
-            name = self._name(load.name)
+            name = self._name_of(load)
             if len(totals) >= CURRENT_LIMIT and name not in totals:
                 name = OTHERS
             total = totals.get(name)
@@ -92,6 +101,6 @@ class FunctionTotals:
             total.add(load)
         return totals
 
-    def _name(self, name: str) -> str:
-        name = name[:NAME_LIMIT_CHARACTERS]
+    def _name_of(self, load: FunctionLoad) -> FunctionKey:
+        name = FunctionKey(load.name[:NAME_LIMIT_CHARACTERS], load.module[:NAME_LIMIT_CHARACTERS])
         return name if name in self._past or len(self._past) < NAME_LIMIT else OTHERS

@@ -192,7 +192,9 @@ cdef bint enter(
     function = run.function
     load = state.function_loads.get(function)
     if load is None:
-        load = state.function_loads[function] = FunctionLoad(function, run.function_name)
+        load = state.function_loads[function] = FunctionLoad(
+            function, run.function_name, task_entry.module_of(state, function)
+        )
     if state.last_is_special:
         return task_entry.enter_special(state, client, run, load, state.last_queue, memory, is_resubmitted, now)
     record = RunRecord(run, load, state.last_queue, memory)

@@ -13,6 +13,7 @@ class MapLoad:
 
     number: int
     function: str
+    module: str
     total: int
     """The tasks that have come so far."""
 
@@ -22,7 +23,7 @@ class MapLoad:
     live_tasks: int
     """All tasks of the runs that have tasks in the columns. 0: the map is over, unless more tasks come."""
 
-    def __init__(self, number: int, function: str) -> None: ...
+    def __init__(self, number: int, function: str, module: str = "") -> None: ...
 
 class MapTable:
     live: dict[int, MapLoad]
@@ -31,5 +32,5 @@ class MapTable:
     ended: dict[int, MapLoad]
     """The latest of the others, too."""
 
-    def find(self, number: int, function: str) -> MapLoad:
+    def find(self, number: int, function: str, module: str = "") -> MapLoad:
         """Return the map with this number, which is kept as soon as it has tasks."""

@@ -9,8 +9,8 @@ ENDED_LIMIT = 100
 
 @final
 cdef class MapLoad:
-    def __init__(self, int64_t number, str function):
-        self.number, self.function = number, function
+    def __init__(self, int64_t number, str function, str module=""):
+        self.number, self.function, self.module = number, function, module
 
 
 @final
@@ -18,11 +18,11 @@ cdef class MapTable:
     def __init__(self):
         self.live, self.ended = {}, {}
 
-    cpdef MapLoad find(self, int64_t number, str function):
+    cpdef MapLoad find(self, int64_t number, str function, str module=""):
         cdef MapLoad load = self.live.get(number)
         if load is None:
             load = self.ended.get(number)
-        return MapLoad(number, function) if load is None else load
+        return MapLoad(number, function, module) if load is None else load
 
     cdef begin(self, MapLoad load, int64_t tasks):
         """A run of a map has come."""

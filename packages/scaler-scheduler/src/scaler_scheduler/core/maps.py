@@ -23,7 +23,7 @@ _Maps = list[tuple[ClientPeer, MapLoad]]
 
 def join(client: ClientPeer, record: RunRecord, number: int) -> None:
     """The tasks of a run belong to a map."""
-    record.join_map(client.table.columns.maps.find(number, record.function.name))
+    record.join_map(client.table.columns.maps.find(number, record.function.name, record.function.module))
 
 
 def maps_of(state: SchedulerState) -> tuple[MapStatus, ...]:
@@ -59,4 +59,6 @@ def _counted(maps: _Maps) -> Iterator[MapStatus]:
 
 
 def _row(client: ClientPeer, load: MapLoad, unfinished: int, running: int) -> MapStatus:
-    return MapStatus(client.shown_id, load.number, load.function, load.total, unfinished, running, load.failed)
+    return MapStatus(
+        client.shown_id, load.number, load.function, load.total, unfinished, running, load.failed, load.module
+    )

@@ -84,6 +84,7 @@ def _sent_object(state: SchedulerState, key: ObjectKey, stored: StoredObject, ne
         hosts=_shown(hosts),
         readers=needed.count,
         reader_tasks=_texts(needed.tasks),
+        host_names=tuple(hosts[:HOSTS_LIMIT]),
     )
 
 
@@ -120,7 +121,7 @@ def _value(
     hosts = list(dict.fromkeys(agent.host for agent in found if agent is not None))
     return ObjectStatus(
         session=client.shown_id, number=task, size_bytes=size, copies=len(hosts), hosts=_shown(hosts),
-        readers=readers.count, reader_tasks=_texts(readers.tasks),
+        readers=readers.count, reader_tasks=_texts(readers.tasks), host_names=tuple(hosts[:HOSTS_LIMIT]),
     )  # fmt: skip
 
 

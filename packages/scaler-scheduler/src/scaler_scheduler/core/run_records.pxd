@@ -33,6 +33,6 @@ cdef class RunRecord:
     cdef uint32_t session
     cdef uint32_t index
 
-    cdef set_priority(self, int64_t priority)
+    cdef bint set_priority(self, int64_t priority) except -1
 
 cdef extend(list ranges, RunRecord record, uint64_t task)

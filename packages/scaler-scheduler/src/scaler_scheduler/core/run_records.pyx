@@ -49,11 +49,14 @@ cdef class RunRecord:
     def join_map(self, MapLoad load not None):
         self.map = load
 
-    cdef set_priority(self, int64_t priority):
-        """Set the priority of all tasks of the run that are still to be assigned, here and at their agents."""
-        if self.priority != priority:
-            self.priority = <int> max(-NUMBER_LIMIT, min(priority, NUMBER_LIMIT))
-            self.run = self.run.with_options(replace(self.run.options, priority=self.priority))
+    cdef bint set_priority(self, int64_t priority) except -1:
+        """Set the priority of all tasks of the run that are still to be assigned, here and at their agents. Returns
+        whether it has changed."""
+        if self.priority == priority:
+            return False
+        self.priority = <int> max(-NUMBER_LIMIT, min(priority, NUMBER_LIMIT))
+        self.run = self.run.with_options(replace(self.run.options, priority=self.priority))
+        return True
 
     def piece(self, uint64_t first, uint64_t stop, uint32_t attempt):
         run = self.run

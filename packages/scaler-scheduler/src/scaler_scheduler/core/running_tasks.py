@@ -39,4 +39,5 @@ def _row(state: SchedulerState, agent: Agent, task: RunningTask, agent_now: floa
         cpu_percent=task.cpu_percent,
         rss_bytes=task.rss_bytes,
         blocked=task.blocked,
+        module=function.module,
     )

@@ -83,6 +83,10 @@ class SchedulerCore:
         """The snapshot for monitors, without message counts and the figures of the process, which the shell adds."""
         return snapshot.snapshot_of(self.state, now)
 
+    def has_work(self) -> bool:
+        """Return whether any client has a task that has not ended."""
+        return self.state.totals.unfinished > 0
+
     def explain(self, session: bytes, task: int) -> str:
         """Return where a task is, and why it is not further."""
         return explanation.explain(self.state, session, task)

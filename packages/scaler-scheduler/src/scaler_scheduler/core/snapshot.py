@@ -25,12 +25,13 @@ from scaler_scheduler.core import managers, maps, object_reports
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_numbers import FunctionNumbers
-from scaler_scheduler.core.function_totals import NAME_LIMIT, FunctionTotal
+from scaler_scheduler.core.function_totals import NAME_LIMIT, FunctionKey, FunctionTotal
 from scaler_scheduler.core.running_tasks import running_tasks_of
 from scaler_scheduler.core.settings import OPTION_NAMES
 from scaler_scheduler.core.share_reports import shares_of
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.traffic import traffic_of
 from scaler_scheduler.core.waits import waits_of
 
 _WAITING = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
@@ -64,6 +65,7 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
         settings=_settings(state),
         stores=tuple(_stores(state)),
         maps=maps.maps_of(state),
+        traffic=traffic_of(state),
         objects=object_reports.largest_objects(state),
         waits=tuple(waits[:_ROWS_SHOWN]),
         wait_count=len(waits),
@@ -175,7 +177,7 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
     )
 
 
-def _functions(totals: dict[str, FunctionTotal], numbers: FunctionNumbers) -> tuple[FunctionStatus, ...]:
+def _functions(totals: dict[FunctionKey, FunctionTotal], numbers: FunctionNumbers) -> tuple[FunctionStatus, ...]:
     """Return the functions that stay, because a counter that has been shown must not disappear, and others with most to
     do: there may be as many as tasks."""
     shown = list(totals.items())
@@ -184,11 +186,11 @@ def _functions(totals: dict[str, FunctionTotal], numbers: FunctionNumbers) -> tu
     return tuple(_function(name, total, numbers.number_of(name)) for name, total in shown)
 
 
-def _function(name: str, total: FunctionTotal, number: int) -> FunctionStatus:
+def _function(name: FunctionKey, total: FunctionTotal, number: int) -> FunctionStatus:
     dependencies, waiting, fetching, loading, storing = (part / 1e6 for part in total.parts_us)
     return FunctionStatus(
         digest=total.digest,
-        name=name,
+        name=name.name,
         unfinished=total.unfinished,
         finished=total.finished,
         succeeded=total.succeeded,
@@ -208,6 +210,7 @@ def _function(name: str, total: FunctionTotal, number: int) -> FunctionStatus:
         loading_seconds=loading,
         storing_seconds=storing,
         number=number,
+        module=name.module,
     )
 
 

@@ -49,6 +49,12 @@ def on_resubmitted(state: SchedulerState, client: ClientPeer, now: float) -> lis
     return claims.on_client_returned(state, client, now)
 
 
+def module_of(state: SchedulerState, function: bytes) -> str:
+    """Return the module in which the function with this digest is defined; empty if it is not known."""
+    definition = state.functions.get(function)
+    return "" if definition is None else definition.module
+
+
 def adopt(state: SchedulerState, client: ClientPeer, parent: TaskName) -> None:
     """A nested client lives in ``parent`` from now on: its tasks are deeper than that task, and stop with it. After a
     restart of the scheduler the nested client may be the first to mention the task."""

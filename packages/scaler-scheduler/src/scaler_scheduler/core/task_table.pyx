@@ -436,7 +436,7 @@ cdef class TaskTable:
                 state = box.page.state[offset]
                 if state == ENDED or state == DONE_LARGE or state == STORED or state == FREED or state == CANCELLING:
                     continue
-                if function is None or self.columns.record_at(box.page, offset).function.name == function:
+                if function is None or self.columns.record_at(box.page, offset).function.is_called(function):
                     tasks.append((box.number << PAGE_BITS) + offset)
         return tasks
 
@@ -452,8 +452,9 @@ cdef class TaskTable:
                 if box.page.state[offset] != QUEUED:
                     continue
                 record = self.columns.record_at(box.page, offset)
-                if not record.is_call and (function is None or record.function.name == function):
-                    record.set_priority(priority)
+                if not record.is_call and (function is None or record.function.is_called(function)):
+                    if record.set_priority(priority) and self.columns.events.is_on:
+                        self.columns.tell_submitted(record)
                     count += 1
         return count
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from scaler_protocol.monitor.messages import WaitGroup
 from scaler_scheduler.core import explanation
 from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
@@ -34,12 +35,15 @@ class _Waits:
     groups: dict[tuple[bytes, str], WaitGroup]
 
     def add(
-        self, digest: bytes, function: str, reason: str, count: int, since: float, session: bytes, task: int
+        self, function: FunctionLoad | None, reason: str, count: int, since: float, session: bytes = b"", task: int = 0
     ) -> None:
+        """``function`` is None for tasks of several functions."""
+        digest = b"" if function is None else function.digest
         seconds = max(0.0, self.now - since)
         known = self.groups.get((digest, reason))
         if known is None:
-            self.groups[digest, reason] = WaitGroup(digest, function, reason, count, seconds, session, task)
+            name, module = (OTHERS, "") if function is None else (function.name, function.module)
+            self.groups[digest, reason] = WaitGroup(digest, name, reason, count, seconds, session, task, module)
         elif seconds > known.oldest_seconds:
             self.groups[digest, reason] = replace(
                 known, count=known.count + count, oldest_seconds=seconds, session=session, task=task
@@ -57,7 +61,7 @@ def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
     for agent in state.agents.values():
         if agent.load.outstanding and not agent.is_available and not agent.is_leaving and not agent.is_paused:
             reason = f"Is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
-            waits.add(b"", OTHERS, reason, agent.load.outstanding, agent.heard_at, b"", 0)
+            waits.add(None, reason, agent.load.outstanding, agent.heard_at)
     return sorted(waits.groups.values(), key=lambda group: -group.count)
 
 
@@ -67,7 +71,7 @@ def _add_queued(state: SchedulerState, waits: _Waits) -> None:
     if len(queues) > QUEUES_LIMIT:
         queues.sort(key=lambda queue: -queue.count)
         count = sum(max(0, queue.count - reserved.get(queue, 0)) for queue in queues[QUEUES_LIMIT:])
-        waits.add(b"", OTHERS, _OTHER_QUEUES, count, waits.now, b"", 0)
+        waits.add(None, _OTHER_QUEUES, count, waits.now)
         del queues[QUEUES_LIMIT:]
     runs = RUNS_LIMIT // max(1, len(queues))
     for queue in queues:
@@ -75,9 +79,9 @@ def _add_queued(state: SchedulerState, waits: _Waits) -> None:
         left_out = max(0, left_out - reserved.get(queue, 0))
         for (client, function), (count, since, task, record) in found.items():
             reason = _reason(state, client, record)
-            waits.add(function.digest, function.name, reason, count, since, client.shown_id, task)
+            waits.add(function, reason, count, since, client.shown_id, task)
         if left_out and found:
-            waits.add(b"", OTHERS, reason, left_out, since, b"", 0)
+            waits.add(None, reason, left_out, since)
 
 
 def _add_reserved(state: SchedulerState, waits: _Waits) -> dict[QueueClass, int]:
@@ -89,9 +93,7 @@ def _add_reserved(state: SchedulerState, waits: _Waits) -> dict[QueueClass, int]
             numbers[queue] = numbers.get(queue, 0) + len(reservations)
             for _, _, reservation in reservations[:RUNS_LIMIT]:
                 function, since = reservation.record.function, reservation.record.entered_at
-                waits.add(
-                    function.digest, function.name, reason, 1, since, reservation.client.shown_id, reservation.task
-                )
+                waits.add(function, reason, 1, since, reservation.client.shown_id, reservation.task)
     return numbers
 
 
@@ -104,4 +106,4 @@ def _add_others(client: ClientPeer, waits: _Waits) -> None:
     for state, reason in _STATES:
         count = client.table.columns.count(state)
         if count:
-            waits.add(b"", OTHERS, reason, count, waits.now, client.shown_id, 0)
+            waits.add(None, reason, count, waits.now, client.shown_id)

@@ -15,10 +15,13 @@ from scaler_protocol.monitor.messages import DURATION_BOUNDS_SECONDS, FunctionSt
 from scaler_protocol.monitor.parts import parts_of_function
 
 _BOUNDS = [repr(bound) for bound in DURATION_BOUNDS_SECONDS]
+_FUNCTION = ("function", "module")
+"""The labels of a function."""
 
 
 def families_of(snapshot: Snapshot) -> Iterator[Metric]:
-    """Every family, in a fixed order. Functions of one name count as one; so do workers of one name and agent."""
+    """Every family, in a fixed order. Functions of one name and module count as one; so do
+    workers of one name and agent."""
     yield from _scheduler(snapshot)
     yield from _tasks(snapshot)
     yield from _messages(snapshot)
@@ -93,50 +96,57 @@ def _workers(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _functions(snapshot: Snapshot) -> Iterator[Metric]:
-    unfinished = _summed(((each.name,), each.unfinished) for each in snapshot.functions)
-    yield _gauges("scaler_function_tasks", "Unfinished tasks of a function.", ("function",), unfinished)
+    functions = snapshot.functions
+    unfinished = _summed((_labels(each), each.unfinished) for each in functions)
+    yield _gauges("scaler_function_tasks", "Unfinished tasks of a function.", _FUNCTION, unfinished)
     for name, help_text, values in (
-        ("scaler_function_tasks_ended", "Ended tasks of a function.", [each.finished for each in snapshot.functions]),
-        ("scaler_function_cpu_seconds", "Processor time.", [each.cpu_seconds for each in snapshot.functions]),
+        ("scaler_function_tasks_ended", "Ended tasks of a function.", [each.finished for each in functions]),
+        ("scaler_function_cpu_seconds", "Processor time.", [each.cpu_seconds for each in functions]),
     ):
-        sums = _summed(((each.name,), value) for each, value in zip(snapshot.functions, values, strict=True))
-        yield _counters(name, help_text, ("function",), sums, _started_at(snapshot))
-    outcomes = _summed(entry for each in snapshot.functions for entry in _outcomes(each))
+        sums = _summed((_labels(each), value) for each, value in zip(functions, values, strict=True))
+        yield _counters(name, help_text, _FUNCTION, sums, _started_at(snapshot))
+    outcomes = _summed(entry for each in functions for entry in _outcomes(each))
     help_text = "Ended tasks of a function, by outcome."
-    labels = ("function", "outcome")
-    yield _counters("scaler_function_outcomes", help_text, labels, outcomes, _started_at(snapshot))
+    yield _counters("scaler_function_outcomes", help_text, (*_FUNCTION, "outcome"), outcomes, _started_at(snapshot))
     yield _histogram(
         "scaler_function_duration_seconds", "How long executions of a function ran, without loading and storing.",
-        ((each.name, each.duration_counts, each.running_seconds) for each in snapshot.functions),
+        ((_labels(each), each.duration_counts, each.running_seconds) for each in functions),
     )  # fmt: skip
     yield _histogram(
         "scaler_function_wait_seconds", "How long tasks of a function waited for a worker.",
-        ((each.name, each.wait_counts, each.waiting_seconds) for each in snapshot.functions),
+        ((_labels(each), each.wait_counts, each.waiting_seconds) for each in functions),
     )  # fmt: skip
     parts = {
-        (each.name, part): seconds
-        for each in snapshot.functions
+        (*_labels(each), part): seconds
+        for each in functions
         for part, seconds in parts_of_function(each)._asdict().items()
     }
     help_text = "Time of tasks of a function: waiting for dependencies, waiting, fetching, loading, running, storing."
-    yield _counters("scaler_function_time_seconds", help_text, ("function", "part"), parts, _started_at(snapshot))
+    yield _counters("scaler_function_time_seconds", help_text, (*_FUNCTION, "part"), parts, _started_at(snapshot))
 
 
-def _outcomes(function: FunctionStatus) -> Iterator[tuple[tuple[str, str], float]]:
-    yield (function.name, "success"), function.succeeded
-    yield (function.name, "failed"), function.failed
-    yield (function.name, "canceled"), function.canceled
+def _labels(function: FunctionStatus) -> tuple[str, str]:
+    """The values of ``_FUNCTION``."""
+    return function.name, function.module
 
 
-def _histogram(name: str, help_text: str, functions: Iterable[tuple[str, tuple[int, ...], float]]) -> Metric:
-    """Return the histogram of each function: its name, the counts between the bounds, and the sum in seconds. Functions
-    of one name are one row of a snapshot, so their distributions need not be added."""
-    family = HistogramMetricFamily(name, help_text, labels=("function",))
+def _outcomes(function: FunctionStatus) -> Iterator[tuple[tuple[str, ...], float]]:
+    yield (*_labels(function), "success"), function.succeeded
+    yield (*_labels(function), "failed"), function.failed
+    yield (*_labels(function), "canceled"), function.canceled
+
+
+def _histogram(
+    name: str, help_text: str, functions: Iterable[tuple[tuple[str, str], tuple[int, ...], float]]
+) -> Metric:
+    """Return the histogram of each function: its labels, the counts between the bounds, and the sum in seconds.
+    Functions of one name and module are one row of a snapshot, so their distributions need not be added."""
+    family = HistogramMetricFamily(name, help_text, labels=_FUNCTION)
     for function, (counts, seconds) in {each[0]: each[1:] for each in functions}.items():
         sums = accumulate(counts or (0,) * (len(_BOUNDS) + 1))
         buckets = [(bound, float(count)) for bound, count in zip((*_BOUNDS, "+Inf"), sums, strict=False)]
         if len(buckets) == len(_BOUNDS) + 1:
-            family.add_metric((function,), buckets, seconds)
+            family.add_metric(function, buckets, seconds)
     return family
 
 

@@ -154,9 +154,10 @@ class Gateway:
                 elif not user or admission.admits(self.core.state, peer, user):
                     self._feed(peer, frames, now)
             self._flush(now)
-        for peer, frames in self._router.unauthenticated_messages():
+        for peer, frames, user in self._router.unauthenticated_messages(self.core.has_work()):
             now = time.monotonic()
-            self._feed_unknown(peer, frames, b"", now)
+            if not user or admission.admits(self.core.state, peer, user):
+                self._feed_unknown(peer, frames, user, now)
             self._flush(now)
 
     def _feed_unknown(self, peer: bytes, frames: list[bytes], user: bytes, now: float) -> None:

@@ -11,6 +11,7 @@ from types import FrameType
 
 import zmq
 
+from scaler_protocol.monitor.entity_search import find_entity
 from scaler_protocol.monitor.operation import (
     PROFILE_SECONDS,
     LookAction,
@@ -86,6 +87,8 @@ class Application:
         self._resized = True  # drawn at once
         if not self._view.is_typing and self._source.pressed(key):
             return
+        if self._view.link is not None and self._view.page == self._painted_page:
+            self._view = replace(self._view, first_line=self._screen.first_line)
         targets = self._screen.targets if self._view.page == self._painted_page else {}
         pressed = self._view.pressed(key, self._screen.page_rows, self._screen.selected, targets)
         same_rows = (pressed.page, pressed.details_of, pressed.help_shown) == (
@@ -94,7 +97,17 @@ class Application:
             self._view.help_shown,
         )
         self._view = pressed.limited(self._screen.last_first_row, self._screen.rows) if same_rows else pressed
+        self._open_sought()
         self._begin_operation()
+
+    def _open_sought(self) -> None:
+        """Show the page of what was named, if something was."""
+        name = self._view.sought_name
+        if not name:
+            return
+        link, view = find_entity(self._source.model, name), replace(self._view, sought_name="")
+        unknown = OperationOutcome(False, f"Nothing is known of {name!r}.")
+        self._view = view.showing(link) if link is not None else replace(view, outcome=unknown)
 
     def _begin_operation(self) -> None:
         """Carry out the action that was just confirmed, if one was."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from scaler_protocol.monitor.entities import EntityPage, Section, output_of, page_of
 from scaler_protocol.monitor.format import display_width, format_count, right
-from scaler_protocol.monitor.links import TASK, EntityLink
+from scaler_protocol.monitor.links import TASK, EntityLink, cell_link, row_link
 from scaler_protocol.monitor.model import Model
-from scaler_protocol.monitor.tables import TABLES
+from scaler_protocol.monitor.tables import TABLES, Column, Row
 from scaler_scheduler.top.grid import grid_of
 from scaler_scheduler.top.lines import Line, Span, Style, line_of, wrapped
 from scaler_scheduler.top.printed import printed_parts
@@ -46,8 +47,9 @@ def _facts(page: EntityPage, width: int) -> list[Line]:
         repeated = place > 0 and names[place - 1] == fact.name
         name = Span(right("" if repeated else fact.name, wide) + "  ", Style.DIM)
         parts = wrapped(fact.text, max(10, width - wide - 2))
-        lines.append((name, Span(parts[0])))
-        lines += [(Span(" " * (wide + 2)), Span(part)) for part in parts[1:]]
+        style = Style.PLAIN if fact.link is None else Style.LINK
+        lines.append((name, Span(parts[0], style, fact.link)))
+        lines += [(Span(" " * (wide + 2)), Span(part, style)) for part in parts[1:]]
     return lines
 
 
@@ -55,4 +57,10 @@ def _section(section: Section, width: int) -> Sequence[Line]:
     more = f"  the first {len(section.rows)} of {format_count(section.total)}"
     title = Span(more if section.total > len(section.rows) else f"  {section.total}", Style.DIM)
     grid = grid_of(TABLES[section.table], section.rows, "", False, width)
-    return [(Span(section.title, Style.HEADING), title), grid.header(), *map(grid.line, section.rows)]
+    rows = (grid.line(row, link_of=partial(_cell_link, section.table, row)) for row in section.rows)
+    return [(Span(section.title, Style.HEADING), title), grid.header(), *rows]
+
+
+def _cell_link(table: str, row: Row, column: Column) -> EntityLink | None:
+    """To the page of what the row stands for; if there is none, of what the cell mentions."""
+    return row_link(table, row) or cell_link(table, column.key, row)

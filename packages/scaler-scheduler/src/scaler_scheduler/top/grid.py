@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scaler_protocol.monitor.format import display_width, format_value, left, right
 from scaler_protocol.monitor.importance import columns_by_importance
+from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.tables import Column, Row, TableSpec
 from scaler_scheduler.top.lines import Line, Span, Style
 
@@ -37,12 +38,16 @@ class ScreenGrid:
             spans.append(Span(_placed(column, title, width), Style.SORTED if sorted_by else Style.HEADER))
         return tuple(spans)
 
-    def line(self, row: Row, style: Style = Style.PLAIN) -> Line:
+    def line(
+        self, row: Row, style: Style = Style.PLAIN, link_of: Callable[[Column], EntityLink | None] | None = None
+    ) -> Line:
+        """``link_of``: the links of its cells."""
         spans: list[Span] = []
         for position, column, width in self.columns:
             text = _placed(column, format_value(column.kind, row[position]), width)
             spans += [Span(" ", style)] if spans else []
-            spans.append(Span(text, _cell_style(column, row[position]) if style is Style.PLAIN else style))
+            link = link_of(column) if link_of is not None else None
+            spans.append(Span(text, _cell_style(column, row[position]) if style is Style.PLAIN else style, link))
         return tuple(spans)
 
 

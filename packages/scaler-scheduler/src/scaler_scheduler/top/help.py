@@ -9,8 +9,8 @@ KEYS = (
     ("1 t g i", "overview, running tasks, progress, workers"),
     ("2 3 4 5", "functions, waiting tasks, failures, objects"),
     ("6 7 8 9 0 a", "graphs, stream, tasks, clients, settings, alerts"),
-    ("v o", "the largest objects, output of the chosen function"),
-    ("Tab, Shift-Tab", "next page, page before"),
+    ("v e o", "large objects, traffic, output of the function"),
+    ("Tab, Shift-Tab", "next page, page before; on a row's page: links"),
     ("/", "show only rows with a text; Enter keeps, Esc drops it"),
     ("arrows j k PgUp PgDn ...", "scroll; Home and End: first and last row"),
 )
@@ -23,14 +23,14 @@ ACTION_KEYS = (
 )
 WORKER_KEYS = (
     ("n C M c m f w d l", "sort by this column; again turns the order"),
-    ("agt_cpu, agt_rss, queued", "its agent's: processor, memory, tasks waiting there"),
+    ("agt_cpu agt_rss queued lag", "its agent's: processor, memory, tasks, latency"),
     ("free, sent", "queue slots left; tasks handed over and unfinished"),
-    ("lag", "latency between scheduler and agent"),
     ("ITL", "initialized, has a task, slot lent to a nested task"),
 )
 TABLE_KEYS = (
     ("s S r", "sort: next column, column before, turn the order"),
-    ("Enter", "the page of the chosen row: all that is known of it"),
+    ("Enter", "the page of the chosen row or link"),
+    (":", "the page of a worker, host, function, client or task"),
     ("+ - [ ]", "task stream: zoom in and out, earlier, later"),
 )
 REPLAY_KEYS = (

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from scaler_protocol.monitor.format import clip, display_width, printable
+from scaler_protocol.monitor.links import EntityLink
 
 
 class Style(Enum):
@@ -21,6 +22,7 @@ class Style(Enum):
     WARNING = "warning"
     BAD = "bad"
     ALARM = "alarm"
+    LINK = "link"
 
 
 class FunctionColour(NamedTuple):
@@ -32,6 +34,8 @@ class FunctionColour(NamedTuple):
 class Span(NamedTuple):
     text: str
     style: Style | FunctionColour = Style.PLAIN
+    link: EntityLink | None = None
+    """To the page of what it mentions."""
 
 
 Line = tuple[Span, ...]
@@ -55,11 +59,11 @@ def cut(line: Line, width: int) -> Line:
     programs."""
     kept: list[Span] = []
     room = width
-    for text, style in line:
-        span = Span(printable(text), style)
+    for part in line:
+        span = part._replace(text=printable(part.text))
         used = display_width(span.text)
         if used > room:
-            return (*kept, Span(clip(span.text, room + 1)[:-1] if room > 0 else "", span.style))
+            return (*kept, span._replace(text=clip(span.text, room + 1)[:-1] if room > 0 else ""))
         kept.append(span)
         room -= used
     return tuple(kept)
@@ -104,6 +108,19 @@ def joined(lines: Iterable[Line], separator: Span = SEPARATOR) -> Line:
             spans.append(separator)
         spans.extend(line)
     return tuple(spans)
+
+
+def links_in(lines: Iterable[Line]) -> list[tuple[int, EntityLink]]:
+    """The links of each line, from left to right, with the number of the line. Neighbours with one link are one."""
+    found: list[tuple[int, EntityLink]] = []
+    for number, line in enumerate(lines):
+        found += dict.fromkeys((number, span.link) for span in line if span.link is not None)
+    return found
+
+
+def chosen_link(line: Line, link: EntityLink) -> Line:
+    """Show that this link of a line is chosen."""
+    return tuple(span._replace(style=Style.CHOSEN) if span.link == link else span for span in line)
 
 
 def dimmed(lines: Iterable[Line]) -> list[Line]:

@@ -12,7 +12,7 @@ from scaler_protocol.monitor.format import (
     format_percent,
     format_rate,
 )
-from scaler_protocol.monitor.links import EntityLink, row_link
+from scaler_protocol.monitor.links import EntityLink, mentions_of_failures, mentions_of_row, row_link
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.operation import Action, targets_of
@@ -20,7 +20,7 @@ from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import TABLES, Row
 from scaler_scheduler.top.entities import entity_lines
 from scaler_scheduler.top.grid import grid_of
-from scaler_scheduler.top.lines import Line, Span, Style, joined, line_of, width_of, wrapped
+from scaler_scheduler.top.lines import Line, Span, Style, chosen_link, joined, line_of, links_in, width_of, wrapped
 from scaler_scheduler.top.view import DETAILED, PAGES, PREVIEWED, View
 
 TITLES = {
@@ -32,6 +32,7 @@ TITLES = {
     "failures": "failures",
     "objects": "objects",
     "largest": "values",
+    "traffic": "traffic",
     "graphs": "graphs",
     "stream": "stream",
     "tasks": "tasks",
@@ -51,6 +52,7 @@ _SHORT_TITLES = {
     "failures": "fail",
     "objects": "obj",
     "largest": "val",
+    "traffic": "net",
     "graphs": "graph",
     "stream": "stream",
     "tasks": "task",
@@ -65,6 +67,7 @@ _COUNTED = {
     "waits": "reason",
     "objects": "host",
     "largest": "object",
+    "traffic": "pair",
     "graphs": "graph",
     "tasks": "execution",
     "clients": "client",
@@ -87,6 +90,7 @@ _NOTHING = {
     "failures": "no task has failed while this monitor watched",
     "objects": "no host has an object store yet",
     "largest": "no large object is kept",
+    "traffic": "no host has received anything from another one",
     "graphs": "no graph is running",
     "tasks": "no task has ended while this monitor watched",
     "clients": "no client is connected",
@@ -107,6 +111,8 @@ class Body(NamedTuple):
     rows: int
     selected: Hashable = None
     targets: Mapping[Action, str] = {}
+    first_line: int = 0
+    has_links: bool = False
 
 
 def head_lines(model: Model, snapshot: Snapshot, view: View, width: int) -> list[Line]:
@@ -162,16 +168,49 @@ def _details_height(model: Model, view: View, width: int, height: int, rows: int
     return left if left >= DETAILS_HEIGHT_LEAST else 0
 
 
+def details_body(model: Model, view: View, width: int, height: int) -> Body:
+    """All that is known of a row, with the chosen one of its links in sight."""
+    lines = details_lines(model, view.page, view.details_of, width)
+    lines += _mention_lines(model, view.page, view.details_of)
+    places = links_in(lines)
+    if view.link is None or not places:
+        return scrolled(lines, view.first_line, height)._replace(has_links=bool(places))
+    number, link = places[view.link % len(places)]
+    lines[number] = chosen_link(lines[number], link)
+    is_seen = view.first_line <= number < view.first_line + height
+    first = view.first_line if is_seen else max(0, number - height // 2)
+    return scrolled(lines, first, height)._replace(selected=link, has_links=True)
+
+
 def details_lines(model: Model, page: str, selected: Hashable, width: int) -> list[Line]:
     """All that is known of a row, in lines of at most ``width`` columns."""
+    if isinstance(selected, EntityLink):
+        return entity_lines(model, selected, width)
     if page in _SENTENCES:
         found = [row for row in model.rows(page)[0] if _selected(page, row) == selected]
         return _SENTENCES[page](found[0], width) if found else [line_of(_GONE[page], Style.DIM)]
-    if isinstance(selected, EntityLink):
-        return entity_lines(model, selected, width)
     lines = model.failure_details(cast(int, selected)).expandtabs(4).splitlines()
     styles = [Style.TITLE, *[Style.PLAIN] * len(lines)]
     return [line_of(part, style) for text, style in zip(lines, styles, strict=False) for part in wrapped(text, width)]
+
+
+def _mention_lines(model: Model, page: str, selected: Hashable) -> list[Line]:
+    """A line for each thing that the details of failures and waiting tasks mention."""
+    links: list[EntityLink] = []
+    if page in _SENTENCES:
+        links = [
+            link
+            for row in model.rows(page)[0]
+            if _selected(page, row) == selected
+            for link in mentions_of_row(page, row)
+        ]
+    elif page == "failures" and not isinstance(selected, EntityLink):
+        group = model.activity.failures.group(cast(int, selected))
+        links = mentions_of_failures(group) if group is not None else []
+    return [
+        *([()] if links else []),
+        *((Span(f"{link.kind} ", Style.DIM), Span(link.key[-1], Style.LINK, link)) for link in links),
+    ]
 
 
 def _wait_lines(row: Row, width: int) -> list[Line]:
@@ -295,4 +334,4 @@ def scrolled(lines: Sequence[Line], first_line: int, height: int) -> Body:
     """A text that fills the screen."""
     last = max(0, len(lines) - height)
     first = min(first_line, last)
-    return Body(list(lines[first : first + height]), max(1, height - 1), last, len(lines))
+    return Body(list(lines[first : first + height]), max(1, height - 1), last, len(lines), first_line=first)

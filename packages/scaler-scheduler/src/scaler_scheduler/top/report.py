@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from scaler_protocol.monitor.format import format_count, format_moment, format_rate, format_span, format_value
 from scaler_protocol.monitor.model import Model, ended_count
+from scaler_protocol.monitor.palette import PART_TINTS, function_colour
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.tables import TABLES, Row
 from scaler_scheduler.top.report_pictures import chart, stream_picture
@@ -43,6 +44,10 @@ td { max-width: 44ch; overflow: hidden; text-overflow: ellipsis; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font: 12px/1.5 ui-monospace, monospace; }
 .key i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 5px 0 14px; }
 """
+_STYLE += "".join(
+    f".key .{name} {{ background: linear-gradient(rgb(from {tint} r g b / {opacity}) 0 0), {function_colour(0)}; }}\n"
+    for name, (tint, opacity) in PART_TINTS.items()
+)
 
 
 class ReportTable(NamedTuple):

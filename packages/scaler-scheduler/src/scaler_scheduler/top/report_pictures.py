@@ -10,14 +10,16 @@ from typing import NamedTuple
 from scaler_protocol.monitor.format import format_bytes, format_count, format_moment, format_percent, format_rate
 from scaler_protocol.monitor.history import outages
 from scaler_protocol.monitor.model import Model
-from scaler_protocol.monitor.palette import CANCELED_COLOUR, FAILED_COLOUR, function_colour
-from scaler_protocol.monitor.task_stream import CANCELED, FAILED
+from scaler_protocol.monitor.palette import CANCELED_COLOUR, FAILED_COLOUR, PART_TINTS, function_colour
+from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 540, 170, 70, 18
 _POINTS = 270
 _STREAM_WIDTH, _STREAM_LEFT, _ROW = 1080, 150, 12
 STREAM_ROWS = 64
 _LEGEND_LIMIT = 20
+_PARTS_FROM_PIXELS = 4
+"""Bars of single tasks that are so wide show the parts of their time."""
 
 
 class ReportChart(NamedTuple):
@@ -109,6 +111,8 @@ def stream_picture(model: Model, start: float, stop: float) -> str:
             f"M{_STREAM_LEFT + x0:.1f} {row * _ROW + 1}h{max(0.6, x1 - x0):.1f}v{_ROW - 2}h-{max(0.6, x1 - x0):.1f}z"
         )
     drawn = "".join(f"<path d='{''.join(parts)}' fill='{colour}'/>" for colour, parts in paths.items())
+    tints = _tinted_parts(model, bars, start, stop, width)
+    drawn += "".join(tints.values())
     labels = "".join(
         f"<text x='0' y='{place * _ROW + 10}'>{escape(row.name[:24])}</text>" for place, row in enumerate(rows)
     )
@@ -118,6 +122,7 @@ def stream_picture(model: Model, start: float, stop: float) -> str:
         f"<i style='background: {function_colour(model.activity.colours.number_of(name))}'></i>{escape(name[:60])}"
         for name in list(names)[:_LEGEND_LIMIT]
     )
+    key += "".join(f"<i class='{name}'></i>{name}" for name in tints)
     more = (
         f", the first {len(rows)} of {len(model.stream_rows()):,} workers"
         if len(rows) < len(model.stream_rows())
@@ -127,3 +132,17 @@ def stream_picture(model: Model, start: float, stop: float) -> str:
     axis = _times(start, stop, _STREAM_LEFT, _STREAM_WIDTH, height - 3)
     head = f"<svg viewBox='0 0 {_STREAM_WIDTH} {height}' role='img' aria-label='Task stream'>"
     return f"{title}{head}{labels}{drawn}{axis}</svg>"
+
+
+def _tinted_parts(model: Model, bars: Bars, start: float, stop: float, width: int) -> dict[str, str]:
+    """Layers over the bars of single tasks, by the names of the parts of their time other than running."""
+    paths: dict[str, list[str]] = {}
+    for part in model.bar_parts(bars, start, stop, width, _PARTS_FROM_PIXELS):
+        at, wide = _STREAM_LEFT + part.x0, part.x1 - part.x0
+        top = bars.rows[part.bar] * _ROW + 1
+        paths.setdefault(part.name, []).append(f"M{at:.1f} {top}h{wide:.1f}v{_ROW - 2}h-{wide:.1f}z")
+    return {
+        name: f"<path d='{''.join(paths[name])}' fill='{colour}' fill-opacity='{opacity}'/>"
+        for name, (colour, opacity) in PART_TINTS.items()
+        if name in paths
+    }

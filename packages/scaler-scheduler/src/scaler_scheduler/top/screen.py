@@ -14,7 +14,7 @@ from scaler_scheduler.top.help import help_lines
 from scaler_scheduler.top.lines import Line, Span, Style, cut, dimmed, joined, line_of, padded, width_of, wrapped
 from scaler_scheduler.top.output import output_body
 from scaler_scheduler.top.overview import overview_body
-from scaler_scheduler.top.pages import Body, details_lines, head_lines, scrolled, table_body
+from scaler_scheduler.top.pages import Body, details_body, head_lines, scrolled, table_body
 from scaler_scheduler.top.status import running_line, status_line, waiting_lines
 from scaler_scheduler.top.stream import stream_body
 from scaler_scheduler.top.tables import Table, client_entries, function_entries, header_lines, table_of, widened
@@ -49,6 +49,9 @@ class Screen:
     targets: Mapping[Action, str] = field(default_factory=dict)
     """The actions on it, and their targets."""
 
+    first_line: int = 0
+    """The first line shown of details."""
+
 
 def draw(
     model: Model, view: View, width: int, height: int, now: float, address: str, blocks: bool = True, replay: Line = ()
@@ -73,7 +76,7 @@ def _draw(
     if model.snapshot is None:
         lines = [part for line in waiting_lines(model, now, address) for part in _whole(line, width, height)]
         return _finished(lines, width, height)
-    if view.page == "workers":
+    if view.page == "workers" and view.details_of is None:
         return _draw_snapshot(model, model.snapshot, view, width, height, now)
     return _draw_page(model, model.snapshot, view, width, height, now, blocks)
 
@@ -93,8 +96,9 @@ def _draw_page(
     status = status_line(model, view, now)
     room = max(1, height - len(head) - len(_whole(status, width, height)))
     if view.details_of is not None:
-        body = scrolled(details_lines(model, view.page, view.details_of, width), view.first_line, room)
-        status = status or line_of("arrows scroll, Esc goes back", Style.DIM)
+        body = details_body(model, view, width, room)
+        keys = "Tab chooses a link, Enter opens it, Esc goes back" if body.has_links else "Esc goes back"
+        status = status or line_of(f"arrows scroll, {keys}", Style.DIM)
     elif view.page == "output":
         body = output_body(model, view, width, room)
     elif view.page == "overview":
@@ -110,7 +114,7 @@ def _draw_page(
 
 def _of_body(body: Body, width: int, height: int) -> Screen:
     lines = [cut(line, width) for line in body.lines[: max(0, height)]]
-    return Screen(lines, body.page_rows, body.last_first_row, body.rows, body.selected, body.targets)
+    return Screen(lines, body.page_rows, body.last_first_row, body.rows, body.selected, body.targets, body.first_line)
 
 
 def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:
@@ -133,7 +137,7 @@ def _whole(line: Line, width: int, height: int) -> list[Line]:
     """A sentence in as many lines as it needs, up to a quarter of the screen."""
     if len(line) != 1 or width_of(line) <= width:
         return [line]
-    text, style = line[0]
+    text, style, _ = line[0]
     return [(Span(part, style),) for part in wrapped(text, width)[: max(1, height // 4)]]
 
 

@@ -18,6 +18,11 @@ def status_line(model: Model, view: View, now: float) -> Line:
         return line_of(view.question.text, Style.ALARM if not view.question.is_typing else Style.TITLE)
     if view.outcome is not None:
         return line_of(view.outcome.text, Style.GOOD if view.outcome.is_done else Style.ALARM)
+    if view.typed_name is not None:
+        return (
+            Span("open (worker, host, function, client or client/task): ", Style.TITLE),
+            Span(view.typed_name + "_"),
+        )
     if view.editing_filter:
         return (Span("filter: ", Style.TITLE), Span(view.filter_text + "_"))
     if model.problem is not None:

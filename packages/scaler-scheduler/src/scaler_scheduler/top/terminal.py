@@ -67,6 +67,7 @@ _ATTRIBUTES = {
     Style.WARNING: curses.A_NORMAL,
     Style.BAD: curses.A_BOLD,
     Style.ALARM: curses.A_BOLD | curses.A_REVERSE,
+    Style.LINK: curses.A_UNDERLINE,
 }
 _ESCAPE_DELAY_MILLISECONDS = 25
 _OUTPUT = 1
@@ -181,7 +182,7 @@ class Terminal:
 
     def _paint_line(self, number: int, line: Line) -> None:
         column = 0
-        for text, style in line:
+        for text, style, _ in line:
             text = encodable(text, self._window.encoding)
             try:
                 self._window.addstr(number, column, text, self._attribute(style))

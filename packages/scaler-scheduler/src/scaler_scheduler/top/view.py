@@ -40,6 +40,7 @@ PAGES = {
     "g": "progress",
     "i": "workers",
     "o": "output",
+    "e": "traffic",
 }
 """The pages by their keys. All but overview, workers, stream and output show the table of that name."""
 
@@ -49,13 +50,25 @@ OF_FUNCTIONS = ("functions", "running")
 PREVIEWED = ("failures", "waits", "alerts")
 """Pages that show more of the chosen row below the table."""
 
-DETAILED = (*PREVIEWED, "running", "functions", "objects", "largest", "graphs", "tasks", "clients", "progress")
+DETAILED = (
+    *PREVIEWED,
+    "running",
+    "functions",
+    "objects",
+    "largest",
+    "graphs",
+    "tasks",
+    "clients",
+    "progress",
+    "traffic",
+)
 """Pages with a cursor: there is a page of what the chosen row stands for, or there are actions on it."""
 
 STREAM_SECONDS = 20.0
 _SHORTEST_STREAM, _LONGEST_STREAM = 0.01, 24 * 3600.0
 _SCROLLS = {"up": -1, "k": -1, "down": 1, "j": 1}
 _END = 1 << 30
+_TRAIL_LIMIT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +93,19 @@ class View:
 
     tables: Mapping[str, TableView] = field(default_factory=dict)
     details_of: Hashable = None
-    """The group of failures, or of waiting tasks, that fills the screen."""
+    """The group of failures, or of waiting tasks, or the thing whose page fills the screen."""
+
+    link: int | None = None
+    """The number of the chosen link there, which goes round."""
+
+    trail: tuple[Hashable, ...] = ()
+    """The details from which links have led to these."""
+
+    typed_name: str | None = None
+    """The name that is being typed of the thing whose page to open."""
+
+    sought_name: str = ""
+    """The name that was typed."""
 
     first_line: int = 0
     """The first line of the details or the help."""
@@ -111,7 +136,7 @@ class View:
     @property
     def is_typing(self) -> bool:
         """Keys are text, or an answer, and have no other meaning."""
-        return self.editing_filter or self.question is not None
+        return self.editing_filter or self.question is not None or self.typed_name is not None
 
     def pressed(
         self, key: str, page_rows: int, selected: Hashable = None, targets: Mapping[Action, str] | None = None
@@ -126,10 +151,14 @@ class View:
             return replace(self, question=self.question.pressed(key))
         if self.editing_filter:
             return self._edited(key)
+        if self.typed_name is not None:
+            return self._named(key, self.typed_name)
         if self.help_shown:
             return self._turned(key, page_rows, replace(self, help_shown=False, first_line=0))
+        if key == ":":
+            return replace(self, typed_name="")
         if self.details_of is not None and key not in PAGES:
-            return self._turned(key, page_rows, replace(self, details_of=None, first_line=0))
+            return self._read(key, page_rows, selected)
         question = question_for(self.page, key, targets or {})
         if question is not None:
             return replace(self, question=question)
@@ -177,7 +206,7 @@ class View:
         if self.page == "stream":
             return self._zoomed(key, page_rows)
         if key == "enter" and selected is not None and self.page in DETAILED:
-            return replace(self, details_of=selected, first_line=0)
+            return self.showing(selected)
         if self.page == "output":
             return self._turned_back(key, page_rows)
         if key in ("s", "S", "r"):
@@ -193,7 +222,7 @@ class View:
         """Another page; a filter is for the page where it was typed."""
         same = page == self.page
         filter_text = self.filter_text if same else ""
-        return replace(self, page=page, filter_text=filter_text, details_of=None, first_line=0)
+        return replace(self, page=page, filter_text=filter_text, details_of=None, link=None, trail=(), first_line=0)
 
     def _unfiltered(self) -> View:
         cleared = replace(self, filter_text="", first_row=0)
@@ -245,6 +274,32 @@ class View:
             return replace(self, quit=True)
         step = _step(key, page_rows)
         return replace(self, first_line=max(0, self.first_line + step)) if step else closed
+
+    def showing(self, details_of: Hashable) -> View:
+        """The page of a thing. Esc leads back to what is shown now."""
+        trail = self.trail if self.details_of is None else (*self.trail, self.details_of)[-_TRAIL_LIMIT:]
+        return replace(self, details_of=details_of, trail=trail, link=None, first_line=0)
+
+    def _read(self, key: str, page_rows: int, selected: Hashable) -> View:
+        """Details fill the screen, and ``selected`` is the chosen one of their links."""
+        if key == "tab":
+            return replace(self, link=0 if self.link is None else self.link + 1)
+        if key == "backtab":
+            return replace(self, link=-1 if self.link is None else self.link - 1)
+        if key == "enter" and selected is not None:
+            return self.showing(selected)
+        before = self.trail[-1] if self.trail else None
+        closed = replace(self, details_of=before, trail=self.trail[:-1], link=None, first_line=0)
+        return self._turned(key, page_rows, closed)
+
+    def _named(self, key: str, typed: str) -> View:
+        if key == "enter":
+            return replace(self, typed_name=None, sought_name=typed)
+        if key == "escape":
+            return replace(self, typed_name=None)
+        if key == "backspace":
+            return replace(self, typed_name=typed[:-1])
+        return replace(self, typed_name=typed + key) if len(key) == 1 and key.isprintable() else self
 
     def _edited(self, key: str) -> View:
         if key == "enter":

@@ -6,6 +6,9 @@ from scaler_worker.core.prefetch import LEAST_DISPATCH_SECONDS, Prefetcher
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.worker_process import WorkerProcess
 
+MOVE_NODE_SECONDS = 20e-6
+"""The time that the agent needs to give a node of a graph, with its inputs, to another worker process."""
+
 
 def victim(roster: Roster, prefetcher: Prefetcher, now: float) -> WorkerProcess | None:
     """The worker process that holds the most work, if taking half of it pays. Some hold more than they run.
@@ -24,6 +27,11 @@ def victim(roster: Roster, prefetcher: Prefetcher, now: float) -> WorkerProcess 
 
 def _pays(process: WorkerProcess, work_seconds: float, now: float) -> bool:
     assert process.board is not None
-    if work_seconds >= 2 * LEAST_DISPATCH_SECONDS:
+    if work_seconds >= 2 * LEAST_DISPATCH_SECONDS and work_seconds >= _moving_seconds(process):
         return True
     return process.board.running is not None and now - process.board.started > LEAST_DISPATCH_SECONDS
+
+
+def _moving_seconds(process: WorkerProcess) -> float:
+    """Return how long it takes to move all nodes that the process holds."""
+    return MOVE_NODE_SECONDS * sum(entry.unfinished for entry in process.handed if entry.is_node)
