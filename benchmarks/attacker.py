@@ -18,9 +18,15 @@ from pathlib import Path
 
 from scaler_protocol.codec import encode
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, make_hello
+from scaler_protocol.keys import PeerKeys
 from scaler_protocol.messages import Envelope, Role
+from scaler_protocol.transport.curve import CurveClient
+from scaler_protocol.transport.curve_authentication import new_key_pair
 
 GREETING = b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
+CURVE_GREETING = GREETING[:12] + b"CURVE".ljust(20, b"\0") + bytes(32)
+WELCOME_SIZE = 2 + 168
+COMMAND = 4
 LARGE = bytes(4 * 1024 * 1024 - 1024)
 TINY = b"\0\x01x" * 20_000
 OPEN_LIMIT = 4000
@@ -121,40 +127,39 @@ class Attacker:
             self._held.pop(0).close()
 
 
-class CurveAttacker:
+class CurveAttacker(Attacker):
     """Knows the public key of the scheduler."""
 
     def __init__(self, address: str, folder: Path) -> None:
-        import zmq
-
-        self._zmq = zmq
-        self._address = address
-        self._context = zmq.Context()
-        self._server = (folder / "scheduler.pub").read_bytes().split()[0]
+        super().__init__(address)
+        secret = new_key_pair()[1]
+        self._keys = PeerKeys(secret, (folder / "scheduler.pub").read_bytes().split()[0])
 
     def curve(self) -> None:
-        """An unknown key, and a message of a MiB."""
-        zmq = self._zmq
-        dealer = self._context.socket(zmq.DEALER)
-        dealer.linger = 0
-        dealer.curve_serverkey = self._server
-        dealer.curve_publickey, dealer.curve_secretkey = zmq.curve_keypair()
-        dealer.immediate = 1
-        dealer.sndtimeo = 200
-        dealer.connect(self._address)
-        try:
-            for _ in range(3):
-                dealer.send(bytes(1024 * 1024))
-        except zmq.Again:
-            pass
-        dealer.close()
+        """A whole handshake with an unknown key."""
+        client = CurveClient(self._keys)
+        with self.connect() as connection:
+            connection.sendall(CURVE_GREETING + frame(client.begin(b""), COMMAND))
+            welcome = _exactly(connection, len(GREETING) + WELCOME_SIZE)[-WELCOME_SIZE:]
+            connection.sendall(frame(client.on_command(welcome[2:]).answer, COMMAND))
+            connection.recv(64)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    received = b""
+    while len(received) < size:
+        piece = connection.recv(size - len(received))
+        if not piece:
+            raise ConnectionError
+        received += piece
+    return received
 
 
 class CurveHalfAttacker(Attacker):
     def curve_half(self) -> None:
         """A CURVE greeting and nothing more, as many as it may have."""
         connection = self.connect()
-        connection.sendall(GREETING[:12] + b"CURVE".ljust(20, b"\0") + bytes(32))
+        connection.sendall(CURVE_GREETING)
         self._held.append(connection)
         if len(self._held) > OPEN_LIMIT:
             self._held.pop(0).close()
@@ -162,7 +167,7 @@ class CurveHalfAttacker(Attacker):
     def curve_churn(self) -> None:
         """A greeting, a HELLO that the scheduler must try to open, and the end."""
         with self.connect() as connection:
-            connection.sendall(GREETING[:12] + b"CURVE".ljust(20, b"\0") + bytes(32))
+            connection.sendall(CURVE_GREETING)
             hello = b"\x05HELLO\x01\x00" + bytes(72) + os.urandom(32) + os.urandom(8) + os.urandom(80)
             connection.sendall(bytes((4, len(hello))) + hello)
             connection.recv(64)

@@ -161,6 +161,12 @@ def alive(pid: int) -> bool:
         return False
 
 
+def io_threads(pid: int) -> int:
+    """ZeroMQ's own name for these threads is ZMQbg/IO/n."""
+    names = [Path(f"/proc/{pid}/task/{task}/comm").read_text() for task in os.listdir(f"/proc/{pid}/task")]
+    return sum("/IO/" in name for name in names)
+
+
 def start_scheduler(address: str, *flags: object, **environment: str) -> Command:
     """A scheduler that accepts connections."""
     command = Command(command_line("scaler_scheduler", address, *flags), child_environment(**environment))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import zmq
+from nacl import bindings
 from zmq.utils import z85
 
 from scaler_protocol.keys import PeerKeys
@@ -80,8 +81,16 @@ def test_while_the_keys_cannot_be_read_a_client_is_told_nothing() -> None:
 
 
 def test_an_error_of_another_kind_is_no_refusal() -> None:
-    theirs, _ = client()
+    ours, (theirs, hello) = server(), client()
+    theirs.on_command(ours.on_command(hello).answer)
     assert theirs.on_command(b"\x05ERROR\x03500") == CurveStep()
+    with pytest.raises(CurveError):
+        theirs.on_command(b"\x05ERROR\x03400")
+
+
+def test_whoever_has_not_proved_that_it_is_the_server_cannot_refuse() -> None:
+    """Another process may listen on the port of a scheduler that restarts. A refused client gives up its tasks."""
+    theirs, _ = client()
     with pytest.raises(CurveError):
         theirs.on_command(b"\x05ERROR\x03400")
 
@@ -258,6 +267,28 @@ def test_questions_for_a_sign_of_life_are_sealed_too(wire: Wire) -> None:
     assert received(wire.client) is None
     wire.carry()
     assert received(wire.server) is None and wire.server.take_sign_of_life()
+
+
+def test_an_interruption_while_a_frame_is_opened_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The frames that were read with it are lost, so none may follow."""
+    interruptions: list[BaseException] = []
+    opens = bindings.crypto_box_open_afternm
+
+    def interrupted(*arguments: bytes) -> bytes:
+        if interruptions:
+            raise interruptions.pop()
+        return opens(*arguments)
+
+    monkeypatch.setattr(bindings, "crypto_box_open_afternm", interrupted)
+    wire = Wire()
+    wire.carry()
+    interruptions.append(KeyboardInterrupt())
+    assert wire.client.send([b"first"]) and wire.client.send([b"second"])
+    wire.from_server.sendall(wire.taken(wire.from_client))
+    with pytest.raises(KeyboardInterrupt):
+        received(wire.server)
+    assert wire.server.has_ended and received(wire.server) is None
+    wire.close()
 
 
 def test_a_refused_client_knows_that_it_was_refused() -> None:

@@ -18,9 +18,10 @@ import zmq
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.messages import HELLO_LIMIT_BYTES
-from scaler_protocol.transport import unauthenticated, zmtp
+from scaler_protocol.transport import unauthenticated, zmtp, zmtp_listener
 from scaler_protocol.transport.local_socket import local_socket_name
 from scaler_protocol.transport.router_socket import RouterSocket
+from scaler_protocol.transport.time_share import TimeShare
 from tests.support.waiting import wait_until
 from tests.support.zmtp import greet, has_ended, send_some
 from tests.unit.protocol.test_socket_owner import NOBODY, needs_root
@@ -302,6 +303,34 @@ def test_authenticated_peers_are_served_first(local: Served) -> None:
         assert messages == [(b"peer", [b"mine"], b"")]
         for each in several:
             each.close()
+
+
+def test_work_counts_until_a_while_after_its_end(
+    context: Any, closing: Closing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that waits for each of its tasks has none between two of them. Heartbeats alone are no work."""
+    begun: list[bool] = []
+
+    class Noted(TimeShare):
+        def begin(self, now: float, is_busy: bool) -> float:
+            begun.append(is_busy)
+            return super().begin(now, is_busy)
+
+    monkeypatch.setattr(zmtp_listener, "TimeShare", Noted)
+    monkeypatch.setattr(zmtp_listener, "BUSY_SECONDS", 60.0)
+    served = Served(closing(RouterSocket(context)))
+    with served.admitted(b"peer") as peer, served.connect(b"stranger") as stranger:
+
+        def is_busy(has_work: bool) -> bool:
+            peer.sendall(frame(b"said"))
+            wait_until(served.router.receive)
+            stranger.sendall(frame(b"hello"))
+            wait_until(lambda: served.router.receive() or list(served.router.unauthenticated_messages(has_work)))
+            return begun[-1]
+
+        assert is_busy(True) and is_busy(False)
+        monkeypatch.setattr(zmtp_listener, "WORK_SECONDS", 0.0)
+        assert not is_busy(False)
 
 
 def test_without_descriptors_whoever_comes_is_turned_away(local: Served) -> None:

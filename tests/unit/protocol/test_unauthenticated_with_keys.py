@@ -119,6 +119,32 @@ def test_a_new_key_is_read_when_it_connects_again(
     served.until(lambda: "connected" in dealer.connection_events())
 
 
+def test_a_new_key_of_the_server_is_read_after_handshakes_that_fail(
+    context: Any, closing: Closing, served: Served, directory: Path
+) -> None:
+    """The scheduler's key was replaced before its public half reached this host."""
+    good = (directory / "scheduler.pub").read_bytes()
+    (directory / "scheduler.pub").write_bytes(new_key_pair()[0])
+    dealer = closing(DealerConnection(context, served.address, new_session()))
+    served.until(lambda: "handshake_failed" in dealer.connection_events())
+    (directory / "scheduler.pub").write_bytes(good)
+    served.until(lambda: "connected" in dealer.connection_events())
+
+
+def test_whoever_began_with_keys_never_speaks_without(
+    context: Any, closing: Closing, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment of a process may change while it runs."""
+    router = closing(RouterSocket(context))
+    served = Served(router)
+    dealer = closing(DealerConnection(context, served.address, new_session()))
+    served.until(lambda: "connected" in dealer.connection_events())
+    monkeypatch.delenv("SCALER_KEYS")
+    dealer.reconnect()
+    served.until(lambda: "connected" in dealer.connection_events())
+    assert dealer.stream is not None and dealer.stream.is_ready
+
+
 def test_another_server_key_is_told(context: Any, closing: Closing, served: Served, directory: Path) -> None:
     (directory / "scheduler.pub").write_bytes(new_key_pair()[0])
     dealer = closing(DealerConnection(context, served.address, new_session()))
@@ -217,6 +243,24 @@ def test_nobody_takes_a_peers_place_before_it_is_admitted(context: Any, closing:
     served.until(lambda: "connected" in other.connection_events())
     assert other.send([b"hello"]) and peer.send([b"still here"])
     served.until(lambda: len(served.first) == 2 and served.messages == [(session, [b"still here"])])
+
+
+def test_a_refusal_is_not_for_the_peer_whose_place_was_claimed(context: Any, closing: Closing, served: Served) -> None:
+    """The claimant may have gone before it is answered."""
+    session = new_session()
+    peer, other = (closing(DealerConnection(context, served.address, session)) for _ in range(2))
+    served.until(lambda: "connected" in peer.connection_events())
+    assert peer.send([b"hello"])
+    served.until(lambda: served.first)
+    served.router.admit(session)
+    served.until(lambda: "connected" in other.connection_events())
+    assert other.send([b"hello"])
+    served.until(lambda: len(served.first) == 2)
+    other.close()
+    answers: list[str] = []
+    wait_until(lambda: answers.append(served.router.answer(session, [b"refused"])) or answers[-1] == "gone")
+    served.router.send(session, [b"not refused"])
+    assert wait_until(lambda: peer.connection_events() is None or peer.receive()) == [b"not refused"]
 
 
 def test_whoever_is_admitted_sends_what_it_likes(context: Any, closing: Closing, served: Served) -> None:

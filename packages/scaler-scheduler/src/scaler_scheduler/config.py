@@ -67,7 +67,7 @@ class SchedulerSettings(SchedulerOptions, LoggingSettings):
         1,
         "-it",
         minimum=1,
-        help="Use this many ZeroMQ I/O threads. More than 1 help only above 100,000 messages a second.",
+        help="Use this many ZeroMQ I/O threads. Linux needs none: there the scheduler serves its connections itself.",
     )
     event_loop: str = option(
         "builtin", "-e", choices=EVENT_LOOPS, help="Select the event loop; uvloop needs scaler-scheduler[uvloop]."

@@ -35,7 +35,8 @@ class Scheduler:
         grace_seconds (seconds): Give running tasks this long to finish when the scheduler is stopped. Default: 10s.
         insecure: Listen on a public address without keys: anyone who can reach it can run code on this host. Default:
             False.
-        io_threads: Use this many ZeroMQ I/O threads. More than 1 help only above 100,000 messages a second. Default: 1.
+        io_threads: Use this many ZeroMQ I/O threads. Linux needs none: there the scheduler serves its connections
+            itself. Default: 1.
         event_loop: Select the event loop; uvloop needs scaler-scheduler[uvloop]. Default: builtin.
         protected: Refuse a client's request to shut the scheduler down. Default: True.
         max_number_of_tasks_waiting: Limit the number of queued tasks. Further tasks are accepted but held back, which

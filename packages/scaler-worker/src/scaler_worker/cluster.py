@@ -40,7 +40,8 @@ class Cluster:
         hard_processor_suspend: Suspend (SIGSTOP) the worker process of a task that waits for nested tasks. Default:
             False.
         event_loop: Select the event loop; uvloop needs scaler-worker[uvloop]. Default: builtin.
-        worker_io_threads: Use this many ZeroMQ I/O threads. Default: 1.
+        worker_io_threads: Use this many ZeroMQ I/O threads. On Linux they serve only a local scheduler in another
+            container. Default: 1.
         preload: Call this function in each worker process when it starts, for example to load a model.
         object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
             its control group. Default: 0.

@@ -69,7 +69,12 @@ class AgentOptions(ConnectionOptions, LoggingSettings):
     event_loop: str = option(
         "builtin", "-el", choices=EVENT_LOOPS, help="Select the event loop; uvloop needs scaler-worker[uvloop]."
     )
-    io_threads: int = option(1, "-it", minimum=1, help="Use this many ZeroMQ I/O threads.")
+    io_threads: int = option(
+        1,
+        "-it",
+        minimum=1,
+        help="Use this many ZeroMQ I/O threads. On Linux they serve only a local scheduler in another container.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,13 @@ A state is the command that is expected next:
 
     client    WELCOME   → INITIATE is the answer    expects READY
               READY     → complete                  expects nothing more
-              ERROR     → refused, if it says 400   expects nothing more
+              or ERROR  → refused, if it says 400   expects nothing more
     server    HELLO     → WELCOME is the answer     expects INITIATE
               INITIATE  → READY or ERROR            expects nothing more
 
-Any other command raises ``CurveError``, and so does one that was not sealed with the right keys. The other end may be
-libzmq.
+Any other command raises ``CurveError``, and so does one that was not sealed with the right keys. ERROR is not sealed,
+so it counts only from a server that has proved with its WELCOME who it is: a refused client gives up its tasks. The
+other end may be libzmq.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class CurveClient:
 
     def on_command(self, command: bytes) -> CurveStep:
         name, body = _split(command)
-        if name == b"ERROR" and self._expected:
+        if name == b"ERROR" and self._expected == b"READY":
             self._expected = b""
             return CurveStep(is_refused=body[1:] == _UNKNOWN_KEY)
         if name != self._expected:

@@ -264,7 +264,7 @@ class DealerConnection(DealerFrames):
         was_connected = self._is_connected
         self._avoids_stream = not was_connected
         self._leave_stream(0)
-        has_new_keys = (was_connected or stream.was_refused) and self._use_new_keys()
+        has_new_keys = stream.was_answered and self._use_new_keys()
         if stream.was_refused and not has_new_keys:
             self._note_handshake("key_refused")
             self.detach()
@@ -316,11 +316,12 @@ class DealerConnection(DealerFrames):
         return events
 
     def _use_new_keys(self) -> bool:
-        """Return whether there are others than it has connected with: their files are replaced now and then."""
+        """Return whether there are others than it has connected with: their files are replaced now and then. If there
+        are none any more it keeps these, and never begins to speak in the clear."""
         before = self._keys
         if before is not None:
             try:
-                self._keys = self._keys_of(self._address)
+                self._keys = self._keys_of(self._address) or before
             except (OSError, ValueError):
                 pass  # in the middle of that, or gone
         return self._keys != before

@@ -97,10 +97,13 @@ class Unauthenticated:
                 if time.monotonic() >= deadline:
                     return
 
+    def __contains__(self, identity: bytes) -> bool:
+        """A connection that has completed its handshake has this identity."""
+        return identity in self._identities
+
     def answer(self, identity: bytes, frames: list[bytes]) -> bool:
-        """False: there is no such connection here."""
-        connection = self._identities.get(identity)
-        return connection is not None and connection.send(frames)
+        """False: it has gone."""
+        return self._identities[identity].send(frames)
 
     def take(self, identity: bytes) -> Arrived | None:
         """It has authenticated, and is the caller's from now on, who has it watched elsewhere."""

@@ -281,6 +281,9 @@ cdef class ZmtpConnection:
         except MemoryError:  # the bytes read are lost: others go on, and this one starts again
             self.fail()
             return False
+        except BaseException:  # a signal handler's, in the code that opens frames: its bytes are lost, too
+            self.fail()
+            raise
         self.is_drained = 0 < count < size and not self.is_limited
         if count == 0 or count == -2:
             self.end()

@@ -18,6 +18,7 @@ cdef class ZmtpListener:
     cdef bint has_unauthenticated
     cdef object share
     cdef double heard_at  # when authenticated peers said something
+    cdef double worked_at  # when they had work
 
     cdef list receive_many(self)
     cdef object send(self, object peer, object frames)

@@ -25,6 +25,7 @@ BEAT_SECONDS = 0.5
 SILENT_BEATS_LIMIT = 3
 QUIET_BEATS = 4
 BUSY_SECONDS = 0.02  # after authenticated peers have said something
+WORK_SECONDS = 1.0  # after there was work: a client that waits for each of its tasks has none between two of them
 
 
 cdef class ZmtpListener:
@@ -138,10 +139,13 @@ cdef class ZmtpListener:
     # ---- peers that have not authenticated -----------------------------------------------------------------------
 
     def unauthenticated_messages(self, has_work=True):
+        cdef double now = coarse_seconds()
+        if has_work:
+            self.worked_at = now
         if not self.has_unauthenticated:
             return
         self.has_unauthenticated = False
-        is_busy = has_work and coarse_seconds() - self.heard_at < BUSY_SECONDS
+        is_busy = now - self.heard_at < BUSY_SECONDS and now - self.worked_at < WORK_SECONDS
         yield from self.unauthenticated.messages(self.share.begin(time.monotonic(), is_busy))
         rest_seconds = self.share.end(time.monotonic(), is_busy)
         if rest_seconds and not self.epoll.closed:
@@ -153,8 +157,8 @@ cdef class ZmtpListener:
         self.epoll.register(self.unauthenticated_fd, select.EPOLLIN)
 
     def answer(self, peer, frames):
-        if self.unauthenticated.answer(peer, frames):
-            return "sent"
+        if peer in self.unauthenticated:  # a Refused is not for the connection whose identity this one claims
+            return "sent" if self.unauthenticated.answer(peer, frames) else "gone"
         return self.send(peer, frames)
 
     def admit(self, peer):

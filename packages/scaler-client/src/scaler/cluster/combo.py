@@ -36,9 +36,10 @@ class SchedulerClusterCombo:
         address: Listen on this address, such as tcp://127.0.0.1:2345. Default: a free port of the loopback interface.
         monitor_address: Accept scaler_top, scaler_ui and scaler_gui on this address. Default: a private socket that a
             path in /tmp links to.
-        worker_io_threads: Use this many ZeroMQ I/O threads. Default: 1.
-        scheduler_io_threads: Use this many ZeroMQ I/O threads. More than 1 help only above 100,000 messages a second.
-            Default: 1.
+        worker_io_threads: Use this many ZeroMQ I/O threads. On Linux they serve only a local scheduler in another
+            container. Default: 1.
+        scheduler_io_threads: Use this many ZeroMQ I/O threads. Linux needs none: there the scheduler serves its
+            connections itself. Default: 1.
         max_number_of_tasks_waiting: Limit the number of queued tasks. Further tasks are accepted but held back, which
             is slightly slower; submit never blocks. Graph nodes and nested tasks are exempt. -1 = unlimited. Default:
             -1.
