@@ -12,6 +12,7 @@ from pathlib import Path
 
 import atheris
 
+from fuzz.instrumentation import instrumented_imports
 from fuzz.tally import TALLY
 from fuzz.target import SLOWEST_SECONDS, FuzzTarget
 
@@ -41,7 +42,7 @@ def bounded(one_input: Callable[[bytes], None]) -> Callable[[bytes], None]:
 def main(name: str, tally_path: str, *arguments: str) -> None:
     TALLY.keep_in(Path(tally_path))
     target = FuzzTarget(name)
-    with atheris.instrument_imports(include=PACKAGES):
+    with instrumented_imports(PACKAGES):
         loaded = target.load()
     itself = f"{sys.executable} -m fuzz.run {name} {tally_path}"  # libFuzzer starts it again to merge, through a shell
     command = [itself, f"-max_len={loaded.longest_input_bytes}", *arguments]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -211,6 +212,26 @@ def test_while_a_directory_cannot_be_read_no_key_ends(directory: Path) -> None:
 
 
 # ---- names and new keys ----------------------------------------------------------------------------------------------
+
+
+def test_keys_that_are_not_known_cost_little_however_many_files_there_are(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anyone can show them, and each might have been written just now."""
+    clock = SimpleNamespace(now=100.0, reads=0)
+    read_all = keys.public_keys
+
+    def slow(*arguments: Any) -> Any:
+        clock.now, clock.reads = clock.now + 0.009, clock.reads + 1
+        return read_all(*arguments)
+
+    monkeypatch.setattr(keys, "time", SimpleNamespace(monotonic=lambda: clock.now, time=time.time))
+    monkeypatch.setattr(keys, "public_keys", slow)
+    known = keys.KnownKeys(directory)
+    for _ in range(800):
+        assert known.find(b"not known") is None
+        clock.now += 0.001
+    assert clock.reads == 1
 
 
 def test_keys_of_a_name(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
