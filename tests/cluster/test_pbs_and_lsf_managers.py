@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from scaler import Client, LSFCluster, PBSCluster
-from scaler_protocol.key_files import generate
-from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.cluster.conftest import Gate
 from tests.support.batch_programs import BatchPrograms
 from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
@@ -50,14 +48,6 @@ def site(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     left = programs.jobs()
     programs.kill_all()
     assert not left
-
-
-@pytest.fixture
-def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "keys"
-    generate(folder, new_key_pair)
-    monkeypatch.setenv("SCALER_KEYS", str(folder))
-    return folder
 
 
 @pytest.fixture

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from scaler import Client, SlurmCluster
-from scaler_protocol.key_files import generate
-from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.cluster.conftest import Gate
 from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
@@ -40,14 +38,6 @@ def in_site(site: SlurmSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     site.run("scancel", f"--user={os.getuid()}")
     wait_until(lambda: not site.jobs() and not site.processes())
     assert not left
-
-
-@pytest.fixture
-def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "keys"
-    generate(folder, new_key_pair)
-    monkeypatch.setenv("SCALER_KEYS", str(folder))
-    return folder
 
 
 @pytest.fixture

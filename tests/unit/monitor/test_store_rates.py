@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler_protocol.monitor.links import EntityLink, cell_link
+from scaler_protocol.monitor.links import EntityLink, cell_link, row_link
 from scaler_protocol.monitor.messages import HostStoreStatus, HostTraffic
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.store_rates import SPAN_SECONDS, StoreRate, StoreRates
@@ -68,6 +68,8 @@ def test_traffic_between_hosts_has_rates() -> None:
         traffic = (HostTraffic("a", "b", 1000 * second), *([HostTraffic("b", "a", 500)] if second > 5 else []))
         model.apply(replace(snapshot(), time=100.0 + second, traffic=traffic), float(second))
     assert model.rows("traffic")[0] == [("a", "b", 11_000, 1000.0), ("b", "a", 500, 0.0)]
-    assert cell_link("traffic", "target", model.rows("traffic")[0][0]) == EntityLink("host", ("b",))
+    row = model.rows("traffic")[0][0]
+    assert cell_link("traffic", "source", row) == EntityLink("host", ("a",))
+    assert row_link("traffic", row) == cell_link("traffic", "target", row) == EntityLink("host", ("b",))
     model.apply(replace(snapshot(), time=113.0, traffic=(HostTraffic("a", "b", 0),)), 13.0)
     assert model.rows("traffic")[0] == [("a", "b", 0, 0.0)]

@@ -77,6 +77,8 @@ def row_link(table: str, row: Row) -> EntityLink | None:
     """To the page of what a row stands for; None: it has none."""
     if table == "progress":
         return _progress_link(row)
+    if table == "traffic":
+        return cell_link(table, "target", row)
     kind = _ROW_KINDS.get(table)
     return _link(table, row, kind) if kind is not None else None
 

@@ -234,7 +234,7 @@ export class Objects extends TableView {
     const hosts = h("section", { class: "card" }, h("header", {}, h("h2", {}, "By host")), this.hosts.element);
     this.traffic = new DataTable(page.tables.traffic, { compact: true, limit: 50, empty: EMPTY.traffic }, page.changed);
     this.traffic.element.className = "table-card";
-    const traffic = h("section", { class: "card" }, h("header", {}, h("h2", {}, "Between hosts")), this.traffic.element);
+    const traffic = h("section", { class: "card", style: { marginTop: "14px" } }, h("header", {}, h("h2", {}, "Between hosts")), this.traffic.element);
     this.element = h("div", {}, heading("Objects", "what the object stores hold"), hosts, traffic,
       h("div", { class: "heading", style: { marginTop: "18px" } }, h("h2", {}, this.table.spec.title), h("span", { class: "about" }, "where they are, and which tasks need them")), this.table.element);
   }
