@@ -376,6 +376,13 @@ def test_a_store_keeps_out_whose_key_it_does_not_know(
     assert not stranger.send([b"x"]) and router.receive() is None
 
 
+def test_a_key_of_zeros_stops_a_peer_at_once(context: Any, directory: Path) -> None:
+    """Anyone could read what is encrypted for it."""
+    (directory / "scheduler.pub").write_bytes(b"0" * 40)
+    with pytest.raises(ValueError, match="gives its secret away"):
+        DealerConnection(context, "tcp://127.0.0.1:9", new_session())
+
+
 def test_missing_keys_stop_a_peer_at_once(context: Any, directory: Path) -> None:
     (directory / "admin.key").unlink()
     (directory / "submit.key").unlink()
