@@ -13,6 +13,7 @@ from pathlib import Path
 
 import atheris
 
+from fuzz.instrumentation import instrumented_imports
 from fuzz.mode import MUTANTS, Mode
 from fuzz.mutants import Mutants
 from fuzz.tally import TALLY
@@ -57,7 +58,7 @@ def multiplied(run: Callable[[bytes], None], longest_bytes: int) -> Callable[[by
 def main(name: str, tally_path: str, mode: str, *arguments: str) -> None:
     TALLY.keep_in(Path(tally_path))
     target, is_guided = FuzzTarget(name), mode == Mode.GUIDED
-    with atheris.instrument_imports(include=PACKAGES) if is_guided else contextlib.nullcontext():
+    with instrumented_imports(PACKAGES) if is_guided else contextlib.nullcontext():
         loaded = target.load()
     run = bounded(loaded.one_input)
     longest_bytes = loaded.longest_input_bytes

@@ -38,7 +38,7 @@ def look_at_stream(model: Model, choices: Choices) -> None:
     latest = model.time
     width = 1 + choices.below(200)
     bars = model.bars(latest - choices.below(100), latest + 1, width, workers)
-    assert len(bars) <= 2 * width * max(1, len(workers))
+    assert len(bars) <= bars.tasks
     assert all(model.log.row(serial) is not None for serial in bars.serials)
 
 

@@ -1,5 +1,6 @@
 """Compiles every .pyx file under src. There is no pure-Python fallback: a failed compile fails the build."""
 
+import os
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -14,8 +15,15 @@ def extension(source: Path) -> Extension:
 DIRECTIVES = {"language_level": 3, "nonecheck": True}
 """A None where an object is expected raises AttributeError; without nonecheck the process would read address 0."""
 
-sources = sorted(Path("src").rglob("*.pyx"))
-setup(
-    ext_modules=cythonize([extension(source) for source in sources], compiler_directives=DIRECTIVES) if sources else [],
-    options={"build_ext": {"parallel": True}},  # as many compilers as cores
-)
+
+def setup_all(sources: list[Path]) -> None:
+    """Translate and compile with as many processes as there are cores."""
+    extensions = [extension(source) for source in sources]
+    setup(
+        ext_modules=cythonize(extensions, nthreads=os.cpu_count() or 1, compiler_directives=DIRECTIVES),
+        options={"build_ext": {"parallel": True}},
+    )
+
+
+if __name__ == "__main__":  # Python 3.14 imports this file in each process that translates
+    setup_all(sorted(Path("src").rglob("*.pyx")))

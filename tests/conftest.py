@@ -13,8 +13,20 @@ import pytest
 from tests.support import leftovers
 from tests.support.watchdog import Watchdog
 
-LONGEST_FILES = "test_sanitizers.py", "test_archives.py", "test_installed.py"
-"""Each takes minutes. They run first: at the end, the other process would have nothing to do meanwhile."""
+FIRST_FILES = (
+    "fuzz/test_sanitizers.py",
+    "cluster/test_gridengine_manager.py",
+    "packaging/test_archives.py",
+    "cluster/test_slurm_manager.py",
+    "cluster/test_ssh_manager.py",
+    "cluster/test_kubernetes_manager.py",
+    "cluster/test_events.py",
+    "cluster/test_impostors.py",
+    "cluster/test_keys.py",
+    "packaging/test_installed.py",
+)
+"""The fuzzers take minutes and all cores. The tests that run meanwhile mostly wait for other systems.
+Long files do not come last, when the other process would have nothing to do."""
 LONGEST_TEMPORARY_FOLDER = 24
 """The path of a socket has at most 107 bytes, and folders of tests have long names."""
 
@@ -41,7 +53,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in LONGEST_FILES)
+    places = {name: place for place, name in enumerate(FIRST_FILES)}
+    items.sort(key=lambda item: places.get(f"{item.path.parent.name}/{item.path.name}", len(places)))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -26,7 +26,7 @@ SETTINGS = cache(settings_of)
 
 @contextlib.contextmanager
 def made_once() -> Iterator[None]:
-    """What each command makes at its start is made once for all inputs: it costs ten times as much as to read one."""
+    """Make once for all inputs what each command makes at its start: it costs ten times as much as to read one."""
     make, find = reader._parser, reader.settings_of
 
     def parser(settings: Any, program: str, section: str, description: str) -> Any:

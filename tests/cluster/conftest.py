@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
+from scaler_protocol.key_files import generate
+from scaler_protocol.transport.curve_authentication import new_key_pair
 
 TEST_TIMEOUT_SECONDS = 200
 
@@ -74,3 +76,12 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
     made = Gate(folder)
     yield made
     made.open()
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of keys for this process and the commands that it starts."""
+    folder = tmp_path / "keys"
+    generate(folder, new_key_pair)
+    monkeypatch.setenv("SCALER_KEYS", str(folder))
+    return folder

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scaler import Client, GridEngineCluster
-from scaler_protocol.key_files import generate
-from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.cluster.conftest import Gate
 from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
 from tests.support.gridengine_site import GridEngineSite, gridengine_site
+from tests.support.manager_scenarios import end_with_the_scheduler, follow_the_load
 from tests.support.waiting import wait_until
 
 
@@ -38,14 +36,6 @@ def in_site(site: GridEngineSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     site.try_to("qdel", "-f", *(left or ["0"]))
     wait_until(lambda: not site.jobs() and not site.processes())
     assert not left
-
-
-@pytest.fixture
-def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "keys"
-    generate(folder, new_key_pair)
-    monkeypatch.setenv("SCALER_KEYS", str(folder))
-    return folder
 
 
 @pytest.fixture
@@ -187,24 +177,11 @@ def test_a_deleted_job_is_replaced(site: GridEngineSite, address: str) -> None:
 
 
 def test_jobs_end_and_then_the_manager_when_the_scheduler_is_shut_down(site: GridEngineSite, keys: Path) -> None:
-    address = f"tcp://{site.address}:{free_port()}"
-    with start_scheduler(address, "--protected=False"), manager(address, "-n=1") as command:
-        with Client(address) as client:
-            assert client.submit(abs, -1).result() == 1
-            client.shutdown()
-        assert command.wait() == 0
+    end_with_the_scheduler(manager, f"tcp://{site.address}:{free_port()}")
 
 
 def test_the_number_of_jobs_follows_the_load(site: GridEngineSite, address: str) -> None:
-    scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
-    with manager(address, *scaling) as command, Client(address) as client:
-        futures = [client.submit(time.sleep, 0.5) for _ in range(24)]
-        wait_until(lambda: list(site.jobs().values()) == ["r"] * 3)
-        for future in futures:
-            future.result()
-        wait_until(lambda: not site.jobs())
-        assert client.submit(abs, -1).result() == 1
-        assert command.terminate() == 0
+    follow_the_load(manager, address, site, "r")
 
 
 def test_workers_drain_before_the_time_limit_and_are_replaced(site: GridEngineSite, address: str) -> None:

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from scaler import Client, KubernetesCluster
-from scaler_protocol.key_files import generate
-from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.cluster.conftest import Gate
 from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
@@ -29,14 +27,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]
         yield server
         left = server.pods(), server.secrets()
     assert left == ({}, [])
-
-
-@pytest.fixture
-def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "keys"
-    generate(folder, new_key_pair)
-    monkeypatch.setenv("SCALER_KEYS", str(folder))
-    return folder
 
 
 @pytest.fixture

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from scaler import Client, LSFCluster, PBSCluster
-from scaler_protocol.key_files import generate
-from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.cluster.conftest import Gate
 from tests.support.batch_programs import BatchPrograms
 from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
+from tests.support.manager_scenarios import end_with_the_scheduler, follow_the_load
 from tests.support.slurm_site import network_address
 from tests.support.waiting import wait_until
 
@@ -50,14 +49,6 @@ def site(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     left = programs.jobs()
     programs.kill_all()
     assert not left
-
-
-@pytest.fixture
-def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "keys"
-    generate(folder, new_key_pair)
-    monkeypatch.setenv("SCALER_KEYS", str(folder))
-    return folder
 
 
 @pytest.fixture
@@ -138,23 +129,11 @@ def test_a_deleted_job_is_replaced(kind: str, site: BatchPrograms, address: str)
 def test_jobs_end_and_then_the_manager_when_the_scheduler_is_shut_down(
     kind: str, site: BatchPrograms, keys: Path
 ) -> None:
-    address = f"tcp://{network_address()}:{free_port()}"
-    with start_scheduler(address, "--protected=False"), manager(kind, address, "-n=1") as command:
-        with Client(address) as client:
-            assert client.submit(abs, -1).result() == 1
-            client.shutdown()
-        assert command.wait() == 0
+    end_with_the_scheduler(partial(manager, kind), f"tcp://{network_address()}:{free_port()}")
 
 
 def test_the_number_of_jobs_follows_the_load(kind: str, site: BatchPrograms, address: str) -> None:
-    scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
-    with manager(kind, address, *scaling) as command, Client(address) as client:
-        futures = [client.submit(time.sleep, 0.5) for _ in range(24)]
-        wait_until(lambda: list(site.jobs().values()) == ["running"] * 3)
-        for future in futures:
-            future.result()
-        wait_until(lambda: not site.jobs())
-        assert command.terminate() == 0
+    follow_the_load(partial(manager, kind), address, site, "running")
 
 
 def test_one_call_starts_a_scheduler_and_jobs(kind: str, site: BatchPrograms, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from scaler import Client, SlurmCluster
-from scaler_protocol.key_files import generate
-from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.cluster.conftest import Gate
 from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
+from tests.support.manager_scenarios import end_with_the_scheduler, follow_the_load
 from tests.support.slurm_site import SlurmSite, slurm_site
 from tests.support.waiting import wait_until
 
@@ -40,14 +39,6 @@ def in_site(site: SlurmSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     site.run("scancel", f"--user={os.getuid()}")
     wait_until(lambda: not site.jobs() and not site.processes())
     assert not left
-
-
-@pytest.fixture
-def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "keys"
-    generate(folder, new_key_pair)
-    monkeypatch.setenv("SCALER_KEYS", str(folder))
-    return folder
 
 
 @pytest.fixture
@@ -211,24 +202,11 @@ def test_a_cancelled_job_is_replaced(site: SlurmSite, address: str) -> None:
 
 
 def test_jobs_end_and_then_the_manager_when_the_scheduler_is_shut_down(site: SlurmSite, keys: Path) -> None:
-    address = f"tcp://{site.address}:{free_port()}"
-    with start_scheduler(address, "--protected=False"), manager(address, "-n=1") as command:
-        with Client(address) as client:
-            assert client.submit(abs, -1).result() == 1
-            client.shutdown()
-        assert command.wait() == 0
+    end_with_the_scheduler(manager, f"tcp://{site.address}:{free_port()}")
 
 
 def test_the_number_of_jobs_follows_the_load(site: SlurmSite, address: str) -> None:
-    scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
-    with manager(address, *scaling) as command, Client(address) as client:
-        futures = [client.submit(time.sleep, 0.5) for _ in range(24)]
-        wait_until(lambda: list(site.jobs().values()) == ["RUNNING"] * 3)
-        for future in futures:
-            future.result()
-        wait_until(lambda: not site.jobs())
-        assert client.submit(abs, -1).result() == 1
-        assert command.terminate() == 0
+    follow_the_load(manager, address, site, "RUNNING")
 
 
 def test_workers_drain_before_the_time_limit_and_are_replaced(site: SlurmSite, address: str) -> None:

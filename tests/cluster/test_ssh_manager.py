@@ -52,15 +52,6 @@ def server(tmp_path: Path) -> Iterator[SSHServer]:
 
 
 @pytest.fixture
-def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """For this process and the commands that it starts; the server's processes have none."""
-    folder = tmp_path / "keys"
-    generate(folder, new_key_pair)
-    monkeypatch.setenv("SCALER_KEYS", str(folder))
-    return folder
-
-
-@pytest.fixture
 def address(keys: Path) -> Iterator[str]:
     found = free_address()
     with start_scheduler(found, "--protected=False"):

@@ -208,8 +208,8 @@ def test_tables_sort_filter_and_page(made_up: Ui, browser: Browser) -> None:
         watched.page.get_by_role("button", name="Last page").click()
         watched.wait_until("() => document.querySelector('.table-tools .count').textContent.startsWith('4,0')")
         watched.page.get_by_role("button", name="First page").click()
-        watched.page.get_by_role("button", name="duration").click()
-        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('duration')")
+        watched.page.get_by_role("button", name="ran", exact=True).click()
+        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('ran')")
         watched.wait_until("() => document.querySelector('th[aria-sort]').ariaSort === 'descending'")
         watched.page.keyboard.press("/")
         watched.page.keyboard.type("numpy")
@@ -224,7 +224,7 @@ def test_tables_sort_filter_and_page(made_up: Ui, browser: Browser) -> None:
         wait_for_rows(watched)
         assert len(rows(watched)) == 12
         watched.open("tasks")
-        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('duration')")
+        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('ran')")
 
 
 def test_every_row_and_mention_leads_to_a_page(made_up: Ui, browser: Browser) -> None:
@@ -262,13 +262,13 @@ def test_a_failed_task_has_its_traceback_on_its_page(made_up: Ui, browser: Brows
 def test_what_is_shown_is_in_the_address_and_survives_a_reload(made_up: Ui, browser: Browser) -> None:
     with Watched(browser, made_up.url + "#/tasks") as watched:
         wait_for_rows(watched)
-        watched.page.get_by_role("button", name="duration").click()
+        watched.page.get_by_role("button", name="ran", exact=True).click()
         watched.page.keyboard.press("/")
         watched.page.keyboard.type("numpy")
         watched.wait_until("() => location.hash === '#/tasks?sort=duration&order=down&filter=numpy'")
         watched.page.reload()
         watched.wait_until("() => document.querySelector('input.filter')?.value === 'numpy'")
-        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('duration')")
+        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('ran')")
         watched.open("stream")
         watched.wait_until(COLOURED)
         watched.page.locator(".stream canvas").focus()
@@ -452,7 +452,7 @@ def test_a_bar_says_what_it_is(made_up: Ui, browser: Browser) -> None:
             return False
 
         wait_until(found)
-        watched.wait_for_text("duration", ".tooltip")
+        watched.wait_for_text("attempt", ".tooltip")
         watched.page.mouse.down()
         watched.page.mouse.up()
         watched.wait_until("() => location.hash.startsWith('#/task/')")

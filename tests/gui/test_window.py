@@ -310,7 +310,7 @@ def test_every_pane_is_saved_as_a_picture_and_a_table(busy_window: MainWindow, t
         pane.export(str(tmp_path / f"{name}.csv"))
         with open(tmp_path / f"{name}.csv", newline="") as file:
             rows = list(csv.reader(file))
-        assert len(rows) > 1 or name in ("notices", "objects", "alerts", "output"), name
+        assert len(rows) > 1 or name in ("notices", "objects", "traffic", "alerts", "output"), name
         assert {len(row) for row in rows} == {len(rows[0])}
 
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from scaler.core.graphs import GraphGroup
+from scaler.core.graphs import GraphGroup, fill
 from scaler.core.runs import Function, Shape
 from scaler.core.session import Session
 from scaler_protocol.messages import ObjectKey, Status, TaskOptions
@@ -105,7 +105,7 @@ def submit(
             keys = [ObjectKey(client.session, first + each) for each in graph.inputs[node]]
             entry.builder.append([arguments[node], *keys])
         mine = [make_sink(client, arguments[node], expected[node], arguments) for node in nodes] if target else []
-        entry.fill(mine, [node in graph.needed for node in nodes] if target else [])
+        fill(entry, mine, [node in graph.needed for node in nodes] if target else [])
         sinks += mine
     assert session.submissions.add_graph(group)
     return group, sinks

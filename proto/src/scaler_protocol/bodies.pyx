@@ -94,6 +94,7 @@ _COUNTS = {
     "running_tasks": limits.WORKERS_LIMIT,
     "capabilities": limits.CAPABILITIES_LIMIT,
     "sources": limits.SOURCES_LIMIT,
+    "received_from": limits.SOURCES_LIMIT,
     "features": limits.FEATURES_LIMIT,
     "reasons": limits.REASONS_LIMIT,
     "packages": limits.PACKAGES_LIMIT,

@@ -40,6 +40,10 @@ REREAD_SECONDS = 1.0
 _MISSED_SECONDS = 0.1
 """A key that is not known may have been written just now: then the files are read again, not more often than this."""
 
+_MISSED_SHARE = 0.01
+"""The most of the time that such reading may take: anyone can show keys that are not known, and there may be many
+files."""
+
 _DIGIT = rb"[0-9A-Za-z.:+=^!/*?&<>()\[\]{}@%$#-]"
 _NUMBER = rb"(?:(?![%$#])D{5}|%[0-9a-m]D{3}|%n[0-9a-zA-R]D{2}|%nS[0-9ab]D|%nSc0)".replace(b"D", _DIGIT)
 """At most 2**32 - 1: five digits of Z85 may be more."""
@@ -78,6 +82,7 @@ class KnownKeys:
         self._lock = threading.Lock()
         self._keys: dict[bytes, PublicKey] = {}
         self._read_at = float("-inf")
+        self._missed_seconds = 0.0
         self._changed_at = 0
 
     def find(self, public: bytes) -> PublicKey | None:
@@ -86,7 +91,7 @@ class KnownKeys:
             if time.monotonic() >= self._read_at + REREAD_SECONDS:
                 self._read()
             found = self._keys.get(public)
-            if found is None and (self._has_new_files() or time.monotonic() >= self._read_at + _MISSED_SECONDS):
+            if found is None and (self._has_new_files() or time.monotonic() >= self._read_at + self._missed_seconds):
                 self._read()
                 found = self._keys.get(public)
         return found if found is not None and time.time() < found.expires else None
@@ -103,9 +108,11 @@ class KnownKeys:
         return os.stat(self._directory).st_mtime_ns != self._changed_at
 
     def _read(self) -> None:
+        began_at = time.monotonic()
         self._changed_at = os.stat(self._directory).st_mtime_ns
         self._keys = {each.key: each for each in public_keys(self._directory, _read_if_good)}
         self._read_at = time.monotonic()
+        self._missed_seconds = max(_MISSED_SECONDS, (self._read_at - began_at) / _MISSED_SHARE)
 
 
 @dataclass(frozen=True, slots=True)

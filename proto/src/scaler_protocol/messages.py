@@ -1060,6 +1060,14 @@ class StoreStatusRequest:
 
 
 @value(frozen=True, slots=True)
+class ReceivedBytes:
+    """The bytes that a store has received from another one since it started."""
+
+    endpoint: str
+    size_bytes: int
+
+
+@value(frozen=True, slots=True)
 class StoreStatus:
     """``used_bytes`` are of objects in memory, ``reserved_bytes`` of all memory the store holds; ``endpoint`` is where
     it serves other stores, empty: nowhere. ``disk_`` are of the file system of the spill directory, 0: not known. No
@@ -1078,6 +1086,7 @@ class StoreStatus:
     received_bytes: int
     disk_free_bytes: int = 0
     disk_capacity_bytes: int = 0
+    received_from: tuple[ReceivedBytes, ...] = ()  # the stores from which most has come, at most SOURCES_LIMIT
     largest_bytes: int = 0
 
 

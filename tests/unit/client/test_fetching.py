@@ -8,12 +8,12 @@ import pytest
 
 from scaler.client.fetching import TURN_BYTES, take_next
 from scaler.core.large_results import LargeResult
-from scaler.core.runs import MapRange
+from scaler.core.runs import Range
 from scaler_protocol.messages import ObjectKey
 
 
 def sizes_taken(*sizes: int, count: int) -> list[int]:
-    entry = MapRange.__new__(MapRange)
+    entry = Range.__new__(Range)
     results = [
         LargeResult(ObjectKey(b"session", index), entry, index, size, b"", deque()) for index, size in enumerate(sizes)
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scaler.core.graphs import GraphGroup
+from scaler.core.graphs import GraphGroup, fill
 from scaler.core.outcome import CANCELLED, DISCONNECTED
 from scaler.core.runs import Shape
 from scaler_protocol.messages import (
@@ -45,7 +45,7 @@ def send_chain(side: SchedulerSide, length: int, targets: set[int]) -> tuple[Gra
         for place in members:
             entry.builder.append([ObjectKey(SESSION, first + place - 1) if place else b"1"])
         own = {place: Sink() for place in members if wanted_now}
-        entry.fill(list(own.values()), [place < length - 1 for place in own])
+        fill(entry, list(own.values()), [place < length - 1 for place in own])
         sinks.update(own)
     assert session.submissions.add_graph(group)
     session.check()
@@ -164,7 +164,7 @@ def test_an_ended_target_that_nothing_needs_is_not_stated_again(side: SchedulerS
     assert entry.builder is not None
     for _ in range(3):
         entry.builder.append([b"1"])
-    entry.fill([Sink(), Sink(), Sink()], [False] * 3)
+    fill(entry, [Sink(), Sink(), Sink()], [False] * 3)
     assert session.submissions.add_graph(group)
     side.exchange()
     side.say(Results([side.results((2, *success(1)))]))

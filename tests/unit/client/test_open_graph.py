@@ -123,12 +123,12 @@ def test_a_function_whose_results_are_arguments_makes_nodes(side: SchedulerSide)
 
 def test_an_idle_graph_is_closed_after_a_while_and_another_one_opened(side: SchedulerSide) -> None:
     sinks = send_chain(side, 2)
-    graph = sinks[0].task_range.group
+    graph = sinks[0].task_range.part.group
     side.exchange()
     side.say(Results([side.results((1, *success(1)), (2, *success(2)))]))
     assert not cancels_in(side.exchange()) and not side.session.has_unfinished
     assert cancels_in(side.pass_time(0.1)) == [graph.last] and not side.session.submissions.graphs
-    assert send_node(side).task_range.group is not graph
+    assert send_node(side).task_range.part.group is not graph
 
 
 def test_nodes_that_have_ended_are_stated_to_a_restarted_scheduler_as_intermediates(side: SchedulerSide) -> None:
@@ -143,7 +143,7 @@ def test_nodes_that_have_ended_are_stated_to_a_restarted_scheduler_as_intermedia
     stated = [run for body in side.bodies if isinstance(body, Tasks) for run in body.runs]
     assert [(run.first_task, run.options.intermediate) for run in stated] == [(1, True), (2, False)]
     assert tasks_in(side.bodies) == [1, 2, 3]
-    assert send_node(side).task_range.group is not sinks[0].task_range.group
+    assert send_node(side).task_range.part.group is not sinks[0].task_range.part.group
 
 
 @pytest.mark.parametrize("order", ([1, 2, 3], [3, 2, 1], [2, 1, 3]))
@@ -175,7 +175,7 @@ def test_a_large_value_keeps_the_nodes_it_may_be_made_from(side: SchedulerSide) 
     sinks = send_chain(side, 2)
     side.exchange()
     side.say(Results([side.results((1, *success(1)), (2, *LARGE))]))
-    assert side.session.has_unfinished and 0 in sinks[0].task_range.values
+    assert side.session.has_unfinished and 0 in sinks[0].task_range.part.values
     sinks[1].outcomes.clear()  # with the result, which nothing else holds
     bodies = side.exchange()
     assert [key.number for body in bodies if isinstance(body, ObjectRelease) for key in body.keys] == [2]
@@ -199,7 +199,7 @@ def test_a_full_graph_gets_no_more_nodes(side: SchedulerSide, monkeypatch: pytes
     first, second = send_node(side), send_node(side)
     side.exchange()
     third = send_node(side)
-    assert first.task_range.group is second.task_range.group is not third.task_range.group
+    assert first.task_range.part.group is second.task_range.part.group is not third.task_range.part.group
     side.exchange()
     side.say(Results([side.results((1, *success(1)), (2, *success(1)))]))
-    assert cancels_in(side.acknowledge() + side.pass_time(0.01)) == [first.task_range.group.last]
+    assert cancels_in(side.acknowledge() + side.pass_time(0.01)) == [first.task_range.part.group.last]

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from scaler.core.effects import DropStoredObjects, Finish
-from scaler.core.graphs import GraphGroup
+from scaler.core.graphs import GraphGroup, fill
 from scaler.core.large_results import LargeResult
-from scaler.core.open_graph import NodeRange
+from scaler.core.open_graph import NodePart
 from scaler.core.outcome import Outcome
-from scaler.core.runs import FutureRange, Shape
+from scaler.core.runs import Shape
 from scaler.core.session import Session
 from scaler.core.uploads import Stored, Upload
 from scaler_protocol.codec import ResultRun
@@ -25,14 +25,8 @@ LARGE_SIZE = (40_000).to_bytes(8, "little")
 STATUSES = [int(status) for status in Status]
 
 
-class SlowRange(FutureRange):
-    """A range that the short way does not recognize."""
-
-    __slots__ = ()
-
-
 class SlowReferences(dict[int, Any]):
-    """Without any, but the short way does not take nodes that have references."""
+    """The short way does not take tasks of a range that has references: these say that there are some."""
 
     def __bool__(self) -> bool:
         return True
@@ -61,11 +55,11 @@ class Sink:
 
 
 class MapSink(Sink):
-    def take_run(self, owner: Any, run: ResultRun) -> bool:
-        return all([self.take_outcome(owner, row[0] - owner.first, Outcome(*row[1:])) for row in run.copied_rows()])
+    def take_run(self, first: int, run: ResultRun) -> bool:
+        return all([self.take_outcome(row[0] - first, Outcome(*row[1:])) for row in run.copied_rows()])
 
-    def take_outcome(self, owner: Any, index: int, outcome: Outcome) -> bool:
-        self.outcomes.append(Outcome(index, outcome))
+    def take_outcome(self, place: int, outcome: Outcome) -> bool:
+        self.outcomes.append(Outcome(place, outcome))
         return not self.is_awaited
 
 
@@ -90,10 +84,8 @@ class Stage:
             if type(sink) is Sink and self.chance.random() < 0.1:
                 self.session.endings.cancel(sink.task_range, sink.task_index)
         for entry in self.session.ranges.values():
-            if is_slow and type(entry) is FutureRange:
-                entry.__class__ = SlowRange
-            elif is_slow and type(entry) is NodeRange:
-                entry.references = SlowReferences()
+            if is_slow and (entry.part is None or isinstance(entry.part, NodePart)):
+                entry.references = SlowReferences(entry.references)
 
     def _add_single(self, count: int, share_with_objects: float) -> None:
         shape = self._shape(1)
@@ -130,7 +122,7 @@ class Stage:
         sinks = [Sink(self.chance.random() < 0.3) for _ in range(GRAPH_TASKS)]
         for _ in sinks:
             entry.builder.append([])
-        entry.fill(sinks, [False] * GRAPH_TASKS)
+        fill(entry, sinks, [False] * GRAPH_TASKS)
         self.sinks += sinks
         assert submissions.add_graph(group)
 
@@ -175,10 +167,11 @@ class Stage:
         waiting = [sink is None for sink in entry.sinks]
         large = {index: plain(outcome) for index, outcome in entry.large.items()}
         found = entry.first, entry.remaining, waiting, sorted(entry.references), large, entry.unfinished()
-        if not isinstance(entry, NodeRange):
+        part = entry.part
+        if not isinstance(part, NodePart):
             return found
-        failures = {index: plain(outcome) for index, outcome in entry.failures.items()}
-        return *found, entry.values, failures, sorted(entry.inputs), entry.group.waiting, entry.group.is_over
+        failures = {index: plain(outcome) for index, outcome in part.failures.items()}
+        return *found, part.values, failures, sorted(part.inputs), part.group.waiting, part.group.is_over
 
 
 def plain(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_protocol.monitor import links, nested_tasks, records
+from scaler_protocol.monitor import links, nested_tasks, records, task_times
 from scaler_protocol.monitor.activity import Activity
 from scaler_protocol.monitor.entities import CHILDREN_LIMIT, EntityPage, page_of
 from scaler_protocol.monitor.links import EntityLink
@@ -112,6 +112,18 @@ def test_the_page_of_a_task_with_very_many_children_looks_at_few_of_them(monkeyp
     children = named(shown(model, "aaaaaaaa", 6), "children")
     assert len(children) == CHILDREN_LIMIT + 1 and children[-1][0] == "1,990 more"
     assert len(looked) <= CHILDREN_LIMIT + 1
+
+
+def test_children_that_came_long_ago_are_named_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_times, "RANGES_LIMIT", 4)
+    told = [
+        part
+        for number in range(100, 150)
+        for part in (records.nested_record(INNER, number, (OUTER, 6, 1), time=0), submitted(INNER, number, 1, 1))
+    ]
+    children = named(shown(model_of(submitted(OUTER, 6, 1, 0), *told), "aaaaaaaa", 6), "children")
+    assert children[0] == ("task 100", EntityLink(links.TASK, ("bbbbbbbb", "100")))
+    assert len(children) == CHILDREN_LIMIT + 1 and children[-1][0] == "40 more"
 
 
 def test_only_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

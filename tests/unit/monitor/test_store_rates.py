@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler_protocol.monitor.messages import HostStoreStatus
+from scaler_protocol.monitor.links import EntityLink, cell_link, row_link
+from scaler_protocol.monitor.messages import HostStoreStatus, HostTraffic
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.store_rates import SPAN_SECONDS, StoreRate, StoreRates
 from scaler_protocol.monitor.tables import OBJECTS
@@ -59,3 +60,16 @@ def test_tables_and_histories_have_them() -> None:
     assert model.history("store_sent")[1][-1] == 1024.0
     assert model.history("store_received")[1][-1] == 3.0
     assert model.history("store_spilled")[1][-1] == 1020.0
+
+
+def test_traffic_between_hosts_has_rates() -> None:
+    model = Model(0.0)
+    for second in range(12):
+        traffic = (HostTraffic("a", "b", 1000 * second), *([HostTraffic("b", "a", 500)] if second > 5 else []))
+        model.apply(replace(snapshot(), time=100.0 + second, traffic=traffic), float(second))
+    assert model.rows("traffic")[0] == [("a", "b", 11_000, 1000.0), ("b", "a", 500, 0.0)]
+    row = model.rows("traffic")[0][0]
+    assert cell_link("traffic", "source", row) == EntityLink("host", ("a",))
+    assert row_link("traffic", row) == cell_link("traffic", "target", row) == EntityLink("host", ("b",))
+    model.apply(replace(snapshot(), time=113.0, traffic=(HostTraffic("a", "b", 0),)), 13.0)
+    assert model.rows("traffic")[0] == [("a", "b", 0, 0.0)]

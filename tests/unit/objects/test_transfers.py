@@ -14,6 +14,7 @@ import pytest
 from scaler_protocol.messages import (
     UPLOAD_NUMBER,
     ObjectKey,
+    ReceivedBytes,
     StoreFailure,
     StoreFound,
     StoreRefused,
@@ -80,6 +81,8 @@ def test_an_object_travels(hosts: list[Host], size: int) -> None:
     assert one.status().pinned_bytes == 0
     assert other.fetch(size, one) == StoreFound(KEY, size)
     assert other.status().received_bytes == size, "it was fetched twice"
+    assert one.status().received_from == ()
+    assert other.status().received_from == (ReceivedBytes(one.status().endpoint, size),)
 
 
 def test_those_who_want_it_at_once_get_it_once(hosts: list[Host]) -> None:

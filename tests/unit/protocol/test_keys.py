@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -213,6 +214,26 @@ def test_while_a_directory_cannot_be_read_no_key_ends(directory: Path) -> None:
 # ---- names and new keys ----------------------------------------------------------------------------------------------
 
 
+def test_keys_that_are_not_known_cost_little_however_many_files_there_are(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anyone can show them, and each might have been written just now."""
+    clock = SimpleNamespace(now=100.0, reads=0)
+    read_all = keys.public_keys
+
+    def slow(*arguments: Any) -> Any:
+        clock.now, clock.reads = clock.now + 0.009, clock.reads + 1
+        return read_all(*arguments)
+
+    monkeypatch.setattr(keys, "time", SimpleNamespace(monotonic=lambda: clock.now, time=time.time))
+    monkeypatch.setattr(keys, "public_keys", slow)
+    known = keys.KnownKeys(directory)
+    for _ in range(800):
+        assert known.find(b"not known") is None
+        clock.now += 0.001
+    assert clock.reads == 1
+
+
 def test_keys_of_a_name(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = keygen(str(tmp_path / "hers"), "--name", "alice", "--expires-days", "1")
     assert done.returncode == 0, done.stderr
@@ -374,6 +395,13 @@ def test_a_store_keeps_out_whose_key_it_does_not_know(
     stranger = closing(DealerConnection(context, bound, new_session(), keys.store_peer_keys))
     assert wait_until(lambda: router.receive() is None and stranger.connection_events()) == ["key_refused"]
     assert not stranger.send([b"x"]) and router.receive() is None
+
+
+def test_a_key_of_zeros_stops_a_peer_at_once(context: Any, directory: Path) -> None:
+    """Anyone could read what is encrypted for it."""
+    (directory / "scheduler.pub").write_bytes(b"0" * 40)
+    with pytest.raises(ValueError, match="gives its secret away"):
+        DealerConnection(context, "tcp://127.0.0.1:9", new_session())
 
 
 def test_missing_keys_stop_a_peer_at_once(context: Any, directory: Path) -> None:

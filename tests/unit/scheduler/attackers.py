@@ -492,7 +492,9 @@ class Attack:
             lambda: ObjectStored(self.key(), chance.choice(EDGES), chance.choice(STORES)),
             lambda: ObjectsLost((self.key(), self.key())),
             lambda: StoreAttached(chance.choice(STORES), chance.choice(["", "tcp://a"])),
-            lambda: StoreStatus(STORES[0], 1, "", *[chance.choice(EDGES) for _ in range(11)]),
+            lambda: StoreStatus(
+                STORES[0], 1, "", *[chance.choice(EDGES) for _ in range(10)], largest_bytes=chance.choice(EDGES)
+            ),
             lambda: Output(chance.choice(self.clients).session, 1, 1, b"text"),
             lambda: ManagerReport(
                 chance.choice(["", "cloud"]),

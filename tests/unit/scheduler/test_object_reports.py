@@ -16,8 +16,14 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.monitor.messages import ObjectStatus
 from scaler_scheduler.core import object_reports
+from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.priority_queues import QueueClass
+from scaler_scheduler.core.run_records import MessageMemory, RunRecord
 from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.stored_objects import StoredObject
+from scaler_scheduler.core.task_columns import TaskColumns
+from scaler_scheduler.core.totals import Totals
 from tests.unit.scheduler.playbook import FUNCTION, Peer, Playbook, definition, results, tasks
 from tests.unit.scheduler.test_graphs import chain, done, nodes
 
@@ -151,3 +157,20 @@ def test_a_graph_without_large_values_takes_no_room_from_others(monkeypatch: pyt
     client.says(*chain(client, 4), nodes(client, 5, [[]], 6), nodes(client, 6, [[5]], 6, True))
     agent.says(done(client, 5, payload=LARGE, status=Status.SUCCESS_LARGE))
     assert [each.number for each in objects_of(book)] == [5]
+
+
+def test_runs_without_objects_hide_none_that_needs_some() -> None:
+    session, function, queue = b"c" * 16, FunctionLoad(FUNCTION, "f"), QueueClass((), 0)
+    columns = TaskColumns(session, Totals())
+
+    def enter(task: int, slot: bytes | ObjectKey) -> RunRecord:
+        run = TaskRun(session, FUNCTION, "f", b"", task, 1, (), DEFAULT_OPTIONS, [[slot]])
+        record = RunRecord(run, function, queue, MessageMemory(1))
+        assert columns.append(record, TaskState.QUEUED)
+        return record
+
+    for task in range(1, 100_002):
+        enter(task, b"")
+    readers = [enter(task, ObjectKey(session, 2**64 - 1)) for task in (100_002, 100_003)]
+    assert columns.runs_with_uploads(10) == readers
+    assert columns.runs_with_uploads(1) == readers[:1]

@@ -23,6 +23,7 @@ def restore_signals() -> None:
     if not hasattr(signal, "pthread_sigmask"):
         return
     signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)  # discards the timer's signal, if it waits here blocked
     for number in signal.valid_signals() - {getattr(signal, name) for name in _KEPT if hasattr(signal, name)}:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)

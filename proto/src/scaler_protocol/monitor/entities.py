@@ -7,7 +7,7 @@ more through the links of facts and rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -35,7 +35,7 @@ from scaler_protocol.monitor.messages import (
     ObjectStatus,
 )
 from scaler_protocol.monitor.model import Model
-from scaler_protocol.monitor.nested_tasks import TaskPlace
+from scaler_protocol.monitor.nested_tasks import ChildTasks, TaskPlace
 from scaler_protocol.monitor.output_log import PrintedBy, PrintedLine
 from scaler_protocol.monitor.parts import parts_of_function, parts_text
 from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, MAP, Progress
@@ -239,12 +239,10 @@ def _parent_facts(model: Model, indices: Sequence[int], task: int) -> list[Fact]
 
 def _children_facts(model: Model, indices: Sequence[int], task: int) -> list[Fact]:
     """Return the first tasks that this one has submitted, and how many others there are."""
-    nested, times = model.activity.nested, model.activity.times
+    nested = model.activity.nested
     places = [TaskPlace(index, task) for index in indices]
     stays = islice((stay for place in places for stay in nested.children_of(place)), STAYS_LIMIT)
-    children = (
-        TaskPlace(stay.session, each) for stay in stays for tasks in times.arrived_between(*stay) for each in tasks
-    )
+    children = (TaskPlace(stay.session, task) for stay in stays for task in _tasks_of(model, stay))
     shown = list(islice(children, CHILDREN_LIMIT))
     facts = [_relative("children", model, child) for child in shown]
     more = sum(map(nested.count_children, places)) - len(facts)
@@ -252,6 +250,16 @@ def _children_facts(model: Model, indices: Sequence[int], task: int) -> list[Fac
         return facts
     client = short_id(model.activity.session_of(shown[-1].session))
     return [*facts, Fact("children", f"{format_count(more)} more", EntityLink(links.CLIENT, (client,)))]
+
+
+def _tasks_of(model: Model, stay: ChildTasks) -> Iterator[int]:
+    """The tasks of a stay; the first of them if it is too long ago to know the others."""
+    known = False
+    for tasks in model.activity.times.arrived_between(*stay):
+        known = True
+        yield from tasks
+    if not known and model.activity.nested.has_children(stay):
+        yield stay.first
 
 
 def _relative(name: str, model: Model, place: TaskPlace) -> Fact:
@@ -351,6 +359,8 @@ def _host(model: Model, host: str) -> EntityPage | None:
         *_section("Running", "running", _rows_with(model, "running", host=host)),
         *_section("Objects", "objects", _rows_with(model, "objects", host=host)),
         *_section("Its largest objects", "largest", _rows_on(model, host)),
+        *_section("Received from", "traffic", _rows_with(model, "traffic", target=host)),
+        *_section("Sent to", "traffic", _rows_with(model, "traffic", source=host)),
         *_section("Clients", "clients", clients),
         *_executions(model, workers=indices),
     ]

@@ -43,6 +43,7 @@ from scaler_protocol.monitor.messages import (
     FunctionStatus,
     GraphStatus,
     HostStoreStatus,
+    HostTraffic,
     MapStatus,
     MessageCount,
     MonitorMessage,
@@ -164,6 +165,7 @@ def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
         "stores": _columns(HostStoreStatus, snapshot.stores),
         "objects": _columns(ObjectStatus, snapshot.objects),
         "maps": _columns(MapStatus, snapshot.maps),
+        "traffic": _columns(HostTraffic, snapshot.traffic),
         "events": _fields(snapshot.events),
         "functionCount": counted(snapshot.function_count),
         "waitCount": counted(snapshot.wait_count),
@@ -189,6 +191,7 @@ def _snapshot_from_wire(reader: Any) -> Snapshot:
         stores=tuple(_rows(HostStoreStatus, reader.stores)),
         objects=tuple(_rows(ObjectStatus, reader.objects)),
         maps=tuple(_rows(MapStatus, reader.maps)),
+        traffic=tuple(_rows(HostTraffic, reader.traffic)),
         events=_struct(EventTotals, reader.events),
         function_count=reader.functionCount,
         wait_count=reader.waitCount,
@@ -216,8 +219,8 @@ def _camel(name: str) -> str:
 
 _STRUCTS = (
     SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, RunningTaskStatus, ClientStatus,
-    EndedClientStatus, FunctionStatus, Setting, WaitGroup, GraphStatus, HostStoreStatus, ObjectStatus, MapStatus,
-    EventTotals, Events,
+    EndedClientStatus, FunctionStatus, Setting, WaitGroup, GraphStatus, HostStoreStatus, HostTraffic, ObjectStatus,
+    MapStatus, EventTotals, Events,
 )  # fmt: skip
 _NAMES: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _camel(field.name)) for field in fields(each)] for each in _STRUCTS

@@ -58,11 +58,16 @@ _MENTIONS = {
     "host": HOST,
     "session": CLIENT,
     "parent": CLIENT,
+    "source": HOST,
+    "target": HOST,
     "function": FUNCTION,
     "graph": GRAPH,
     "object": OBJECT,
 }
 """The kinds that a column mentions, in any table; a row's own name leads to the row's thing."""
+
+_ALONE = ("parent", "source", "target")
+"""Columns that name a thing other than that of the row."""
 
 _NAMELESS = ("", "?", "(nested)")
 """In place of the name of a worker that is not known, or is none."""
@@ -72,6 +77,8 @@ def row_link(table: str, row: Row) -> EntityLink | None:
     """To the page of what a row stands for; None: it has none."""
     if table == "progress":
         return _progress_link(row)
+    if table == "traffic":
+        return cell_link(table, "target", row)
     kind = _ROW_KINDS.get(table)
     return _link(table, row, kind) if kind is not None else None
 
@@ -81,9 +88,9 @@ def cell_link(table: str, column: str, row: Row) -> EntityLink | None:
     if column == "name":
         return row_link(table, row)
     kind = _MENTIONS.get(column)
-    if column == "parent":
+    if kind is not None and column in _ALONE:
         text = str(row[TABLES[table].index(column)])
-        return EntityLink(CLIENT, (text,)) if text else None
+        return EntityLink(kind, (text,)) if text else None
     return _link(table, row, kind) if kind is not None else None
 
 

@@ -251,6 +251,15 @@ class HostStoreStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class HostTraffic:
+    """The bytes that the object store of the host ``target`` has received from that of ``source``."""
+
+    source: str
+    target: str
+    received_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectStatus:
     """One large object. ``number``: of the task whose result it is, 0 for a function, otherwise one of the numbers of
     ``ObjectKey``. ``session``: of the client that sent it, or to which the task belongs."""
@@ -304,6 +313,9 @@ class Snapshot:
 
     maps: tuple[MapStatus, ...] = ()
     """The latest maps of each client."""
+
+    traffic: tuple[HostTraffic, ...] = ()
+    """Between hosts."""
 
     @property
     def unfinished(self) -> Unfinished:

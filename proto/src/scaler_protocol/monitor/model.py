@@ -27,7 +27,7 @@ from scaler_protocol.monitor.progress import ProgressWatch
 from scaler_protocol.monitor.records import BadRecord
 from scaler_protocol.monitor.rows import rows_of_table
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey, running_rows
-from scaler_protocol.monitor.store_rates import StoreRate, StoreRates
+from scaler_protocol.monitor.store_rates import StoreRate, StoreRates, TrafficRates
 from scaler_protocol.monitor.tables import Row
 from scaler_protocol.monitor.task_log import TaskLog
 from scaler_protocol.monitor.workers import WorkerRow, rows_of
@@ -93,6 +93,9 @@ class Model:
         self.store_rates: list[StoreRate] = []
         """The speed at which each of the snapshot's stores works."""
 
+        self.traffic_rates: dict[tuple[str, str], float] = {}
+        """Bytes per second between two hosts, by source and target."""
+
         self.progress = ProgressWatch()
         self.restarted_at: float | None = None
         """The last time at which another epoch of the scheduler followed the one before."""
@@ -107,7 +110,7 @@ class Model:
         self._unseen = 0
         self._task_limit = task_limit
         self._histories = {name: History() for name in HISTORIES}
-        self._store_rates = StoreRates()
+        self._store_rates, self._traffic_rates = StoreRates(), TrafficRates()
         self._alerts = AlertBoard()
         self._epoch: int | None = None
         self._heard_at = now
@@ -256,6 +259,7 @@ class Model:
         if snapshot.time and snapshot.time < latest - SET_BACK_SECONDS:
             self._follow_clock(snapshot.time)
         self.store_rates = self._store_rates.add(time, snapshot.stores)
+        self.traffic_rates = self._traffic_rates.add(time, snapshot.traffic)
         self.activity.expect(snapshot.events.recorded + snapshot.events.dropped, time)
         self.progress.add(snapshot)
         for function in snapshot.functions:
@@ -270,7 +274,7 @@ class Model:
     def _follow_clock(self, time: float) -> None:
         """The scheduler's clock was set back: what comes is now, though what came seems to be later."""
         self.activity.time = time
-        self._store_rates = StoreRates()
+        self._store_rates, self._traffic_rates = StoreRates(), TrafficRates()
         self._alerts = AlertBoard()
         for history in self._histories.values():
             history.forget_after(time)

@@ -91,6 +91,10 @@ class NestedTasks:
         place = bisect_right(firsts, task) - 1
         return TaskPlace(session, firsts[place]) if place >= 0 else None
 
+    def has_children(self, stay: ChildTasks) -> bool:
+        """Return whether any task of a nested client has come in this stay."""
+        return self._counts.get(TaskPlace(stay.session, stay.first), 0) > 0
+
     def count_children(self, parent: TaskPlace) -> int:
         """Return how many tasks of nested clients in this task have come."""
         return self._totals.get(parent, 0)

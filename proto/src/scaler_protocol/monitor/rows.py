@@ -46,6 +46,7 @@ class TabularState(Protocol):
     worker_rows: tuple[WorkerRow, ...]
     running: dict[TaskKey, RunningTaskRow]
     store_rates: list[StoreRate]
+    traffic_rates: dict[tuple[str, str], float]
     progress: ProgressWatch
     activity: Activity
 
@@ -200,6 +201,12 @@ def _object_rows(model: TabularState) -> list[Row]:
         )
         for each, rate in zip(stores, model.store_rates, strict=True)
     ]  # fmt: skip
+
+
+def _traffic_rows(model: TabularState) -> list[Row]:
+    traffic = model.snapshot.traffic if model.snapshot is not None else ()
+    rates = model.traffic_rates
+    return [(each.source, each.target, each.received_bytes, rates[each.source, each.target]) for each in traffic]
 
 
 def _largest_rows(model: TabularState) -> list[Row]:
@@ -393,6 +400,7 @@ _ROWS: dict[str, Callable[[TabularState], list[Row]]] = {
     "running": _running_rows,
     "failures": _failure_rows,
     "objects": _object_rows,
+    "traffic": _traffic_rows,
     "largest": _largest_rows,
     "progress": _progress_rows,
     "graphs": _graph_rows,

@@ -285,6 +285,21 @@ OBJECTS = TableSpec(
     help="objects by host",
 )
 
+TRAFFIC = TableSpec(
+    "traffic",
+    "Traffic",
+    (
+        Column("source", "from", "text", 20, "the host whose object store has sent"),
+        Column("target", "to", "text", 20, "the host whose object store has received"),
+        Column("received", "received", "bytes", 9, "since that store started"),
+        Column("rate", "received/s", "byte_rate", 11, "how fast, in the last seconds"),
+    ),
+    "received",
+    ("source", "target"),
+    descending=True,
+    help="large values that hosts have sent to each other",
+)
+
 LARGEST = TableSpec(
     "largest",
     "Largest objects",
@@ -443,6 +458,7 @@ TABLES: dict[str, TableSpec] = {
         RUNNING,
         FAILURES,
         OBJECTS,
+        TRAFFIC,
         LARGEST,
         PROGRESS,
         GRAPHS,

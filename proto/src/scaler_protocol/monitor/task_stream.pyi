@@ -27,5 +27,6 @@ class Bars:
 
 def bars(log: TaskLog, start_us: int, stop_us: int, width: int, workers: Sequence[int]) -> Bars:
     """The bars that ``width`` pixels show of the time from ``start_us`` to ``stop_us``, a row for each of ``workers``.
-    Tasks that are narrower than a pixel are merged with their neighbours, so that at most 2 * width bars come out for
-    each row, however many tasks there are."""
+    Tasks that are narrower than a pixel are merged with their neighbours: no more than 2 * width + 1 bars come out for
+    each row, however many tasks there are. Where a worker runs several tasks at a time, each that is wider than a pixel
+    has a bar of its own."""

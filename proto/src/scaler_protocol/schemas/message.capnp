@@ -690,7 +690,13 @@ struct StoreStatus {
   receivedBytes @10 :UInt64;
   diskFreeBytes @11 :UInt64;      # of the file system of the spill directory; 0: not known
   diskCapacityBytes @12 :UInt64;
-  largestBytes @13 :UInt64;       # no object is larger; 0: not known
+  receivedFrom @13 :List(ReceivedBytes);  # of receivedBytes: those from other stores, at most 64 of these, the most first
+  largestBytes @14 :UInt64;       # no object is larger; 0: not known
+}
+
+struct ReceivedBytes {
+  endpoint @0 :Text;  # of the store that has sent them
+  sizeBytes @1 :UInt64;
 }
 
 struct StoreSegmentClosed {

@@ -40,6 +40,7 @@ struct Snapshot {
   endedClients @19 :EndedClientColumns;
   objects @20 :ObjectColumns;    # the largest ones
   maps @21 :MapColumns;          # the latest ones of each client
+  traffic @22 :TrafficColumns;   # between hosts
 }
 
 struct Events {
@@ -241,4 +242,10 @@ struct MapColumns {
   running @5 :Data; # of these: assigned to an agent
   failed @6 :Data; # or cancelled
   module @7 :List(Text); # of the function
+}
+
+struct TrafficColumns {
+  source @0 :List(Text); # the host whose store has sent
+  target @1 :List(Text); # the host whose store has received
+  receivedBytes @2 :Data; # u64
 }

@@ -218,7 +218,9 @@ class _Box:
         try:
             return self._bindings.crypto_box_beforenm(public, secret)
         except self._error as error:
-            raise CurveError("A public key is invalid.") from error
+            raise CurveError(
+                "Cannot use a public key that gives its secret away. Make keys with scaler_keygen."
+            ) from error
 
     def seal(self, content: bytes, nonce: bytes, shared: bytes) -> bytes:
         return self._bindings.crypto_box_afternm(content, nonce, shared)

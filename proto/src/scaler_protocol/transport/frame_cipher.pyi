@@ -4,7 +4,7 @@ direction. A frame that was changed, repeated or moved cannot be opened.
 Used by compiled code only: ``zmtp`` seals and opens.
 """
 
-class CurveError(Exception):
+class CurveError(ValueError):
     """The other end has sent what no holder of the right keys sends."""
 
 class FrameCipher:

@@ -14,7 +14,7 @@ cdef enum:
 cdef bytes _NAME = b"\x07MESSAGE"
 
 
-class CurveError(Exception):
+class CurveError(ValueError):
     """The other end has sent what no holder of the right keys sends."""
 
 

@@ -16,7 +16,7 @@ from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
     from scaler.asynchronous.loop_link import LoopLink
-    from scaler.core.runs import Range
+    from scaler.core.runs import AnyRange
 
 T = TypeVar("T")
 _LARGE = int(Status.SUCCESS_LARGE)
@@ -57,7 +57,7 @@ class AsyncFuture(_LoopFuture[T]):
     """The :class:`asyncio.Future` of a task: await it, or pass it to ``asyncio.gather``, ``wait`` and the like. The
     task is cancelled when the future is, and when a coroutine that awaits it is."""
 
-    task_range: Range | None = None
+    task_range: AnyRange | None = None
     task_index = 0
     _profile: Outcome | None = None
 

@@ -30,7 +30,7 @@ from scaler.utility.private_apis import (
 from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
-    from scaler.core.runs import Range, TaskSink
+    from scaler.core.runs import AnyRange, TaskSink
     from scaler.core.session import Session
     from scaler.shell.client_io import ClientIO
 
@@ -93,7 +93,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
     _lazy_condition: threading.Condition | None = None
     _outcome: Outcome | None = None
     _answer: PendingAnswer | None = None
-    task_range: Range | None = None
+    task_range: AnyRange | None = None
     task_index: int = 0
     _done_callbacks: Any = None
     _loaded = False

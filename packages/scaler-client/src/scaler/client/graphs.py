@@ -18,10 +18,10 @@ from scaler.client.future import FutureInArgument, ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.client.shims import call_with_packs, pack
-from scaler.core.graphs import GraphGroup, GraphRange
+from scaler.core.graphs import GraphGroup, GraphPart, fill
 from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES
-from scaler.core.runs import Function, Shape
+from scaler.core.runs import Function, Range, Shape
 from scaler.core.uploads import Upload
 from scaler.graph import Analyse, CallGraph, analyse, group_calls, split_wide
 from scaler.utility.exceptions import MissingObjects, ScalerError
@@ -308,7 +308,7 @@ class GraphCall:
             first += 1
         return first
 
-    def _build(self, first: int) -> tuple[GraphGroup, list[tuple[GraphRange, int, list[Upload]]]]:
+    def _build(self, first: int) -> tuple[GraphGroup, list[tuple[Range[GraphPart], int, list[Upload]]]]:
         order = self._analysis.order
         self._group = group = GraphGroup(first, first + len(order) - 1)
         self._futures = {
@@ -323,12 +323,12 @@ class GraphCall:
             self._close(entry, calls)
         return group, filler.references()
 
-    def _close(self, entry: GraphRange, calls: Sequence[int]) -> None:
+    def _close(self, entry: Range[GraphPart], calls: Sequence[int]) -> None:
         if entry.shape.options.intermediate:
-            entry.fill((), ())
+            fill(entry, (), ())
         else:
             heights = self._analysis.heights
-            entry.fill([self._futures[call] for call in calls], [heights[call] > 0 for call in calls])
+            fill(entry, [self._futures[call] for call in calls], [heights[call] > 0 for call in calls])
 
 
 class _Filler:
@@ -343,9 +343,9 @@ class _Filler:
         self._tasks = array("q", bytes(8 * len(graph)))
         for task, call in enumerate(order, group.first):
             self._tasks[call] = task
-        self.filled: list[tuple[GraphRange, array[int]]] = []
+        self.filled: list[tuple[Range[GraphPart], array[int]]] = []
 
-    def fill(self, calls: array[int], open_range: Callable[[], GraphRange]) -> None:
+    def fill(self, calls: array[int], open_range: Callable[[], Range[GraphPart]]) -> None:
         """``calls`` share a shape. There are as many ranges as messages must hold them."""
         graph = self._graph
         while calls:
@@ -357,9 +357,9 @@ class _Filler:
             self.filled.append((entry, calls[:joined]))
             calls = calls[joined:]
 
-    def references(self) -> list[tuple[GraphRange, int, list[Upload]]]:
+    def references(self) -> list[tuple[Range[GraphPart], int, list[Upload]]]:
         """Return which tasks use which uploads."""
-        found: list[tuple[GraphRange, int, list[Upload]]] = []
+        found: list[tuple[Range[GraphPart], int, list[Upload]]] = []
         if not self._uploads:
             return found
         for entry, calls in self.filled:

@@ -25,7 +25,7 @@ from scaler.client.shims import call_with_inputs, pack_inputs
 from scaler.client.signatures import function_name
 from scaler.core.effects import Finish
 from scaler.core.large_results import LargeResult
-from scaler.core.open_graph import NodeRange
+from scaler.core.open_graph import NodePart
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Upload
@@ -284,7 +284,9 @@ class HeldCall:
         followed: list[HeldCall] = []
         for future in inputs:
             entry = future.task_range
+            part = None
             if entry is not None:
+                part = entry.part
                 entry.shape.function.is_input = True
             known = small.get(id(future))
             if type(known) is bytes:
@@ -293,7 +295,7 @@ class HeldCall:
                 return None
             if known is not None and known.index not in known.range.large:
                 return None  # another thread has just begun to fetch it
-            if type(entry) is NodeRange and entry.group is graph and graph is not None and not graph.is_closed:
+            if type(part) is NodePart and part.group is graph and graph is not None and not graph.is_closed:
                 nodes.append(future)
             elif known is not None:
                 elsewhere.append(future)

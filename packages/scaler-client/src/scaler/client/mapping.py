@@ -23,7 +23,7 @@ from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 
 if TYPE_CHECKING:
     from scaler.client.arguments import Arguments
-    from scaler.core.runs import MapRange, Shape
+    from scaler.core.runs import MapPart, Range, Shape
     from scaler.shell.client_io import ClientIO
     from scaler_protocol.codec import ResultRun
 
@@ -62,11 +62,11 @@ class MapCall:
         self._results: list[Any] = [None] * count
         self._ended = 0
         self._sent = 0
-        self._entries: list[MapRange] = []
+        self._entries: list[Range[MapPart]] = []
         self._failures: list[tuple[int, Outcome | BaseException]] = []
         self._large: list[tuple[int, LargeResult]] = []  # that may be on this host
         self._far: list[tuple[int, LargeResult]] = []
-        self._pending: deque[tuple[MapRange | None, ResultRun | int, Outcome | None]] = deque()
+        self._pending: deque[tuple[int, ResultRun | Outcome]] = deque()
         self._uploads: dict[int, Upload] = {}
         self._held: list[Upload] = []
         self._lazy_condition: threading.Condition | None = None
@@ -132,7 +132,7 @@ class MapCall:
 
     def _send_any(self, shape: Shape, chunk: Sequence[Any]) -> None:
         """Send items with large arguments, references or several arguments."""
-        entry: MapRange | None = None
+        entry: Range[MapPart] | None = None
         used = stored = 0
         for item in chunk:
             values = item if shape.arity != 1 else (item,)
@@ -183,19 +183,19 @@ class MapCall:
     def _explained(self, error: Exception, shape: Shape, values: Sequence[Any]) -> Exception:
         return self._arguments.explain(error, self._callable, values, shape.keywords)
 
-    def _open(self, shape: Shape) -> MapRange:
+    def _open(self, shape: Shape) -> Range[MapPart]:
         entry = self._client_io.session.submissions.open_map(shape, self, self._sent, self._number)
         self._entries.append(entry)
         return entry
 
-    def _close(self, entry: MapRange) -> None:
+    def _close(self, entry: Range[MapPart]) -> None:
         assert entry.builder is not None
         self._sent += entry.builder.count
         self._client_io.objects.flush()
         self._client_io.take_turn(lambda session: session.submissions.close_map(entry))
         self._absorb()
 
-    def _refer(self, entry: MapRange, uploads: list[Upload]) -> None:
+    def _refer(self, entry: Range[MapPart], uploads: list[Upload]) -> None:
         """Let the next task of ``entry`` use these uploads until it ends, and end this call's own uses."""
         assert entry.builder is not None
         with self._client_io.lock:
@@ -212,36 +212,34 @@ class MapCall:
     def _absorb(self) -> None:
         pending = self._pending
         while pending:
-            entry, what, outcome = pending.popleft()
-            if outcome is None:
-                self._take_values(entry, what)  # type: ignore[arg-type]
+            number, what = pending.popleft()
+            if isinstance(what, Outcome):
+                self._take_one(number, what)
             else:
-                self._take_one(entry, what, outcome)  # type: ignore[arg-type]
+                self._take_values(number, what)
         if self._report is not None and self._ended > self._reported:
             self._report(self._ended - self._reported)
             self._reported = self._ended
         if self._failures:
             self._raise_first()
 
-    def _take_values(self, entry: MapRange, run: ResultRun) -> None:
+    def _take_values(self, first: int, run: ResultRun) -> None:
         self._ended += run.count
         try:
-            run.load_into(self._results, entry.first - entry.offset, self._loads)
+            run.load_into(self._results, first, self._loads)
         except BaseException as error:
             if is_interruption(error, partial(_load_all, run, self._loads)):
                 raise
-            self._load_one_by_one(entry, run)
+            self._load_one_by_one(first, run)
 
-    def _load_one_by_one(self, entry: MapRange, run: ResultRun) -> None:
+    def _load_one_by_one(self, first: int, run: ResultRun) -> None:
         for task, _, payload, *_ in run.copied_rows():
-            place = task - entry.first + entry.offset
             try:
-                self._results[place] = loads_result(self._loads, payload)
+                self._results[task - first] = loads_result(self._loads, payload)
             except Exception as error:
-                self._failures.append((place, error))
+                self._failures.append((task - first, error))
 
-    def _take_one(self, entry: MapRange | None, index: int, outcome: Outcome) -> None:
-        place = entry.offset + index if entry is not None else -1
+    def _take_one(self, place: int, outcome: Outcome) -> None:
         self._ended += 1
         if outcome.status == Status.SUCCESS:
             try:
@@ -310,17 +308,17 @@ class MapCall:
 
     # ---- a sink of the session, a target of the client's I/O -------------------------------------------------------
 
-    def take_run(self, owner: MapRange, run: ResultRun) -> bool:
-        self._pending.append((owner, run, None))
+    def take_run(self, first: int, run: ResultRun) -> bool:
+        self._pending.append((first, run))
         return self._lazy_condition is None
 
-    def take_outcome(self, owner: MapRange, index: int, outcome: Outcome) -> bool:
-        self._pending.append((owner, index, outcome))
+    def take_outcome(self, place: int, outcome: Outcome) -> bool:
+        self._pending.append((place, outcome))
         return self._lazy_condition is None
 
     def settle(self, outcome: Outcome) -> bool:
         """All unfinished tasks end with ``outcome``."""
-        self._pending.append((None, 0, outcome))
+        self._pending.append((-1, outcome))
         return self._lazy_condition is None
 
     def finish(self, outcome: Outcome) -> None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from scaler.client.future import ScalerFuture
 from scaler.client.serializer import PICKLE_PROTOCOL
-from scaler.core.open_graph import NodeRange
+from scaler.core.open_graph import NodePart
 from scaler.utility.private_apis import RUNNING
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Status
 
 if TYPE_CHECKING:
     from scaler.core.open_graph import OpenGraph
-    from scaler.core.runs import Range, Shape
+    from scaler.core.runs import AnyRange, Shape
     from scaler.core.session import Session
     from scaler.core.submissions import Submissions
     from scaler.shell.client_io import ClientIO
@@ -98,9 +98,10 @@ def _name_inputs(client_io: ClientIO, slots: list[Any]) -> list[ScalerFuture[Any
     return nodes
 
 
-def _number_of(submissions: Submissions, graph: OpenGraph | None, entry: Range, future: ScalerFuture[Any]) -> int:
+def _number_of(submissions: Submissions, graph: OpenGraph | None, entry: AnyRange, future: ScalerFuture[Any]) -> int:
     """The id of an unfinished node of the open graph; 0: the future is none, or has no id yet."""
-    if future._state is not RUNNING or type(entry) is not NodeRange or entry.group is not graph or graph.is_closed:
+    part = entry.part
+    if future._state is not RUNNING or type(part) is not NodePart or part.group is not graph or graph.is_closed:
         return 0
     return submissions.id_of(future)
 

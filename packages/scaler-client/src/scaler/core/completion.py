@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from scaler.core.graphs import GraphRange
+from scaler.core.graphs import GraphPart, end_tasks, stays_needed
 from scaler.core.kept_objects import KeptObjects
-from scaler.core.open_graph import NodeRange, OpenGraph
-from scaler.core.runs import ClosedRanges, Range
+from scaler.core.open_graph import NodePart, OpenGraph
+from scaler.core.runs import AnyRange, ClosedRanges, Range
 
 
 class Completion:
@@ -15,12 +15,12 @@ class Completion:
         self._ranges = ranges
         self._objects = objects
 
-    def finish(self, entry: Range, index: int) -> None:
+    def finish(self, entry: AnyRange, index: int) -> None:
         """A task has ended, and its result is here or dropped."""
-        if isinstance(entry, GraphRange):
+        if isinstance(entry.part, GraphPart):
             self._finish_target(entry, index)
             return
-        if type(entry) is NodeRange:
+        if isinstance(entry.part, NodePart):
             self._finish_node(entry, index)
             return
         entry.remaining -= 1
@@ -29,40 +29,41 @@ class Completion:
         if not entry.remaining and entry.first:
             self._ranges.pop(entry.first, None)
 
-    def _finish_node(self, entry: NodeRange, index: int) -> None:
+    def _finish_node(self, entry: Range[NodePart], index: int) -> None:
         """A task that has succeeded stays until its graph is over."""
-        if index not in entry.values:
+        if index not in entry.part.values:
             entry.remaining -= 1
             if entry.references:
                 self._objects.unrefer(entry, index)
             if not entry.remaining and entry.first:
                 self._ranges.pop(entry.first, None)
-        if entry.group.is_over:
-            self._drop_open_graph(entry.group)
+        if entry.part.group.is_over:
+            self._drop_open_graph(entry.part.group)
 
     def _drop_open_graph(self, group: OpenGraph) -> None:
         ranges, group.ranges = group.ranges, []
         for entry in ranges:
-            entry.values.clear()
+            entry.part.values.clear()
             entry.remaining = 0
             for index in list(entry.references):
                 self._objects.unrefer(entry, index)
             self._ranges.pop(entry.first, None)
 
-    def _finish_target(self, entry: GraphRange, index: int) -> None:
-        if not entry.stays_needed(index):
+    def _finish_target(self, entry: Range[GraphPart], index: int) -> None:
+        group = entry.part.group
+        if not stays_needed(entry, index):
             entry.remaining -= 1
-        if not entry.group.is_over:
+        if not group.is_over:
             return
-        ranges, entry.group.ranges = entry.group.ranges, []
+        ranges, group.ranges = group.ranges, []
         for other in ranges:
-            for _ in other.end():
+            for _ in end_tasks(other):
                 pass
             self.drop_graph_range(other)
         if not entry.remaining:
             self._ranges.pop(entry.first, None)
 
-    def drop_graph_range(self, entry: GraphRange) -> None:
+    def drop_graph_range(self, entry: Range[GraphPart]) -> None:
         """All tasks of a range have ended with their graph."""
         for index in list(entry.references):
             self._objects.unrefer(entry, index)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, cast
 
 from scaler.core.completion import Completion
 from scaler.core.effects import Finish
-from scaler.core.graphs import GraphGroup, GraphRange
+from scaler.core.graphs import GraphGroup, GraphPart, end_tasks
 from scaler.core.kept_objects import KeptObjects
 from scaler.core.large_results import LargeResults
-from scaler.core.open_graph import DependentSink, NodeRange
+from scaler.core.open_graph import DependentSink, NodePart
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.core.outgoing import Outgoing
-from scaler.core.runs import ClosedRanges, FutureRange, MapRange, Range
+from scaler.core.runs import AnyRange, ClosedRanges, MapPart, Range
 from scaler_protocol.messages import ObjectKey, Results, Status
 
 if TYPE_CHECKING:
@@ -45,21 +45,21 @@ class TaskEndings:
         self._objects = objects
         self._large = large
         self._completion = completion
-        self._unexplained: list[tuple[NodeRange, int, Outcome]] = []
+        self._unexplained: list[tuple[Range[NodePart], int, Outcome]] = []
 
-    def cancel(self, entry: Range, index: int) -> bool:
+    def cancel(self, entry: AnyRange, index: int) -> bool:
         """End a task. Returns False if it had ended before; otherwise the caller passes the outcome to its sink."""
         if not entry.is_unsettled(index):
             return False
-        if type(entry) is NodeRange:
-            entry.note_ended(index, CANCELLED)
+        if isinstance(entry.part, NodePart):
+            entry.part.note_ended(index, CANCELLED)
         entry.settle_silently(index)
         if entry.left:
             self._outgoing.cancels.append(entry.first + index)
         self._completion.finish(entry, index)
         return True
 
-    def cancel_map(self, entries: Sequence[MapRange]) -> None:
+    def cancel_map(self, entries: Sequence[Range[MapPart]]) -> None:
         """Cancel the unfinished tasks of a map. Parts that were never closed only release their objects."""
         for entry in entries:
             for index in range(entry.count):
@@ -79,7 +79,8 @@ class TaskEndings:
     def on_results(self, results: Results, now: float) -> None:
         for run in results.runs:
             if run.session == self._session and run.count:
-                if type(self._ranges.get(run.task(0))) is FutureRange:
+                entry = self._ranges.get(run.task(0))
+                if entry is not None and entry.part is None:
                     self._take_rows(run)
                 else:
                     self._take_run(run)
@@ -91,7 +92,7 @@ class TaskEndings:
         start = 0
         while start < run.count:
             entry = self._ranges.find(run.task(start))
-            if not isinstance(entry, MapRange):
+            if entry is None or not isinstance(entry.part, MapPart):
                 self._take_rows(_part(run, start, run.count) if start else run)
                 return
             stop = max(start + 1, bisect_left(run.task_column, entry.first + entry.count, start))
@@ -103,9 +104,10 @@ class TaskEndings:
                 self._take_rows(part)
             start = stop
 
-    def _take_map_run(self, entry: MapRange, run: ResultRun, ended: int) -> None:
-        if not entry.sink.take_run(entry, run):
-            self._outgoing.effects.append(Finish(entry.sink, CANCELLED))
+    def _take_map_run(self, entry: Range[MapPart], run: ResultRun, ended: int) -> None:
+        part = entry.part
+        if not part.sink.take_run(entry.first - part.offset, run):
+            self._outgoing.effects.append(Finish(part.sink, CANCELLED))
         entry.remaining -= ended
         for index in list(entry.references):
             if entry.states[index]:
@@ -118,8 +120,8 @@ class TaskEndings:
         inline for speed, and so is that of a node; the effect equals that of ``_take_outcome``."""
         ranges = self._ranges
         first, stop, is_usual = 1, 0, False
-        entry: Range | None = None
-        node_range: NodeRange | None = None
+        entry: AnyRange | None = None
+        nodes: NodePart | None = None
         for task, status, payload, duration_us, cpu_time_us, memory_peak in run.copied_rows():
             if not first <= task < stop:
                 entry = ranges.get(task) or ranges.find(task)
@@ -129,20 +131,21 @@ class TaskEndings:
                         self._outgoing.releases.append(ObjectKey(self._session, task))
                     continue
                 first, stop = entry.first, entry.first + entry.count
-                node_range = entry if type(entry) is NodeRange else None
-                is_usual = (type(entry) is FutureRange or node_range is not None) and not entry.references
+                part = entry.part
+                nodes = part if type(part) is NodePart else None
+                is_usual = (part is None or nodes is not None) and not entry.references
             assert entry is not None
             outcome = _new_tuple(Outcome, (status, payload, duration_us, cpu_time_us, memory_peak))
-            is_simple = is_usual and (status == _SMALL if node_range is not None else status != _LARGE)
+            is_simple = is_usual and (status == _SMALL if nodes is not None else status != _LARGE)
             sink = entry.sinks[task - first] if is_simple else None
             if sink is None:
                 self._take_outcome(entry, task - first, outcome)
                 continue
             if not sink.settle(outcome):
                 self._outgoing.effects.append(Finish(sink, outcome))
-            if node_range is not None:
-                node_range.end_with_value(task - first)
-                if not node_range.group.waiting:
+            if nodes is not None:
+                nodes.end_with_value(entry, task - first)
+                if not nodes.group.waiting:
                     self._completion.finish(entry, task - first)
                 continue
             entry.sinks[task - first] = None
@@ -150,10 +153,10 @@ class TaskEndings:
             if not entry.remaining:
                 ranges.pop(first, None)
 
-    def _take_outcome(self, entry: Range, index: int, outcome: Outcome) -> None:
-        if isinstance(entry, GraphRange) and self._ends_graph(entry, index, outcome):
+    def _take_outcome(self, entry: AnyRange, index: int, outcome: Outcome) -> None:
+        if isinstance(entry.part, GraphPart) and self._ends_graph(entry, index, outcome):
             return
-        if type(entry) is NodeRange:
+        if isinstance(entry.part, NodePart):
             known = self._node_outcome(entry, index, outcome)
             if known is None:
                 return
@@ -166,9 +169,9 @@ class TaskEndings:
             return
         self._settle(entry, index, outcome)
 
-    def _settle(self, entry: Range, index: int, outcome: Outcome) -> None:
-        if type(entry) is NodeRange:
-            entry.note_ended(index, outcome)
+    def _settle(self, entry: AnyRange, index: int, outcome: Outcome) -> None:
+        if isinstance(entry.part, NodePart):
+            entry.part.note_ended(index, outcome)
         sink = entry.settle_silently(index)
         if outcome.status == Status.SUCCESS_LARGE:
             outcome = self._large.keep(entry, index, outcome)
@@ -177,18 +180,20 @@ class TaskEndings:
         if sink is not None:
             if not sink.settle(outcome):
                 self._outgoing.effects.append(Finish(sink, outcome))
-        elif isinstance(entry, MapRange) and not entry.sink.take_outcome(entry, index, outcome):
-            self._outgoing.effects.append(Finish(entry.sink, outcome))
+        elif isinstance(entry.part, MapPart) and not entry.part.sink.take_outcome(entry.part.offset + index, outcome):
+            self._outgoing.effects.append(Finish(entry.part.sink, outcome))
 
     # ---- nodes of the open graph ---------------------------------------------------------------------------------
 
-    def _node_outcome(self, entry: NodeRange, index: int, outcome: Outcome, is_late: bool = False) -> Outcome | None:
+    def _node_outcome(
+        self, entry: Range[NodePart], index: int, outcome: Outcome, is_late: bool = False
+    ) -> Outcome | None:
         """The outcome of a node. The scheduler cancels a node when an input does not succeed: it ends like that input.
         None: it is decided when the results that arrive together have been taken."""
         if not entry.is_unsettled(index):
             return outcome
-        if outcome.status in _WITHOUT_INPUT and index in entry.inputs:
-            culprit = entry.culprit(index)
+        if outcome.status in _WITHOUT_INPUT and index in entry.part.inputs:
+            culprit = entry.part.culprit(index)
             if culprit is not None:
                 cast(DependentSink, entry.sinks[index]).blame(culprit[0])
                 return culprit[1]
@@ -207,30 +212,30 @@ class TaskEndings:
 
     # ---- graphs ------------------------------------------------------------------------------------------------
 
-    def _ends_graph(self, entry: GraphRange, index: int, outcome: Outcome) -> bool:
+    def _ends_graph(self, entry: Range[GraphPart], index: int, outcome: Outcome) -> bool:
         """A task that failed ends its whole graph. Returns whether the outcome needs no further handling."""
         if outcome.status in (Status.SUCCESS, Status.SUCCESS_LARGE):
-            return not entry.has_targets
-        if not entry.group.waiting:
+            return not entry.sinks
+        if not entry.part.group.waiting:
             return index not in entry.large
-        self._end_graph(entry.group, outcome, entry.first + index)
+        self._end_graph(entry.part.group, outcome, entry.first + index)
         return True
 
     def _end_graph(self, group: GraphGroup, outcome: Outcome, failed: int = 0) -> None:
         ranges, group.ranges = group.ranges, []
         for entry in ranges:
-            for index in entry.end():
+            for index in end_tasks(entry):
                 task = entry.first + index
                 if entry.left and task != failed:
                     self._outgoing.cancels.append(task)
-                sink = entry.take_sink(index)
+                sink = entry.part.take_sink(entry, index)
                 if sink is not None:
                     self._outgoing.tell(sink, outcome)
             self._completion.drop_graph_range(entry)
 
     # ---- everything ----------------------------------------------------------------------------------------------
 
-    def end_all(self, opened: Sequence[FutureRange], outcome: Outcome) -> None:
+    def end_all(self, opened: Sequence[AnyRange], outcome: Outcome) -> None:
         """End every task, including those of ``opened`` ranges."""
         for entry in opened:
             self._end_range(entry, len(entry.sinks), outcome)
@@ -239,25 +244,25 @@ class TaskEndings:
         self._ranges.clear()
         self._large.end_all(outcome)
 
-    def _end_range(self, entry: Range, count: int, outcome: Outcome) -> None:
+    def _end_range(self, entry: AnyRange, count: int, outcome: Outcome) -> None:
         for index in range(count):
             if entry.is_unsettled(index):
                 sink = entry.settle_silently(index)
                 if sink is not None:
                     self._outgoing.tell(sink, outcome)
-        if isinstance(entry, MapRange) and not entry.sink.settle(outcome):
-            self._outgoing.effects.append(Finish(entry.sink, outcome))
+        if isinstance(entry.part, MapPart) and not entry.part.sink.settle(outcome):
+            self._outgoing.effects.append(Finish(entry.part.sink, outcome))
         entry.remaining = 0
         entry.references.clear()
         entry.large.clear()
-        if isinstance(entry, NodeRange):
-            entry.values.clear()
+        if isinstance(entry.part, NodePart):
+            entry.part.values.clear()
 
     def check(self) -> None:
         for entry in self._ranges.values():
             unfinished = len(entry.unfinished())
             assert entry.remaining == unfinished, (entry.first, entry.remaining, unfinished)
-            assert unfinished or isinstance(entry, (GraphRange, NodeRange)), entry.first
+            assert unfinished or isinstance(entry.part, (GraphPart, NodePart)), entry.first
             assert entry.run is not None and entry.run.first_task == entry.first
             assert all(not entry.is_unsettled(index) for index in entry.large)
 

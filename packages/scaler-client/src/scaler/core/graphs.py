@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from scaler.core.outcome import Sink
-from scaler.core.runs import Range, Shape, TaskSink
-
-if TYPE_CHECKING:
-    from scaler_protocol.codec import TaskRunBuilder
+from scaler.core.runs import AnyRange, Range, TaskSink
 
 _WAITING, _ENDED, _NEEDED = 0, 1, 2
 
@@ -24,7 +20,7 @@ class GraphGroup:
     def __init__(self, first: int, last: int) -> None:
         self.first = first
         self.last = last
-        self.ranges: list[GraphRange] = []
+        self.ranges: list[Range[GraphPart]] = []
         self.waiting = 0
         self.large = 0
 
@@ -33,60 +29,53 @@ class GraphGroup:
         return not (self.waiting or self.large)
 
 
-class GraphRange(Range):
+class GraphPart:
     """Tasks of one graph that share a shape. Either all of them are targets, with a sink each, or none is. A target
     that other tasks of the graph need stays unfinished as long as they may need it."""
 
-    __slots__ = ("group", "states", "needed")
+    __slots__ = ("group", "needed")
 
-    def __init__(self, shape: Shape, builder: TaskRunBuilder, group: GraphGroup) -> None:
-        super().__init__(shape, builder)
+    def __init__(self, group: GraphGroup) -> None:
         self.group = group
-        self.states = bytearray()
         self.needed: set[int] = set()
 
-    @property
-    def has_targets(self) -> bool:
-        return bool(self.sinks)
+    def settle_silently(self, entry: AnyRange, index: int) -> Sink | None:
+        entry.states[index] = _NEEDED if index in self.needed else _ENDED
+        return self.take_sink(entry, index)
 
-    def fill(self, sinks: Sequence[TaskSink], waited_for: Sequence[bool]) -> None:
-        """Call this when all tasks are in the ``builder``. ``sinks`` has one sink per task or is empty; ``waited_for``
-        says which targets other tasks need."""
-        assert self.builder is not None
-        self.remaining = self.builder.count
-        self.states = bytearray(self.remaining)
-        self.sinks.extend(sinks)
-        self.group.waiting += len(sinks)
-        self.needed = {index for index, others_wait in enumerate(waited_for) if others_wait}
-        for index, sink in enumerate(sinks):
-            sink.task_range, sink.task_index = self, index
-
-    def is_unsettled(self, index: int) -> bool:
-        return self.states[index] == _WAITING
-
-    def settle_silently(self, index: int) -> Sink | None:
-        self.states[index] = _NEEDED if index in self.needed else _ENDED
-        return self.take_sink(index)
-
-    def take_sink(self, index: int) -> Sink | None:
-        if not self.sinks:
+    def take_sink(self, entry: AnyRange, index: int) -> Sink | None:
+        if not entry.sinks:
             return None
         self.group.waiting -= 1
-        sink = self.sinks[index]
-        self.sinks[index] = None
-        return sink
+        return entry.take_sink(index)
 
-    def stays_needed(self, index: int) -> bool:
-        return self.states[index] == _NEEDED
+    def unfinished(self, entry: AnyRange) -> list[int]:
+        return [index for index, state in enumerate(entry.states) if state != _ENDED or index in entry.large]
 
-    def end(self) -> Iterator[int]:
-        """End all tasks. Yields the indices of those that had not ended before."""
-        states, self.states = self.states, bytearray([_ENDED]) * len(self.states)
-        self.remaining = len(self.large)
-        index = states.find(_WAITING)
-        while index >= 0:
-            yield index
-            index = states.find(_WAITING, index + 1)
 
-    def unfinished(self) -> list[int]:
-        return [index for index, state in enumerate(self.states) if state != _ENDED or index in self.large]
+def fill(entry: Range[GraphPart], sinks: Sequence[TaskSink], waited_for: Sequence[bool]) -> None:
+    """Call this when all tasks are in the ``builder``. ``sinks`` has one sink per task or is empty; ``waited_for`` says
+    which targets other tasks need."""
+    assert entry.builder is not None
+    entry.remaining = entry.builder.count
+    entry.states = bytearray(entry.remaining)
+    entry.sinks.extend(sinks)
+    entry.part.group.waiting += len(sinks)
+    entry.part.needed = {index for index, others_wait in enumerate(waited_for) if others_wait}
+    for index, sink in enumerate(sinks):
+        sink.task_range, sink.task_index = entry, index
+
+
+def stays_needed(entry: Range[GraphPart], index: int) -> bool:
+    """Return whether the task has ended, and other tasks may need its result."""
+    return entry.states[index] == _NEEDED
+
+
+def end_tasks(entry: Range[GraphPart]) -> Iterator[int]:
+    """End all tasks. Yields the indices of those that had not ended before."""
+    states, entry.states = entry.states, bytearray([_ENDED]) * len(entry.states)
+    entry.remaining = len(entry.large)
+    index = states.find(_WAITING)
+    while index >= 0:
+        yield index
+        index = states.find(_WAITING, index + 1)

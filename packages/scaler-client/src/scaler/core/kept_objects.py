@@ -6,7 +6,7 @@ from collections import deque
 
 from scaler.core.effects import DropStoredObjects, PushObject
 from scaler.core.outgoing import Outgoing
-from scaler.core.runs import Range
+from scaler.core.runs import AnyRange
 from scaler.core.uploads import Stored, Upload
 from scaler_protocol.messages import (
     PRIVATE_UPLOAD_NUMBER,
@@ -46,13 +46,13 @@ class KeptObjects:
         self._outgoing.waiting.append(upload)
         return upload
 
-    def refer(self, entry: Range, index: int, uploads: list[Upload]) -> None:
+    def refer(self, entry: AnyRange, index: int, uploads: list[Upload]) -> None:
         """Let a task use these uploads until it ends."""
         entry.references[index] = uploads
         for upload in uploads:
             upload.uses += 1
 
-    def unrefer(self, entry: Range, index: int) -> None:
+    def unrefer(self, entry: AnyRange, index: int) -> None:
         for upload in entry.references.pop(index, ()):
             self.let_go(upload)
 

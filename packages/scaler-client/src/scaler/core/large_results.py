@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 
 from scaler.core.completion import Completion
-from scaler.core.graphs import GraphRange
-from scaler.core.open_graph import NodeRange
+from scaler.core.graphs import GraphPart
+from scaler.core.open_graph import NodePart
 from scaler.core.outcome import LOCATED, Outcome, Sink
 from scaler.core.outgoing import Outgoing
-from scaler.core.runs import Range
+from scaler.core.runs import AnyRange
 from scaler_protocol.messages import (
     ObjectChunk,
     ObjectCredit,
@@ -32,11 +32,11 @@ class LargeResult:
     def __init__(
         self,
         key: ObjectKey,
-        owner: Range,
+        owner: AnyRange,
         index: int,
         size: int,
         store: bytes,
-        dropped_results: deque[tuple[Range, int]],
+        dropped_results: deque[tuple[AnyRange, int]],
     ) -> None:
         self.key = key
         self.range = owner
@@ -55,7 +55,7 @@ class Fetch:
 
     __slots__ = ("key", "range", "index", "sink", "buffer", "received")
 
-    def __init__(self, key: ObjectKey, owner: Range, index: int, sink: Sink) -> None:
+    def __init__(self, key: ObjectKey, owner: AnyRange, index: int, sink: Sink) -> None:
         self.key = key
         self.range = owner
         self.index = index
@@ -85,7 +85,7 @@ class LargeResults:
 
     def __init__(self, session: bytes, outgoing: Outgoing, completion: Completion) -> None:
         self.fetches: dict[ObjectKey, Fetch] = {}
-        self.dropped: deque[tuple[Range, int]] = deque()
+        self.dropped: deque[tuple[AnyRange, int]] = deque()
         self._session = session
         self._outgoing = outgoing
         self._completion = completion
@@ -108,17 +108,17 @@ class LargeResults:
         """The bytes are here: the cluster may forget them."""
         self.release(large.range, large.index)
 
-    def keep(self, entry: Range, index: int, outcome: Outcome) -> Outcome:
+    def keep(self, entry: AnyRange, index: int, outcome: Outcome) -> Outcome:
         """A task succeeded with a large result. Returns the outcome for its sink."""
         key = ObjectKey(self._session, entry.first + index)
         size, store = outcome.payload[:_SIZE_BYTES], outcome.payload[_SIZE_BYTES:]
         large = LargeResult(key, entry, index, int.from_bytes(size, "little"), store, self.dropped)
         entry.large[index] = outcome
-        if isinstance(entry, (GraphRange, NodeRange)):
-            entry.group.large += 1
+        if isinstance(entry.part, (GraphPart, NodePart)):
+            entry.part.group.large += 1
         return outcome._replace(payload=large)
 
-    def replace(self, entry: Range, index: int, outcome: Outcome) -> None:
+    def replace(self, entry: AnyRange, index: int, outcome: Outcome) -> None:
         """The task ran again because the agent that kept its result is gone or the scheduler restarted."""
         entry.large[index] = outcome
         key = ObjectKey(self._session, entry.first + index)
@@ -136,15 +136,15 @@ class LargeResults:
         self.release(fetch.range, fetch.index)
         self._outgoing.tell(fetch.sink, outcome)
 
-    def release(self, entry: Range, index: int) -> None:
+    def release(self, entry: AnyRange, index: int) -> None:
         """Finish a task whose large result is here, or not needed any more."""
         known = entry.large.pop(index, None)
         if known is None:
             return
-        if isinstance(entry, (GraphRange, NodeRange)):
-            entry.group.large -= 1
-            if isinstance(entry, NodeRange) and known.status == Status.SUCCESS_LARGE:
-                entry.values.add(index)
+        if isinstance(entry.part, (GraphPart, NodePart)):
+            entry.part.group.large -= 1
+            if isinstance(entry.part, NodePart) and known.status == Status.SUCCESS_LARGE:
+                entry.part.values.add(index)
         self.fetches.pop(ObjectKey(self._session, entry.first + index), None)
         self._outgoing.releases.append(ObjectKey(self._session, entry.first + index))
         self._completion.finish(entry, index)

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from scaler.core.outcome import Outcome, Sink
-from scaler.core.runs import FutureRange, Shape, TaskSink
+from scaler.core.runs import AnyRange, Range, TaskSink
 from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
     from scaler.core.outgoing import Outgoing
-    from scaler_protocol.codec import TaskRunBuilder
 
 ID_ROOM = 1 << 16
 NODES_LIMIT = 8192
@@ -44,7 +43,7 @@ class OpenGraph:
         self.last = first + ID_ROOM
         if not self.last & _NUMBER_MASK:
             self.last -= 1
-        self.ranges: list[NodeRange] = []
+        self.ranges: list[Range[NodePart]] = []
         self.waiting = 0
         self.large = 0
         self.unsent = 0
@@ -76,15 +75,14 @@ class OpenGraph:
             self._outgoing.cancels.append(self.last)
 
 
-class NodeRange(FutureRange):
+class NodePart:
     """Tasks of an open graph that share a shape. ``inputs`` has the futures that a task names, until it has ended.
     ``values`` are the tasks that have succeeded and whose result is here: the scheduler may need them again.
     ``failures`` has how the others ended."""
 
     __slots__ = ("group", "inputs", "values", "failures", "is_counted")
 
-    def __init__(self, shape: Shape, builder: TaskRunBuilder, group: OpenGraph) -> None:
-        super().__init__(shape, builder)
+    def __init__(self, group: OpenGraph) -> None:
         self.group = group
         self.inputs: dict[int, Sequence[TaskSink]] = {}
         self.values: set[int] = set()
@@ -92,32 +90,32 @@ class NodeRange(FutureRange):
         self.is_counted = False
         group.unsent += 1
 
-    def note_closed(self) -> None:
+    def note_closed(self, entry: Range[NodePart]) -> None:
         """The tasks have ids now, or will never get any."""
         group = self.group
         if self.is_counted:
             return
-        if self.run is not None:
-            group.ranges.append(self)
-            group.size_bytes += self.run.payload_bytes
+        if entry.run is not None:
+            group.ranges.append(entry)
+            group.size_bytes += entry.run.payload_bytes
         group.unsent -= 1  # no call from here on, so that an interruption leaves out everything or nothing
-        group.nodes += self.remaining
-        group.waiting += self.remaining
+        group.nodes += entry.remaining
+        group.waiting += entry.remaining
         self.is_counted = True
 
-    def settle_silently(self, index: int) -> Sink | None:
+    def settle_silently(self, entry: AnyRange, index: int) -> Sink | None:
         self.inputs.pop(index, None)
         if self.is_counted:
             self.group.waiting -= 1
-        return super().settle_silently(index)
+        return entry.take_sink(index)
 
-    def end_with_value(self, index: int) -> None:
+    def end_with_value(self, entry: AnyRange, index: int) -> None:
         """The task has succeeded, and its result is here."""
         self.values.add(index)
         self.inputs.pop(index, None)
         if self.is_counted:  # no call from here on, so that an interruption leaves out everything or nothing
             self.group.waiting -= 1
-        self.sinks[index] = None
+        entry.sinks[index] = None
 
     def note_ended(self, index: int, outcome: Outcome) -> None:
         """Call this before the task is settled."""
@@ -129,20 +127,22 @@ class NodeRange(FutureRange):
     def culprit(self, index: int) -> tuple[TaskSink, Outcome] | None:
         """An input that did not succeed, and how it ended."""
         for sink in self.inputs.get(index, ()):
-            entry = sink.task_range
-            outcome = entry.failures.get(sink.task_index) if isinstance(entry, NodeRange) else None
+            part = None if sink.task_range is None else sink.task_range.part
+            outcome = part.failures.get(sink.task_index) if isinstance(part, NodePart) else None
             if outcome is not None:
                 return sink, outcome
         return None
 
-    def unfinished(self) -> list[int]:
-        large, values = self.large, self.values
-        return [index for index, sink in enumerate(self.sinks) if sink is not None or index in large or index in values]
+    def unfinished(self, entry: AnyRange) -> list[int]:
+        large, values = entry.large, self.values
+        return [
+            index for index, sink in enumerate(entry.sinks) if sink is not None or index in large or index in values
+        ]
 
-    def restated(self) -> Iterator[tuple[int, int, bool]]:
+    def restated(self, entry: AnyRange) -> Iterator[tuple[int, int, bool]]:
         """The unfinished tasks as (start, stop, whether their results are here)."""
         start, stop, is_here = -1, -1, False
-        for index in self.unfinished():
+        for index in self.unfinished(entry):
             if index != stop or (index in self.values) != is_here:
                 if start >= 0:
                     yield start, stop, is_here

@@ -10,7 +10,7 @@ from scaler.core.outcome import Outcome, Sink
 from scaler.core.upload_queue import UploadQueue
 
 if TYPE_CHECKING:
-    from scaler.core.runs import Range
+    from scaler.core.runs import AnyRange
     from scaler.core.uploads import Upload
     from scaler_protocol.messages import Body, ObjectKey
 
@@ -31,7 +31,7 @@ class Outgoing:
     def __init__(self) -> None:
         self.effects: list[Effect] = []
         self.urgent: deque[Body] = deque()
-        self.waiting: deque[Body | list[Range] | Upload] = deque()
+        self.waiting: deque[Body | list[AnyRange] | Upload] = deque()
         self.uploads = UploadQueue()
         self.releases: list[ObjectKey] = []
         self.cancels: list[int] = []

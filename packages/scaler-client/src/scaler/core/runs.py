@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from scaler.core.outcome import Outcome, Sink
 from scaler_protocol.ids import digest
@@ -75,7 +75,7 @@ class Shape:
         self.arity = arity
         self.keywords = keywords
         self.options = options
-        self.open: FutureRange | None = None
+        self.open: AnyRange | None = None
         self.new_builder: Callable[[], TaskRunBuilder] | None = None
         self.new_node_builder: Callable[[], TaskRunBuilder] | None = None
         self.graph_of_nodes: object = None
@@ -96,15 +96,43 @@ class Shape:
         return found
 
 
-class Range:
+class RangePart(Protocol):
+    """The part of a range that only tasks of a map or a graph have."""
+
+    def settle_silently(self, entry: AnyRange, index: int) -> Sink | None:
+        """Do what ``Range.settle_silently`` does."""
+
+    def unfinished(self, entry: AnyRange) -> list[int]:
+        """Return what ``Range.unfinished`` returns."""
+
+
+Part = TypeVar("Part", bound=RangePart | None)
+
+
+class Range(Generic[Part]):
     """``first`` is 0 until the range is closed and its tasks have ids. ``large`` has the tasks that succeeded with a
     result that is still at its agent; they count as unfinished until the result is fetched or dropped. ``left``: the
     range has been sent. ``sinks`` has one sink per task unless the tasks share one; None means that the task has
-    ended."""
+    ended. ``states`` has one byte per task, 0 for one that has not ended; it is empty where ``sinks`` says that.
+    ``part`` is what the tasks have in addition if they belong to a map or a graph; None: they were submitted one by
+    one, outside of graphs."""
 
-    __slots__ = ("shape", "first", "count", "remaining", "builder", "run", "references", "large", "left", "sinks")
+    __slots__ = (
+        "shape",
+        "first",
+        "count",
+        "remaining",
+        "builder",
+        "run",
+        "references",
+        "large",
+        "left",
+        "sinks",
+        "states",
+        "part",
+    )
 
-    def __init__(self, shape: Shape, builder: TaskRunBuilder) -> None:
+    def __init__(self, shape: Shape, builder: TaskRunBuilder, part: Part) -> None:
         self.shape = shape
         self.first = 0
         self.count = 0
@@ -115,17 +143,33 @@ class Range:
         self.large: dict[int, Outcome] = {}
         self.left = False
         self.sinks: list[Sink | None] = []
+        self.states = bytearray()
+        self.part = part
+
+    def mend(self) -> None:
+        """Repair the range after an interruption while a task was added: give every task a place in ``sinks``, because
+        otherwise all later tasks would get the results of their neighbours."""
+        if self.builder is not None:
+            self.sinks.extend([None] * (self.builder.count - len(self.sinks)))
+            self.remaining = sum(sink is not None for sink in self.sinks)
 
     def is_unsettled(self, index: int) -> bool:
-        raise NotImplementedError
+        return not self.states[index] if self.states else self.sinks[index] is not None
 
     def settle_silently(self, index: int) -> Sink | None:
         """Mark the task as finished. Returns its sink, if it has one of its own."""
-        raise NotImplementedError
+        return self.take_sink(index) if self.part is None else self.part.settle_silently(self, index)
+
+    def take_sink(self, index: int) -> Sink | None:
+        sink = self.sinks[index]
+        self.sinks[index] = None
+        return sink
 
     def unfinished(self) -> list[int]:
         """The indices of the tasks that must be stated again to a restarted scheduler."""
-        return [index for index in range(self.count) if self.is_unsettled(index) or index in self.large]
+        if self.part is not None:
+            return self.part.unfinished(self)
+        return [index for index, sink in enumerate(self.sinks) if sink is not None or index in self.large]
 
     def unfinished_segments(self) -> Iterator[tuple[int, int]]:
         """The unfinished tasks as pairs (start, stop) of indices."""
@@ -140,65 +184,44 @@ class Range:
             yield start, stop
 
 
+AnyRange: TypeAlias = "Range[Any]"
+
+
 class TaskSink(Sink, Protocol):
     """Receives the outcome of one task. The session records in ``task_range`` and ``task_index`` which task it is."""
 
-    task_range: Range | None
+    task_range: AnyRange | None
     task_index: int
-
-
-class FutureRange(Range):
-    """Tasks that were submitted one by one, with one sink each."""
-
-    __slots__ = ()
-
-    def mend(self) -> None:
-        """Repair the range after an interruption while a task was added: give every task a place in ``sinks``, because
-        otherwise all later tasks would get the results of their neighbours."""
-        if self.builder is not None:
-            self.sinks.extend([None] * (self.builder.count - len(self.sinks)))
-            self.remaining = sum(sink is not None for sink in self.sinks)
-
-    def is_unsettled(self, index: int) -> bool:
-        return self.sinks[index] is not None
-
-    def settle_silently(self, index: int) -> Sink | None:
-        sink = self.sinks[index]
-        self.sinks[index] = None
-        return sink
 
 
 class MapSink(Sink, Protocol):
     """Receives the results of a whole map. As with ``settle``, False means that ``finish`` must be called."""
 
-    def take_run(self, owner: MapRange, run: ResultRun) -> bool:
-        """Receive results that all belong to ``owner``."""
+    def take_run(self, first: int, run: ResultRun) -> bool:
+        """Receive results of one part of the map. ``first``: the id of the first task of the map, if its parts had
+        consecutive ids."""
 
-    def take_outcome(self, owner: MapRange, index: int, outcome: Outcome) -> bool:
-        """Receive the outcome of one task of ``owner``."""
+    def take_outcome(self, place: int, outcome: Outcome) -> bool:
+        """Receive the outcome of one task, by its place in the map."""
 
 
-class MapRange(Range):
-    """A part of a map, with one byte per task (0: not finished) and one sink for all tasks. ``offset`` is the position
-    of the first task in the map."""
+class MapPart:
+    """A part of a map, whose tasks share one sink. ``offset`` is the position of the first task in the map."""
 
-    __slots__ = ("states", "sink", "offset")
+    __slots__ = ("sink", "offset")
 
-    def __init__(self, shape: Shape, builder: TaskRunBuilder, sink: MapSink, offset: int) -> None:
-        super().__init__(shape, builder)
+    def __init__(self, sink: MapSink, offset: int) -> None:
         self.sink = sink
         self.offset = offset
-        self.states = bytearray()
 
-    def is_unsettled(self, index: int) -> bool:
-        return not self.states[index]
+    def settle_silently(self, entry: AnyRange, index: int) -> None:
+        entry.states[index] = 1
 
-    def settle_silently(self, index: int) -> Sink | None:
-        self.states[index] = 1
-        return None
+    def unfinished(self, entry: AnyRange) -> list[int]:
+        return [index for index, state in enumerate(entry.states) if not state or index in entry.large]
 
 
-class ClosedRanges(dict[int, Range]):
+class ClosedRanges(dict[int, AnyRange]):
     """The ranges whose tasks have ids, by their first id. Ids only grow, so the range of a task is found by
     bisection."""
 
@@ -207,7 +230,7 @@ class ClosedRanges(dict[int, Range]):
         self.next_task = 1
         self._firsts: list[int] = []
 
-    def close(self, entry: Range) -> None:
+    def close(self, entry: AnyRange) -> None:
         """Give the tasks of ``entry`` the next ids. An interrupted call changes everything or nothing and may be
         repeated, because no function call separates assignments that belong together."""
         builder = entry.builder
@@ -225,7 +248,7 @@ class ClosedRanges(dict[int, Range]):
         if len(self._firsts) > 2 * len(self) + _GAPS_LIMIT:
             self._firsts = list(self)
 
-    def find(self, task: int) -> Range | None:
+    def find(self, task: int) -> AnyRange | None:
         """The range that has the task, if it is unfinished."""
         position = bisect_right(self._firsts, task) - 1
         entry = self.get(self._firsts[position]) if position >= 0 else None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from scaler.core.definitions import Definitions
 from scaler.core.kept_objects import KeptObjects
-from scaler.core.open_graph import NodeRange
+from scaler.core.open_graph import NodePart
 from scaler.core.outgoing import Outgoing
-from scaler.core.runs import Range
+from scaler.core.runs import AnyRange
 from scaler.core.scheduler_link import SchedulerLink
 from scaler.core.uploads import Upload
 from scaler_protocol.messages import Cancel, ObjectRelease, ObjectStored, TaskColumn, Tasks
@@ -77,7 +77,7 @@ class Sender:
 
     # ---- tasks -----------------------------------------------------------------------------------------------------
 
-    def _send_tasks(self, entries: list[Range], now: float) -> None:
+    def _send_tasks(self, entries: list[AnyRange], now: float) -> None:
         """Make the message when it leaves, so that tasks that were cancelled meanwhile are not in it."""
         connection, outgoing, definitions = self._connection, self._outgoing, self._definitions
         runs = self._runs_of(entries)
@@ -89,7 +89,7 @@ class Sender:
             parent, connection.parent_to_tell = connection.parent_to_tell, None
             connection.send(Tasks(runs, functions, serializers, False, parent), now)
 
-    def _runs_of(self, entries: list[Range]) -> list[TaskRun]:
+    def _runs_of(self, entries: list[AnyRange]) -> list[TaskRun]:
         runs: list[TaskRun] = []
         for entry in entries:
             entry.left = True
@@ -146,19 +146,19 @@ class Sender:
             self._objects.forget_sent(upload)
 
 
-def restated_runs(entry: Range) -> list[TaskRun]:
+def restated_runs(entry: AnyRange) -> list[TaskRun]:
     """The tasks of a range that a restarted scheduler must know. A node whose result is here is among them, because its
     value may be needed."""
-    if not isinstance(entry, NodeRange):
+    if not isinstance(entry.part, NodePart):
         return unfinished_runs(entry)
     run = entry.run
     assert run is not None
     options = replace(run.options, intermediate=True)
-    parts = [(run.slice(start, stop), is_here) for start, stop, is_here in entry.restated()]
+    parts = [(run.slice(start, stop), is_here) for start, stop, is_here in entry.part.restated(entry)]
     return [part.with_options(options) if is_here else part for part, is_here in parts]
 
 
-def unfinished_runs(entry: Range) -> list[TaskRun]:
+def unfinished_runs(entry: AnyRange) -> list[TaskRun]:
     """The tasks of a range that have not ended, as runs."""
     run = entry.run
     assert run is not None

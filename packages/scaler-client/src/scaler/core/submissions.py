@@ -8,10 +8,10 @@ from functools import partial
 from itertools import count
 
 from scaler.core.definitions import Definitions
-from scaler.core.graphs import GraphGroup, GraphRange
-from scaler.core.open_graph import NodeRange, OpenGraph
+from scaler.core.graphs import GraphGroup, GraphPart
+from scaler.core.open_graph import NodePart, OpenGraph
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, RUN_OVERHEAD_BYTES, SLOT_OVERHEAD_BYTES, Outgoing
-from scaler.core.runs import ClosedRanges, FutureRange, MapRange, MapSink, Range, Shape, TaskSink
+from scaler.core.runs import AnyRange, ClosedRanges, MapPart, MapSink, Range, Shape, TaskSink
 from scaler.core.scheduler_link import SchedulerLink
 from scaler_protocol.codec import TaskRunBuilder
 from scaler_protocol.messages import ObjectKey, TaskOptions
@@ -35,10 +35,10 @@ class Submissions:
         definitions: Definitions,
     ) -> None:
         self.submitted = 0
-        self.open_runs: list[FutureRange] = []
+        self.open_runs: list[AnyRange] = []
         self._open_bytes = 0
         self._flush_asked = False
-        self._last_batch: list[Range] = []
+        self._last_batch: list[AnyRange] = []
         self._last_batch_bytes = 0
         self._map_numbers = count()
         self._graph: OpenGraph | None = None
@@ -96,14 +96,15 @@ class Submissions:
         that wait before them."""
         if not self.open_runs:
             return
-        entries: list[Range] = []
+        entries: list[AnyRange] = []
         for entry in self.open_runs:
             entry.shape.open = None
-            if entry.remaining or (type(entry) is NodeRange and entry.sinks):  # others may name cancelled nodes
+            part = entry.part
+            if entry.remaining or (part is not None and entry.sinks):  # others may name cancelled nodes
                 self._ranges.close(entry)
                 entries.append(entry)
-            if type(entry) is NodeRange:
-                entry.note_closed()
+            if part is not None:
+                part.note_closed(entry)
         waiting, size = self._outgoing.waiting, self._open_bytes
         joins = bool(waiting) and waiting[-1] is self._last_batch and self._last_batch_bytes + size <= BATCH_LIMIT_BYTES
         self.open_runs, self._open_bytes = [], 0
@@ -120,7 +121,7 @@ class Submissions:
             entry.mend()
         self.close_batch()
 
-    def take_open_runs(self) -> list[FutureRange]:
+    def take_open_runs(self) -> list[AnyRange]:
         """Empty the open batch. The caller ends its tasks."""
         opened, self.open_runs, self._open_bytes = self.open_runs, [], 0
         for entry in opened:
@@ -129,8 +130,8 @@ class Submissions:
         self.graphs.clear()
         return opened
 
-    def _open_range(self, shape: Shape) -> FutureRange:
-        entry: FutureRange
+    def _open_range(self, shape: Shape) -> AnyRange:
+        entry: AnyRange
         actor = shape.options.actor
         if actor and any(each.shape.options.actor == actor for each in self.open_runs):
             self.close_batch()  # the calls of an actor keep their order, and within a batch each run has its own
@@ -138,7 +139,7 @@ class Submissions:
             entry = self._node_range(shape)
         else:
             builder = shape.new_builder() if shape.new_builder is not None else self._new_builder(shape)
-            entry = FutureRange(shape, builder)
+            entry = Range(shape, builder, None)
         self.open_runs.append(entry)
         shape.open = entry
         self._open_bytes += RUN_OVERHEAD_BYTES
@@ -197,8 +198,8 @@ class Submissions:
         """Like ``add``, for a node of the open graph. ``inputs``: the nodes that it names by ``id_of``."""
         must_turn = self.add(shape, slots, size, sink)
         entry = sink.task_range
-        assert isinstance(entry, NodeRange)
-        entry.inputs[sink.task_index] = inputs
+        assert entry is not None
+        entry.part.inputs[sink.task_index] = inputs
         return must_turn
 
     def id_of(self, sink: TaskSink) -> int:
@@ -211,13 +212,13 @@ class Submissions:
         is_next = bool(self.open_runs) and entry is self.open_runs[0]
         return self._ranges.next_task + sink.task_index if is_next else 0
 
-    def _node_range(self, shape: Shape) -> NodeRange:
+    def _node_range(self, shape: Shape) -> Range[NodePart]:
         graph = self.open_graph()
         factory = shape.new_node_builder
         if shape.graph_of_nodes is not graph or factory is None:
             factory = self._builder_factory(shape, replace(shape.options, graph=graph.number, grows=True))
             shape.graph_of_nodes, shape.new_node_builder = graph, factory
-        return NodeRange(shape, factory(), graph)
+        return Range(shape, factory(), NodePart(graph))
 
     def _new_builder(self, shape: Shape) -> TaskRunBuilder:
         """Make a run builder, and store its factory in the shape: later builders need no Python call."""
@@ -236,15 +237,15 @@ class Submissions:
         """The number of a new map. Needs no lock."""
         return next(self._map_numbers) % (2**32 - 1) + 1
 
-    def open_map(self, shape: Shape, sink: MapSink, offset: int, number: int = 0) -> MapRange:
+    def open_map(self, shape: Shape, sink: MapSink, offset: int, number: int = 0) -> Range[MapPart]:
         """Make a part of the map with this number, or of one without, which monitors do not name. Fill it through its
         ``builder``, then pass it to ``close_map``. Needs no lock."""
         if not number:
-            return MapRange(shape, self._new_builder(shape), sink, offset)
+            return Range(shape, self._new_builder(shape), MapPart(sink, offset))
         factory = self._builder_factory(shape, replace(shape.options, map_number=number))
-        return MapRange(shape, factory(), sink, offset)
+        return Range(shape, factory(), MapPart(sink, offset))
 
-    def close_map(self, entry: MapRange) -> None:
+    def close_map(self, entry: Range[MapPart]) -> None:
         assert entry.builder is not None
         count = entry.builder.count
         entry.states = bytearray(count)
@@ -256,9 +257,9 @@ class Submissions:
 
     # ---- graphs ----------------------------------------------------------------------------------------------------
 
-    def open_graph_range(self, shape: Shape, group: GraphGroup) -> GraphRange:
+    def open_graph_range(self, shape: Shape, group: GraphGroup) -> Range[GraphPart]:
         """Make a range for the next tasks of a graph. Fill it through its ``builder``. Needs no lock."""
-        entry = GraphRange(shape, self._new_builder(shape), group)
+        entry = Range(shape, self._new_builder(shape), GraphPart(group))
         group.ranges.append(entry)
         return entry
 
@@ -275,7 +276,7 @@ class Submissions:
         """Submit a graph whose tasks were built for its ids. False: other tasks have taken ids meanwhile."""
         if self.next_task() != group.first:
             return False
-        batch: list[Range] = []
+        batch: list[AnyRange] = []
         size = 0
         for entry in group.ranges:
             self._ranges.close(entry)
@@ -290,7 +291,7 @@ class Submissions:
             self._outgoing.waiting.append(batch)
         return True
 
-    def _message_bytes(self, entry: Range) -> int:
+    def _message_bytes(self, entry: AnyRange) -> int:
         """The most bytes that a range takes in its message."""
         shape = entry.shape
         assert entry.run is not None

@@ -25,6 +25,7 @@ CORNERS = {
         "functions",
         "objects",
         "largest",
+        "traffic",
     ),
     "bottom right": ("failures", "output", "waits", "tasks", "messages", "notices", "settings", "alerts"),
 }
@@ -52,5 +53,6 @@ def make_panes(monitor: Monitor) -> list[Pane]:
         TablePane(monitor, tables.NOTICES, shows_events=True),
         TablePane(monitor, tables.SETTINGS),
         TablePane(monitor, tables.ALERTS),
+        TablePane(monitor, tables.TRAFFIC),
         OutputPane(monitor),
     ]

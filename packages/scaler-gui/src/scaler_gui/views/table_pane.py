@@ -37,6 +37,7 @@ _EMPTY = {
     "graphs": "No graph is running.",
     "objects": "No host has an object store yet.",
     "largest": "No large object is kept.",
+    "traffic": "No host has received anything from another one.",
     "alerts": "Nothing is wrong.",
     "notices": "No agent or client has joined or left while this window watched.",
 }

@@ -31,6 +31,7 @@ from scaler_scheduler.core.settings import OPTION_NAMES
 from scaler_scheduler.core.share_reports import shares_of
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.traffic import traffic_of
 from scaler_scheduler.core.waits import waits_of
 
 _WAITING = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
@@ -64,6 +65,7 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
         settings=_settings(state),
         stores=tuple(_stores(state)),
         maps=maps.maps_of(state),
+        traffic=traffic_of(state),
         objects=object_reports.largest_objects(state),
         waits=tuple(waits[:_ROWS_SHOWN]),
         wait_count=len(waits),

@@ -11,7 +11,6 @@ cdef enum:
     RECORD_BYTES = 640  # of a run's record and its columns' object
     MAP_BYTES = 320  # of a map's load and its place
     MAP_RUN_TASKS = 100  # looking at the run of a map takes as long as at so many tasks
-    RECORDS_LOOKED_AT = 100_000  # for a snapshot, to find the runs that need objects
 
 cdef class TaskColumns:
     cdef readonly bytes session
@@ -20,6 +19,7 @@ cdef class TaskColumns:
     cdef dict pages
     cdef list records
     cdef list free_records
+    cdef dict with_uploads  # of the records, those of runs that need objects, by place
     cdef readonly MapTable maps
     cdef Page* last_page
     cdef uint64_t last_number

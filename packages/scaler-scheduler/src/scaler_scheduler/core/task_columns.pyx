@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The columns of a client's tasks. See task_columns.pyi for the contract."""
 
+from itertools import islice
 from operator import attrgetter
 
 from cython cimport final
@@ -43,6 +44,7 @@ cdef class TaskColumns:
         self.pages = {}
         self.records = []
         self.free_records = []
+        self.with_uploads = {}
         self.maps = MapTable()
         self.last_page = NULL
         self.newest = 0
@@ -206,16 +208,7 @@ cdef class TaskColumns:
             begin = end
 
     def runs_with_uploads(self, Py_ssize_t limit):
-        cdef RunRecord record
-        cdef Py_ssize_t place
-        cdef list found = []
-        for place in range(min(len(self.records), RECORDS_LOOKED_AT)):
-            record = <RunRecord> self.records[place]
-            if record is not None and record.has_uploads:
-                found.append(record)
-                if len(found) >= limit:
-                    break
-        return found
+        return list(islice(self.with_uploads.values(), limit))
 
     def tell_all_submitted(self, int64_t limit, uint64_t names_limit_bytes):
         cdef RunRecord record
@@ -238,6 +231,8 @@ cdef class TaskColumns:
             record.index = len(self.records)
             self.records.append(record)
         self.live_records += 1
+        if record.has_uploads:
+            self.with_uploads[record.index] = record
         record.memory.records += 1
         if record.memory.records == 1:
             self.message_bytes += record.memory.size_bytes
@@ -249,6 +244,8 @@ cdef class TaskColumns:
         self.records[record.index] = None
         self.free_records.append(record.index)
         self.live_records -= 1
+        if record.has_uploads:
+            del self.with_uploads[record.index]
         record.memory.records -= 1
         if record.memory.records == 0:
             self.message_bytes -= record.memory.size_bytes

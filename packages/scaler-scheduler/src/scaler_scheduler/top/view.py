@@ -40,6 +40,7 @@ PAGES = {
     "g": "progress",
     "i": "workers",
     "o": "output",
+    "e": "traffic",
 }
 """The pages by their keys. All but overview, workers, stream and output show the table of that name."""
 
@@ -49,7 +50,18 @@ OF_FUNCTIONS = ("functions", "running")
 PREVIEWED = ("failures", "waits", "alerts")
 """Pages that show more of the chosen row below the table."""
 
-DETAILED = (*PREVIEWED, "running", "functions", "objects", "largest", "graphs", "tasks", "clients", "progress")
+DETAILED = (
+    *PREVIEWED,
+    "running",
+    "functions",
+    "objects",
+    "largest",
+    "graphs",
+    "tasks",
+    "clients",
+    "progress",
+    "traffic",
+)
 """Pages with a cursor: there is a page of what the chosen row stands for, or there are actions on it."""
 
 STREAM_SECONDS = 20.0

@@ -298,8 +298,7 @@ class AgentCore:
             self._state.unsent.append(replace(self._heartbeats.last, sent_at=now))
 
     def on_software_read(self, software: HostSoftware, now: float) -> None:
-        """Keep the software of worker processes. The scheduler hears of it now, and whenever it welcomes this agent.
-        The scheduler hears of it now, and whenever it welcomes this agent."""
+        """Keep the software of worker processes. The scheduler hears of it now, and whenever it welcomes this agent."""
         self._software = software
         if self._state.welcomed:
             self._report_software()

@@ -51,7 +51,7 @@ class KeptValues:
         return self._arrays.get(key)
 
     def copy(self, key: ObjectKey) -> bytes | memoryview | None:
-        """Return a copy for one task alone to change. None: it is not here. None: it is not here."""
+        """Return a copy for one task alone to change. None: it is not here."""
         data = self._copies.get(key)
         return memoryview(data[:]) if isinstance(data, bytearray) else data
 

@@ -207,8 +207,7 @@ cdef class RunUnderWay:
         return self.first_task + self.index
 
     cdef bint take_parts(self, Parts* parts) noexcept:
-        """Take the parts of the duration besides running. False: nothing that is worth reporting. False: nothing that
-        is worth reporting."""
+        """Take the parts of the duration besides running. False: nothing that is worth reporting."""
         if self.loaded == 0 and self.called == 0 and self.keeping == 0:
             return False
         cdef uint64_t loading = self.loaded - self.started if self.loaded > self.started else 0

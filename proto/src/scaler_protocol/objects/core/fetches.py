@@ -37,6 +37,9 @@ IDLE_SECONDS = 10.0
 CONNECT_SECONDS = 2.0
 """A store that cannot be reached is given up after this long, and not tried again for ``AVOID_SECONDS``."""
 
+ENDPOINTS_LIMIT = 1000
+"""Other stores whose bytes are counted one by one."""
+
 AVOID_SECONDS = 30.0
 
 OWNER_SECONDS = 4.0
@@ -71,6 +74,9 @@ class Fetches:
 
     def __init__(self, effects: list[Effect]) -> None:
         self.received_bytes = 0
+        self.received_from: dict[str, int] = {}
+        """The bytes from other stores, by endpoint."""
+
         self.failed: list[ObjectKey] = []
         self._effects = effects
         self._fetches: dict[ObjectKey, _Fetch] = {}
@@ -195,6 +201,9 @@ class Fetches:
         fetch.received += count
         fetch.deadline = now + STALL_SECONDS
         self.received_bytes += count
+        endpoint = fetch.sources[0]
+        if not self._sources[endpoint].is_peer and len(self.received_from) < ENDPOINTS_LIMIT:
+            self.received_from[endpoint] = self.received_from.get(endpoint, 0) + count
 
     def note_written(self, key: ObjectKey) -> int:
         """Everything that has come of an object was written. Returns how many bytes that are."""

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
+from operator import itemgetter
 from typing import Any
 
+from scaler_protocol.limits import SOURCES_LIMIT
 from scaler_protocol.messages import (
     UPLOAD_NUMBER,
     ObjectChunk,
@@ -21,6 +24,7 @@ from scaler_protocol.messages import (
     ObjectMissing,
     ObjectRequest,
     ObjectStored,
+    ReceivedBytes,
     StoreAbandon,
     StoreCreate,
     StoreDrop,
@@ -700,10 +704,15 @@ class StoreCore:
             spilled_bytes=memory.spilled_bytes,
             sent_bytes=self.servings.sent_bytes,
             received_bytes=self.fetches.received_bytes,
+            received_from=self._received_from(),
             disk_free_bytes=self._disk_free_bytes,
             disk_capacity_bytes=self._disk_capacity_bytes,
             largest_bytes=self._sizes.largest_bytes,
         )
+
+    def _received_from(self) -> tuple[ReceivedBytes, ...]:
+        most = nlargest(SOURCES_LIMIT, self.fetches.received_from.items(), key=itemgetter(1))
+        return tuple(ReceivedBytes(endpoint, size) for endpoint, size in most)
 
     def on_disk_measured(self, free_bytes: int, capacity_bytes: int) -> None:
         """Return the space of the file system of the spill directory."""

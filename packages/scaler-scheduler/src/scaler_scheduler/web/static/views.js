@@ -178,6 +178,7 @@ const EMPTY = {
   running: { icon: "running", title: "No task has run for a second or longer", text: "Tasks that take longer are listed here while they run: what, where, since when, and whether they look stuck." },
   waits: { icon: "waiting", title: "Nothing waits for long", text: "Tasks that do not run are listed here with the reason: no worker, no worker with the right capabilities, all workers busy." },
   objects: { icon: "objects", title: "No objects", text: "Large arguments and results are kept by the hosts that need them, and are counted here." },
+  traffic: { icon: "objects", title: "No traffic", text: "What the object stores of two hosts have sent to each other is counted here." },
   largest: { icon: "objects", title: "No large objects", text: "Functions, arguments, results and values of more than 32 KiB are listed here, the largest ones first: where they are, and which tasks need them." },
   clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
   progress: { icon: "progress", title: "All tasks have ended", text: "Clients, groups, functions and graphs with unfinished tasks are listed here: how far they are, and when they will be done." },
@@ -231,14 +232,18 @@ export class Objects extends TableView {
     this.hosts = new DataTable(spec, { compact: true, limit: 50, actions: page.actions.of(spec), empty: EMPTY.objects }, page.changed);
     this.hosts.element.className = "table-card";
     const hosts = h("section", { class: "card" }, h("header", {}, h("h2", {}, "By host")), this.hosts.element);
-    this.element = h("div", {}, heading("Objects", "what the object stores hold"), hosts,
+    this.traffic = new DataTable(page.tables.traffic, { compact: true, limit: 50, empty: EMPTY.traffic }, page.changed);
+    this.traffic.element.className = "table-card";
+    const traffic = h("section", { class: "card", style: { marginTop: "14px" } }, h("header", {}, h("h2", {}, "Between hosts")), this.traffic.element);
+    this.element = h("div", {}, heading("Objects", "what the object stores hold"), hosts, traffic,
       h("div", { class: "heading", style: { marginTop: "18px" } }, h("h2", {}, this.table.spec.title), h("span", { class: "about" }, "where they are, and which tasks need them")), this.table.element);
   }
 
-  watch() { return { objects: this.hosts.watch(), ...super.watch() }; }
+  watch() { return { objects: this.hosts.watch(), traffic: this.traffic.watch(), ...super.watch() }; }
 
   update(key, result) {
     if (key === "objects") this.hosts.update(result);
+    else if (key === "traffic") this.traffic.update(result);
     else super.update(key, result);
   }
 }
