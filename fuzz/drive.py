@@ -74,6 +74,7 @@ def fuzz_one(target: FuzzTarget, bound: Bound, mode: Mode) -> DriveOutcome:
     folder = WORK / target.name
     corpus = folder / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
+    (folder / "tally").unlink(missing_ok=True)
     started = time.monotonic()
     corpora = [str(each) for each in (corpus, target.corpus) if each.is_dir()]
     artifact = f"-artifact_prefix={folder}/artifact-"  # libFuzzer's input, whose mutant may have found something
@@ -84,9 +85,11 @@ def fuzz_one(target: FuzzTarget, bound: Bound, mode: Mode) -> DriveOutcome:
     return DriveOutcome(target.name, inputs, messages, time.monotonic() - started, crash, report)
 
 
-def save_crash(folder: Path) -> Path:
-    """The input that was being tried."""
+def save_crash(folder: Path) -> Path | None:
+    """The input that was being tried, if the target could be loaded."""
     data = tally.read_input(folder / "tally")
+    if data is None:
+        return None
     path = folder / "crashes" / f"crash-{hashlib.sha1(data).hexdigest()}"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 _COUNTS = struct.Struct("<QQQ")
-"""Inputs, messages, and the size of the present input, which follows."""
+"""Inputs, messages, and one more than the size of the present input, which follows; 0: there is none."""
 
 LONGEST_INPUT_BYTES = 1 << 20
 
@@ -30,7 +30,7 @@ class Tally:
     def begin_input(self, data: bytes) -> None:
         """It counts when the next one begins, or ends."""
         self._memory[_COUNTS.size : _COUNTS.size + len(data)] = data
-        _COUNTS.pack_into(self._memory, 0, self._inputs, self._messages, len(data))
+        _COUNTS.pack_into(self._memory, 0, self._inputs, self._messages, 1 + len(data))
 
     def end_input(self) -> None:
         self._inputs += 1
@@ -50,12 +50,10 @@ def read(path: Path) -> tuple[int, int]:
     return _read(path)[:2]
 
 
-def read_input(path: Path) -> bytes:
-    """The input that was being tried when the process ended."""
+def read_input(path: Path) -> bytes | None:
+    """The input that was being tried when the process ended. None: it was not trying any."""
     size = _read(path)[2]
-    with open(path, "rb") as file:
-        file.seek(_COUNTS.size)
-        return file.read(size)
+    return path.read_bytes()[_COUNTS.size :][: size - 1] if size else None
 
 
 def _read(path: Path) -> tuple[int, int, int]:

@@ -31,7 +31,14 @@ def test_the_input_that_ended_the_process_is_saved(tmp_path: Path) -> None:
     counts.end_input()
     counts.begin_input(b"fatal")
     assert tally.read(tmp_path / "tally") == (1, 3)
-    assert drive.save_crash(tmp_path).read_bytes() == b"fatal"
+    saved = drive.save_crash(tmp_path)
+    assert saved is not None and saved.read_bytes() == b"fatal"
+    counts.end_input()
+    assert drive.save_crash(tmp_path) is None
+
+
+def test_a_target_that_cannot_be_loaded_has_no_input(tmp_path: Path) -> None:
+    assert drive.save_crash(tmp_path) is None
 
 
 def test_as_many_inputs_are_tried_as_were_asked_for() -> None:
