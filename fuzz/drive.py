@@ -77,8 +77,7 @@ def fuzz_one(target: FuzzTarget, bound: Bound, mode: Mode) -> DriveOutcome:
     (folder / "tally").unlink(missing_ok=True)
     started = time.monotonic()
     corpora = [str(each) for each in (corpus, target.corpus) if each.is_dir()]
-    artifact = f"-artifact_prefix={folder}/artifact-"  # libFuzzer's input, whose mutant may have found something
-    code, log = run(target, folder, [*corpora, *bound.arguments(mode), artifact, *limits(target)], mode)
+    code, log = run(target, folder, [*corpora, *bound.arguments(mode), *limits(target)], mode)
     inputs, messages = tally.read(folder / "tally")
     crash = save_crash(folder) if code else None
     report = essence(log) if code else ""
@@ -105,8 +104,10 @@ def limits(target: FuzzTarget) -> Iterator[str]:
 
 
 def run(target: FuzzTarget, folder: Path, arguments: list[str], mode: Mode = Mode.GUIDED) -> tuple[int, str]:
-    """One process of the fuzzer; its exit code and what it said."""
-    command = [str(sanitizers.PYTHON), "-m", "fuzz.run", target.name, str(folder / "tally"), mode, *arguments]
+    """One process of the fuzzer; its exit code and what it said. libFuzzer's input is an artifact in ``folder``: in
+    volume mode one of its mutants was tried."""
+    artifact = f"-artifact_prefix={folder}/artifact-"
+    command = [str(sanitizers.PYTHON), "-m", "fuzz.run", target.name, str(folder / "tally"), mode, artifact, *arguments]
     log = folder / "log"
     with open(log, "wb") as output, scratch.environment() as variables:
         environment = {**sanitizers.environment(), **variables}

@@ -167,7 +167,7 @@ def test_what_will_not_pass_ends_the_manager_with_a_sentence(
     fails("Invalid value|must not have whitespace.*Correct --image", image="not an image")
     (tmp_path / "template").write_text("spec: {restartPolicy: Always}")
     fails("spec.restartPolicy is set by the manager itself", f"--pod-template={tmp_path}/template")
-    fails("Correct --kube-config", "--kube-config=/nonexistent")
+    fails("give another one with --kube-config", "--kube-config=/nonexistent")
 
 
 def test_a_server_that_cannot_be_reached_is_waited_for(site: ApiServer, address: str) -> None:

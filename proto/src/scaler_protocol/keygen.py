@@ -87,8 +87,9 @@ def _expiry(settings: KeygenSettings) -> float | None:
 def _advice(settings: KeygenSettings, directory: Path) -> list[str]:
     if settings.rotate:
         return [
-            f"The old keys are valid for {settings.keep_days:g} days more. Until then, copy the .pub files to the",
-            "scheduler's host first, then each .key file to the hosts that use it, and restart workers with work.key.",
+            f"The old keys are valid for {settings.keep_days:g} days more. Until then, copy all .pub files to the host",
+            "of the scheduler and those of work (work.pub, work.before-*.pub) to all others, then each .key file to the",
+            "hosts that use it. Then drain and restart the workers with work.key.",
         ]
     if settings.name:
         return [

@@ -83,6 +83,7 @@ class KnownKeys:
         self._keys: dict[bytes, PublicKey] = {}
         self._read_at = float("-inf")
         self._missed_seconds = 0.0
+        self._unreadable: tuple[object, ...] = ()  # the last attempt's error
         self._changed_at = 0
 
     def find(self, public: bytes) -> PublicKey | None:
@@ -90,29 +91,41 @@ class KnownKeys:
         with self._lock:
             if time.monotonic() >= self._read_at + REREAD_SECONDS:
                 self._read()
-            found = self._keys.get(public)
+            found = self._keys.get(public) if not self._unreadable else None
             if found is None and (self._has_new_files() or time.monotonic() >= self._read_at + self._missed_seconds):
                 self._read()
                 found = self._keys.get(public)
+            self._check_read()
         return found if found is not None and time.time() < found.expires else None
 
     def users(self) -> frozenset[bytes]:
         """All whose keys are valid now."""
         with self._lock:
-            if time.monotonic() >= self._read_at + REREAD_SECONDS / 2:
+            if self._unreadable or time.monotonic() >= self._read_at + REREAD_SECONDS / 2:
                 self._read()
+            self._check_read()
             now = time.time()
             return frozenset(key.user for key in self._keys.values() if now < key.expires)
+
+    def _check_read(self) -> None:
+        """A file system that fails is not asked each time."""
+        if self._unreadable:
+            raise OSError(*self._unreadable)
 
     def _has_new_files(self) -> bool:
         return os.stat(self._directory).st_mtime_ns != self._changed_at
 
     def _read(self) -> None:
         began_at = time.monotonic()
-        self._changed_at = os.stat(self._directory).st_mtime_ns
-        self._keys = {each.key: each for each in public_keys(self._directory, _read_if_good)}
-        self._read_at = time.monotonic()
-        self._missed_seconds = max(_MISSED_SECONDS, (self._read_at - began_at) / _MISSED_SHARE)
+        try:
+            self._changed_at = os.stat(self._directory).st_mtime_ns
+            self._keys = {each.key: each for each in public_keys(self._directory, _read_if_good)}
+            self._unreadable = ()
+        except OSError as error:
+            self._unreadable = error.args or (0, "unknown")
+        finally:
+            self._read_at = time.monotonic()
+            self._missed_seconds = max(_MISSED_SECONDS, (self._read_at - began_at) / _MISSED_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +281,8 @@ def _older_public_keys(public: Path) -> tuple[bytes, ...]:
     """Return the keys that this one has replaced and that are still valid, the newest first."""
     found = []
     for path in public.parent.glob(f"{public.stem}.before-*.pub"):
-        key, expires = parse_public_key(path, read_public_file(path))
+        content = _read_if_good(path) if _PUBLIC_FILE.fullmatch(path.name) else b""
+        key, expires = parse_public_key(path, content) if content else (b"", 0.0)
         if time.time() < expires:
             found.append((expires, key))
     return tuple(key for _, key in sorted(found, reverse=True))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -211,6 +212,24 @@ def test_while_a_directory_cannot_be_read_no_key_ends(directory: Path) -> None:
     assert len(served.known.users()) == 4
 
 
+def test_a_file_system_that_fails_is_not_asked_at_each_handshake(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+
+    def failing(*arguments: Any) -> Any:
+        reads.append(arguments)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(keys, "public_keys", failing)
+    monkeypatch.setattr(keys, "_MISSED_SECONDS", 60.0)
+    known = keys.KnownKeys(directory)
+    for _ in range(100):
+        with pytest.raises(OSError, match="Input/output error"):
+            known.find(b"any")
+    assert len(reads) == 1
+
+
 # ---- names and new keys ----------------------------------------------------------------------------------------------
 
 
@@ -395,6 +414,17 @@ def test_a_store_keeps_out_whose_key_it_does_not_know(
     stranger = closing(DealerConnection(context, bound, new_session(), keys.store_peer_keys))
     assert wait_until(lambda: router.receive() is None and stranger.connection_events()) == ["key_refused"]
     assert not stranger.send([b"x"]) and router.receive() is None
+
+
+@pytest.mark.parametrize("content", [b"broken", b"%s\nexpires tomorrow"])
+def test_an_older_key_that_cannot_be_used_is_no_obstacle(directory: Path, content: bytes) -> None:
+    good = (directory / "work.pub").read_bytes().strip()
+    bad = directory / "work.before-20260101T000000Z.pub"
+    bad.write_bytes(content % good if b"%" in content else content)
+    bad.chmod(0o644)
+    (directory / "work.before-any-name.pub").write_bytes(good)
+    chosen = keys.store_peer_keys(NETWORK)
+    assert chosen is not None and (chosen.server_public, chosen.older_server_publics) == (good, ())
 
 
 def test_a_key_of_zeros_stops_a_peer_at_once(context: Any, directory: Path) -> None:

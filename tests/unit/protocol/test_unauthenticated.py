@@ -318,6 +318,7 @@ def test_work_counts_until_a_while_after_its_end(
 
     monkeypatch.setattr(zmtp_listener, "TimeShare", Noted)
     monkeypatch.setattr(zmtp_listener, "BUSY_SECONDS", 60.0)
+    monkeypatch.setattr(zmtp_listener, "WORK_SECONDS", 60.0)
     served = Served(closing(RouterSocket(context)))
     with served.admitted(b"peer") as peer, served.connect(b"stranger") as stranger:
 

@@ -190,13 +190,15 @@ def default_directory() -> str:
 
 
 def _space_of(directory: str) -> tuple[int, int]:
-    """Like ``Disk.space``, of the nearest directory above that exists."""
+    """Like ``Disk.space``, of the nearest directory above that exists; nothing if it cannot be written to."""
     for folder in (Path(directory), *Path(directory).absolute().parents):
         try:
             found = os.statvfs(folder)
         except FileNotFoundError:
             continue
         except OSError:
+            break
+        if not os.access(folder, os.W_OK):
             break
         return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
     return 0, 0

@@ -273,7 +273,9 @@ class DealerConnection(DealerFrames):
         self._look_later()
         if was_connected:
             return ["disconnected"]
-        if self._far_host is None or not stream.was_answered or stream.was_refused or self._tries_another_key():
+        if self._far_host is None or not stream.was_answered or stream.was_refused:
+            return []
+        if has_new_keys or self._tries_another_key():
             return []
         self._note_handshake("handshake_failed")
         return ["handshake_failed"]

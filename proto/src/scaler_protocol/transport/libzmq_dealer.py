@@ -111,7 +111,7 @@ class LibzmqDealer:
 
 
 def _check_descriptors(count: int) -> None:
-    """Return where one is missing in the middle, libzmq ends the process. Raises zmq.ZMQError."""
+    """Check that so many are free: libzmq ends the process when one is missing halfway. Raises zmq.ZMQError."""
     taken: list[int] = []
     try:
         for _ in range(count):

@@ -32,8 +32,8 @@ class ZmtpListener:
 
     def unauthenticated_messages(self, has_work: bool = True) -> Iterator[tuple[bytes, list[bytes], bytes]]:
         """Peer, frames and the user of the key shown (empty: there are no keys), for a short time only. It is shorter
-        while authenticated peers send messages, unless these are heartbeats: without work (``has_work``) for a second.
-        The frames are empty for what is no Hello and was dropped."""
+        while authenticated peers send messages and there was work (``has_work``) within the last second. The frames are
+        empty for a message that was not a Hello and was dropped."""
 
     def has(self, peer: bytes) -> bool:
         """Return whether there is a connection to it."""

@@ -11,7 +11,7 @@ MOVE_NODE_SECONDS = 20e-6
 
 
 def victim(roster: Roster, prefetcher: Prefetcher, now: float) -> WorkerProcess | None:
-    """The worker process that holds the most work, if taking half of it pays. Some hold more than they run.
+    """The worker process that holds the most work of those from which taking half pays. Some hold more than they run.
     The calls of an actor stay where they are, and tasks of an environment if no idle process may run them."""
     if roster.is_crowded:
         return None
@@ -19,10 +19,8 @@ def victim(roster: Roster, prefetcher: Prefetcher, now: float) -> WorkerProcess 
     shared = (
         each for each in roster.full.values() if not each.is_dedicated and (None in idle or each.environment in idle)
     )
-    fullest = max(shared, key=lambda each: (prefetcher.work_of(each), each.unfinished()), default=None)
-    if fullest is None:
-        return None
-    return fullest if _pays(fullest, prefetcher.work_of(fullest), now) else None
+    paying = (each for each in shared if _pays(each, prefetcher.work_of(each), now))
+    return max(paying, key=lambda each: (prefetcher.work_of(each), each.unfinished()), default=None)
 
 
 def _pays(process: WorkerProcess, work_seconds: float, now: float) -> bool:

@@ -201,7 +201,7 @@ class BatchBackend:
 
 
 def _user_name() -> str:
-    """Return the number of a user that this host has no name for, as in a container."""
+    """Return the user's name, or its number where the host has no name for it, as in a container."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

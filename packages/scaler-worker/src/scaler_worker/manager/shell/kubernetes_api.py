@@ -189,7 +189,10 @@ def _load(config_file: str | None, context: str | None) -> tuple[Any, str | None
         is_wrong = not isinstance(error, (config.ConfigException, OSError, ValueError))
         if is_wrong or config_file is not None or context is not None:
             said = " ".join(str(error).split()).rstrip(".")
-            raise BadInput(f"Cannot use the configuration of Kubernetes: {said}. Correct --kube-config.") from None
+            advice = "Correct the file" if config_file is not None else "Correct the file that kubectl uses"
+            raise BadInput(
+                f"Cannot use the configuration of Kubernetes: {said}. {advice}, or give another one with --kube-config."
+            ) from None
     try:
         config.load_incluster_config(client_configuration=configuration)
         with open(_IN_CLUSTER_NAMESPACE) as file:
