@@ -88,8 +88,8 @@ def _advice(settings: KeygenSettings, directory: Path) -> list[str]:
     if settings.rotate:
         return [
             f"The old keys are valid for {settings.keep_days:g} days more. Until then, copy all .pub files to the host",
-            "of the scheduler and those of work (work.pub, work.before-*.pub) to all others, then each .key file to the",
-            "hosts that use it. Then drain and restart the workers with work.key.",
+            "of the scheduler and those of work (work.pub, work.before-*.pub) to all others, then each .key file to",
+            "the hosts that use it. Then drain and restart the workers with work.key.",
         ]
     if settings.name:
         return [
