@@ -8,6 +8,7 @@ import operator
 import pickle
 import re
 import threading
+from collections.abc import Callable
 
 import cloudpickle
 import numpy
@@ -17,6 +18,7 @@ from scaler.client.calls import (
     PLAIN_TYPES,
     Encoder,
     FunctionBook,
+    MapCalls,
     shape_of,
 )
 from scaler.client.serializer import DefaultSerializer, ReusedPickler, Serializer
@@ -252,3 +254,13 @@ def test_names_that_cannot_be_sent() -> None:
         shape_of(function, 1, ("\udc80",), TaskOptions())
     with pytest.raises(ValueError, match="The names of the keyword arguments have 300000 bytes"):
         shape_of(function, 1, ("k" * 300_000,), TaskOptions())
+
+
+def test_a_map_does_not_keep_large_functions() -> None:
+    def with_data(data: bytes) -> Callable[[], int]:
+        return lambda: len(data)
+
+    book, calls = FunctionBook(Encoder(DefaultSerializer)), MapCalls(TaskOptions(), 1)
+    small, large = book.find(with_data(b"x")), book.find(with_data(b"x" * 100_000))
+    shapes = {function: calls.add(function, 0, 0, ()) for function in (small, large)}
+    assert (calls.find(small, 0), calls.find(large, 0)) == (shapes[small], None)

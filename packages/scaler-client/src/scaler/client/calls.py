@@ -194,7 +194,8 @@ class MapCalls:
     def add(self, function: Function, key: object, arity: int, keywords: tuple[str, ...]) -> Shape:
         _check_keywords(keywords)
         shape = Shape(function, arity, keywords, self._options)
-        _bound(self._shapes)[function, key] = shape
+        if not function.is_large:
+            _bound(self._shapes)[function, key] = shape
         return shape
 
 
