@@ -138,5 +138,5 @@ def test_things_are_found_by_their_names(model: Model) -> None:
     assert find_entity(model, " simulate ") == EntityLink(links.FUNCTION, ("simulate",))
     assert find_entity(model, client[:4]) == EntityLink(links.CLIENT, (client,))
     assert find_entity(model, f"{client}/{number}") == EntityLink(links.TASK, (client, number))
-    for text in ("", "/", "nothing", f"{client}/", f"{client}/x", f"{client}/99999999999", "zz/1", "\x00"):
+    for text in ("", "/", "nothing", f"{client}/", f"{client}/x", f"{client}/99999999999", "zz/1", "\x00", f"{client}/{'9' * 20}"):
         assert find_entity(model, text) is None, text

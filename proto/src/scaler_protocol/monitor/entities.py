@@ -656,7 +656,7 @@ def _agents(model: Model) -> Sequence[AgentStatus]:
 
 
 def _number(text: str) -> int:
-    if not text.isdecimal() or len(text) > 20:
+    if not text.isdecimal() or len(text) > 20 or int(text) >= 1 << 64:
         raise ValueError(f"{text[:40]!r} is not a number")
     return int(text)
 
