@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,14 @@ def test_map_shows_a_bar(executor: Executor, capsys: pytest.CaptureFixture[str],
     pytest.importorskip("tqdm")
     assert list(executor.map(abs, range(10), progress=True, **options)) == list(range(10))
     assert "abs: 100%" in capsys.readouterr().err
+
+
+def test_map_without_tqdm_submits_nothing(executor: Executor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match="tqdm is not installed"):
+        next(executor.map(Path.touch, [tmp_path / "called"], progress=True))
+    executor.shutdown()
+    assert not (tmp_path / "called").exists()
 
 
 def test_map_raises_at_the_item_that_failed(executor: Executor) -> None:

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 from scaler.client.future import ScalerFuture, ask_to_cancel, cancel_unstarted
-from scaler.client.progress import progress_of_results
+from scaler.client.progress import progress_of_results, require_tqdm
 from scaler.client.signatures import function_module, function_name
 from scaler.core.outcome import Outcome
 from scaler.shell.client_io import ClientIO
@@ -285,6 +285,8 @@ class Executor(concurrent.futures.Executor):
             raise TypeError("buffersize must be an integer or None")
         if buffersize is not None and buffersize < 1:
             raise ValueError("buffersize must be None or > 0")
+        if progress:
+            require_tqdm()
         deadline = None if timeout is None else timeout + time.monotonic()
         calls = zip(*iterables, strict=False)
         if chunksize == 1:

@@ -12,13 +12,18 @@ from typing import Any
 def progress_bar(total: int | None, title: str) -> Any:
     """A context manager whose ``update(n)`` says that ``n`` more tasks ended. Raises ImportError without tqdm.
     ``total`` is None if it is not known."""
+    return require_tqdm()(total=total, desc=title, unit="task")
+
+
+def require_tqdm() -> Any:
+    """Return the class of tqdm's bars. Raises ImportError without tqdm."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
         raise ImportError(
             "Cannot show a progress bar: tqdm is not installed. Run pip install 'scaler-client[progress]'."
         ) from None
-    return tqdm(total=total, desc=title, unit="task")
+    return tqdm
 
 
 @contextmanager
