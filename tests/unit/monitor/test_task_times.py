@@ -168,6 +168,14 @@ def test_a_session_that_begins_again_forgets_its_past() -> None:
     assert times.arrived_us(0, 105) is None and times.arrived_us(0, 5) == 2
 
 
+def test_changed_options_of_tasks_that_came_long_ago_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_times, "RANGES_LIMIT", 10)
+    times = TaskTimes()
+    assert all([times.add_arrival(0, number, 1, number, 0, 1) for number in range(100)])
+    assert not any([times.add_arrival(0, number, 1, 200, 0, 2) for number in range(100)])
+    assert times.options_of(0, 99) == 2 and times.arrived_us(0, 0) is None
+
+
 def test_short_parts_are_not_shown() -> None:
     assert spans_text(TimeParts(running=0.5, waiting=1e-6)) == ""
     assert spans_text(TimeParts()) == ""

@@ -88,6 +88,7 @@ class _Arrivals:
     def __init__(self) -> None:
         self._firsts, self._stops = array("Q"), array("Q")
         self.times, self.functions, self.options = array("Q"), array("I"), array("I")
+        self._dropped_stop = 0
 
     def add(self, first: int, stop: int, time_us: int, function: int, options: int) -> bool:
         if self._firsts and first < self._stops[-1]:
@@ -95,9 +96,13 @@ class _Arrivals:
             if place < len(self._firsts) and (self._firsts[place], self._stops[place]) == (first, stop):
                 self.times[place], self.functions[place], self.options[place] = time_us, function, options
                 return False  # its options have changed
+            if stop <= self._dropped_stop:
+                return False  # the same, but its range is no longer kept
             self._keep_last(0)  # not in order: the session has begun again
+            self._dropped_stop = 0
         if len(self._firsts) >= RANGES_LIMIT:
             self._keep_last(RANGES_LIMIT // 2)
+            self._dropped_stop = self._firsts[0]
         self._firsts.append(first)
         self._stops.append(stop)
         self.times.append(time_us)
