@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from scaler_protocol import limits
 from scaler_protocol.codec import decode, encode
-from scaler_protocol.messages import Envelope, ReceivedBytes, Role, StoreAttached, StoreStatus
+from scaler_protocol.fields import MalformedMessage
+from scaler_protocol.messages import Envelope, ObjectKey, ReceivedBytes, Role, StoreAttached, StoreStatus
+from scaler_protocol.objects.core import fetches
+from scaler_protocol.objects.core.fetches import Fetches
 from tests.unit.scheduler.playbook import Peer, Playbook, attach
 
 
@@ -33,5 +38,19 @@ def test_hosts_are_named_by_the_endpoints_of_their_stores() -> None:
 
 
 def test_a_message_names_few_stores() -> None:
-    many = status(b"s" * 16, *((f"tcp://h:{number}", number) for number in range(limits.SOURCES_LIMIT)))
-    assert decode(encode(Envelope(many, 1, 0))).body == many
+    received = [(f"tcp://h:{number}", number) for number in range(limits.SOURCES_LIMIT + 1)]
+    most, too_many = status(b"s" * 16, *received[1:]), status(b"s" * 16, *received)
+    assert decode(encode(Envelope(most, 1, 0))).body == most
+    with pytest.raises(MalformedMessage):
+        decode(encode(Envelope(too_many, 1, 0)))
+
+
+def test_stores_that_are_counted_are_counted_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetches, "ENDPOINTS_LIMIT", 1)
+    found = Fetches([])
+    for number, endpoint in enumerate(("tcp://one:1", "tcp://other:1", "tcp://one:1")):
+        key = ObjectKey(b"owner of objects", number)
+        found.add(key, 10, (endpoint,), 0)
+        found.start(key, 0.0)
+        found.on_bytes(endpoint, key, 10, 0.0)
+    assert (found.received_from, found.received_bytes) == ({"tcp://one:1": 20}, 30)

@@ -202,7 +202,8 @@ class Fetches:
         fetch.deadline = now + STALL_SECONDS
         self.received_bytes += count
         endpoint = fetch.sources[0]
-        if not self._sources[endpoint].is_peer and len(self.received_from) < ENDPOINTS_LIMIT:
+        is_counted = endpoint in self.received_from or len(self.received_from) < ENDPOINTS_LIMIT
+        if is_counted and not self._sources[endpoint].is_peer:
             self.received_from[endpoint] = self.received_from.get(endpoint, 0) + count
 
     def note_written(self, key: ObjectKey) -> int:
