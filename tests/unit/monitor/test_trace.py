@@ -14,13 +14,14 @@ import pytest
 
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.activity import Activity
+from scaler_protocol.monitor.graphs import WatchedGraph
 from scaler_protocol.monitor.log_frames import SUFFIX
 from scaler_protocol.monitor.messages import Events, MonitorMessage
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.task_log import NO_WORKER
 from scaler_protocol.monitor.trace import TraceBuilder, pieces_of
-from scaler_protocol.monitor.trace_waits import LANES_LIMIT
+from scaler_protocol.monitor.trace_waits import LANES_LIMIT, GraphInputs, TaskWaits
 from scaler_scheduler.top.trace import moment_of, write_trace
 from tests.support.monitor_stream import START_TIME, synthetic_messages
 from tests.unit.monitor.test_replay import log_of
@@ -165,6 +166,20 @@ def test_nodes_wait_for_their_inputs_first() -> None:
     assert [each[:4] for each in found] == [
         ("waiting for dependencies", 3, 10.0, 13.0), ("waiting for a worker", 3, 13.0, 15.0),
     ]  # fmt: skip
+
+
+def test_the_ends_of_nodes_are_not_kept_for_a_graph_without_edges() -> None:
+    assert GraphInputs(WatchedGraph(0, 9, 1)).has(5)
+    assert not GraphInputs(WatchedGraph(0, 9, 1, cut=True)).has(5)
+
+
+def test_waits_are_sought_for_tasks_of_the_window_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(TaskWaits, "of", lambda waits, model, row: asked.append(row[0]))
+    model = Model(0.0)
+    model.apply(Events(100.0, 0, over(1, 1.0, 2.0) + over(2, 11.0, 12.0) + over(3, 21.0, 22.0), 0, 3, 1), 0.0)
+    list(pieces_of(TraceBuilder(10.0, 20.0), model))
+    assert asked == [2]
 
 
 def test_of_very_many_tasks_that_wait_some_are_shown() -> None:

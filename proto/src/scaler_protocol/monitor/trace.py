@@ -61,8 +61,9 @@ class TraceBuilder:
             self._next += 1
             if row is None:
                 continue
-            wait = self._waits.of(model, row)
+            self._waits.note_end(row)
             if row[1] >= self._start_us and row[1] - row[2] < self._stop_us:
+                wait = self._waits.of(model, row)
                 event = self._execution(model, row, wait)
                 yield self._piece(event)
                 for part in _parts(event, parts_of_task(model.activity.times, row)):

@@ -33,7 +33,8 @@ class GraphInputs:
         self._known = 0
 
     def has(self, task: int) -> bool:
-        return self._graph.first <= task <= self._graph.graph
+        """Whether the task is between the first and the last node; never in a graph whose edges are not known."""
+        return not self._graph.cut and self._graph.first <= task <= self._graph.graph
 
     def note_end(self, task: int, ended_us: int) -> None:
         self._ends[task] = ended_us
@@ -63,18 +64,23 @@ class TaskWaits:
         for (session, _), graph in self._graphs.items():
             self._by_session.setdefault(session, []).append(graph)
 
+    def note_end(self, row: LogRow) -> None:
+        task, ended_us, session = row[0], row[1], row[3]
+        for graph in self._graphs_of(session, task):
+            graph.note_end(task, ended_us)
+
     def of(self, model: Model, row: LogRow) -> TaskWait | None:
         """None: the arrival of the task is not known, it did not wait, or this is a later attempt."""
         task, ended_us, duration_us, session, _, _, attempt, _ = row
-        graphs = [graph for graph in self._by_session.get(session, ()) if graph.has(task)]
-        for graph in graphs:
-            graph.note_end(task, ended_us)
         arrived_us = model.activity.times.arrived_us(session, task) if attempt == 1 else None
         started_us = ended_us - duration_us
         if arrived_us is None or arrived_us >= started_us:
             return None
-        ready_us = max((graph.ready_us(task) for graph in graphs), default=0)
+        ready_us = max((graph.ready_us(task) for graph in self._graphs_of(session, task)), default=0)
         return TaskWait(arrived_us, min(max(arrived_us, ready_us), started_us), started_us)
+
+    def _graphs_of(self, session: int, task: int) -> list[GraphInputs]:
+        return [graph for graph in self._by_session.get(session, ()) if graph.has(task)]
 
     def lane(self, session: int, wait: TaskWait) -> int | None:
         """A row of the client in which nothing else waits at this time; None: there are too many."""
