@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from scaler.command.progress import lines_of
+from types import SimpleNamespace
+from typing import cast
+
+from scaler import Client
+from scaler.command.progress import lines_of, looks
 from scaler_protocol.monitor.format import display_width
+from scaler_protocol.monitor.messages import FunctionStatus, SchedulerStatus, Snapshot
 from scaler_protocol.monitor.progress import ALL, CLIENT, FUNCTION, Progress
 
 
@@ -24,3 +29,14 @@ def test_long_names_and_many_rows_stay_on_the_screen() -> None:
     lines = lines_of(rows, 0.0, 60)
     assert len(lines) == 21 and lines[-1] == "... and 79 more"
     assert all(display_width(line) <= 60 and line.isprintable() for line in lines)
+
+
+def test_functions_of_one_name_are_shown_with_their_modules() -> None:
+    functions = tuple(
+        FunctionStatus(bytes([number]) * 16, "run", 3, 0, number=number, module=module)
+        for number, module in enumerate(("pricing", "risk"))
+    )
+    snapshot = Snapshot(SchedulerStatus("tcp://127.0.0.1:1", 1), functions=functions, time=1.0)
+    client = cast(Client, SimpleNamespace(cluster_info=lambda: SimpleNamespace(snapshot=snapshot)))
+    rows = next(looks(client))
+    assert [row.name for row in rows if row.kind == FUNCTION] == ["pricing.run", "risk.run"]

@@ -21,6 +21,7 @@ from scaler_protocol.monitor.format import (
     printable,
     right,
 )
+from scaler_protocol.monitor.function_names import FunctionNames
 from scaler_protocol.monitor.progress import ALL, Progress, ProgressWatch
 
 INTERVAL_SECONDS = 1.0
@@ -34,7 +35,7 @@ def run(settings: ProgressSettings) -> int:
     with Client(settings.address, timeout_seconds=settings.timeout) as client:
         rows: Sequence[Progress] = ()
         shown = 0
-        for number, rows in enumerate(_looks(client)):
+        for number, rows in enumerate(looks(client)):
             if repeats:
                 shown = _show(rows, shown)
             if not _is_unfinished(rows) or (number and not repeats):
@@ -72,10 +73,12 @@ def _line(row: Progress, name: str, now: float) -> str:
     return f"{name} [{'=' * full}{' ' * (_BAR_WIDTH - full)}] {right(f'{row.share:.0%}', 4)}  {counts}{failed}{rest}"
 
 
-def _looks(client: Client) -> Iterator[list[Progress]]:
-    watch = ProgressWatch()
+def looks(client: Client) -> Iterator[list[Progress]]:
+    """The rows now, and again after each interval."""
+    watch, names = ProgressWatch(), FunctionNames()
     while True:
-        watch.add(replace(client.cluster_info().snapshot, time=time.monotonic()))
+        snapshot = names.with_shown_names(client.cluster_info().snapshot)
+        watch.add(replace(snapshot, time=time.monotonic()))
         yield watch.rows
         time.sleep(INTERVAL_SECONDS)
 
