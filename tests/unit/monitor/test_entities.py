@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from scaler_protocol.monitor import links
+from scaler_protocol.monitor import entity_search, links, records
 from scaler_protocol.monitor.entities import EntityPage, page_of
 from scaler_protocol.monitor.entity_search import find_entity
 from scaler_protocol.monitor.links import EntityLink, cell_link, row_link
+from scaler_protocol.monitor.messages import ClientStatus, Events, FunctionStatus
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.running import RunningTaskRow
 from scaler_protocol.monitor.tables import TABLES
@@ -138,5 +139,27 @@ def test_things_are_found_by_their_names(model: Model) -> None:
     assert find_entity(model, " simulate ") == EntityLink(links.FUNCTION, ("simulate",))
     assert find_entity(model, client[:4]) == EntityLink(links.CLIENT, (client,))
     assert find_entity(model, f"{client}/{number}") == EntityLink(links.TASK, (client, number))
-    for text in ("", "/", "nothing", f"{client}/", f"{client}/x", f"{client}/99999999999", "zz/1", "\x00", f"{client}/{'9' * 20}"):
+    too_large = (f"{client}/99999999999", f"{client}/{'9' * 20}")
+    for text in ("", "/", "nothing", f"{client}/", f"{client}/x", *too_large, "zz/1", "\x00"):
         assert find_entity(model, text) is None, text
+
+
+def test_a_whole_name_comes_before_the_beginning_of_an_id() -> None:
+    function = FunctionStatus(b"\x01" * 16, "add", 0, 1, succeeded=1)
+    one = Model(0.0)
+    one.apply(replace(snapshot(), clients=(ClientStatus(b"\xad\xdd" * 8),), functions=(function,)), 0.0)
+    assert find_entity(one, "addd") == EntityLink(links.CLIENT, ("addd" * 2,))
+    assert find_entity(one, "add") == EntityLink(links.FUNCTION, ("add",))
+
+
+def test_a_search_looks_at_few_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = Model(0.0)
+    sessions = [
+        records.name_record(records.Naming.SESSION, number, {"session": f"ab{number:06x}" + "00" * 12, "host": "h"})
+        for number in range(100)
+    ]
+    many.apply(Events(1.0, 0, b"".join(sessions), 0, len(sessions), 1), 0.0)
+    looked: list[EntityLink] = []
+    monkeypatch.setattr(entity_search, "page_of", lambda model, link: looked.append(link))
+    assert find_entity(many, "ab/1") is None
+    assert len([link for link in looked if link.kind == links.TASK]) == entity_search.CLIENTS_LIMIT

@@ -12,10 +12,14 @@ from scaler_protocol.monitor.model import Model
 CLIENT_CHARACTERS = 8
 """The beginning of the id of a client that names it."""
 
+CLIENTS_LIMIT = 20
+"""Clients whose pages are looked at, since each of these costs a look at all its tasks."""
+
 
 def find_entity(model: Model, text: str) -> EntityLink | None:
     """``text``: the name of a worker, host or function, the beginning of the id of a client, or that, a slash, and the
-    number of a task or the label of an object. None: nothing is known of it."""
+    number of a task or the label of an object. A whole name comes before the beginning of an id. None: nothing is
+    known of it."""
     return next((link for link in _candidates(model, text.strip()) if _exists(model, link)), None)
 
 
@@ -29,13 +33,6 @@ def _exists(model: Model, link: EntityLink) -> bool:
 def _candidates(model: Model, text: str) -> Iterator[EntityLink]:
     if not text:
         return
-    before, _, after = text.partition("/")
-    for client in _clients(model, before.lower()):
-        if after:
-            yield EntityLink(links.TASK, (client, after))
-            yield EntityLink(links.OBJECT, (client, after))
-        elif before == text:
-            yield EntityLink(links.CLIENT, (client,))
     agents = model.snapshot.agents if model.snapshot is not None else ()
     workers = [(agent.host, worker.name) for agent in agents for worker in agent.workers]
     workers += [(worker.host, worker.name) for worker in model.activity.workers]
@@ -43,6 +40,13 @@ def _candidates(model: Model, text: str) -> Iterator[EntityLink]:
     yield from (EntityLink(links.HOST, (agent.host,)) for agent in agents if agent.name == text)
     yield EntityLink(links.HOST, (text,))
     yield EntityLink(links.FUNCTION, (text,))
+    before, _, after = text.partition("/")
+    for client in _clients(model, before.lower())[:CLIENTS_LIMIT]:
+        if after:
+            yield EntityLink(links.TASK, (client, after))
+            yield EntityLink(links.OBJECT, (client, after))
+        elif before == text:
+            yield EntityLink(links.CLIENT, (client,))
 
 
 def _clients(model: Model, prefix: str) -> list[str]:
