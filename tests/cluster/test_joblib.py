@@ -103,6 +103,8 @@ def run(function: Any, items: Any, *more: Any, **options: Any) -> Any:
 def test_calls_run_on_the_cluster_and_give_their_results_in_order(on_scaler: Client) -> None:
     assert run(square, range(1000)) == [number * number for number in range(1000)]
     assert os.getpid() not in {process for _, process in run(square_here, range(20))}
+    expected = ("square_here", __name__)
+    wait_until(lambda: expected in [(each.name, each.module) for each in on_scaler.cluster_info().functions])
 
 
 def test_all_workers_are_used_by_default(on_scaler: Client) -> None:

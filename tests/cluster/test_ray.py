@@ -333,8 +333,8 @@ def test_options(cluster: None) -> None:
 def test_the_name_of_a_task_is_in_the_cluster_info(cluster: None, combo: SchedulerClusterCombo) -> None:
     ray.get([square.options(name="own name").remote(3), square.remote(3)])
     with Client(combo.get_address()) as client:
-        names = {row.name for row in client.cluster_info().functions}
-    assert {"own name", "square"} <= names
+        names = {(row.name, row.module) for row in client.cluster_info().functions}
+    assert {("own name", __name__), ("square", __name__)} <= names
 
 
 # ---- connections -----------------------------------------------------------------------------------------------------

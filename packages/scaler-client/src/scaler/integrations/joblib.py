@@ -30,6 +30,7 @@ from scaler.client.calls import MapCalls
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler.client.signatures import function_module
 from scaler.utility.exceptions import ObjectStoreError
 from scaler_protocol.objects.comparison import same
 
@@ -143,7 +144,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
     def _function_of(self, batch: Any) -> Callable[..., list[Any]]:
         if not self._pickled_client:
             self._pickled_client = pickle.dumps(self._client)
-        return _batch_function(_name_of(batch), self._pickled_client, self._nested_level)
+        return _batch_function(*_name_and_module_of(batch), self._pickled_client, self._nested_level)
 
     def _send_batch(self, batch: Any) -> ScalerFuture[Any]:
         arguments: list[ObjectReference[Any] | None] = []
@@ -306,9 +307,9 @@ class _BatchPickler(cloudpickle.Pickler):
 
 
 @lru_cache(maxsize=256)
-def _batch_function(name: str, client: bytes, nesting_level: int) -> Callable[..., list[Any]]:
+def _batch_function(name: str, module: str, client: bytes, nesting_level: int) -> Callable[..., list[Any]]:
     """A function of its own, which is sent by value: workers need joblib, but not this package. Monitors show
-    ``name``. ``client``: pickled, for a ``Parallel`` inside a call; ``nesting_level``: of that one."""
+    ``name`` and ``module``. ``client``: pickled, for a ``Parallel`` inside a call; ``nesting_level``: of that one."""
     this_module = __name__
 
     def run_batch(payload: bytes, *arguments: Any) -> list[Any]:
@@ -343,15 +344,17 @@ def _batch_function(name: str, client: bytes, nesting_level: int) -> Callable[..
     # The client remembers the pickle of the last function of some code, so each name has its own.
     run_batch.__code__ = run_batch.__code__.replace(co_name=name)
     run_batch.__name__ = run_batch.__qualname__ = name
+    run_batch.__module__ = module
     return run_batch
 
 
-def _name_of(batch: Any) -> str:
-    """The function of the first call; scikit-learn wraps it."""
+def _name_and_module_of(batch: Any) -> tuple[str, str]:
+    """Those of the function of the first call; scikit-learn wraps it."""
     with contextlib.suppress(AttributeError, IndexError, TypeError):
         function = batch.items[0][0]
-        return str(getattr(function, "function", function).__name__)
-    return "joblib"
+        function = getattr(function, "function", function)
+        return str(function.__name__), function_module(function)
+    return "joblib", "joblib"
 
 
 class _NestedBackend:

@@ -13,6 +13,7 @@ from typing import Any
 import cloudpickle
 
 from scaler.client.serializer import PICKLE_PROTOCOL
+from scaler.client.signatures import function_module
 from scaler.compat.ray.connecting import leave_task
 from scaler.compat.ray.object_refs import ObjectRef, arrived, reduced_with_value
 from scaler.compat.ray.remote_options import RemoteOptions
@@ -32,6 +33,7 @@ def task_function(function: Callable[..., Any], options: RemoteOptions) -> Calla
     code = task.__code__.replace(co_name=name, co_qualname=name)  # clients know functions by their code
     made = types.FunctionType(code, task.__globals__, name, None, task.__closure__)
     made.__qualname__ = name
+    made.__module__ = function_module(function)
     return made
 
 
