@@ -139,6 +139,8 @@ def test_a_profile_of_a_function_that_is_named_with_its_module() -> None:
         outcome = profile_outcome(Operation(LookAction.PROFILE_FUNCTION, target), tree)
         assert outcome.profile is not None
         assert [path[2] for path, _ in outcome.profile.rows()] == expected, target
+        others = f" (all functions named {expected[0]})" if expected and expected != [target] else ""
+        assert outcome.text == f"Profile of {target}{others}, 5 s"
 
 
 def test_without_modules_names_stay_as_they_are() -> None:

@@ -161,7 +161,9 @@ def profile_outcome(operation: Operation, tree: ProfileTree) -> OperationOutcome
     for path, microseconds in rows:
         if path[place].startswith(target) if place == 1 else path[place] == target:
             found.add(path, microseconds)
-    text = f"Profile of {_shown(operation.target)}, {PROFILE_SECONDS:g} s"
+    # Frames have no modules, so that functions of one name cannot be told apart.
+    others = f" (all functions named {_shown(target)})" if target != operation.target[:FRAME_LIMIT] else ""
+    text = f"Profile of {_shown(operation.target)}{others}, {PROFILE_SECONDS:g} s"
     return OperationOutcome(True, text, text_of(found), found)
 
 
