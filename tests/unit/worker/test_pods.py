@@ -286,7 +286,5 @@ def test_the_answer_to_a_creation_does_not_undo_what_the_watch_has_told() -> Non
 def test_a_wrong_kube_config_is_one_sentence(text: str, tmp_path: Path) -> None:
     pytest.importorskip("kubernetes")
     (tmp_path / "config").write_text(text)
-    with pytest.raises(
-        BadInput, match=r"configuration of Kubernetes: .*[^.]\. Correct the file, or give another"
-    ):
+    with pytest.raises(BadInput, match=r"configuration of Kubernetes: .*[^.]\. Correct the file, or give another"):
         KubernetesApi(str(tmp_path / "config"), None, None)
