@@ -15,11 +15,12 @@ MIB = 1 << 20
 
 
 def hoard(mebibytes: int) -> int:
-    """Slowly, as programs do that compute what they store."""
+    """Slowly, as programs do that compute what they store, and more slowly where the host's memory comes to an end: an
+    agent on a busy machine may look seldom."""
     kept = []
-    for _ in range(mebibytes // 4):
+    for number in range(mebibytes // 4):
         kept.append(bytearray(b"x" * 4 * MIB))
-        time.sleep(0.05)
+        time.sleep(0.05 if number < 90 else 0.2)
     return len(kept)
 
 
