@@ -33,7 +33,7 @@ class GraphInputs:
         self._known = 0
 
     def has(self, task: int) -> bool:
-        """Whether the task is between the first and the last node; never in a graph whose edges are not known."""
+        """Return whether the task is between the first and the last node. False if the edges are not known."""
         return not self._graph.cut and self._graph.first <= task <= self._graph.graph
 
     def note_end(self, task: int, ended_us: int) -> None:

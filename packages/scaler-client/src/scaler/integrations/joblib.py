@@ -349,7 +349,7 @@ def _batch_function(name: str, module: str, client: bytes, nesting_level: int) -
 
 
 def _name_and_module_of(batch: Any) -> tuple[str, str]:
-    """Those of the function of the first call; scikit-learn wraps it."""
+    """The name and the module of the function of the first call; scikit-learn wraps it."""
     with contextlib.suppress(AttributeError, IndexError, TypeError):
         function = batch.items[0][0]
         function = getattr(function, "function", function)
