@@ -50,7 +50,7 @@ class Application:
         self._address = address
         self._view = View(page=page)
         self._screen = Screen([], 1, 0)
-        self._painted_page = ""
+        self._drawn_page = ""
         self._painted_at = -FRAME_SECONDS
         self._stopped = False
         self._resized = True
@@ -80,16 +80,18 @@ class Application:
             self._stopped = True
         self._source.take()
         self._take_outcome()
-        for key in self._terminal.typed():
+        for place, key in enumerate(self._terminal.typed()):
+            if place and not self._view.is_typing:
+                self._draw()  # the key is about what the one before it leads to
             self._press(key)
 
     def _press(self, key: str) -> None:
         self._resized = True  # drawn at once
         if not self._view.is_typing and self._source.pressed(key):
             return
-        if self._view.link is not None and self._view.page == self._painted_page:
+        if self._view.link is not None and self._view.page == self._drawn_page:
             self._view = replace(self._view, first_line=self._screen.first_line)
-        targets = self._screen.targets if self._view.page == self._painted_page else {}
+        targets = self._screen.targets if self._view.page == self._drawn_page else {}
         pressed = self._view.pressed(key, self._screen.page_rows, self._screen.selected, targets)
         same_rows = (pressed.page, pressed.details_of, pressed.help_shown) == (
             self._view.page,
@@ -139,12 +141,15 @@ class Application:
     def _paint(self) -> None:
         self._painted_at, self._resized = time.monotonic(), False
         self._terminal.follow_size()
+        self._draw()
+        self._terminal.paint(self._screen.lines)
+
+    def _draw(self) -> None:
         (width, height), blocks = self._terminal.size, self._terminal.shows_blocks
-        self._painted_page = self._view.page
+        self._drawn_page = self._view.page
         source = self._source
         line = source.line(width, blocks)
         self._screen = draw(source.model, self._view, width, height, source.now, self._address, blocks, line)
-        self._terminal.paint(self._screen.lines)
 
 
 def _under_way(operation: Operation) -> OperationOutcome | None:
