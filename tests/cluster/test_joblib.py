@@ -350,8 +350,12 @@ def test_joblibs_own_tests(combo: SchedulerClusterCombo, tmp_path: Path) -> None
 def test_each_call_has_a_progress_of_its_own(on_scaler: Client) -> None:
     for _ in range(2):
         joblib.Parallel(n_jobs=2, batch_size=1)(joblib.delayed(square_of_it)(number) for number in range(50))
-    maps = (each for each in on_scaler.cluster_info().maps if each.function == "square_of_it")
-    assert [(each.total, each.unfinished) for each in maps] == [(50, 0)] * 2
+
+    def maps() -> list[tuple[int, int]]:
+        found = on_scaler.cluster_info().maps
+        return [(each.total, each.unfinished) for each in found if each.function == "square_of_it"]
+
+    wait_until(lambda: maps() == [(50, 0)] * 2)  # descriptions may be a moment old
 
 
 def square_of_it(number: int) -> int:
