@@ -114,7 +114,7 @@ def test_a_file_system_without_sockets_and_a_user_without_home_lead_to_the_next_
         return bound(path)
 
     def no_home() -> Path:
-        raise RuntimeError("Could not determine home directory.")
+        raise ValueError("Cannot find the home directory of this user.")
 
     monkeypatch.setattr(monitor_socket, "_bound", bound_elsewhere)
     monkeypatch.setattr(socket_paths, "home_directory", no_home)
