@@ -124,7 +124,7 @@ def test_no_image_has_a_compiler_or_pip_on_its_own(images: Buildah) -> None:
 
 
 def test_the_manager_has_what_it_needs_for_kubernetes(images: Buildah) -> None:
-    """It ends where there is no cluster, and not before."""
+    """The command ends only because it finds no cluster."""
     line = ("scaler_worker_manager", "kubernetes", "tcp://10.0.0.1:1", "--num-of-workers", 1, "--image", "worker")
     done = try_to_run(*images.command(images.container("manager"), *line))
     assert done.returncode == 2 and "configuration" in done.stderr, done.stderr

@@ -97,7 +97,7 @@ class _Arrivals:
                 self.times[place], self.functions[place], self.options[place] = time_us, function, options
                 return False  # its options have changed
             if stop <= self._dropped_stop:
-                return False  # the same, but its range is no longer kept
+                return False  # it came too long ago: its range is not kept any more
             self._keep_last(0)  # not in order: the session has begun again
             self._dropped_stop = 0
         if len(self._firsts) >= RANGES_LIMIT:

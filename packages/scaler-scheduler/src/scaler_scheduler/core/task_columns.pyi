@@ -29,7 +29,7 @@ class TaskColumns:
         """(state, attempt, agent, deaths, losses, record) of an unfinished task."""
 
     def record(self, task: int) -> RunRecord:
-        """Return the run's record of an unfinished task. KeyError: there is no such task."""
+        """Return the record of the run that an unfinished task belongs to. Raises KeyError for any other task."""
 
     def queued_between(self, first: int, stop: int) -> int:
         """Return how many of the tasks first .. stop - 1 are queued."""
