@@ -15,7 +15,7 @@ from scaler_scheduler.core.data_locations cimport DataLocations
 from scaler_scheduler.core.priority_queues cimport ClientQueue, QueueClass
 from scaler_scheduler.core.reservations cimport Reservation, pop_reserved, reserve
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.shares cimport ShareGroup
+from scaler_scheduler.core.fair_shares cimport ShareGroup
 from scaler_scheduler.core.states cimport ASSIGNED, PENDING, QUEUED
 from scaler_scheduler.core.task_table cimport TaskTable
 

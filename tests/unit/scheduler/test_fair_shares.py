@@ -18,9 +18,9 @@ from scaler_protocol.messages import (
     Withdrawn,
 )
 from scaler_scheduler.core.effects import Send
+from scaler_scheduler.core.fair_shares import Share, Shares
 from scaler_scheduler.core.group_settings import named_counts, named_numbers
 from scaler_scheduler.core.limits import GROUPS_LIMIT
-from scaler_scheduler.core.shares import Share, Shares
 from scaler_scheduler.core.snapshot import snapshot_of
 from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, handed, results, tasks
 from tests.unit.scheduler.test_graphs import chain, done
