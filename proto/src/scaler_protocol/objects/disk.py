@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaler_protocol.objects.core.space import Extent, pages
-from scaler_protocol.objects.holes import Holes
+from scaler_protocol.objects.free_ranges import Holes
 from scaler_protocol.objects.memory import punch
 
 _PIECE_BYTES = 8 * 1024 * 1024

@@ -28,6 +28,7 @@ from scaler_protocol.messages import (
     StoreStatusRequest,
     Welcome,
 )
+from scaler_protocol.objects.admission import DIRECTORY_FEATURE, Entrance
 from scaler_protocol.objects.arrival import BULK_LOST, CUT, GONE, OPENING, Arrival
 from scaler_protocol.objects.bulk_frames import Bytes, Piece, peer_of
 from scaler_protocol.objects.capacity import default_capacity_bytes
@@ -49,7 +50,6 @@ from scaler_protocol.objects.core.effects import (
 from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
 from scaler_protocol.objects.directory import Directory
 from scaler_protocol.objects.disk import Disk
-from scaler_protocol.objects.entrance import DIRECTORY_FEATURE, Entrance
 from scaler_protocol.objects.memory_files import MemoryFiles
 from scaler_protocol.transport.acceptor import ACCEPTED_AT_ONCE, Acceptor
 from scaler_protocol.transport.pending_handshakes import PendingHandshakes

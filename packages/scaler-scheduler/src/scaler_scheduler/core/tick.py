@@ -6,8 +6,9 @@ from functools import partial
 
 from scaler_scheduler.core import (
     actor_calls,
-    audit,
     claims,
+    client_timeouts,
+    count_check,
     departures,
     faults,
     heartbeat,
@@ -23,7 +24,6 @@ from scaler_scheduler.core import (
     profile_requests,
     shutdown,
     stacks,
-    timeouts,
     timers,
 )
 from scaler_scheduler.core.agents import Agent
@@ -69,7 +69,7 @@ def _agents_due(state: SchedulerState, now: float) -> list[Agent]:
 def _look_at_all(state: SchedulerState, now: float) -> None:
     """Every peer, then everything that is timed for all of them."""
     faults.for_each(state, _agents_due(state, now), heartbeat.look_at_agent, now)
-    faults.for_each(state, list(state.clients.values()), timeouts.look_at_client, now)
+    faults.for_each(state, list(state.clients.values()), client_timeouts.look_at_client, now)
     claims.expire(state, now)
     actor_calls.on_tick(state, now)
     leaving = [state.agents[session] for session in state.departures if session in state.agents]
@@ -86,4 +86,4 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
         outbox.send_all(state, state.objects.lose_patience(now, patience_seconds), now)
     housekeeping.keep_house(state, now)
     limit_checks.on_tick(state, now)
-    audit.on_tick(state, now)
+    count_check.on_tick(state, now)

@@ -22,8 +22,8 @@ from scaler_protocol.command import (
 from scaler_scheduler import __version__
 
 if TYPE_CHECKING:
-    from scaler_scheduler.web.access import Access
     from scaler_scheduler.web.sources import PageSource
+    from scaler_scheduler.web.token import Access
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -100,7 +100,7 @@ def _check_extra() -> None:
 
 def _token(settings: UiSettings) -> str | None:
     """None: anyone who reaches the port may watch."""
-    from scaler_scheduler.web.access import SHORTEST, new_token
+    from scaler_scheduler.web.token import SHORTEST, new_token
 
     if not settings.require_token:
         return None
@@ -129,10 +129,10 @@ def _source(settings: UiSettings) -> PageSource:
 
 
 async def _serve(loop: asyncio.AbstractEventLoop, source: PageSource, settings: UiSettings, token: str | None) -> None:
-    from scaler_scheduler.web.access import Access
-    from scaler_scheduler.web.guard import Guard
     from scaler_scheduler.web.operations import PageOperations
+    from scaler_scheduler.web.origin_check import Guard
     from scaler_scheduler.web.server import UiServer
+    from scaler_scheduler.web.token import Access
 
     stopped = asyncio.Event()
     install_stop_signals(loop, stopped.set)

@@ -16,13 +16,13 @@ from aiohttp.http_exceptions import HttpProcessingError
 from scaler_protocol import profile_report
 from scaler_protocol.monitor.tables import TABLES
 from scaler_protocol.monitor.trace import TraceBuilder, pieces_of
-from scaler_scheduler.web.access import REFUSAL, Access
 from scaler_scheduler.web.answers import specification
-from scaler_scheduler.web.door import Door
-from scaler_scheduler.web.guard import Guard
+from scaler_scheduler.web.connection_limits import Door
 from scaler_scheduler.web.operations import PageOperations
+from scaler_scheduler.web.origin_check import Guard
 from scaler_scheduler.web.page import Page
 from scaler_scheduler.web.sources import PageSource
+from scaler_scheduler.web.token import REFUSAL, Access
 
 TURN_SECONDS = 0.25
 QUICK_TURNS = 4

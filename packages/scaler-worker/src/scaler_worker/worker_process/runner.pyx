@@ -51,8 +51,8 @@ from scaler_worker.worker_process.errors import (
     unsendable_result,
 )
 from scaler_worker.worker_process.import_guard import is_importing
-from scaler_worker.worker_process.kept import KeptValues
-from scaler_worker.worker_process.loaded import LoadedObjects, is_immutable
+from scaler_worker.worker_process.kept_values import KeptValues
+from scaler_worker.worker_process.loaded_objects import LoadedObjects, is_immutable
 from scaler_worker.worker_process.serialization import NONE_BYTES, dumps
 
 cdef extern from "stdlib.h":

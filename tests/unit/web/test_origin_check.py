@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_scheduler.web.guard import Guard
+from scaler_scheduler.web.origin_check import Guard
 
 GUARD = Guard(("127.0.0.1", "build-7", "Monitor.example.org."))
 

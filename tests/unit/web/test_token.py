@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_scheduler.web.access import Access, new_token
+from scaler_scheduler.web.token import Access, new_token
 
 ACCESS = Access("correct horse".replace(" ", "-"))
 TOKEN = "correct-horse"

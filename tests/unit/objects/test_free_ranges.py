@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from scaler_protocol.objects.holes import Holes
+from scaler_protocol.objects.free_ranges import Holes
 
 
 @pytest.mark.parametrize("seed", range(20))
