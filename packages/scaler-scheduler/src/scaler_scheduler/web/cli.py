@@ -42,7 +42,7 @@ class UiSettings:
     )
     port: int = option(50001, metavar="PORT", minimum=0, maximum=65535, help="Listen on this port. 0 = any free port.")
     allowed_hosts: tuple[str, ...] = option(
-        (), metavar="NAME", help="Accept requests for these host names too, such as the name of a proxy."
+        (), metavar="NAME", help="Accept requests for these further host names, such as the name of a proxy."
     )
     token: str | None = option(
         None,
