@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from scaler_protocol.messages import ActorsReady, Status
 from scaler_scheduler.core.actor_queues import ActorKey
-from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.agents import Agent, agents_with_actors
 from scaler_scheduler.core.assignments import assign_calls
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.priority_queues import QueueClass
@@ -57,9 +57,8 @@ def route(state: SchedulerState, now: float) -> list[Agent]:
 def on_tick(state: SchedulerState, now: float) -> None:
     """Look at all calls that wait: their actors may have ended. Forget what agents have said of ended actors."""
     state.actors.look_at_all()
-    for agent in state.agents.values():
-        if agent.actors:
-            _forget_ended(state, agent, now)
+    for agent in agents_with_actors(state.agents):
+        _forget_ended(state, agent, now)
 
 
 def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:

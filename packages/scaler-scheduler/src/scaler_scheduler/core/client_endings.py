@@ -12,7 +12,7 @@ These are the verbs for endings in the scheduler. Each rule that ends something 
 | expel | a client session | the client broke the protocol; the session ends | the client, with the reason |
 | remove | a client | its session has ended, and no agent has a task of it | monitors |
 | abandon | a client | another session begins under its id | monitors |
-| lose | an agent | its connection or its lease ended (``agent_endings``) | clients whose tasks fail |
+| lose | an agent | its connection or its lease ended (``lost_agents``) | clients whose tasks fail |
 | release | objects, results, functions | no session needs them (``object_release``) | agents that have them |
 """
 
@@ -29,7 +29,7 @@ from scaler_scheduler.core import (
     object_release,
     outbox,
     recording,
-    sharing,
+    share_membership,
     task_endings,
     values,
 )
@@ -168,7 +168,7 @@ def remove_client(state: SchedulerState, client: ClientPeer, now: float) -> None
     del state.clients[client.session]
     client.table.columns.leave()
     state.ended_clients.add(client)
-    sharing.leave(state, client)
+    share_membership.leave(state, client)
     locks.on_session_ended(state, client.session, now)
     named_values.on_session_ended(state, client.session)
     recording.note_client_left(state, client)

@@ -35,7 +35,7 @@ from scaler_scheduler.core import admission, client_endings, departures, notices
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Audit
-from scaler_scheduler.core.shares import ShareGroup
+from scaler_scheduler.core.fair_shares import ShareGroup
 from scaler_scheduler.core.state import SchedulerState
 
 NOT_ADMIN_TEXT = "Cannot {verb} {target!r}: this client's key does not permit it. Use admin.key."

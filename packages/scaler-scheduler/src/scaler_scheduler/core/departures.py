@@ -41,7 +41,7 @@ from scaler_protocol.messages import (
     ObjectKey,
     ObjectRelease,
 )
-from scaler_protocol.objects.room import fits
+from scaler_protocol.objects.free_space import fits
 from scaler_scheduler.core import notices, outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.departure_table import Departure

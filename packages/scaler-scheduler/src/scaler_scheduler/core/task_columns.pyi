@@ -4,10 +4,10 @@ Tasks are looked up, entered and counted here. ``node_table`` and ``task_table``
 what becomes of them. A task has an entry in each column while it is unfinished; the record of its run is kept as long.
 """
 
+from scaler_scheduler.core.fair_shares import Share
 from scaler_scheduler.core.map_loads import MapLoad, MapTable
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
-from scaler_scheduler.core.shares import Share
 from scaler_scheduler.core.totals import Totals
 
 class TaskColumns:

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from scaler_scheduler.core.map_loads cimport MapLoad, MapTable
 from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.shares cimport Shares
+from scaler_scheduler.core.fair_shares cimport Shares
 from scaler_scheduler.core.states cimport ASSIGNED, CANCELLING, DONE_LARGE, ENDED, QUEUED, STATES
 from scaler_scheduler.core.totals cimport Totals
 
