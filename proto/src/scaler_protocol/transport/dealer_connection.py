@@ -32,7 +32,7 @@ from scaler_protocol.transport.libzmq_dealer import ConnectionEvent, LibzmqDeale
 from scaler_protocol.transport.local_route import LocalRoute, find_route
 from scaler_protocol.transport.local_token import LocalToken
 from scaler_protocol.transport.peer_process import PeerProcess
-from scaler_protocol.transport.remote_route import FarHost, SilenceWatch
+from scaler_protocol.transport.remote_route import SchedulerHost, SilenceWatch
 from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zeromq import DealerFrames
 from scaler_protocol.transport.zmtp import ZmtpConnection
@@ -90,7 +90,7 @@ class DealerConnection(DealerFrames):
         self._lacks_descriptors = False
         self._is_connected = False
         self._avoids_stream = False
-        self._far_host: FarHost | None = None
+        self._scheduler_host: SchedulerHost | None = None
         self._silence: SilenceWatch | None = None
         self._failed_handshakes = 0
         self._peer_process = PeerProcess(0)
@@ -117,7 +117,7 @@ class DealerConnection(DealerFrames):
         self._descriptor_sets = DescriptorSet(), DescriptorSet()
         self._retry = Timer()
         if is_far:
-            self._far_host, self._silence = FarHost(self._address), SilenceWatch()
+            self._scheduler_host, self._silence = SchedulerHost(self._address), SilenceWatch()
             self._descriptor_sets[1].add(self._silence.fd, select.EPOLLIN)
         self._descriptor_sets[1].add(self._retry.fd, select.EPOLLIN)
         self._look()
@@ -198,8 +198,8 @@ class DealerConnection(DealerFrames):
             self._lacks_descriptors = False
 
     def _find_way(self) -> LocalRoute:
-        if self._far_host is not None:
-            return LocalRoute(connected=self._far_host.connect())
+        if self._scheduler_host is not None:
+            return LocalRoute(connected=self._scheduler_host.connect())
         return find_route(self._address, self._avoids_stream)
 
     def _take(self, route: LocalRoute) -> None:
@@ -217,7 +217,7 @@ class DealerConnection(DealerFrames):
         assert self._retry is not None
         self.detach()
         self._retry.set(self._retry_seconds)
-        limit = _RETRY_LIMIT_SECONDS if self._far_host is None else _FAR_RETRY_LIMIT_SECONDS
+        limit = _RETRY_LIMIT_SECONDS if self._scheduler_host is None else _FAR_RETRY_LIMIT_SECONDS
         self._retry_seconds = min(2 * self._retry_seconds, limit)
 
     def _wait_for_descriptors(self) -> None:
@@ -274,7 +274,7 @@ class DealerConnection(DealerFrames):
         self._look_later()
         if was_connected:
             return ["disconnected"]
-        if self._far_host is None or not stream.was_answered or stream.was_refused:
+        if self._scheduler_host is None or not stream.was_answered or stream.was_refused:
             return []
         if has_new_keys or self._tries_another_key():
             return []
