@@ -140,6 +140,28 @@ def test_snapshots_alone_want_no_records(publisher: Publisher, address: str, con
     watcher.close()
 
 
+def test_records_begin_again_for_a_watcher_that_comes_when_the_last_one_leaves(
+    publisher: Publisher, address: str, context: Context
+) -> None:
+    """The scheduler looks now and then only, and sees watchers each time."""
+    first = Heard(Subscription(context, address, True))
+    ring_of(publisher)
+    before = publisher.wants_events()
+    first.subscription.close()
+    wait_until(lambda: not _asks_for_events(publisher))
+    second = Heard(Subscription(context, address, True))
+    wait_until(lambda: _asks_for_events(publisher))
+    assert publisher.wants_events() not in (0, before)
+    ring_of(publisher).write(handed(7))
+    wait_until(lambda: second.listen().firsts == [7])
+    second.subscription.close()
+
+
+def _asks_for_events(publisher: Publisher) -> int:
+    publisher.watched()
+    return publisher.wants_events()
+
+
 def test_a_late_watcher_gets_the_names_and_the_recent_past(
     publisher: Publisher, address: str, context: Context
 ) -> None:
