@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -67,14 +68,24 @@ def measure_calls(client: Client, figures: dict[str, list[float]]) -> None:
     adder.kill()
 
 
+def measure_threads(client: Client, figures: dict[str, list[float]]) -> None:
+    """``threads/s``: calls of an actor that runs 16 at a time."""
+    adder = client.actor_verbose(Adder, max_concurrency=16)
+    adder.get().result()
+    figures["threads us"].append(round_trip_us(lambda: adder.get()))
+    figures["threads/s"].append(rate(lambda: adder.get()))
+    adder.kill()
+
+
 def main() -> None:
-    figures: dict[str, list[float]] = {name: [] for name in ("task us", "call us", "tasks/s", "calls/s", "mixed/s")}
+    figures: dict[str, list[float]] = defaultdict(list)
     with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
         for _ in range(ROUNDS):
             measure_tasks(client, figures)
             measure_calls(client, figures)
+            measure_threads(client, figures)
     for name, values in figures.items():
-        print(f"{name:8} {statistics.median(values):10,.0f}   ({min(values):,.0f} to {max(values):,.0f})")
+        print(f"{name:10} {statistics.median(values):10,.0f}   ({min(values):,.0f} to {max(values):,.0f})")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from scaler_worker.core import held_tasks
 from scaler_worker.core.agent import AgentCore
 from scaler_worker.core.client_output import ClientOutput
 from scaler_worker.core.columns import columns_of
+from scaler_worker.core.heartbeat import seconds_to_report
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.state import AgentState
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
@@ -149,7 +150,7 @@ class FleetAgent:
         self._conversation.begin()
 
     def report(self) -> None:
-        self._loop.call_later(HEARTBEAT_SECONDS, self.report)
+        self._loop.call_later(seconds_to_report(HEARTBEAT_SECONDS, time.time()), self.report)
         self._core.report(0.0, 0, 0, self._status, time.monotonic())
         self._conversation.expect_turn()
 

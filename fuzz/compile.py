@@ -1,4 +1,4 @@
-"""Compiles every .pyx file of a source tree with clang's sanitizers: ``python -m fuzz.compile FOLDER``.
+"""Compiles every .pyx file of a source tree with clang's sanitizers: ``python -m fuzz.compile FOLDER -O1``.
 
 Only what has changed since the last time is compiled again. Each file decides about checks of bounds itself, as in a
 release, so that the sanitizers see what users run.
@@ -12,7 +12,6 @@ from pathlib import Path
 
 SANITIZERS = "-fsanitize=address,undefined,fuzzer-no-link"
 FLAGS = [
-    "-O1",
     "-g1",
     "-fno-omit-frame-pointer",
     SANITIZERS,
@@ -22,14 +21,15 @@ FLAGS = [
 ]
 
 
-def compile_all(folder: Path) -> None:
+def compile_all(folder: Path, optimization: str) -> None:
     from Cython.Build import cythonize
     from setuptools import Extension, setup
 
     os.chdir(folder)
     sources = sorted(Path().rglob("*.pyx"))
+    flags = [optimization, *FLAGS]
     extensions = [
-        Extension(".".join(source.with_suffix("").parts), [source.as_posix()], extra_compile_args=FLAGS)
+        Extension(".".join(source.with_suffix("").parts), [source.as_posix()], extra_compile_args=flags)
         for source in sources
     ]
     jobs = os.cpu_count() or 1
@@ -42,4 +42,4 @@ def compile_all(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    compile_all(Path(sys.argv[1]))
+    compile_all(Path(sys.argv[1]), sys.argv[2])

@@ -25,7 +25,7 @@ PEERS = {
         Competitor("multiprocessing_pool_chunked", "multiprocessing.Pool, automatic chunks", (), 1_000_000),
         Competitor("scaler_1", "scaler 1.9.9", ("scaler==1.9.9", "numpy", "pandas"), 400),
         Competitor("opengris", "opengris-scaler", ("opengris-scaler", "numpy", "pandas"), 250),
-        Competitor("dask", "dask.distributed", ("dask[array,distributed]", "pandas"), 600),
+        Competitor("dask", "dask.distributed", ("dask[array,dataframe,distributed]", "pandas"), 600),
         Competitor("ray", "ray", ("ray", "numpy", "pandas"), 1_700),
         Competitor("scaler_ray", "scaler.compat.ray", (), 10_000),
     )

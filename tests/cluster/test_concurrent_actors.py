@@ -298,6 +298,15 @@ def test_short_calls_survive_the_cancels_of_others(client: Client) -> None:
     assert [future.result(timeout=60) for future in kept] == list(range(500))
 
 
+def test_the_result_of_a_short_call_waits_for_no_long_one(client: Client) -> None:
+    room = make_room(client, 2)
+    first, *short = [room.wait_for("never"), *[room.size(b"xyz") for _ in range(20)]]
+    behind = [room.wait_for("never") for _ in range(2)]  # one of them has no thread
+    assert [each.result(timeout=LIMIT_SECONDS) for each in short] == [3] * 20
+    assert not any(each.done() for each in (first, *behind))
+    room.kill()
+
+
 def test_a_cancelled_call_that_does_not_react_ends_no_other(room: Any, client: Client) -> None:
     stuck, other = room.wait_for("stuck"), room.wait_for("open", 1)  # waits in a lock, which nothing interrupts
     pid = room.pid().result(timeout=LIMIT_SECONDS)

@@ -15,7 +15,12 @@ from tests.cluster.conftest import Gate
 from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
 from tests.support.gridengine_site import GridEngineSite, gridengine_site
-from tests.support.manager_scenarios import end_with_the_scheduler, follow_the_load
+from tests.support.manager_scenarios import (
+    end_with_the_scheduler,
+    follow_the_load,
+    leave_no_job_without_scheduler,
+    leave_no_late_job,
+)
 from tests.support.waiting import wait_until
 
 
@@ -118,6 +123,17 @@ def test_jobs_that_a_killed_manager_has_just_submitted_are_adopted(site: GridEng
     finally:
         site.run("qmod", "-e", "main.q,brief.q")
     wait_until(lambda: not site.jobs())
+
+
+def test_a_manager_that_is_killed_while_it_submits_leaves_no_job(
+    site: GridEngineSite, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_no_late_job(manager, address, site, "qsub", tmp_path, monkeypatch)
+
+
+def test_jobs_of_a_killed_manager_end_without_their_scheduler(site: GridEngineSite, keys: Path) -> None:
+    address = f"tcp://{site.address}:{free_port()}"
+    leave_no_job_without_scheduler(manager, address, site)
 
 
 def test_a_held_job_is_explained_and_runs_when_it_is_released(site: GridEngineSite, address: str) -> None:

@@ -35,11 +35,8 @@ from tests.support.commands import (
     start_scheduler,
 )
 from tests.support.routers import OpenRouter
+from tests.support.users import NOBODY, needs_root
 from tests.support.waiting import wait_until
-
-NOBODY = 65534
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-
 
 # ---- another user listens --------------------------------------------------------------------------------------------
 

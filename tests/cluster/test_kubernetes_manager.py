@@ -108,9 +108,21 @@ def test_pods_of_a_killed_manager_are_adopted(site: ApiServer, address: str) -> 
         site.nodes = 1
         assert client.submit(abs, -1).result() == 1
         assert command.terminate() == 0
-        assert not site.secrets() or site.secrets() == ["scaler-night-keys"]
-    if site.secrets():  # the second manager created no pod, so that it offered no keys of its own
-        site.delete("secrets", "scaler-night-keys", None)
+
+
+def test_a_manager_that_is_killed_while_it_creates_a_pod_leaves_nothing(site: ApiServer, address: str) -> None:
+    """Its pod appears when the next manager has created one of its own."""
+    site.may_create.clear()
+    with manager(address, "-n=1", "--name=night") as command:
+        wait_until(lambda: site.held == 1)
+        command.kill()
+    with manager(address, "-n=1", "--name=night") as command, Client(address) as client:
+        wait_until(lambda: site.held == 2)
+        site.may_create.set()
+        assert client.submit(abs, -1).result() == 1
+        wait_until(lambda: len(site.pods()) == 1)
+        assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
 
 
 def test_an_evicted_pod_is_replaced(site: ApiServer, address: str) -> None:

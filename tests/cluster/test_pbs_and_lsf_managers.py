@@ -16,7 +16,7 @@ from tests.cluster.conftest import Gate
 from tests.support.batch_programs import BatchPrograms
 from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
-from tests.support.manager_scenarios import end_with_the_scheduler, follow_the_load
+from tests.support.manager_scenarios import end_with_the_scheduler, follow_the_load, leave_no_late_job
 from tests.support.slurm_site import network_address
 from tests.support.waiting import wait_until
 
@@ -95,6 +95,13 @@ def test_jobs_of_a_killed_manager_are_adopted(kind: str, site: BatchPrograms, ad
         site.open()
         assert client.submit(abs, -1).result() == 1
         assert command.terminate() == 0
+
+
+def test_a_manager_that_is_killed_while_it_submits_leaves_no_job(
+    kind: str, site: BatchPrograms, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = {"pbs": "qsub", "lsf": "bsub"}[kind]
+    leave_no_late_job(partial(manager, kind), address, site, program, tmp_path, monkeypatch)
 
 
 def test_a_held_job_is_explained(kind: str, site: BatchPrograms, address: str) -> None:

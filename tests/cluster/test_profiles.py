@@ -93,7 +93,7 @@ def test_tasks_that_fork_are_not_disturbed(client: Client) -> None:
 def test_a_process_that_dies_loses_at_most_its_last_second(client: Client) -> None:
     with client.profile(0.005) as profile:
         client.submit(busy, 1.5).result(30)
-        with pytest.raises(ProcessorDiedError, match="exit_code 7"):
+        with pytest.raises(ProcessorDiedError, match="exit code 7"):
             client.submit(os._exit, 7).result(60)
     assert "spin" in profile.text()
 

@@ -239,6 +239,19 @@ def test_a_killed_publisher_is_started_again(
     watcher.close()
 
 
+def test_a_publisher_is_started_again_although_its_socket_was_removed(
+    publisher: Publisher, address: str, context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restarts, "FIRST_PAUSE_SECONDS", 0.1)
+    os.unlink(address.removeprefix("ipc://"))
+    os.kill(_child(publisher), signal.SIGKILL)
+    wait_until(lambda: publisher.watched() or any("is started again" in each for each in publisher.take_warnings()))
+    with contextlib.closing(Subscription(context, address)) as watcher:
+        wait_until(lambda: watcher.receive() is None and publisher.watched())
+        publish(publisher, 6)
+        assert receive(watcher) == 6
+
+
 def test_a_stopped_watcher_costs_no_memory_and_no_other_watcher(
     publisher: Publisher, address: str, context: zmq.Context[zmq.Socket[bytes]]
 ) -> None:

@@ -15,7 +15,12 @@ from scaler import Client, SlurmCluster
 from tests.cluster.conftest import Gate
 from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
-from tests.support.manager_scenarios import end_with_the_scheduler, follow_the_load
+from tests.support.manager_scenarios import (
+    end_with_the_scheduler,
+    follow_the_load,
+    leave_no_job_without_scheduler,
+    leave_no_late_job,
+)
 from tests.support.slurm_site import SlurmSite, slurm_site
 from tests.support.waiting import wait_until
 
@@ -115,6 +120,17 @@ def test_jobs_that_a_killed_manager_has_just_submitted_are_adopted(site: SlurmSi
     finally:
         site.run("scontrol", "update", "nodename=ALL", "state=resume")
     wait_until(lambda: not site.jobs())
+
+
+def test_a_manager_that_is_killed_while_it_submits_leaves_no_job(
+    site: SlurmSite, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_no_late_job(manager, address, site, "sbatch", tmp_path, monkeypatch)
+
+
+def test_jobs_of_a_killed_manager_end_without_their_scheduler(site: SlurmSite, keys: Path) -> None:
+    address = f"tcp://{site.address}:{free_port()}"
+    leave_no_job_without_scheduler(manager, address, site)
 
 
 def test_a_held_job_is_explained_and_runs_when_it_is_released(site: SlurmSite, address: str) -> None:

@@ -135,6 +135,36 @@ def test_a_killed_manager_or_connection_leaves_nothing(server: SSHServer, addres
         wait_until(lambda: not any(map(alive, family)))
 
 
+def test_a_manager_that_is_killed_before_python_runs_on_the_host_leaves_nothing(
+    server: SSHServer, address: str, gate: Gate
+) -> None:
+    started, opened = gate.paths
+    script = f'echo $$ >> {started}\nwhile [ ! -e {opened} ]; do sleep 0.05; done\nexec {sys.executable} "$@"'
+    slow = stand_in_for_program(server.folder / "bin" / "python", script)
+    with manager(server, address, f"{server.name}=1", f"--remote-python={slow}") as command:
+        wait_until(lambda: gate.waiting_pids)
+        command.kill()
+        gate.open()
+        wait_until(lambda: is_empty(server))
+
+
+def test_a_manager_that_is_killed_while_workers_start_leaves_nothing(
+    server: SSHServer, address: str, gate: Gate
+) -> None:
+    (server.folder / "slow_start.py").write_text(
+        f"from tests.support.functions import wait_at_gate\n\ndef begin():\n    wait_at_gate{gate.paths}\n"
+    )
+    python = stand_in_for_program(
+        server.folder / "bin" / "python", f'export PYTHONPATH={server.folder}:$PYTHONPATH\nexec {sys.executable} "$@"'
+    )
+    flags = ("--preload=slow_start:begin", f"--remote-python={python}")
+    with manager(server, address, f"{server.name}=1", *flags) as command:
+        wait_until(lambda: gate.waiting_pids)
+        family = [each.pid for each in server.command.family()]
+        command.kill()
+        wait_until(lambda: not any(map(alive, family)))
+
+
 def test_a_lost_host_does_not_delay_the_others(server: SSHServer, address: str) -> None:
     lost = f"127.0.0.1:{free_port()}"
     with manager(server, address, f"{lost},{server.name}", "-n", 2) as command, Client(address) as client:

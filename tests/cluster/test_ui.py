@@ -23,7 +23,7 @@ from scaler import Client
 from scaler_protocol.address import default_monitor_address
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.feed import SNAPSHOT_KIND
-from scaler_scheduler.web.door import ADMIT_BYTES, ADMIT_SECONDS, CONNECTIONS_LIMIT
+from scaler_scheduler.web.connection_limits import ADMIT_BYTES, ADMIT_SECONDS, CONNECTIONS_LIMIT
 from tests.support import functions
 from tests.support.browser import Watched, chromium
 from tests.support.commands import (

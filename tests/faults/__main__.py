@@ -42,6 +42,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=3, help="run jobs in this number of clients")
     parser.add_argument("--store-bytes", type=int, default=64_000_000, help="limit the memory of the object store")
     parser.add_argument("--pace", type=float, default=1.0, help="inject faults this many times as often")
+    parser.add_argument("--keys", type=Path, help="encrypt all connections with this folder of scaler_keygen's")
     return parser.parse_args()
 
 

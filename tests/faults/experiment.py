@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -38,6 +39,8 @@ class Plan:
     clients: int = 3
     store_bytes: int = 64_000_000
     pace: float = 1.0
+    keys: Path | None = None
+    """With this folder of keys, all connections are encrypted, as those between hosts are."""
 
 
 class Experiment:
@@ -47,9 +50,13 @@ class Experiment:
         self._plan = plan
         self._log = folder / "log"
         options: dict[str, Any] = {"logging_paths": (str(self._log),)}
+        if plan.keys is not None:
+            os.environ["SCALER_KEYS"] = str(plan.keys)
+            options["address"] = "tcp://0.0.0.0:0"
         self._scheduler = Scheduler(**options)
         self._scheduler.start()
-        self._address = self._scheduler.get_address()
+        self._address = self._scheduler.get_address().replace("0.0.0.0", "127.0.0.1")
+        options.pop("address", None)
         options |= {"object_store_memory": plan.store_bytes, "spill_directory": str(folder)}
         self._clusters = [Cluster(self._address, 2, **options) for _ in range(plan.agents)]
         for cluster in self._clusters:

@@ -39,14 +39,18 @@ _TOKEN = "token-of-ann"
 
 class ApiServer:
     """``kept``: how many events it remembers for watches. ``quota``: the most pods; None: no limit. ``forbidden``:
-    verbs that the account may not use. ``conflicts``: how many next creations meet a conflict. ``nodes``: how many
-    there are; without one, pods wait. Pods whose image is missing or broken wait or fail."""
+    verbs that the account may not use. ``may_create``: creations of pods wait for it. ``conflicts``: how many next
+    creations meet a conflict. ``nodes``: how many there are; without one, pods wait. Pods whose image is missing or
+    broken wait or fail."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.kept = 1000
         self.quota: int | None = None
         self.forbidden: set[str] = set()
+        self.may_create = threading.Event()
+        self.may_create.set()
+        self.held = 0  # creations that wait, or have waited
         self.conflicts = 0
         self.nodes = 1
         self.lists = 0
@@ -110,6 +114,7 @@ class ApiServer:
 
     def close(self) -> None:
         self._stopped.set()
+        self.may_create.set()
         self._kubelet.join()
         self._server.shutdown()
         self._server.server_close()
@@ -124,6 +129,9 @@ class ApiServer:
         refusal = self._refusal(kind, "create") or _invalid(kind, body)
         if refusal is not None:
             return refusal
+        if kind == "pods" and not self.may_create.is_set():
+            self.held += 1
+            self.may_create.wait()
         with self._condition:
             if kind == "pods" and self.conflicts > 0:
                 self.conflicts -= 1

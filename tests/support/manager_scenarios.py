@@ -3,12 +3,17 @@ flags."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from scaler import Client
-from tests.support.commands import Command, start_scheduler
+from tests.support.commands import Command, alive, start_scheduler
 from tests.support.waiting import wait_until
 
 StartManager = Callable[..., Command]
@@ -39,3 +44,51 @@ def follow_the_load(start_manager: StartManager, address: str, site: Site, runni
         wait_until(lambda: not site.jobs())
         assert client.submit(abs, -1).result() == 1
         assert command.terminate() == 0
+
+
+def leave_no_late_job(
+    start_manager: StartManager, address: str, site: Site, program: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manager is killed while ``program`` submits its job, and the job appears when the next manager has started one
+    of its own. That manager keeps as many as it needs, and leaves none."""
+    submits, may_submit = folder / "submits", folder / "may-submit"
+    held = _held(program, folder, submits, may_submit)
+    try:
+        with monkeypatch.context() as changed:
+            changed.setenv("PATH", str(held.parent), prepend=os.pathsep)
+            killed = start_manager(address, "-n=1", "--name=night")
+        with killed:
+            wait_until(lambda: submits.exists() and submits.read_text().endswith("\n"))
+            killed.kill()
+            with start_manager(address, "-n=1", "--name=night") as command, Client(address) as client:
+                assert client.submit(abs, -1).result() == 1
+                may_submit.touch()
+                wait_until(lambda: not alive(int(submits.read_text())))
+                wait_until(lambda: len(site.jobs()) == 1)
+                assert client.submit(abs, -2).result() == 2
+                assert command.terminate() == 0
+    finally:
+        may_submit.touch()
+    assert not site.jobs()
+
+
+def leave_no_job_without_scheduler(start_manager: StartManager, address: str, site: Site) -> None:
+    """The jobs of a killed manager, which no other one adopts, end when their scheduler has ended."""
+    with start_scheduler(address, "--protected=False") as scheduler, Client(address) as client:
+        with start_manager(address, "-n=1", "--death-timeout-seconds=1", "--name=night") as command:
+            assert client.submit(abs, -1).result() == 1
+            command.kill()
+        assert len(site.jobs()) == 1
+        scheduler.kill()
+        wait_until(lambda: not site.jobs())
+
+
+def _held(program: str, folder: Path, begun: Path, gate: Path) -> Path:
+    """A program that writes its process id to ``begun``, and runs the real one when ``gate`` exists."""
+    real = shutil.which(program)
+    assert real is not None
+    path = folder / "held" / program
+    path.parent.mkdir()
+    path.write_text(f'#!/bin/sh\necho $$ > {begun}\nwhile [ ! -e {gate} ]; do sleep 0.05; done\nexec {real} "$@"\n')
+    path.chmod(0o755)
+    return path

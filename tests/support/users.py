@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import encodings.idna  # noqa: F401  # another user may not be able to read the library
 import os
 import signal
@@ -12,12 +13,27 @@ from contextlib import contextmanager
 import pytest
 
 NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+def as_nobody(act: Callable[[], object]) -> int:
+    """Do something in a child process of another user, and return its id. Its exit code is 0 if nothing was raised."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            act()
+            code = 0
+        os._exit(code)
+    return child
 
 
 @contextmanager
 def another_user(act: Callable[[], object]) -> Iterator[int]:
-    """``act`` is done by a process of another user, whose id this gives; that process then sleeps until the end. Skips
-    the test where this process cannot become another user."""
+    """Do something in a process of another user, which then sleeps until the end of the context. Yields the id of that
+    user. Skips the test if this process cannot become another user."""
     if os.geteuid() != 0:
         pytest.skip("only root can act as another user")
     ours, theirs = socket.socketpair()
@@ -51,7 +67,7 @@ def _act(act: Callable[[], object], channel: socket.socket) -> None:
 
 
 def listen(path: str) -> socket.socket:
-    """Listens there, for anybody."""
+    """Return a unix socket that listens at the path and accepts processes of every user."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     os.chmod(path, 0o777)

@@ -28,12 +28,14 @@ class KeygenSettings:
         (),
         metavar="ROLE",
         default_text="all; submit with --name",
-        help="Make keys for these roles, of observe, submit, work and admin.",
+        help="Make keys for these roles: observe, submit, work, admin.",
     )
     expires_days: float = option(
         0.0, unit=DAYS, minimum=0.0, maximum=_DAYS_LIMIT, help="Let the new keys expire after this long. 0 = never."
     )
-    rotate: bool = option(False, help="Replace the peers' keys in the directory; the old ones stay valid for a while.")
+    rotate: bool = option(
+        False, help="Replace the peers' keys in the directory; the old ones stay valid for --keep-days."
+    )
     keep_days: float = option(
         7.0, unit=DAYS, minimum=0.0, maximum=_DAYS_LIMIT, help="Keep the old keys valid for this long after --rotate."
     )

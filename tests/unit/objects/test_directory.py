@@ -14,7 +14,7 @@ from scaler_protocol.messages import ObjectKey, StoreSettings
 from scaler_protocol.objects.agent_connection import AgentConnection
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.directory import SLOTS, Directory, DirectoryView
-from scaler_protocol.objects.dropped import LIMIT, Dropped
+from scaler_protocol.objects.dropped_objects import LIMIT, Dropped
 from scaler_protocol.objects.errors import MissingObject
 from tests.unit.objects.conftest import Connect
 from tests.unit.objects.programs import Program

@@ -4,45 +4,16 @@ from __future__ import annotations
 
 import encodings.idna  # noqa: F401  a child that has become another user cannot import it any more
 import os
-import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from scaler_protocol.transport import socket_owner
 from scaler_protocol.transport.socket_owner import PeerOwners, credentials_of, is_foreign, is_trusted, owner_of_listener
+from tests.support.users import NOBODY, another_user, needs_root
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
-NOBODY = 65534
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-
-
-@contextmanager
-def another_user(act: Callable[[], object]) -> Iterator[int]:
-    """A process of another user that has done it, and waits."""
-    told, tell = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            kept = act()
-            os.write(tell, b"done")
-            signal.pause()
-            del kept
-        finally:
-            os._exit(1)
-    try:
-        os.close(tell)
-        assert os.read(told, 4) == b"done"
-        yield child
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        os.close(told)
 
 
 def free_port(host: str = "127.0.0.1") -> int:

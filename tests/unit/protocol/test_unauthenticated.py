@@ -22,9 +22,10 @@ from scaler_protocol.transport import unauthenticated, zmtp, zmtp_listener
 from scaler_protocol.transport.local_socket import local_socket_name
 from scaler_protocol.transport.router_socket import RouterSocket
 from scaler_protocol.transport.time_share import TimeShare
+from tests.support.served_router import ServedRouter
+from tests.support.users import as_nobody, needs_root
 from tests.support.waiting import wait_until
 from tests.support.zmtp import greet, has_ended, send_some
-from tests.unit.protocol.test_socket_owner import NOBODY, needs_root
 
 pytestmark = [
     pytest.mark.usefixtures("token"),
@@ -44,24 +45,8 @@ def frame(payload: bytes, flags: int = 0) -> bytes:
     return bytes((flags | 2,)) + len(payload).to_bytes(8, "big") + payload
 
 
-class Served:
-    """A router whose owner admits nobody but those he is told to."""
-
-    def __init__(self, router: RouterSocket, address: str = "tcp://127.0.0.1:0") -> None:
-        self.router = router
-        self.address = router.bind(address)
-        self.first: list[tuple[bytes, list[bytes]]] = []
-        self.messages: list[tuple[bytes, list[bytes]]] = []
-
-    def serve(self) -> None:
-        select.select([self.router.fd, self.router.monitor_fd], [], [], 0.01)
-        self.router.disconnected_events()
-        while message := self.router.receive():
-            self.messages.append(message)
-        self.first.extend((peer, frames) for peer, frames, _ in self.router.unauthenticated_messages())
-
-    def until(self, predicate: Callable[[], Any], seconds: float = 10.0) -> Any:
-        return wait_until(lambda: self.serve() or predicate(), seconds)
+class Served(ServedRouter):
+    """A served router, and peers that connect to it."""
 
     @property
     def count(self) -> int:
@@ -77,7 +62,7 @@ class Served:
     def admitted(self, identity: bytes) -> socket.socket:
         connection = self.connect(identity)
         connection.sendall(frame(b"hello"))
-        self.until(lambda: any(peer == identity for peer, _ in self.first))
+        self.until(lambda: any(peer == identity for peer, _, _ in self.first))
         self.router.admit(identity)
         return connection
 
@@ -121,7 +106,7 @@ def flood(served: Served, connection: socket.socket, data: bytes) -> None:
 def test_a_small_message_is_given_to_the_owner(served: Served) -> None:
     with served.connect(b"peer") as peer:
         peer.sendall(frame(b"h" * HELLO_LIMIT_BYTES))
-        assert served.until(lambda: served.first) == [(b"peer", [b"h" * HELLO_LIMIT_BYTES])]
+        assert served.until(lambda: served.first) == [(b"peer", [b"h" * HELLO_LIMIT_BYTES], b"")]
         assert served.messages == []
         assert served.router.send(b"peer", [b"x"]) == "gone", "it has not been admitted"
         assert served.router.answer(b"peer", [b"challenge"]) == "sent"
@@ -149,7 +134,7 @@ def test_whatever_else_is_dropped_and_told(served: Served, message: bytes) -> No
             rest = rest[send_some(peer, bytes(rest[:100_000])) :]
             served.serve()
         served.until(lambda: len(served.first) == 2)
-        assert served.first == [(b"peer", []), (b"peer", [b"hello"])]
+        assert served.first == [(b"peer", [], b""), (b"peer", [b"hello"], b"")]
         assert not has_ended(peer)
 
 
@@ -177,7 +162,7 @@ def test_whoever_is_admitted_sends_what_it_likes(served: Served) -> None:
 def test_nobody_takes_a_peers_place_before_it_has_authenticated(served: Served) -> None:
     with served.admitted(b"peer") as peer, served.connect(b"peer") as thief:
         thief.sendall(frame(b"forged"))
-        served.until(lambda: (b"peer", [b"forged"]) in served.first)
+        served.until(lambda: (b"peer", [b"forged"], b"") in served.first)
         assert served.messages == []
         assert served.router.send(b"peer", [b"for the peer"]) == "sent"
         served.until(lambda: b"for the peer" in received(peer))
@@ -202,7 +187,7 @@ def test_who_comes_back_has_to_authenticate_again(served: Served) -> None:
     served.until(lambda: not served.router.probe(b"peer"))
     with served.connect(b"peer") as again:
         again.sendall(frame(b"tasks"))
-        served.until(lambda: (b"peer", [b"tasks"]) in served.first)
+        served.until(lambda: (b"peer", [b"tasks"], b"") in served.first)
         assert served.messages == []
 
 
@@ -359,24 +344,10 @@ def test_without_descriptors_whoever_comes_is_turned_away(local: Served) -> None
             os.close(fd)
     with local.connect(b"later") as later:
         later.sendall(frame(b"hello"))
-        local.until(lambda: (b"later", [b"hello"]) in local.first)
+        local.until(lambda: (b"later", [b"hello"], b"") in local.first)
 
 
 # ---- other users -----------------------------------------------------------------------------------------------------
-
-
-def as_nobody(act: Callable[[], object]) -> int:
-    """A child of another user, which does that; its exit code is 0 when it went well."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        with contextlib.suppress(BaseException):
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            act()
-            code = 0
-        os._exit(code)
-    return child
 
 
 @needs_root
@@ -476,7 +447,7 @@ def test_somebody_else_on_the_name_of_the_local_socket(context: Any, closing: Cl
         served = Served(closing(RouterSocket(context)), address)
         with served.connect(b"peer") as peer:
             peer.sendall(frame(b"hello"))
-            served.until(lambda: served.first == [(b"peer", [b"hello"])])
+            served.until(lambda: served.first == [(b"peer", [b"hello"], b"")])
 
 
 # ---- signs of life ---------------------------------------------------------------------------------------------------
@@ -498,7 +469,7 @@ def test_a_silent_peer_that_answers_stays(local: Served) -> None:
             dealer.routing_id = b"peer"
             dealer.connect(local.address)
             dealer.send(b"hello")
-            local.until(lambda: local.first == [(b"peer", [b"hello"])])
+            local.until(lambda: local.first == [(b"peer", [b"hello"], b"")])
             local.router.admit(b"peer")
             with pytest.raises(AssertionError):
                 local.until(lambda: not local.router.probe(b"peer"), 4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 import sys
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from scaler_protocol.transport import unauthenticated, zmtp
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_protocol.transport.router_socket import RouterSocket
+from tests.support.served_router import ServedRouter
 from tests.support.waiting import wait_until
 from tests.support.zmtp import has_ended, send_some
 
@@ -31,24 +31,8 @@ Closing = Callable[[Any], Any]
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + bytes(32)
 
 
-class Served:
-    """A router with keys whose owner admits nobody but those he is told to."""
-
-    def __init__(self, router: RouterSocket) -> None:
-        self.router = router
-        self.address = router.bind("tcp://127.0.0.1:0")
-        self.first: list[tuple[bytes, list[bytes], bytes]] = []
-        self.messages: list[tuple[bytes, list[bytes]]] = []
-
-    def serve(self) -> None:
-        select.select([self.router.fd, self.router.monitor_fd], [], [], 0.01)
-        self.router.disconnected_events()
-        while message := self.router.receive():
-            self.messages.append(message)
-        self.first.extend(self.router.unauthenticated_messages())
-
-    def until(self, predicate: Callable[[], Any], seconds: float = 10.0) -> Any:
-        return wait_until(lambda: self.serve() or predicate(), seconds)
+class Served(ServedRouter):
+    """A served router with keys, and peers that connect to it."""
 
     def connect(self, word: bytes = b"") -> socket.socket:
         host, port = self.address.removeprefix("tcp://").split(":")

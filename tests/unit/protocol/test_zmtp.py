@@ -27,6 +27,7 @@ from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_protocol.transport.local_socket import local_socket_name
 from scaler_protocol.transport.zmtp import WAITING_LIMIT_BYTES, ZmtpConnection
 from tests.support.routers import OpenRouter
+from tests.support.users import as_nobody, needs_root
 from tests.support.waiting import wait_until
 
 pytestmark = [
@@ -36,7 +37,6 @@ pytestmark = [
 
 Closing = Callable[[Any], Any]
 
-NOBODY = 65534
 SIZES = [0, 1, 2, 254, 255, 256, 257, 65_535, 65_536, 65_537, 2**20 - 1, 2**20, 2**20 + 1]
 MESSAGES: list[list[bytes]] = [
     *[[os.urandom(size)] for size in SIZES if size],
@@ -574,23 +574,6 @@ def test_a_peer_with_too_few_descriptors_for_libzmq_lives_on(router: Router, lef
     finally:
         peer.kill()
         peer.communicate()
-
-
-def as_nobody(act: Callable[[], object]) -> int:
-    """A child of another user, which does that; its exit code is 0 when it went well."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        with contextlib.suppress(BaseException):
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            act()
-            code = 0
-        os._exit(code)
-    return child
-
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
 @needs_root

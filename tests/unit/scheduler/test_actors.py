@@ -15,7 +15,7 @@ from scaler_protocol.messages import (
     Withdrawn,
 )
 from scaler_scheduler.core import explanation
-from scaler_scheduler.core.audit import AUDIT_SECONDS
+from scaler_scheduler.core.count_check import RECOUNT_SECONDS
 from scaler_scheduler.core.settings import HOLD_SECONDS
 
 from .playbook import Peer, Playbook, results, run, statuses, tasks
@@ -287,6 +287,6 @@ def test_nothing_is_left_of_ended_actors():
     agent.says(results(client, 2))
     client.says(Cancel((TaskColumn(client.session, (1,)),)))
     agent.says(results(client, (1, 1, Status.CANCELLED)))
-    book.wait(AUDIT_SECONDS + 0.5, (agent,))
+    book.wait(RECOUNT_SECONDS + 0.5, (agent,))
     assert not book.core.state.actors and not book.core.state.actors.waiting
     assert not book.core.state.agents[agent.session].actors

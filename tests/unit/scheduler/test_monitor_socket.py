@@ -232,6 +232,42 @@ def test_a_publisher_that_leaves_late_takes_nothing_from_the_next_scheduler(runt
     assert not os.path.lexists(f"/tmp/{name}")
 
 
+@pytest.mark.parametrize("removed", ["file", "folder and link"])
+def test_a_socket_whose_file_was_removed_is_restored(runtime: Path, name: str, removed: str) -> None:
+    opened = open_for(name)
+    (runtime / "scaler" / name).unlink()
+    if removed == "folder and link":
+        (runtime / "scaler").rmdir()
+        Path(f"/tmp/{name}").unlink()
+    opened.restore()
+    connect(f"/tmp/{name}")
+    opened.close()
+    assert not os.path.lexists(f"/tmp/{name}") and list(runtime.rglob("*_monitor")) == []
+
+
+def test_what_is_there_is_not_restored(name: str, tmp_path: Path) -> None:
+    for opened in (listen_at(Address("ipc", path=f"@{name}")), listen_at(Address("ipc", path=f"{tmp_path}/monitor"))):
+        assert opened is not None
+        listener = opened.fileno()
+        opened.restore()
+        assert opened.fileno() == listener
+        opened.close()
+
+
+def test_a_place_that_another_scheduler_has_taken_is_not_restored(name: str, tmp_path: Path) -> None:
+    address = Address("ipc", path=f"{tmp_path}/monitor")
+    first = listen_at(address)
+    assert first is not None
+    os.unlink(address.path)
+    second = listen_at(address)
+    assert second is not None
+    with pytest.raises(OSError, match="in use"):
+        first.restore()
+    first.close()
+    connect(address.path)
+    second.close()
+
+
 def test_an_abstract_address_has_no_file(name: str) -> None:
     opened = listen_at(Address("ipc", path=f"@{name}"))
     with socket.socket(socket.AF_UNIX) as made:

@@ -205,6 +205,25 @@ def test_a_task_of_higher_priority_is_still_first():
     assert given(a.says(results(client, 1, duration_us=50_000)), a) == [[4]]
 
 
+def test_what_is_reserved_keeps_the_priority_to_which_its_client_was_raised():
+    book = Playbook(aging_seconds=1.0)
+    urgent, client = book.client("urgent"), book.client()
+    near, far = host(book, "near"), host(book, "far")
+    learn(book, urgent, 0.01)
+    key = sent(client, 1000 * MB, near)
+    said = urgent.says(tasks(urgent, 1, 6, priority=9))
+    at_near, at_far = given(said, near, far)
+    assert len(at_near) == len(at_far) == 2
+    assert client.says(needing(client, 1, key)) == []
+    at_far += given(far.says(results(urgent, at_far.pop(0), duration_us=10_000)), far)[0]
+    book.wait(3.5, (near, far))
+    at_near += given(near.says(results(urgent, at_near.pop(0), duration_us=10_000)), near)[0]
+    assert given(far.says(results(urgent, at_far.pop(0), duration_us=10_000)), near, far) == [[], []]
+    said = near.says(results(urgent, at_near.pop(0), duration_us=10_000))
+    [run] = [run for _, body in said if isinstance(body, Tasks) for run in body.runs]
+    assert given(said, near) == [[1]] and run.options.priority == 3
+
+
 def test_a_deeper_task_passes_what_is_reserved():
     book, client, a, b = begin("ab", 0.05)
     key = sent(client, 1000 * MB, a)

@@ -24,8 +24,8 @@ from scaler_protocol.messages import (
 )
 from scaler_worker.core.effects import Reconnect
 from scaler_worker.manager.config import ManagerSettings
-from scaler_worker.manager.core.core import LONGEST_PAUSE_SECONDS, STABLE_SECONDS, ManagerCore
 from scaler_worker.manager.core.jobs import Job, JobState, StartWorkers, StopJobs
+from scaler_worker.manager.core.manager import LONGEST_PAUSE_SECONDS, STABLE_SECONDS, ManagerCore
 from scaler_worker.manager.core.scheduler_session import ManagerSession
 from scaler_worker.manager.shell.name_lock import NameLock
 

@@ -13,8 +13,8 @@ import pytest
 from scaler_worker.manager.backend import ListError
 from scaler_worker.manager.cli import chosen_kind, main
 from scaler_worker.manager.config import ManagerSettings
-from scaler_worker.manager.core.core import ManagerCore
 from scaler_worker.manager.core.jobs import Job, JobState
+from scaler_worker.manager.core.manager import ManagerCore
 from scaler_worker.manager.kinds import KINDS
 from scaler_worker.manager.shell.loop import ManagerLoop
 

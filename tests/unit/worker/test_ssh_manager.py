@@ -15,7 +15,7 @@ from scaler_protocol.command import BadInput, read_settings
 from scaler_protocol.key_files import generate
 from scaler_protocol.memory_folder import MemoryFolder
 from scaler_protocol.transport.curve_authentication import new_key_pair
-from scaler_worker.manager.core.core import LONGEST_PAUSE_SECONDS, STABLE_SECONDS
+from scaler_worker.manager.core.manager import LONGEST_PAUSE_SECONDS, STABLE_SECONDS
 from scaler_worker.manager.core.retries import RetryPause
 from scaler_worker.manager.core.ssh_facts import TEXT_LIMIT, facts_in
 from scaler_worker.manager.core.ssh_failures import explain_end, explain_failure, explain_python, explain_version

@@ -38,7 +38,7 @@ class SchedulerSettings(SchedulerOptions, LoggingSettings):
         None,
         metavar="FILE",
         see="monitor.md",
-        help="Append the actions of users on the cluster to this file, as lines of JSON with the names of the users.",
+        help="Append each action of a user on the cluster to this file, as a line of JSON with the user's name.",
     )
     prometheus_address: str | None = option(
         None, metavar="HOST:PORT", see="metrics.md", help="Serve Prometheus metrics on this address."
@@ -47,7 +47,7 @@ class SchedulerSettings(SchedulerOptions, LoggingSettings):
         None,
         metavar="FILE",
         see="metrics.md",
-        help="Require the bearer token in this file for the metrics; only you may be able to read the file.",
+        help="Require the bearer token in this file for the metrics. Only you may have permission to read the file.",
     )
     client_memory: int = option(
         0,
@@ -67,7 +67,7 @@ class SchedulerSettings(SchedulerOptions, LoggingSettings):
         1,
         "-it",
         minimum=1,
-        help="Use this many ZeroMQ I/O threads. Linux needs none: there the scheduler serves its connections itself.",
+        help="Use this many ZeroMQ I/O threads. Not used on Linux, where the scheduler serves its own connections.",
     )
     event_loop: str = option(
         "builtin", "-e", choices=EVENT_LOOPS, help="Select the event loop; uvloop needs scaler-scheduler[uvloop]."

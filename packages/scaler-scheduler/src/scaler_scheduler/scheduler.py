@@ -25,18 +25,17 @@ class Scheduler:
         event_log: Write event logs to this directory; replay them with scaler_top --replay DIR.
         event_log_limit_bytes (bytes): Limit the total size of the event logs; the oldest are deleted first. 0 =
             unlimited. Default: 0.
-        audit_log: Append the actions of users on the cluster to this file, as lines of JSON with the names of the
-            users.
+        audit_log: Append each action of a user on the cluster to this file, as a line of JSON with the user's name.
         prometheus_address: Serve Prometheus metrics on this address.
-        prometheus_token_file: Require the bearer token in this file for the metrics; only you may be able to read the
-            file.
+        prometheus_token_file: Require the bearer token in this file for the metrics. Only you may have permission to
+            read the file.
         client_memory (bytes): Limit the memory for the tasks, objects and results of one client. 0 = half of the memory
             of the host or its control group. Default: 0.
         grace_seconds (seconds): Give running tasks this long to finish when the scheduler is stopped. Default: 10s.
         insecure: Listen on a public address without keys: anyone who can reach it can run code on this host. Default:
             False.
-        io_threads: Use this many ZeroMQ I/O threads. Linux needs none: there the scheduler serves its connections
-            itself. Default: 1.
+        io_threads: Use this many ZeroMQ I/O threads. Not used on Linux, where the scheduler serves its own connections.
+            Default: 1.
         event_loop: Select the event loop; uvloop needs scaler-scheduler[uvloop]. Default: builtin.
         protected: Refuse a client's request to shut the scheduler down. Default: True.
         max_number_of_tasks_waiting: Limit the number of queued tasks. Further tasks are accepted but held back, which
@@ -45,17 +44,18 @@ class Scheduler:
         client_timeout_seconds (seconds): Keep the tasks of a disconnected client for this long. Default: 60s.
         worker_timeout_seconds (seconds): Consider a host lost, and reschedule its tasks, after this long without
             contact. Default: 60s.
-        object_retention_seconds (seconds): Keep a large result that no client fetches for this long. Default: 3600s.
-        load_balance_seconds (seconds): Wait this long before asking a host again for queued tasks, after it had none to
+        object_retention_seconds (seconds): Keep a large result that its client has not fetched for this long. Default:
+            3600s.
+        load_balance_seconds (seconds): Wait this long before asking a host for queued tasks again, if it had none to
             return. Default: 1s.
-        load_balance_trigger_times: Apply that pause after this many consecutive empty replies. Default: 2.
+        load_balance_trigger_times: Apply --load-balance-seconds after this many consecutive empty replies. Default: 2.
         per_worker_queue_size: Queue at most this many tasks at one worker, more at a far one. The actual number depends
             on how long tasks take. Default: 1000.
         aging_seconds (seconds): Raise the priority of a client's waiting tasks by one step whenever none of them has
             been started for this long. 0 = never. Default: 0.
         monitor_output: Show the output of tasks in monitors, and keep it in event logs. Default: True.
-        group_weights: Weigh the shares of these groups differently. Every other group has the weight 1.
-        group_limits: Limit how many workers these groups may use at a time.
+        group_weights: Give these groups shares of other weights. Every other group has a weight of 1.
+        group_limits: Let these groups use at most this many workers at a time.
         logging_paths: Write log lines to these files. Default: /dev/stdout.
         logging_level: Log messages of this level and above. Default: INFO.
         logging_config_file: Configure logging with this file of Python's logging.config format instead.

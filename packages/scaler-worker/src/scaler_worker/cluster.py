@@ -35,8 +35,8 @@ class Cluster:
         grace_seconds (seconds): Give running tasks this long to finish on shutdown. Default: 10s.
         garbage_collect_interval_seconds (seconds): Collect garbage in idle worker processes at this interval. Default:
             30s.
-        trim_memory_threshold_bytes (bytes): Return free memory to the system when a worker process uses more than this.
-            Default: 1GiB.
+        trim_memory_threshold_bytes (bytes): Return free memory to the system when a worker process uses more memory
+            than this. Default: 1GiB.
         hard_processor_suspend: Suspend (SIGSTOP) the worker process of a task that waits for nested tasks. Default:
             False.
         event_loop: Select the event loop; uvloop needs scaler-worker[uvloop]. Default: builtin.
@@ -47,8 +47,8 @@ class Cluster:
             its control group. Default: 0.
         spill_directory: Move objects that do not fit into the object store's memory to this directory. Default:
             /var/tmp.
-        echo_streamed_output: Also write here the warnings and the streamed output of tasks, which their client shows.
-            Default: True.
+        echo_streamed_output: Also write the warnings and streamed output of tasks, which clients show, to this
+            command's own output. Default: True.
         per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has: linux,gpu=1. A
             fraction, such as gpu=0.5, lets workers share a device.
         logging_paths: Write log lines to these files. Default: /dev/stdout.
@@ -57,17 +57,16 @@ class Cluster:
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
         pin_workers: Bind each worker to processors of its own (cpu), or to those of one NUMA node (numa). Default:
             none.
-        termination_notices: Leave in good order when this provider of the machine announces that it takes the machine
-            back. Default: none.
-        environments_kept: Keep the packages of this many environments that no worker process uses, for later clients.
-            Default: 10.
-        per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
-            loaded, for its next tasks. 0 = none. Default: 512MiB.
-        manager: Belong to this worker manager, which scales these workers. scaler_worker_manager sets it. Default:
+        termination_notices: Shut down cleanly when this cloud provider announces that it will take the machine back.
+            Default: none.
+        environments_kept: Keep the packages of this many unused environments for later clients. Default: 10.
+        per_worker_loaded_objects_size (bytes): Let each worker process keep loaded objects of this total size for its
+            next tasks. 0 = none. Default: 512MiB.
+        manager: Report that this worker manager scales these workers. scaler_worker_manager sets this option. Default:
             none.
         max_tasks_per_worker: Replace a worker process that has run this many tasks. 0 = never. Default: 0.
-        recycle_memory_threshold_bytes (bytes): Replace a worker process that uses more than this when its task has
-            ended. 0 = never. Default: 0.
+        recycle_memory_threshold_bytes (bytes): Replace a worker process that uses more memory than this, as soon as its
+            task has ended. 0 = never. Default: 0.
     """
 
     def __init__(

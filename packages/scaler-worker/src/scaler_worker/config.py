@@ -114,7 +114,7 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         NO_PROVIDER,
         choices=(NO_PROVIDER, *PROVIDERS),
         see="running.md",
-        help="Leave in good order when this provider of the machine announces that it takes the machine back.",
+        help="Shut down cleanly when this cloud provider announces that it will take the machine back.",
     )
     preload: str | None = option(
         None,
@@ -141,14 +141,14 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         metavar="COUNT",
         minimum=0,
         see="running.md",
-        help="Keep the packages of this many environments that no worker process uses, for later clients.",
+        help="Keep the packages of this many unused environments for later clients.",
     )
     per_worker_loaded_objects_size: int = option(
         512 * 1024 * 1024,
         unit=BYTES,
         minimum=0,
         see="objects.md",
-        help="Let each worker process keep this much of the objects that it has loaded, for its next tasks. 0 = none.",
+        help="Let each worker process keep loaded objects of this total size for its next tasks. 0 = none.",
     )
     garbage_collect_interval_seconds: float = option(
         30, "-gc", unit=SECONDS, minimum=0.1, help="Collect garbage in idle worker processes at this interval."
@@ -158,7 +158,7 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         "-tm",
         unit=BYTES,
         minimum=0,
-        help="Return free memory to the system when a worker process uses more than this.",
+        help="Return free memory to the system when a worker process uses more memory than this.",
     )
 
     manager: str | None = option(
@@ -167,7 +167,7 @@ class ClusterSettings(ExecutionOptions, AgentOptions):
         parse=_name,
         default_text="none",
         see="managers.md",
-        help="Belong to this worker manager, which scales these workers. scaler_worker_manager sets it.",
+        help="Report that this worker manager scales these workers. scaler_worker_manager sets this option.",
     )
 
     @property

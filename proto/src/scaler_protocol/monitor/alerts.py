@@ -25,7 +25,7 @@ from scaler_protocol.monitor.format import format_bytes, format_count, format_du
 from scaler_protocol.monitor.messages import AgentStatus, Snapshot, WaitGroup
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
 from scaler_protocol.monitor.silence import silence_text, silent_agents
-from scaler_protocol.objects.room import disk_reserve_bytes
+from scaler_protocol.objects.free_space import disk_reserve_bytes
 
 HOLD_SECONDS = 5.0
 """Seconds that an alert stays after its cause."""

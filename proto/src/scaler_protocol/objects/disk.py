@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaler_protocol.objects.core.space import Extent, pages
-from scaler_protocol.objects.holes import Holes
+from scaler_protocol.objects.free_ranges import FreeRanges
 from scaler_protocol.objects.memory import punch
 
 _PIECE_BYTES = 8 * 1024 * 1024
@@ -58,7 +58,7 @@ class Disk:
         self._file: int | None = None
         self._places: dict[int, tuple[int, int]] = {}  # by number: offset and size in the file
         self._checksums: dict[int, int] = {}
-        self._holes = Holes()
+        self._free_ranges = FreeRanges()
         self._file_directory = ""
         self._jobs: queue.SimpleQueue[_Job | _Measurement | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
@@ -88,7 +88,7 @@ class Disk:
         except OSError as error:
             self._finish(Done(number, True, f"{self._directory}: {error.strerror}"))
             return
-        place = self._holes.take(pages(size))
+        place = self._free_ranges.take(pages(size))
         self._places[number] = (place, pages(size))
         self._submit(_Job(number, True, extent, size, fd, place))
 
@@ -101,7 +101,7 @@ class Disk:
         """It is not being moved."""
         place, size = self._places.pop(number)
         self._checksums.pop(number, None)
-        self._holes.give_back(place, size)
+        self._free_ranges.give_back(place, size)
         try:
             punch(self._file or 0, place, size)
         except OSError:
@@ -132,7 +132,7 @@ class Disk:
     def _open(self) -> int:
         if self._file is not None and not self._places and self._file_directory != self._directory:
             os.close(self._file)
-            self._file, self._holes = None, Holes()
+            self._file, self._free_ranges = None, FreeRanges()
         if self._file is None:
             self._file = _nameless_file(self._directory)
             self._file_directory = self._directory

@@ -26,7 +26,7 @@ from scaler_protocol.messages import (
     StoreStatusRequest,
 )
 from scaler_protocol.objects import silence
-from scaler_protocol.objects.dropped import Dropped
+from scaler_protocol.objects.dropped_objects import Dropped
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.layout import Part
 from scaler_protocol.objects.polling import wait_readable, wait_writable

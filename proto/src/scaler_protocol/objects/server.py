@@ -28,6 +28,7 @@ from scaler_protocol.messages import (
     StoreStatusRequest,
     Welcome,
 )
+from scaler_protocol.objects.admission import DIRECTORY_FEATURE, StoreAdmission
 from scaler_protocol.objects.arrival import BULK_LOST, CUT, GONE, OPENING, Arrival
 from scaler_protocol.objects.bulk_frames import Bytes, Piece, peer_of
 from scaler_protocol.objects.capacity import default_capacity_bytes
@@ -49,7 +50,6 @@ from scaler_protocol.objects.core.effects import (
 from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
 from scaler_protocol.objects.directory import Directory
 from scaler_protocol.objects.disk import Disk
-from scaler_protocol.objects.entrance import DIRECTORY_FEATURE, Entrance
 from scaler_protocol.objects.memory_files import MemoryFiles
 from scaler_protocol.transport.acceptor import ACCEPTED_AT_ONCE, Acceptor
 from scaler_protocol.transport.pending_handshakes import PendingHandshakes
@@ -76,7 +76,7 @@ class ObjectServer:
         self._guard = TurnGuard("Object store")
         self._why = ""  # a turn failed
         self._store = new_session()
-        self._entrance = Entrance("@" + listening.getsockname()[1:].decode())
+        self._admission = StoreAdmission("@" + listening.getsockname()[1:].decode())
         self._core = StoreCore(self._store, os.getpid(), default_capacity_bytes())
         self._files = MemoryFiles()
         self._directory = _make_directory()
@@ -244,7 +244,7 @@ class ObjectServer:
         directory = self._directory if hello is not None and DIRECTORY_FEATURE in hello.features else None
         features = () if directory is None else (DIRECTORY_FEATURE,)
         welcome = Welcome(self._store, 0, number=hello.number if hello is not None else 0, features=features)
-        answer = self._entrance.answer(hello, welcome, time.monotonic())
+        answer = self._admission.answer(hello, welcome, time.monotonic())
         fds = (directory.fd,) if directory is not None and isinstance(answer, Welcome) else ()
         stream.send(encode(Envelope(answer)), fds)
         if isinstance(answer, Refused):

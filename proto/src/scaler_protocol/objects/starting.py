@@ -13,8 +13,8 @@ from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Body, Challenge, Envelope, Hello, Refused, Role, Welcome
 from scaler_protocol.objects import silence
+from scaler_protocol.objects.admission import DIRECTORY_FEATURE, handshake_with
 from scaler_protocol.objects.directory import DirectoryView
-from scaler_protocol.objects.entrance import DIRECTORY_FEATURE, handshake_with
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.memory import AVAILABLE, Releases
 from scaler_protocol.objects.names import is_same_user, socket_name

@@ -1,13 +1,14 @@
 """A peer's connection to its scheduler.
 
-To an address of its own machine (a loopback port without keys, an ipc path) a peer speaks through a unix socket, in the
-threads of those who send and receive, without libzmq: the one of the path, or the ``local_socket`` of the port. Such a
-connection needs no heartbeats: it ends when one of the two processes does, or when one reads nothing while too much
-waits for it. Where the scheduler's process cannot be seen libzmq connects, whose heartbeats notice its end. In both
-cases this class decides when to connect, because it looks first whose the listening socket is.
+On its own machine (a loopback port without keys, or an ipc path), a peer connects through a unix socket: that of the
+path, or the ``local_socket`` of the port. The threads that send and receive serve it, without libzmq. Such a
+connection needs no heartbeats: it ends when one of the two processes ends, or when one of them stops reading while too
+many bytes wait for it. If the scheduler's process cannot be seen, libzmq connects, and its heartbeats detect the end
+of the process. In both cases this class decides when to connect, because it first checks who owns the listening
+socket.
 
-To another host, and with keys, it speaks through a TCP connection (``far_way``), in the same threads. On other systems
-than Linux libzmq connects, again and again by itself.
+To another host, and with keys, it uses a TCP connection (``remote_route``), in the same threads. On systems other than
+Linux, libzmq connects and reconnects by itself.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from scaler_protocol.keys import PeerKeys, client_keys
 from scaler_protocol.transport.curve import CurveClient
 from scaler_protocol.transport.descriptor_set import DescriptorSet
 from scaler_protocol.transport.endpoints import connect_error
-from scaler_protocol.transport.far_way import FarHost, SilenceWatch
 from scaler_protocol.transport.inproc_event import InprocEvent
 from scaler_protocol.transport.libzmq_dealer import ConnectionEvent, LibzmqDealer
 from scaler_protocol.transport.local_route import LocalRoute, find_route
 from scaler_protocol.transport.local_token import LocalToken
 from scaler_protocol.transport.peer_process import PeerProcess
+from scaler_protocol.transport.remote_route import SchedulerHost, SilenceWatch
 from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zeromq import DealerFrames
 from scaler_protocol.transport.zmtp import ZmtpConnection
@@ -89,7 +90,7 @@ class DealerConnection(DealerFrames):
         self._lacks_descriptors = False
         self._is_connected = False
         self._avoids_stream = False
-        self._far_host: FarHost | None = None
+        self._scheduler_host: SchedulerHost | None = None
         self._silence: SilenceWatch | None = None
         self._failed_handshakes = 0
         self._peer_process = PeerProcess(0)
@@ -116,7 +117,7 @@ class DealerConnection(DealerFrames):
         self._descriptor_sets = DescriptorSet(), DescriptorSet()
         self._retry = Timer()
         if is_far:
-            self._far_host, self._silence = FarHost(self._address), SilenceWatch()
+            self._scheduler_host, self._silence = SchedulerHost(self._address), SilenceWatch()
             self._descriptor_sets[1].add(self._silence.fd, select.EPOLLIN)
         self._descriptor_sets[1].add(self._retry.fd, select.EPOLLIN)
         self._look()
@@ -197,8 +198,8 @@ class DealerConnection(DealerFrames):
             self._lacks_descriptors = False
 
     def _find_way(self) -> LocalRoute:
-        if self._far_host is not None:
-            return LocalRoute(connected=self._far_host.connect())
+        if self._scheduler_host is not None:
+            return LocalRoute(connected=self._scheduler_host.connect())
         return find_route(self._address, self._avoids_stream)
 
     def _take(self, route: LocalRoute) -> None:
@@ -216,7 +217,7 @@ class DealerConnection(DealerFrames):
         assert self._retry is not None
         self.detach()
         self._retry.set(self._retry_seconds)
-        limit = _RETRY_LIMIT_SECONDS if self._far_host is None else _FAR_RETRY_LIMIT_SECONDS
+        limit = _RETRY_LIMIT_SECONDS if self._scheduler_host is None else _FAR_RETRY_LIMIT_SECONDS
         self._retry_seconds = min(2 * self._retry_seconds, limit)
 
     def _wait_for_descriptors(self) -> None:
@@ -273,7 +274,7 @@ class DealerConnection(DealerFrames):
         self._look_later()
         if was_connected:
             return ["disconnected"]
-        if self._far_host is None or not stream.was_answered or stream.was_refused:
+        if self._scheduler_host is None or not stream.was_answered or stream.was_refused:
             return []
         if has_new_keys or self._tries_another_key():
             return []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import io
-import json
 import pickle
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from scaler.client.deaths import processor_died
 from scaler.core.outcome import DISCONNECTED, Outcome
 from scaler.shell.interruptions import is_interruption
 from scaler.utility.exceptions import (
@@ -72,7 +72,7 @@ def failure_of(outcome: Outcome) -> BaseException:
     if status == Status.CANCELLED:
         return concurrent.futures.CancelledError()
     if status == Status.PROCESSOR_DIED:
-        return _processor_died(payload)
+        return processor_died(payload)
     error_class = _ERRORS_WITH_TEXT.get(status, ScalerError)
     return error_class(payload.decode(errors="replace") or f"The task ended with status {status}.")
 
@@ -155,24 +155,3 @@ def _not_loaded(text: str, pickled: bytes) -> DeserializeObjectError:
     for note in notes:
         failure.add_note(str(note))
     return failure
-
-
-def _processor_died(payload: bytes) -> ProcessorDiedError:
-    try:
-        certificates = json.loads(payload)
-    except ValueError:
-        return ProcessorDiedError(payload.decode(errors="replace"))
-    if isinstance(certificates, dict):
-        certificates = [certificates]
-    deaths = "; ".join(_describe_death(number, entry) for number, entry in enumerate(certificates, 1))
-    return ProcessorDiedError(f"The task's process died {len(certificates)} time(s): {deaths}", certificates)
-
-
-def _describe_death(number: int, certificate: dict[str, Any]) -> str:
-    parts = [f"{key} {value}" for key, value in certificate.items() if _is_short(key, value)]
-    return f"death {number}: " + ", ".join(parts)
-
-
-def _is_short(key: str, value: Any) -> bool:
-    """Stacks and output stay in ``certificates``; the message is for one line."""
-    return value not in (None, "", [], False) and "\n" not in str(value) and len(str(value)) <= 200

@@ -27,9 +27,9 @@ SCHEDULER_PARAMETERS = {"scheduler_io_threads": "io_threads"}
 class SchedulerClusterCombo:
     """Starts a scheduler and workers on this machine as child processes: the same commands as in a terminal.
 
-    Returns when the scheduler serves. No main guard is needed. Leave with ``shutdown``, or use it in ``with``; the
-    processes end with the application in any case. ``n_workers`` may be 0, when other clusters join. An option that
-    both commands have applies to both. Durations and sizes are numbers, or texts with a unit such as "30s" and "4GiB".
+    Returns when the scheduler accepts connections. No main guard is needed. The processes end with ``shutdown``, with
+    the end of ``with``, or with the application. ``n_workers`` may be 0, when other clusters join. An option that both
+    commands have applies to both. Durations and sizes are numbers, or texts with a unit such as "30s" and "4GiB".
 
     Args:
         n_workers: Run this many workers on this host, each of which runs one task at a time.
@@ -38,8 +38,8 @@ class SchedulerClusterCombo:
             path in /tmp links to.
         worker_io_threads: Use this many ZeroMQ I/O threads. On Linux they serve only a local scheduler in another
             container. Default: 1.
-        scheduler_io_threads: Use this many ZeroMQ I/O threads. Linux needs none: there the scheduler serves its
-            connections itself. Default: 1.
+        scheduler_io_threads: Use this many ZeroMQ I/O threads. Not used on Linux, where the scheduler serves its own
+            connections. Default: 1.
         max_number_of_tasks_waiting: Limit the number of queued tasks. Further tasks are accepted but held back, which
             is slightly slower; submit never blocks. Graph nodes and nested tasks are exempt. -1 = unlimited. Default:
             -1.
@@ -48,18 +48,19 @@ class SchedulerClusterCombo:
         client_timeout_seconds (seconds): Keep the tasks of a disconnected client for this long. Default: 60s.
         worker_timeout_seconds (seconds): Consider a host lost, and reschedule its tasks, after this long without
             contact. Default: 60s.
-        object_retention_seconds (seconds): Keep a large result that no client fetches for this long. Default: 3600s.
+        object_retention_seconds (seconds): Keep a large result that its client has not fetched for this long. Default:
+            3600s.
         task_timeout_seconds (seconds): Fail tasks that run longer than this and have no timeout_seconds of their own. 0
             = no limit. Default: 0.
         death_timeout_seconds (seconds): Exit after this long without a connection to the scheduler (or to Symphony).
             Default: 300s.
-        load_balance_seconds (seconds): Wait this long before asking a host again for queued tasks, after it had none to
+        load_balance_seconds (seconds): Wait this long before asking a host for queued tasks again, if it had none to
             return. Default: 1s.
-        load_balance_trigger_times: Apply that pause after this many consecutive empty replies. Default: 2.
+        load_balance_trigger_times: Apply --load-balance-seconds after this many consecutive empty replies. Default: 2.
         garbage_collect_interval_seconds (seconds): Collect garbage in idle worker processes at this interval. Default:
             30s.
-        trim_memory_threshold_bytes (bytes): Return free memory to the system when a worker process uses more than this.
-            Default: 1GiB.
+        trim_memory_threshold_bytes (bytes): Return free memory to the system when a worker process uses more memory
+            than this. Default: 1GiB.
         per_worker_queue_size: Queue at most this many tasks at one worker, more at a far one. The actual number depends
             on how long tasks take. Default: 1000.
         hard_processor_suspend: Suspend (SIGSTOP) the worker process of a task that waits for nested tasks. Default:
@@ -75,11 +76,10 @@ class SchedulerClusterCombo:
         event_log: Write event logs to this directory; replay them with scaler_top --replay DIR.
         event_log_limit_bytes (bytes): Limit the total size of the event logs; the oldest are deleted first. 0 =
             unlimited. Default: 0.
-        audit_log: Append the actions of users on the cluster to this file, as lines of JSON with the names of the
-            users.
+        audit_log: Append each action of a user on the cluster to this file, as a line of JSON with the user's name.
         prometheus_address: Serve Prometheus metrics on this address.
-        prometheus_token_file: Require the bearer token in this file for the metrics; only you may be able to read the
-            file.
+        prometheus_token_file: Require the bearer token in this file for the metrics. Only you may have permission to
+            read the file.
         client_memory (bytes): Limit the memory for the tasks, objects and results of one client. 0 = half of the memory
             of the host or its control group. Default: 0.
         grace_seconds (seconds): Give running tasks this long to finish when the scheduler is stopped. Default: 10s.
@@ -88,27 +88,26 @@ class SchedulerClusterCombo:
         aging_seconds (seconds): Raise the priority of a client's waiting tasks by one step whenever none of them has
             been started for this long. 0 = never. Default: 0.
         monitor_output: Show the output of tasks in monitors, and keep it in event logs. Default: True.
-        group_weights: Weigh the shares of these groups differently. Every other group has the weight 1.
-        group_limits: Limit how many workers these groups may use at a time.
+        group_weights: Give these groups shares of other weights. Every other group has a weight of 1.
+        group_limits: Let these groups use at most this many workers at a time.
         log_format: Write log lines as plain text or as one JSON object each. Default: text.
         worker_names: Name the workers, one name for each: a,b. Default: numbers.
         pin_workers: Bind each worker to processors of its own (cpu), or to those of one NUMA node (numa). Default:
             none.
-        termination_notices: Leave in good order when this provider of the machine announces that it takes the machine
-            back. Default: none.
+        termination_notices: Shut down cleanly when this cloud provider announces that it will take the machine back.
+            Default: none.
         object_store_memory (bytes): Limit the memory of this host's object store. 0 = half of the memory of the host or
             its control group. Default: 0.
         spill_directory: Move objects that do not fit into the object store's memory to this directory. Default:
             /var/tmp.
-        environments_kept: Keep the packages of this many environments that no worker process uses, for later clients.
-            Default: 10.
-        per_worker_loaded_objects_size (bytes): Let each worker process keep this much of the objects that it has
-            loaded, for its next tasks. 0 = none. Default: 512MiB.
-        manager: Belong to this worker manager, which scales these workers. scaler_worker_manager sets it. Default:
+        environments_kept: Keep the packages of this many unused environments for later clients. Default: 10.
+        per_worker_loaded_objects_size (bytes): Let each worker process keep loaded objects of this total size for its
+            next tasks. 0 = none. Default: 512MiB.
+        manager: Report that this worker manager scales these workers. scaler_worker_manager sets this option. Default:
             none.
         max_tasks_per_worker: Replace a worker process that has run this many tasks. 0 = never. Default: 0.
-        recycle_memory_threshold_bytes (bytes): Replace a worker process that uses more than this when its task has
-            ended. 0 = never. Default: 0.
+        recycle_memory_threshold_bytes (bytes): Replace a worker process that uses more memory than this, as soon as its
+            task has ended. 0 = never. Default: 0.
         per_worker_task_queue_size: Another name of per_worker_queue_size.
         object_storage_address: Without effect, as are the following ones: programs written for opengris-scaler pass
             them.

@@ -13,28 +13,28 @@ from scaler.utility.siblings import load_sibling
 
 class KubernetesCluster(ManagedCluster):
     """Runs ``scaler_worker_manager kubernetes`` as a child process, and a scheduler on this host if no address is
-    given. Leave with ``shutdown``, or use it in ``with``, which deletes the pods. If the application is killed, the
-    workers end because they have no scheduler.
+    given. ``shutdown``, or the end of ``with``, deletes the pods. If the application is killed, the workers end because
+    they lose their scheduler.
 
     The pods get the keys of SCALER_KEYS in a Secret, which is deleted at the end. If there are none yet, the cluster
-    makes keys of its own, and sets SCALER_KEYS in this process until ``shutdown``.
+    creates keys, and sets SCALER_KEYS in this process until ``shutdown``.
 
     Args:
         n_workers: Keep this many workers running in all pods together.
         address: Use the scheduler at this address. Default: start one that the pods can reach.
-        image: Run this image, which has scaler_cluster and the same Python as this process.
+        image: Run this image, which must contain scaler_cluster and the same Python as this process.
         minimum_workers: With ``maximum_workers``: always run this many.
         maximum_workers: Follow the load: run as many workers as the tasks need, at most this many. Give this or
             ``n_workers``.
-        workers_per_job: Create pods with at most this many workers. Default: 1 with ``maximum_workers``, or else all.
-        namespace: Create the pods there. Default: the namespace of the configuration of kubectl.
-        kube_config: Find the API server, and the credentials for it, in this file. Default: as kubectl does, or the
-            account of the pod in which this process runs.
-        kube_context: Use this context of that file. Default: the current one.
+        workers_per_job: Run at most this many workers in one pod. Default: 1 with ``maximum_workers``, or else all.
+        namespace: Create the pods in this namespace. Default: that of the kubectl configuration.
+        kube_config: Read the address of the API server, and the credentials for it, from this file. Default: that of
+            kubectl, or the account of the pod in which this process runs.
+        kube_context: Use this context of the ``kube_config`` file. Default: the current one.
         cpus_per_worker: Reserve this many CPUs for each worker.
-        memory_per_worker (bytes): Reserve this much memory for each worker, and no more. Default: none.
-        keys_secret: Let the workers use the keys in this Secret. Default: one that is made of this process's keys.
-        pod_template: Add the values of the pod in this YAML file to the pods.
+        memory_per_worker (bytes): Reserve this much memory for each worker, and limit it to that. Default: none.
+        keys_secret: Let the workers use the keys in this Secret. Default: one that is created from this process's keys.
+        pod_template: Merge the pod in this YAML file into each pod.
         name: Reserve this name, and adopt the pods of an earlier manager of this name. Default: one for this cluster.
         per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has.
         logging_level: Log messages of this level and above to stderr. Default: WARNING.

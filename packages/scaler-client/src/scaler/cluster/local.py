@@ -8,8 +8,8 @@ from scaler.cluster.managed import ManagedCluster, ManagedWorkers
 
 
 class LocalCluster(ManagedCluster):
-    """Runs ``scaler_worker_manager local`` as a child process, and a scheduler if no address is given. Leave with
-    ``shutdown``, or use it in ``with``; the processes end with the application in any case.
+    """Runs ``scaler_worker_manager local`` as a child process, and a scheduler if no address is given. The
+    processes end with ``shutdown``, with the end of ``with``, or with the application.
 
     Args:
         n_workers: Keep this many workers running on this host.

@@ -10,11 +10,11 @@ from scaler.cluster.managed import ManagedCluster
 
 class LSFCluster(ManagedCluster):
     """Runs ``scaler_worker_manager lsf`` as a child process, and a scheduler on this host if no address is given.
-    Leave with ``shutdown``, or use it in ``with``, which cancels the jobs. If the application is killed, they end
-    because they have no scheduler.
+    ``shutdown``, or the end of ``with``, cancels the jobs. If the application is killed, the jobs end because they lose
+    their scheduler.
 
     The jobs find the keys in the directory that SCALER_KEYS names, which the nodes share. If there is none yet, the
-    cluster makes keys of its own in ~/.scaler, and sets SCALER_KEYS in this process until ``shutdown``.
+    cluster creates keys in ~/.scaler, and sets SCALER_KEYS in this process until ``shutdown``.
 
     Args:
         n_workers: Keep this many workers running in all jobs together.
@@ -22,18 +22,18 @@ class LSFCluster(ManagedCluster):
         minimum_workers: With ``maximum_workers``: always run this many.
         maximum_workers: Follow the load: run as many workers as the tasks need, at most this many. Give this or
             ``n_workers``.
-        workers_per_job: Start jobs with at most this many workers. Default: 1 with ``maximum_workers``, or else all.
-        queue: Submit the jobs to this queue. Default: LSF's.
-        project: Submit the jobs for this project. Default: LSF's.
+        workers_per_job: Run at most this many workers in one job. Default: 1 with ``maximum_workers``, or else all.
+        queue: Submit the jobs to this queue. Default: LSF's own.
+        project: Submit the jobs for this project. Default: LSF's own.
         time_limit_seconds (seconds): Let each job run for this long. Its workers drain before, and a new job replaces
             it. Default: that of the queue.
         cpus_per_worker: Reserve this many CPUs for each worker.
         memory_per_worker (bytes): Reserve this much memory for each worker. Default: that of the queue.
-        output: Write what the jobs print to this file of their node. Default: scaler-JOB.out in the
+        output: Write the output of each job to this file on its node. Default: scaler-JOB.out in the
             working directory.
-        bsub_options: Give bsub these options, too, as in "-gpu num=1".
-        job_setup: Run this command of the shell in each job before its workers start.
-        remote_python: Run this Python on the nodes, which has scaler-worker. Default: this one's path.
+        bsub_options: Pass these further options to bsub, such as "-gpu num=1".
+        job_setup: Run this shell command in each job before its workers start.
+        remote_python: Run this Python on the nodes; it must have scaler-worker installed. Default: this one's path.
         name: Reserve this name, and adopt the jobs of an earlier manager of this name. Default: one for this cluster.
         per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has.
         logging_level: Log messages of this level and above to stderr. Default: WARNING.

@@ -10,12 +10,11 @@ from scaler.utility.siblings import load_sibling
 
 
 class SSHCluster(ManagedCluster):
-    """Runs ``scaler_worker_manager ssh`` as a child process, and a scheduler on this host if no address is given. Leave
-    with ``shutdown``, or use it in ``with``; the processes end with the application in any case, also those on the
-    hosts.
+    """Runs ``scaler_worker_manager ssh`` as a child process, and a scheduler on this host if no address is given. The
+    processes end with ``shutdown``, with the end of ``with``, or with the application, also those on the hosts.
 
     Nothing needs to be copied to the hosts: their workers get the keys through SSH. If there are none yet, the cluster
-    makes keys of its own, and sets SCALER_KEYS in this process until ``shutdown``.
+    creates keys, and sets SCALER_KEYS in this process until ``shutdown``.
 
     Args:
         hosts: Run workers on these hosts: HOST, USER@HOST:PORT or HOST=WORKERS.
@@ -24,7 +23,8 @@ class SSHCluster(ManagedCluster):
         minimum_workers: With ``maximum_workers``: always run this many.
         maximum_workers: Follow the load: run as many workers as the tasks need, at most this many. Give this or
             ``n_workers``.
-        remote_python: Run this Python on the hosts, which has scaler-worker. Default: this one's path, or else python3.
+        remote_python: Run this Python on the hosts; it must have scaler-worker installed. Default: this one's path, or
+            else python3.
         ssh_config: Let ssh read this configuration file. Default: ~/.ssh/config.
         name: Reserve this name: a second manager of the same name is refused.
         per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has.

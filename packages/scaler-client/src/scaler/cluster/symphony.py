@@ -6,8 +6,8 @@ from scaler.cluster.managed import ManagedCluster, ManagedWorkers
 
 
 class SymphonyCluster(ManagedCluster):
-    """Runs ``scaler_worker_manager symphony`` as a child process, and a scheduler if no address is given. Leave with
-    ``shutdown``, or use it in ``with``; the processes end with the application in any case.
+    """Runs ``scaler_worker_manager symphony`` as a child process, and a scheduler if no address is given. The
+    processes end with ``shutdown``, with the end of ``with``, or with the application.
 
     Args:
         service: Use this Symphony service, such as ScalerService.

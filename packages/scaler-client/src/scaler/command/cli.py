@@ -47,19 +47,23 @@ class Subcommand(NamedTuple):
 
 
 SUBCOMMANDS: Mapping[str, Subcommand] = {
-    "init": Subcommand(InitSettings, stack_template.init, "Write a file that describes a scheduler, workers, monitor."),
-    "up": Subcommand(UpSettings, stack.up, "Start what a file describes."),
-    "down": Subcommand(DownSettings, stack.down, "Stop it."),
-    "status": Subcommand(ReportSettings, status.run, "Show what runs, what waits and why, who uses the cluster."),
-    "progress": Subcommand(ProgressSettings, progress.run, "Show how far the tasks are, and when they will be done."),
-    "doctor": Subcommand(ReportSettings, doctor.run, "Check connection, keys, versions and hosts; say what to fix."),
+    "init": Subcommand(
+        InitSettings, stack_template.init, "Write a file that describes a stack: scheduler, workers, monitor."
+    ),
+    "up": Subcommand(UpSettings, stack.up, "Start the stack that a file describes."),
+    "down": Subcommand(DownSettings, stack.down, "Stop the stack that a file describes."),
+    "status": Subcommand(ReportSettings, status.run, "Show what runs, what waits and why, and who uses the cluster."),
+    "progress": Subcommand(ProgressSettings, progress.run, "Show the progress of tasks, and when they will end."),
+    "doctor": Subcommand(
+        ReportSettings, doctor.run, "Check the connection, keys, versions and hosts; say what to fix."
+    ),
     "profile": Subcommand(ProfileSettings, profiles.run, "Show where running tasks spend their time."),
-    "stack": Subcommand(StackSettings, stacks.run, "Show where the task of a worker is."),
+    "stack": Subcommand(StackSettings, stacks.run, "Show the Python stack of the task of a worker."),
     "output": Subcommand(OutputSettings, outputs.run, "Show what the tasks of a worker have printed."),
-    "pause": Subcommand(WorkersSettings, actions.pause, "Give some workers no more tasks."),
-    "resume": Subcommand(WorkersSettings, actions.resume, "Give paused workers tasks again."),
-    "drain": Subcommand(WorkersSettings, actions.drain, "Let workers leave when their running tasks have ended."),
-    "completion": Subcommand(CompletionSettings, completion.run, "Print a script that completes commands in a shell."),
+    "pause": Subcommand(WorkersSettings, actions.pause, "Stop giving tasks to some workers."),
+    "resume": Subcommand(WorkersSettings, actions.resume, "Give tasks to paused workers again."),
+    "drain": Subcommand(WorkersSettings, actions.drain, "Let workers finish their running tasks, then stop them."),
+    "completion": Subcommand(CompletionSettings, completion.run, "Print a completion script for a shell."),
     "kill": Subcommand(WorkerSettings, actions.kill, "Kill the process of a worker; another takes its place."),
     "restart": Subcommand(WorkerSettings, actions.restart, "Replace the process of a worker when its task has ended."),
     "cancel": Subcommand(CancelSettings, actions.cancel, "Cancel a task, or those of a client, a function or a graph."),

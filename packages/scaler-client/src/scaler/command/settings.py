@@ -36,14 +36,16 @@ class ReportSettings(AddressSettings):
 class ProgressSettings(ReportSettings):
     """The settings of ``progress``."""
 
-    once: bool = option(False, "-1", help="Print it once, in place of once a second until all tasks have ended.")
+    once: bool = option(
+        False, "-1", help="Print the progress once and exit, instead of every second until all tasks have ended."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSettings:
     """An argument that follows the address: the arguments of base classes come last."""
 
-    target: str = argument(help="The name of a host, of an agent, or of a worker.")
+    target: str = argument(help="The name of a host, an agent or a worker.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +60,16 @@ class ProfileSettings(AddressSettings):
     """The settings of ``profile``."""
 
     seconds: float = option(10.0, "-s", unit=SECONDS, minimum=0.01, help="Sample the running tasks for this long.")
-    interval: float = option(0.02, "-i", unit=SECONDS, minimum=0.001, help="Sample them this often.")
-    by: str = option("function", choices=("function", "worker", "client"), help="Divide the time by these first.")
+    interval: float = option(0.02, "-i", unit=SECONDS, minimum=0.001, help="Sample them at this interval.")
+    by: str = option(
+        "function", choices=("function", "worker", "client"), help="Group the time by function, worker or client first."
+    )
     output: str | None = option(
         None,
         "-o",
         metavar="FILE",
-        default_text="a text on stdout",
-        help="Save a flame graph (.html), a file for speedscope (.json), or a text (.txt).",
+        default_text="text on stdout",
+        help="Save a flame graph (.html), a speedscope profile (.json) or text (.txt) to this file.",
     )
 
 
@@ -78,7 +82,7 @@ class StackSettings(AddressSettings, WorkerNameSettings):
 class OutputSettings(AddressSettings, WorkerNameSettings):
     """Settings of ``output``."""
 
-    follow: bool = option(False, "-f", help="Continue with what is printed later, until Ctrl-C.")
+    follow: bool = option(False, "-f", help="Keep printing new output until Ctrl-C.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +104,7 @@ class SetSettings(AddressSettings):
     """The settings of ``set``."""
 
     client: str | None = option(
-        None, metavar="ID", default_text="none", help="Change the client whose id begins like this."
+        None, metavar="ID", default_text="none", help="Change the client whose ID begins with this."
     )
     group: str | None = option(None, metavar="NAME", default_text="none", help="Change this group of clients.")
     function: str | None = option(
@@ -114,7 +118,7 @@ class SetSettings(AddressSettings):
         minimum=0,
         metavar="WORKERS",
         default_text="none",
-        help="Let the group use at most so many workers. 0 = any number.",
+        help="Let the group use at most this many workers. 0 = any number.",
     )
     priority: int | None = option(
         None, metavar="NUMBER", default_text="none", help="Give the waiting tasks this priority."
@@ -127,7 +131,7 @@ class CancelSettings(AddressSettings):
     """The settings of ``cancel``."""
 
     client: str | None = option(
-        None, metavar="ID", default_text="none", help="Cancel the tasks of the client whose id begins like this."
+        None, metavar="ID", default_text="none", help="Cancel the tasks of the client whose ID begins with this."
     )
     function: str | None = option(
         None, metavar="NAME", default_text="none", help="Cancel the tasks of all functions with this name."
@@ -164,7 +168,9 @@ class InitSettings(FileSettings):
 class UpSettings(FileSettings):
     """The settings of ``up``."""
 
-    detach: bool = option(False, "-d", help="Return when everything runs; it continues in the background.")
+    detach: bool = option(
+        False, "-d", help="Return when everything is running, and leave it running in the background."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

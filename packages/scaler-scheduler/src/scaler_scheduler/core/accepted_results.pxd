@@ -4,7 +4,7 @@ from scaler_scheduler.core.duration_histogram cimport DurationHistogram
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.shares cimport Share
+from scaler_scheduler.core.fair_shares cimport Share
 from scaler_scheduler.core.states cimport EXCEPTION_NOT_SERIALIZABLE
 
 cdef enum:

@@ -10,7 +10,7 @@ from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.shares cimport Share
+from scaler_scheduler.core.fair_shares cimport Share
 
 from scaler_scheduler.core.states import Action, ResultDecision, ResultOutcome
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from scaler_protocol.messages import ActorsReady, Status
 from scaler_scheduler.core.actor_queues import ActorKey
-from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.agents import Agent, agents_with_actors
 from scaler_scheduler.core.assignments import assign_calls
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.priority_queues import QueueClass
@@ -57,19 +57,18 @@ def route(state: SchedulerState, now: float) -> list[Agent]:
 def on_tick(state: SchedulerState, now: float) -> None:
     """Look at all calls that wait: their actors may have ended. Forget what agents have said of ended actors."""
     state.actors.look_at_all()
-    for agent in state.agents.values():
-        if agent.actors:
-            _forget_ended(state, agent, now)
+    for agent in agents_with_actors(state.agents):
+        _forget_ended(state, agent, now)
 
 
 def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:
     """The agent that takes calls of an actor now."""
     client = state.clients.get(key[0])
     known = client.table.columns.describe(key[1]) if client is not None else None
-    if client is None or known is None or known[0] != TaskState.ASSIGNED:
+    if client is None or known is None or known.state != TaskState.ASSIGNED:
         return None
-    agent = state.agent_by_index[known[2]]
-    return agent if agent.actors.get(key) == known[1] else None
+    agent = state.agent_by_index[known.agent_index]
+    return agent if agent.actors.get(key) == known.attempt else None
 
 
 def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
@@ -79,7 +78,7 @@ def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
     if client is None and now < state.started_at + _RETURN_SECONDS:
         return False
     known = client.table.columns.describe(key[1]) if client is not None else None
-    return known is None or not known[5].hosts_actor
+    return known is None or not known.record.hosts_actor
 
 
 def _fail_all(state: SchedulerState, queue: QueueClass) -> None:
@@ -107,6 +106,6 @@ def _forget_ended(state: SchedulerState, agent: Agent, now: float) -> None:
     for key, attempt in list(agent.actors.items()):
         client = state.clients.get(key[0])
         known = client.table.columns.describe(key[1]) if client is not None else None
-        is_here = known is not None and known[2] == agent.index and known[1] == attempt
-        if not is_here and not (is_fresh and (client is None or known is None or known[0] == TaskState.HELD)):
+        is_here = known is not None and known.agent_index == agent.index and known.attempt == attempt
+        if not is_here and not (is_fresh and (client is None or known is None or known.state == TaskState.HELD)):
             del agent.actors[key]

@@ -24,8 +24,9 @@ class AgentLoad:
     moving_us: int
     """Microseconds that the inputs of its tasks would take to move elsewhere, over all of them."""
     resources: dict[str, int]
-    deferred: list[tuple[Any, int]]
-    """(table, task) of the nodes of graphs that go to this agent when it has room."""
+    deferred: list[tuple[Any, int, int]]
+    """(table, task, raised) of the nodes of graphs that go to this agent when it has room, and by how many steps of
+    priority their client was raised."""
     reserved: dict[QueueClass, list[tuple[float, int, Any]]]
     """The reservations of tasks that only this agent may take, because it has their bytes: a heap for each queue, by
     the time when the reservation ends. Tables and reservations know agents, not the other way round."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scaler_protocol.messages import AgentAttach, Blocked, Goodbye, Output
-from scaler_scheduler.core import agent_endings, claims, notices, outbox, recording
+from scaler_scheduler.core import claims, lost_agents, notices, outbox, recording
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT
@@ -38,7 +38,7 @@ def on_goodbye(state: SchedulerState, agent: Agent, body: Goodbye, now: float) -
     notices.log(state, f"Agent {agent.title()} left")
     outbox.acknowledge(state, agent, now)
     outbox.ignore(state, agent.session)
-    agent_endings.lose_agent(state, agent, now, blameless=True)
+    lost_agents.lose_agent(state, agent, now, blameless=True)
 
 
 def on_output(state: SchedulerState, agent: Agent, body: Output, now: float) -> None:

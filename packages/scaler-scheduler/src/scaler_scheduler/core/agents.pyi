@@ -136,6 +136,16 @@ class Agent:
     def title(self) -> str:
         """The agent's name for logs."""
 
+def due_agents(agents: dict[bytes, Agent], turn: int, turns: int) -> list[Agent]:
+    """Return the agents that a tick looks at. Each of ``turns`` successive turns looks at some of those that are well
+    and have no tasks: there may be thousands of them."""
+
+def agents_with_unread(agents: dict[bytes, Agent], limit: int) -> list[Agent]:
+    """Return the agents that have not acknowledged more than ``limit`` messages."""
+
+def agents_with_actors(agents: dict[bytes, Agent]) -> list[Agent]:
+    """Return the agents that have said that they have actors."""
+
 def demand_of(capabilities: tuple[Capability, ...]) -> tuple[tuple[str, int], ...]:
     """The capabilities of a task as a key, in millionths: equal demands share a queue."""
 

@@ -64,6 +64,33 @@ cdef new_load(Agent agent, slots, ceiling, double now):
     return load
 
 
+def due_agents(dict agents, int64_t turn, int64_t turns):
+    cdef Agent agent
+    cdef list due = []
+    for agent in agents.values():
+        if agent.load.outstanding or not agent.available() or (<int64_t> agent.index + turn) % turns == 0:
+            due.append(agent)
+    return due
+
+
+def agents_with_unread(dict agents, int64_t limit):
+    cdef Agent agent
+    cdef list found = []
+    for agent in agents.values():
+        if agent.link.in_flight > limit:
+            found.append(agent)
+    return found
+
+
+def agents_with_actors(dict agents):
+    cdef Agent agent
+    cdef list found = []
+    for agent in agents.values():
+        if agent.actors:
+            found.append(agent)
+    return found
+
+
 def demand_of(capabilities):
     return tuple(sorted([(capability.name, capability.units or UNITS_PER_WHOLE) for capability in capabilities]))
 

@@ -15,7 +15,7 @@ from scaler_scheduler.core.data_locations cimport DataLocations
 from scaler_scheduler.core.priority_queues cimport ClientQueue, QueueClass
 from scaler_scheduler.core.reservations cimport Reservation, pop_reserved, reserve
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.shares cimport ShareGroup
+from scaler_scheduler.core.fair_shares cimport ShareGroup
 from scaler_scheduler.core.states cimport ASSIGNED, PENDING, QUEUED
 from scaler_scheduler.core.task_table cimport TaskTable
 
@@ -49,7 +49,7 @@ cdef class Assignment:
     cdef bint full
     cdef bint agent_full
     cdef bint was_idle
-    cdef dict fresh  # by table
+    cdef dict fresh  # by table and by the steps of priority that its client was raised
     cdef Recorder events
 
     def __init__(self, AgentLoad agent, QueueClass source, DataLocations locations, int64_t share):
@@ -184,7 +184,7 @@ cdef class Assignment:
         inputs = self.inputs_of(table, record, task)
         other = self.better(inputs, page.agent[offset] == OUT_OF_PATIENCE, now)
         if other is not None:
-            reserve(other, Reservation(now + inputs.missing_us(self.agent.index) / 1e6, queue.client, table, task))
+            reserve(other, Reservation(now + inputs.missing_us(self.agent.index) / 1e6, queue.client, table, task, self.raised))
             self.source.reserving.append(other)
             return
         self.admit(record.function, estimate)
@@ -256,7 +256,8 @@ cdef class Assignment:
         cdef uint64_t task
         cdef uint32_t at
         cdef Node* dependant
-        cdef list tasks = self.fresh.get(table)
+        cdef tuple key = (table, self.raised)
+        cdef list tasks = self.fresh.get(key)
         for task in range(first, stop):
             at = graph.at(task - graph.base).head
             while at:
@@ -264,7 +265,7 @@ cdef class Assignment:
                 dependant.open -= 1
                 if dependant.open == 0:
                     if tasks is None:
-                        tasks = self.fresh[table] = []
+                        tasks = self.fresh[key] = []
                     tasks.append(graph.base + graph.edges[at - 1].dependant)
                 at = graph.edges[at - 1].next
 
@@ -274,7 +275,7 @@ cdef class Assignment:
         cdef list tasks
         while self.fresh:
             fresh, self.fresh = self.fresh, {}
-            for table, tasks in fresh.items():
+            for (table, self.raised), tasks in fresh.items():
                 tasks.sort()
                 self.extend_round(table, tasks)
 
@@ -294,7 +295,7 @@ cdef class Assignment:
             offset = task & (PAGE_SIZE - 1)
             record = table.columns.record_at(page, offset)
             if not self.admit_more(record.function, record.function.estimate()):
-                self.agent.deferred.extend([(table, each) for each in tasks[index:]])
+                self.agent.deferred.extend([(table, each, self.raised) for each in tasks[index:]])
                 break
             if record is not current or task != stop or page.attempt[offset] != attempt:
                 self.send_fragment(table, current, first, stop, attempt)
@@ -353,6 +354,7 @@ cdef class Assignment:
                     reservation.record.function, reservation.record.function.estimate()):
                 reserve(self.agent, reservation)
                 return
+            self.raised = reservation.raised
             page = reservation.table.columns.find(reservation.task)
             offset = reservation.task & (PAGE_SIZE - 1)
             self.assign(reservation.table, page, reservation.task, reservation.record)
@@ -453,30 +455,21 @@ def depth_of(QueueClass queue):
 cpdef list assign_deferred(AgentLoad agent, DataLocations locations):
     """Assign the nodes for which ``agent`` had no room before, and those whose inputs it holds. Returns task runs ready
     to be sent."""
-    cdef list waiting = agent.deferred, tasks, others
-    cdef TaskTable table
+    cdef list waiting = agent.deferred, runs = []
+    cdef dict by_queue = {}, fresh
     cdef QueueClass queue
     cdef Assignment assignment
-    cdef list runs = []
     agent.deferred = []
-    while waiting:
-        table, queue, tasks, others = None, None, [], []
-        for entry in waiting:
-            source = queue_of(entry[0], entry[1])
-            if source is None:
-                continue
-            if table is None:
-                table, queue = entry[0], source
-            if entry[0] is table and source is queue:
-                tasks.append(entry[1])
-            else:
-                others.append(entry)
-        if table is not None:
-            assignment = Assignment(agent, queue, locations, 0)
-            assignment.fresh[table] = tasks
-            assignment.extend_fragments()
-            runs.extend(assignment.pieces())
-        waiting = others
+    for table, task, raised in waiting:
+        queue = queue_of(table, task)
+        if queue is not None:
+            fresh = by_queue.setdefault(queue, {})
+            fresh.setdefault((table, raised), []).append(task)
+    for queue, fresh in by_queue.items():
+        assignment = Assignment(agent, queue, locations, 0)
+        assignment.fresh = fresh
+        assignment.extend_fragments()
+        runs.extend(assignment.pieces())
     return runs
 
 

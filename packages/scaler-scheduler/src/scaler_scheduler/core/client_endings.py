@@ -12,7 +12,7 @@ These are the verbs for endings in the scheduler. Each rule that ends something 
 | expel | a client session | the client broke the protocol; the session ends | the client, with the reason |
 | remove | a client | its session has ended, and no agent has a task of it | monitors |
 | abandon | a client | another session begins under its id | monitors |
-| lose | an agent | its connection or its lease ended (``agent_endings``) | clients whose tasks fail |
+| lose | an agent | its connection or its lease ended (``lost_agents``) | clients whose tasks fail |
 | release | objects, results, functions | no session needs them (``object_release``) | agents that have them |
 """
 
@@ -29,7 +29,7 @@ from scaler_scheduler.core import (
     object_release,
     outbox,
     recording,
-    sharing,
+    share_membership,
     task_endings,
     values,
 )
@@ -108,7 +108,7 @@ def is_stopped(state: SchedulerState, parent: TaskName) -> bool:
     """Return whether this execution of a task is being cancelled, or a later one has replaced it."""
     client = state.clients.get(parent.session)
     known = client.table.columns.describe(parent.task) if client is not None else None
-    return known is not None and (known[0] == TaskState.CANCELLING or known[1] > parent.attempt)
+    return known is not None and (known.state == TaskState.CANCELLING or known.attempt > parent.attempt)
 
 
 def abandon(state: SchedulerState, client: ClientPeer, now: float) -> None:
@@ -168,7 +168,7 @@ def remove_client(state: SchedulerState, client: ClientPeer, now: float) -> None
     del state.clients[client.session]
     client.table.columns.leave()
     state.ended_clients.add(client)
-    sharing.leave(state, client)
+    share_membership.leave(state, client)
     locks.on_session_ended(state, client.session, now)
     named_values.on_session_ended(state, client.session)
     recording.note_client_left(state, client)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from scaler_protocol.messages import WhoAreYou
-from scaler_scheduler.core import audit, outbox, session_endings, sharing
+from scaler_scheduler.core import count_check, outbox, session_endings, share_membership
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Trouble
@@ -52,7 +52,7 @@ def _end(state: SchedulerState, session: bytes, end: Callable[[], None], now: fl
     except Exception as error:
         state.effects.append(Trouble(f"{session.hex()[:8]} could not be ended", error))
         _remove(state, session)
-    audit.after_fault(state, now)
+    count_check.after_fault(state, now)
 
 
 def _remove(state: SchedulerState, session: bytes) -> None:
@@ -64,7 +64,7 @@ def _remove(state: SchedulerState, session: bytes) -> None:
     client = state.clients.pop(session, None)
     if client is not None:
         client.table.columns.leave()
-        sharing.leave(state, client)
+        share_membership.leave(state, client)
     for waiting in (
         state.clients_with_results,
         state.clients_to_acknowledge,

@@ -48,5 +48,5 @@ def _apply(state: SchedulerState, client: ClientPeer, news: GraphNews, now: floa
     for index, tasks in news.preferences.items():
         if index in state.agent_by_index:
             agent = state.agent_by_index[index]
-            agent.load.deferred.extend((client.table, task) for task in tasks)
+            agent.load.deferred.extend((client.table, task, 0) for task in tasks)
             state.placement.offer(agent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Heartbeat, HeartbeatEcho, Ping
-from scaler_scheduler.core import agent_endings, notices, outbox, requeue
+from scaler_scheduler.core import lost_agents, notices, outbox, requeue
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.settings import (
     ATTACH_SECONDS,
@@ -46,7 +46,7 @@ def look_at_agent(state: SchedulerState, agent: Agent, now: float) -> None:
     silent_seconds = now - (agent.heard_at if is_idle else max(agent.heard_at, agent.idle_at)) - agent.excused_seconds
     if (agent.lost_at is not None and now >= agent.lost_at) or silent_seconds >= _timeout_seconds(state, agent):
         notices.log(state, f"Agent {agent.title()} is lost", "WARNING")
-        agent_endings.lose_agent(state, agent, now)
+        lost_agents.lose_agent(state, agent, now)
         return
     if silent_seconds >= (IDLE_SUSPECT_SECONDS if is_idle else SUSPECT_SECONDS) and not agent.suspect:
         agent.suspect = True

@@ -20,7 +20,7 @@ from scaler_scheduler.core import (
     outbox,
     recording,
     session_endings,
-    sharing,
+    share_membership,
     software,
     task_entry,
     timers,
@@ -41,7 +41,8 @@ def on_hello(
     known = state.agents.get(peer) or state.clients.get(peer)
     if known is not None and not user:
         user = known.user
-    answer = answer_to_hello(state.settings, peer, hello, route, user, now) or sharing.refusal_for(state, hello)
+    answer = answer_to_hello(state.settings, peer, hello, route, user, now)
+    answer = answer or share_membership.refusal_for(state, hello)
     if isinstance(answer, Challenge):
         outbox.answer(state, peer, None, answer, now)
         return
@@ -140,7 +141,7 @@ def _new_client(state: SchedulerState, hello: Hello, route: bytes | None, user: 
     client = ClientPeer(hello, route, state.totals, now)
     client.user = user
     state.clients[client.session] = client
-    sharing.join(state, client)
+    share_membership.join(state, client)
     recording.note_client_joined(state, client)
     _adopt_named(state, client, hello)
     outbox.answer(state, client.session, route, _welcome(state, hello, 0, False), now)

@@ -9,7 +9,7 @@ from scaler_scheduler.core.deliveries cimport Delivery
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.outbox cimport answer, send_over
 from scaler_scheduler.core.run_records cimport MessageMemory, RunRecord
-from scaler_scheduler.core.shares cimport ShareGroup
+from scaler_scheduler.core.fair_shares cimport ShareGroup
 from scaler_scheduler.core.state cimport SchedulerState
 from scaler_scheduler.core.states cimport ASSIGNED, CANCELLING, HELD, QUEUED
 from scaler_scheduler.core.task_columns cimport TaskColumns

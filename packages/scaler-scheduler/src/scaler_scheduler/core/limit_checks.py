@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.messages import RefusalReason, Refused
 from scaler_scheduler.core import notices, outbox, session_endings
-from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.agents import Agent, agents_with_unread
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import (
     DEMANDS_LIMIT,
@@ -55,14 +55,20 @@ def _excess_of_client(state: SchedulerState, client: ClientPeer) -> str | None:
     return UNREAD_TEXT if client.link.in_flight > UNREAD_MESSAGES_LIMIT else None
 
 
+def _excess_of_agent(state: SchedulerState, agent: Agent) -> str | None:
+    if agent.link.in_flight > UNREAD_MESSAGES_LIMIT:
+        return UNREAD_TEXT
+    if unread_bytes(agent) > state.settings.client_memory_bytes:
+        return UNREAD_BYTES_TEXT.format(state.settings.client_memory_bytes >> 20)
+    return None
+
+
 def _limit_agents(state: SchedulerState, nested: dict[bytes, int], now: float) -> None:
     """There may be thousands of agents: those within their limits cost one comparison each."""
-    beyond = [agent for agent in state.agents.values() if agent.link.in_flight > UNREAD_MESSAGES_LIMIT]
-    for agent in beyond:
-        _end(state, agent, UNREAD_TEXT, now)
-    unread = [agent for agent in state.agents.values() if unread_bytes(agent) > state.settings.client_memory_bytes]
-    for agent in unread:
-        _end(state, agent, UNREAD_BYTES_TEXT.format(state.settings.client_memory_bytes >> 20), now)
+    for agent in agents_with_unread(state.agents, FEW_MESSAGES):
+        text = _excess_of_agent(state, agent)
+        if text is not None:
+            _end(state, agent, text, now)
     for session, number in nested.items():
         if number > NESTED_SESSIONS_LIMIT and session in state.agents:
             text = f"Cannot have more than {NESTED_SESSIONS_LIMIT} clients inside the tasks of one agent."

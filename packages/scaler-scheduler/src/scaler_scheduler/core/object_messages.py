@@ -17,10 +17,10 @@ from scaler_protocol.messages import (
     StoreStatus,
 )
 from scaler_scheduler.core import (
-    agent_endings,
     client_endings,
     definitions,
     departures,
+    lost_agents,
     object_release,
     outbox,
     timers,
@@ -99,7 +99,7 @@ def on_store_attached(state: SchedulerState, agent: Agent, body: StoreAttached, 
     """An agent has an object store, or has it no longer."""
     if agent.store and body.store != agent.store:
         state.objects.forget_store(agent.store)
-    agent_endings.leave_store(state, agent)
+    lost_agents.leave_store(state, agent)
     agent.store, agent.store_endpoint = body.store, body.endpoint
     state.placement.join_store(agent, body.store)
     if body.store:

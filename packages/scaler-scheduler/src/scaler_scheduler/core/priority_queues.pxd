@@ -1,5 +1,5 @@
 from libc.stdint cimport int64_t, uint64_t
-from scaler_scheduler.core.shares cimport Share
+from scaler_scheduler.core.fair_shares cimport Share
 
 cdef class ClientQueue:
     cdef readonly object table

@@ -1,7 +1,7 @@
 """The queues of tasks that no agent has yet (contract of priority_queues.pyx).
 
 A :class:`QueueClass` holds ranges of queued tasks: by priority, the highest first, and within one priority by client.
-The next client is the one whose share has the least virtual time (see ``shares``); clients of one share take turns.
+Next is the client whose share has the least virtual time (see ``fair_shares``); clients of one share take turns.
 When the operator has set a period of aging, a client that waits for this long ranks one step of priority higher, and
 keeps that rank until nothing of it is queued at that priority.
 

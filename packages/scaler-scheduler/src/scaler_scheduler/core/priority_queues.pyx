@@ -6,7 +6,7 @@ from collections import deque
 from cython cimport final
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t, uint64_t
-from scaler_scheduler.core.shares cimport Share, Shares
+from scaler_scheduler.core.fair_shares cimport Share, Shares
 
 cdef double NEVER = -INFINITY
 cdef int64_t HIGHEST_RANK = 0x7FFFFFFF

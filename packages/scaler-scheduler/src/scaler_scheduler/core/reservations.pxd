@@ -9,6 +9,7 @@ cdef class Reservation:
     cdef readonly object client
     cdef readonly TaskTable table
     cdef readonly uint64_t task
+    cdef readonly int64_t raised
     cdef readonly RunRecord record
     cdef readonly int64_t estimate_us
 

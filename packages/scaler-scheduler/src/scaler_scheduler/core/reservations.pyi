@@ -12,12 +12,14 @@ from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.task_table import TaskTable
 
 class Reservation:
-    """A queued task that only the agent that has its bytes may take, until ``until``. ``client``: whose it is."""
+    """A queued task that only the agent that has its bytes may take, until ``until``. ``client``: whose it is.
+    ``raised``: the steps of priority that its client was raised when it was reserved."""
 
     until: float
     client: Any
     table: TaskTable
     task: int
+    raised: int
     record: RunRecord
 
 def end_reservations(agent: AgentLoad, now: float) -> float:

@@ -4,7 +4,7 @@
 from heapq import heappop, heappush
 
 from cython cimport final
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport AgentLoad
 from scaler_scheduler.core.pages cimport OUT_OF_PATIENCE, PAGE_SIZE, Page
 from scaler_scheduler.core.priority_queues cimport QueueClass
@@ -16,11 +16,12 @@ from scaler_scheduler.core.task_table cimport TaskTable
 cdef class Reservation:
     """A queued task that only the agent that has its bytes may take, until ``until``."""
 
-    def __init__(self, double until, client, TaskTable table, uint64_t task):
+    def __init__(self, double until, client, TaskTable table, uint64_t task, int64_t raised):
         self.until = until
         self.client = client
         self.table = table
         self.task = task
+        self.raised = raised
         self.record = table.columns.record(task)
         self.estimate_us = self.record.function.estimate()
 

@@ -14,8 +14,8 @@ from scaler_protocol.messages import LogLine
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_scheduler.core import (
-    audit,
     client_messages,
+    count_check,
     daemon_logs,
     disconnection,
     explanation,
@@ -100,7 +100,7 @@ class SchedulerCore:
     def check(self) -> None:
         """Assert every invariant; for tests."""
         state = self.state
-        wrong = audit.find_wrong(state, False)
+        wrong = count_check.find_wrong(state, False)
         assert not wrong, wrong
         state.objects.check()
         state.lineage.check(state.clients)

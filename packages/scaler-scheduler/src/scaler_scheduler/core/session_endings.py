@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import RefusalReason, Refused
-from scaler_scheduler.core import agent_endings, client_endings, notices, outbox
+from scaler_scheduler.core import client_endings, lost_agents, notices, outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.state import SchedulerState
 
@@ -11,7 +11,7 @@ from scaler_scheduler.core.state import SchedulerState
 def end_session(state: SchedulerState, peer: bytes, now: float) -> None:
     """End the session of any peer; a later Hello under its id begins a new one."""
     if peer in state.agents:
-        agent_endings.lose_agent(state, state.agents[peer], now)
+        lost_agents.lose_agent(state, state.agents[peer], now)
     elif peer in state.clients:
         client_endings.end_client(state, state.clients[peer], now)
         if peer in state.clients:

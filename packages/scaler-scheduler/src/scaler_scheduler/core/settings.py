@@ -35,17 +35,21 @@ class SchedulerOptions:
         help="Consider a host lost, and reschedule its tasks, after this long without contact.",
     )
     object_retention_seconds: float = option(
-        3600.0, "-ot", unit=SECONDS, minimum=0, help="Keep a large result that no client fetches for this long."
+        3600.0,
+        "-ot",
+        unit=SECONDS,
+        minimum=0,
+        help="Keep a large result that its client has not fetched for this long.",
     )
     load_balance_seconds: float = option(
         1.0,
         "-ls",
         unit=SECONDS,
         minimum=0,
-        help="Wait this long before asking a host again for queued tasks, after it had none to return.",
+        help="Wait this long before asking a host for queued tasks again, if it had none to return.",
     )
     load_balance_trigger_times: int = option(
-        2, "-lbt", minimum=1, help="Apply that pause after this many consecutive empty replies."
+        2, "-lbt", minimum=1, help="Apply --load-balance-seconds after this many consecutive empty replies."
     )
     per_worker_queue_size: int = option(
         1000,
@@ -69,14 +73,14 @@ class SchedulerOptions:
         metavar="GROUP=WEIGHT,...",
         parse=weights_text,
         see="running.md",
-        help="Weigh the shares of these groups differently. Every other group has the weight 1.",
+        help="Give these groups shares of other weights. Every other group has a weight of 1.",
     )
     group_limits: str = option(
         "",
         metavar="GROUP=WORKERS,...",
         parse=counts_text,
         see="running.md",
-        help="Limit how many workers these groups may use at a time.",
+        help="Let these groups use at most this many workers at a time.",
     )
 
 

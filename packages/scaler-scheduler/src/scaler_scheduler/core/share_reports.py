@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.fair_shares import Share
 from scaler_scheduler.core.run_records import RunRecord
-from scaler_scheduler.core.shares import Share
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 

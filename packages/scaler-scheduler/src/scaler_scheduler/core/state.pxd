@@ -1,7 +1,7 @@
 from scaler_scheduler.core.placement cimport Placement
 from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.priority_queues cimport QueueClass
-from scaler_scheduler.core.shares cimport Shares
+from scaler_scheduler.core.fair_shares cimport Shares
 
 cdef class SchedulerState:
     # configuration
@@ -61,7 +61,7 @@ cdef class SchedulerState:
     cdef public object housekeeping_at
     cdef public object quit_at
     cdef public object warn_at
-    cdef public double audit_at
+    cdef public double recount_at
     cdef public double stalled_at
     # outbox
     cdef public list effects

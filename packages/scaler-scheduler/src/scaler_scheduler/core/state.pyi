@@ -13,6 +13,7 @@ from scaler_scheduler.core.departure_table import Departure
 from scaler_scheduler.core.effects import Effect
 from scaler_scheduler.core.ended_clients import EndedClients
 from scaler_scheduler.core.events import Recorder
+from scaler_scheduler.core.fair_shares import Shares
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.function_totals import FunctionTotals
 from scaler_scheduler.core.lineage import Lineage
@@ -25,7 +26,6 @@ from scaler_scheduler.core.profile_table import ProfileTable
 from scaler_scheduler.core.relays import Relays
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.settings import Settings
-from scaler_scheduler.core.shares import Shares
 from scaler_scheduler.core.software_table import SoftwareTable
 from scaler_scheduler.core.stack_table import StackTable
 from scaler_scheduler.core.totals import Totals
@@ -130,7 +130,7 @@ class SchedulerState:
     housekeeping_at: float | None
     quit_at: float | None
     warn_at: float | None
-    audit_at: float
+    recount_at: float
     stalled_at: float
     """The last time at which the scheduler noticed that it had not run for a while."""
 

@@ -2,7 +2,7 @@
 """Everything that the scheduler knows. See state.pyi for the contract."""
 
 from scaler_scheduler.core.placement cimport Placement
-from scaler_scheduler.core.shares cimport Shares
+from scaler_scheduler.core.fair_shares cimport Shares
 
 from scaler_protocol.log_lines import LatestLines
 from scaler_scheduler.core.actor_queues import ActorQueues
@@ -54,7 +54,7 @@ cdef class SchedulerState:
         self.balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
         self.is_bounded = settings.max_number_of_tasks_waiting >= 0
         self.clients_waiting, self.graph_clients, self.deepened_options = {}, {}, {}
-        self.audit_at, self.stalled_at = now, float("-inf")
+        self.recount_at, self.stalled_at = now, float("-inf")
         self.effects, self.clients_with_results = [], {}
         self.clients_to_acknowledge, self.agents_with_cancels = {}, {}
         self.shutdown_requested_by = {}

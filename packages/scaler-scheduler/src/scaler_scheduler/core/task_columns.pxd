@@ -3,7 +3,7 @@ from scaler_scheduler.core.events cimport Recorder
 from scaler_scheduler.core.map_loads cimport MapLoad, MapTable
 from scaler_scheduler.core.pages cimport PAGE_BITS, PAGE_SIZE, Page, PageBox, next_attempt
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.shares cimport Share
+from scaler_scheduler.core.fair_shares cimport Share
 from scaler_scheduler.core.states cimport ENDED, STATES, SUCCESS_LARGE
 from scaler_scheduler.core.totals cimport Totals
 

@@ -4,12 +4,14 @@
 from itertools import islice
 from operator import attrgetter
 
+from scaler_scheduler.core.task_facts import TaskFacts
+
 from cython cimport final
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from scaler_scheduler.core.map_loads cimport MapLoad, MapTable
 from scaler_scheduler.core.pages cimport NO_AGENT, PAGE_BITS, PAGE_SIZE, Page, PageBox
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.shares cimport Shares
+from scaler_scheduler.core.fair_shares cimport Shares
 from scaler_scheduler.core.states cimport ASSIGNED, CANCELLING, DONE_LARGE, ENDED, QUEUED, STATES
 from scaler_scheduler.core.totals cimport Totals
 
@@ -105,8 +107,10 @@ cdef class TaskColumns:
         cdef int offset = task & (PAGE_SIZE - 1)
         if page == NULL or page.state[offset] == ENDED:
             return None
-        return (page.state[offset], page.attempt[offset], page.agent[offset], page.deaths[offset],
-                page.losses[offset], self.record_at(page, offset))
+        return TaskFacts(
+            page.state[offset], page.attempt[offset], page.agent[offset], page.deaths[offset], page.losses[offset],
+            self.record_at(page, offset),
+        )
 
     def record(self, uint64_t task):
         cdef Page* page = self.find(task)

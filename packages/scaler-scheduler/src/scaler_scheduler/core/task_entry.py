@@ -12,7 +12,7 @@ from scaler_scheduler.core import (
     definitions,
     queue_bound,
     recording,
-    sharing,
+    share_membership,
     task_endings,
     timers,
 )
@@ -64,10 +64,10 @@ def adopt(state: SchedulerState, client: ClientPeer, parent: TaskName) -> None:
         return
     owner = state.clients.get(parent.session)
     known = owner.table.columns.describe(parent.task) if owner is not None else None
-    client.depth = min(1 + (parent.depth if known is None else known[5].depth), DEPTH_LIMIT)
+    client.depth = min(1 + (parent.depth if known is None else known.record.depth), DEPTH_LIMIT)
     state.lineage.add(client, parent)
     if owner is not None:
-        sharing.inherit(state, client, owner)
+        share_membership.inherit(state, client, owner)
         recording.note_nested(state, client, client.table.columns.next_task)
 
 

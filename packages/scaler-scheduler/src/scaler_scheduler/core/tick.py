@@ -6,8 +6,9 @@ from functools import partial
 
 from scaler_scheduler.core import (
     actor_calls,
-    audit,
     claims,
+    client_timeouts,
+    count_check,
     departures,
     faults,
     heartbeat,
@@ -23,10 +24,9 @@ from scaler_scheduler.core import (
     profile_requests,
     shutdown,
     stacks,
-    timeouts,
     timers,
 )
-from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.agents import due_agents
 from scaler_scheduler.core.settings import IDLE_TICKS, PATIENCE_SECONDS, TICK_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
@@ -55,21 +55,11 @@ def _tick(state: SchedulerState, now: float) -> None:
             timers.arm_tick(state, now)
 
 
-def _agents_due(state: SchedulerState, now: float) -> list[Agent]:
-    """Return the agents to be looked at. Of the agents that are well and have no tasks, each tick looks at some: there
-    may be thousands of them."""
-    turn = int(now / TICK_SECONDS)
-    return [
-        agent
-        for agent in state.agents.values()
-        if agent.load.outstanding or not agent.is_available or (agent.index + turn) % IDLE_TICKS == 0
-    ]
-
-
 def _look_at_all(state: SchedulerState, now: float) -> None:
     """Every peer, then everything that is timed for all of them."""
-    faults.for_each(state, _agents_due(state, now), heartbeat.look_at_agent, now)
-    faults.for_each(state, list(state.clients.values()), timeouts.look_at_client, now)
+    due = due_agents(state.agents, int(now / TICK_SECONDS), IDLE_TICKS)
+    faults.for_each(state, due, heartbeat.look_at_agent, now)
+    faults.for_each(state, list(state.clients.values()), client_timeouts.look_at_client, now)
     claims.expire(state, now)
     actor_calls.on_tick(state, now)
     leaving = [state.agents[session] for session in state.departures if session in state.agents]
@@ -86,4 +76,4 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
         outbox.send_all(state, state.objects.lose_patience(now, patience_seconds), now)
     housekeeping.keep_house(state, now)
     limit_checks.on_tick(state, now)
-    audit.on_tick(state, now)
+    count_check.on_tick(state, now)

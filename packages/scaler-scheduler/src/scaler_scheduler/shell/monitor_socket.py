@@ -15,7 +15,9 @@ import re
 import socket
 import stat
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import monitor_keys
@@ -38,17 +40,37 @@ _ANSWERING = (0, errno.EAGAIN, errno.EACCES, errno.EPERM)
 
 
 class MonitorSocket:
-    """A listening socket, its file and the link to it if there are any. ``address``: what users give to a monitor."""
+    """A listening socket, its file and the link to it if there are any. ``address``: what users give to a monitor.
+    ``listen_again`` makes another socket with the same file."""
 
-    def __init__(self, listener: socket.socket, address: str, path: str = "", link: str = "") -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        address: str,
+        path: str = "",
+        link: str = "",
+        listen_again: Callable[[], socket.socket] | None = None,
+    ) -> None:
         self.address = address
         self.path = path
         self.link = link
         self._listener = listener
+        self._listen_again = listen_again
         self._files = MonitorFiles(path, link)
 
     def fileno(self) -> int:
         return self._listener.fileno()
+
+    def restore(self) -> None:
+        """Listen again if the file has been removed: by a program that cleans up, or by a publisher that lost its
+        connection to the scheduler. OSError when that is not possible."""
+        if self._listen_again is None or self._files.are_there():
+            return
+        listener = self._listen_again()
+        self._listener.close()
+        self._listener = listener
+        self.link = _make_link(self.link, self.path)
+        self._files = MonitorFiles(self.path, self.link)
 
     def close(self) -> None:
         """Stop listening; nothing is left behind. May be called twice."""
@@ -63,7 +85,11 @@ class MonitorFiles:
     def __init__(self, path: str, link: str) -> None:
         self._path = path
         self._link = link
-        self._file = SocketFile(Address("ipc", path=path)) if path else None
+        self._file = SocketFile(Address("ipc", path=path)) if path and not path.startswith("@") else None
+
+    def are_there(self) -> bool:
+        """Return whether the socket has no file, or still has it."""
+        return self._file is None or self._file.is_there()
 
     def remove(self) -> None:
         """Unless others have replaced them. The link goes first: a later scheduler removes a file that is left alone,
@@ -84,7 +110,9 @@ def listen_at(address: Address) -> MonitorSocket | None:
     try:
         if address.scheme == "tcp":
             return _listen_on_port(address)
-        return MonitorSocket(_listen(address.path), str(address), address.path)
+        _wait_until_free(address.path)
+        listen = partial(_listen, address.path)
+        return MonitorSocket(listen(), str(address), address.path, listen_again=listen)
     except OSError as error:
         raise sentence(error.errno, _sentence(str(address), error)) from error
 
@@ -96,14 +124,16 @@ def listen_by_default(scheduler_address: str) -> MonitorSocket:
     reasons = []
     for folder in socket_folders():
         path = os.path.join(folder, socket_name(address))
+        listen = partial(_listen_in, folder, path)
         try:
-            listener = _listen_in(folder, path)
+            _wait_until_free(path)
+            listener = listen()
         except OSError as error:
             reasons.append(f"{path}: {_reason(error)}")
             continue
         _sweep_all()
         link = _make_link(well_known_link(address), path)
-        return MonitorSocket(listener, f"ipc://{link or path}", path, link)
+        return MonitorSocket(listener, f"ipc://{link or path}", path, link, listen)
     raise sentence(
         errno.ENOENT,
         f"cannot create the monitors' socket: {'; '.join(reasons)}. Choose its place with --monitor-address.",
@@ -136,7 +166,7 @@ def _listen_in(folder: str, path: str) -> socket.socket:
     if len(os.fsencode(path)) > 107:
         raise OSError(errno.ENAMETOOLONG, "the path is too long for a socket")
     _prepare(folder)
-    _wait_until_free(path)
+    _require_free(path)
     temporary = os.path.join(folder, f".{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)
@@ -154,7 +184,7 @@ def _listen_in(folder: str, path: str) -> socket.socket:
 def _listen(path: str) -> socket.socket:
     if path.startswith("@"):
         return _bound("\0" + path[1:])
-    _wait_until_free(path)
+    _require_free(path)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     return _bound(path)
@@ -190,15 +220,21 @@ def _bound(name: str) -> socket.socket:
 
 
 def _wait_until_free(path: str) -> None:
+    """At most for a while."""
     deadline = time.monotonic() + BUSY_RETRY_SECONDS
-    while not _is_free(path):
-        if time.monotonic() > deadline:
-            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    while not _is_free(path) and time.monotonic() <= deadline:
         time.sleep(RETRY_INTERVAL_SECONDS)
+
+
+def _require_free(path: str) -> None:
+    if not _is_free(path):
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 def _is_free(path: str) -> bool:
     """Return whether nothing is there but what a dead process of this user left. OSError: something else is."""
+    if path.startswith("@"):
+        return True  # an abstract name has no file: it is free when it can be bound
     try:
         status = os.lstat(path)
     except FileNotFoundError:

@@ -196,8 +196,10 @@ class Publisher:
         self._drop_ring()
 
     def _spawn(self) -> None:
-        """Start the process. If descriptors or memory for it are missing, it is tried again later."""
+        """Start the process. If descriptors, memory or the socket's folder are missing, it is tried again later."""
         try:
+            if self._monitor_socket is not None:
+                self._monitor_socket.restore()
             self._start_process()
         except OSError as error:
             if self._restarts.note_shortage(time.monotonic()):

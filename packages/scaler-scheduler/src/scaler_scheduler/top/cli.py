@@ -55,13 +55,14 @@ class TopSettings:
     trace_from: str | None = option(
         None,
         metavar="TIME",
-        help="Begin the trace or report at this time, such as 14:03:59 or 2023-11-14T14:03:59; the start.",
+        default_text="the start of the recording",
+        help="Begin the trace or report at this time, such as 14:03:59 or 2023-11-14T14:03:59.",
     )
     trace_until: str | None = option(
-        None, metavar="TIME", help="End the trace or report at this time; the end of the recording."
+        None, metavar="TIME", default_text="the end of the recording", help="End the trace or report at this time."
     )
     report: str | None = option(
-        None, metavar="FILE", help="With --replay, write a report of the recording to FILE as HTML, and exit."
+        None, metavar="FILE", help="With --replay, write an HTML report of the recording to FILE, and exit."
     )
     go_to: str | None = option(
         None, metavar="TIME", help="With --replay, begin at this time, such as 14:03:59 or 2023-11-14T14:03:59."

@@ -22,8 +22,8 @@ from scaler_protocol.command import (
 from scaler_scheduler import __version__
 
 if TYPE_CHECKING:
-    from scaler_scheduler.web.access import Access
     from scaler_scheduler.web.sources import PageSource
+    from scaler_scheduler.web.token import TokenCheck
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -42,7 +42,7 @@ class UiSettings:
     )
     port: int = option(50001, metavar="PORT", minimum=0, maximum=65535, help="Listen on this port. 0 = any free port.")
     allowed_hosts: tuple[str, ...] = option(
-        (), metavar="NAME", help="Accept requests for these host names too, such as the name of a proxy."
+        (), metavar="NAME", help="Accept requests for these further host names, such as the name of a proxy."
     )
     token: str | None = option(
         None,
@@ -100,7 +100,7 @@ def _check_extra() -> None:
 
 def _token(settings: UiSettings) -> str | None:
     """None: anyone who reaches the port may watch."""
-    from scaler_scheduler.web.access import SHORTEST, new_token
+    from scaler_scheduler.web.token import SHORTEST, new_token
 
     if not settings.require_token:
         return None
@@ -129,16 +129,18 @@ def _source(settings: UiSettings) -> PageSource:
 
 
 async def _serve(loop: asyncio.AbstractEventLoop, source: PageSource, settings: UiSettings, token: str | None) -> None:
-    from scaler_scheduler.web.access import Access
-    from scaler_scheduler.web.guard import Guard
     from scaler_scheduler.web.operations import PageOperations
+    from scaler_scheduler.web.origin_check import OriginCheck
     from scaler_scheduler.web.server import UiServer
+    from scaler_scheduler.web.token import TokenCheck
 
     stopped = asyncio.Event()
     install_stop_signals(loop, stopped.set)
-    access = Access(token)
-    guard = Guard((settings.host, socket.gethostname(), *settings.allowed_hosts))
-    server = UiServer(source, guard, access, PageOperations(source, settings.actions and access.has_token))
+    token_check = TokenCheck(token)
+    origin_check = OriginCheck((settings.host, socket.gethostname(), *settings.allowed_hosts))
+    server = UiServer(
+        source, origin_check, token_check, PageOperations(source, settings.actions and token_check.has_token)
+    )
     try:
         port = await server.start(settings.host, settings.port)
     except (OSError, OverflowError) as error:
@@ -147,18 +149,18 @@ async def _serve(loop: asyncio.AbstractEventLoop, source: PageSource, settings: 
         raise BadInput(
             f"Cannot listen on {settings.host} port {settings.port}: {reason}. Choose another --port."
         ) from None
-    _say_where(settings.host, port, access)
+    _say_where(settings.host, port, token_check)
     try:
         await server.run(stopped)
     finally:
         await server.close()
 
 
-def _say_where(host: str, port: int, access: Access) -> None:
+def _say_where(host: str, port: int, token_check: TokenCheck) -> None:
     shown = f"[{host}]" if ":" in host else host
-    address = access.address(f"http://{shown}:{port}/")
+    address = token_check.address(f"http://{shown}:{port}/")
     print(f"scaler_ui: open {address}", flush=True)
-    if not access.has_token:
+    if not token_check.has_token:
         _warn(f"anyone who can reach port {port} of this machine can watch: no token is required")
     elif host not in LOOPBACK:
         _warn(f"port {port} carries everything unencrypted, the token included: prefer a tunnel (ssh -L)")

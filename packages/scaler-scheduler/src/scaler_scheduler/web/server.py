@@ -16,13 +16,13 @@ from aiohttp.http_exceptions import HttpProcessingError
 from scaler_protocol import profile_report
 from scaler_protocol.monitor.tables import TABLES
 from scaler_protocol.monitor.trace import TraceBuilder, pieces_of
-from scaler_scheduler.web.access import REFUSAL, Access
 from scaler_scheduler.web.answers import specification
-from scaler_scheduler.web.door import Door
-from scaler_scheduler.web.guard import Guard
+from scaler_scheduler.web.connection_limits import ConnectionLimits
 from scaler_scheduler.web.operations import PageOperations
+from scaler_scheduler.web.origin_check import OriginCheck
 from scaler_scheduler.web.page import Page
 from scaler_scheduler.web.sources import PageSource
+from scaler_scheduler.web.token import REFUSAL, TokenCheck
 
 TURN_SECONDS = 0.25
 QUICK_TURNS = 4
@@ -67,12 +67,14 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class UiServer:
     """Serves one source to any number of pages."""
 
-    def __init__(self, source: PageSource, guard: Guard, access: Access, operations: PageOperations) -> None:
+    def __init__(
+        self, source: PageSource, origin_check: OriginCheck, token_check: TokenCheck, operations: PageOperations
+    ) -> None:
         self._source = source
         self._operations = operations
-        self._guard = guard
-        self._access = access
-        self._door: Door | None = None
+        self._origin_check = origin_check
+        self._token_check = token_check
+        self._limits: ConnectionLimits | None = None
         self._listener: asyncio.Server | None = None
         self._open: set[_OpenPage] = set()
         hello = {"version": _fingerprint(), "tables": _tables(), "actions": operations.offer()}
@@ -84,8 +86,8 @@ class UiServer:
         await self._runner.setup()
         assert self._runner.server is not None
         loop = asyncio.get_running_loop()
-        self._door = Door(loop, self._runner.server)
-        self._listener = await loop.create_server(self._door.protocol, host, port)
+        self._limits = ConnectionLimits(loop, self._runner.server)
+        self._listener = await loop.create_server(self._limits.protocol, host, port)
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def run(self, stopped: asyncio.Event) -> None:
@@ -124,16 +126,20 @@ class UiServer:
 
     @web.middleware
     async def _check(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        if not self._guard.allows_host(request.headers.get("Host", "")):
+        if not self._origin_check.allows_host(request.headers.get("Host", "")):
             return _refused(421, _WRONG_HOST)
-        if not self._access.grants(request.query, request.headers, request.cookies):
+        if not self._token_check.grants(request.query, request.headers, request.cookies):
             return _refused(403, REFUSAL)
-        assert self._door is not None
-        self._door.admit(request.transport)
+        assert self._limits is not None
+        self._limits.admit(request.transport)
         response = await handler(request)
-        if not response.prepared and self._access.shows_token(request.query, request.headers):
+        if not response.prepared and self._token_check.shows_token(request.query, request.headers):
             response.set_cookie(
-                self._access.cookie_name, self._access.cookie_value, httponly=True, samesite="Strict", path="/"
+                self._token_check.cookie_name,
+                self._token_check.cookie_value,
+                httponly=True,
+                samesite="Strict",
+                path="/",
             )
         return response
 
@@ -155,7 +161,7 @@ class UiServer:
         return response
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:
-        if not self._guard.allows_origin(request.headers.get("Origin"), request.headers.get("Host", "")):
+        if not self._origin_check.allows_origin(request.headers.get("Origin"), request.headers.get("Host", "")):
             return _refused(403, "Only the monitor's own page may connect here.\n")
         if len(self._open) >= PAGES_LIMIT:
             return _refused(503, "Too many pages are open.\n")

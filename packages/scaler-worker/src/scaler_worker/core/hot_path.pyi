@@ -16,7 +16,7 @@ from scaler_worker.core.prefetch import Prefetcher
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
-from scaler_worker.core.timeouts import Timeouts
+from scaler_worker.core.task_timeouts import Timeouts
 from scaler_worker.core.worker_process import WorkerProcess
 
 SCHEDULER: bytes

@@ -48,12 +48,12 @@ class ExecutionOptions(ConnectionOptions):
         unit=BYTES,
         minimum=0,
         see="running.md",
-        help="Replace a worker process that uses more than this when its task has ended. 0 = never.",
+        help="Replace a worker process that uses more memory than this, as soon as its task has ended. 0 = never.",
     )
     echo_streamed_output: bool = option(
         True,
         see="client.md",
-        help="Also write here the warnings and the streamed output of tasks, which their client shows.",
+        help="Also write the warnings and streamed output of tasks, which clients show, to this command's own output.",
     )
     hard_processor_suspend: bool = option(
         False, "-hps", help="Suspend (SIGSTOP) the worker process of a task that waits for nested tasks."

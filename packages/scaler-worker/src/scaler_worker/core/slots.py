@@ -39,7 +39,7 @@ from scaler_worker.core.running_tasks import RunningTasks
 from scaler_worker.core.stand_ins import stand_ins
 from scaler_worker.core.starts import Starts
 from scaler_worker.core.state import AgentState
-from scaler_worker.core.timeouts import CANCELLED, MEMORY_OF_HOST, Timeouts
+from scaler_worker.core.task_timeouts import CANCELLED, MEMORY_OF_HOST, Timeouts
 from scaler_worker.core.worker_process import WorkerProcess
 
 POLL_SECONDS = 0.002

@@ -9,9 +9,9 @@ from scaler_worker.core.nested import NestedClients
 from scaler_worker.core.nodes import Named, Nodes
 from scaler_worker.core.objects import ObjectExchange, Store
 from scaler_worker.core.outbox import Outbox
+from scaler_worker.core.own_results import OwnRows
 from scaler_worker.core.packages import NeededPackages
 from scaler_worker.core.queue import TaskQueue
-from scaler_worker.core.rows import OwnRows
 
 class AgentState:
     # ---- tasks -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from scaler_worker.core.nested import NestedClients
 from scaler_worker.core.nodes import Nodes
 from scaler_worker.core.objects import ObjectExchange
 from scaler_worker.core.packages import NeededPackages
-from scaler_worker.core.rows import OwnRows
+from scaler_worker.core.own_results import OwnRows
 
 
 cdef class AgentState:

@@ -13,7 +13,7 @@ from scaler_worker.core.effects import DispatchTasks, DropObjects, Interrupt, Re
 from scaler_worker.core.objects import Store
 from scaler_worker.core.slots import Slots
 from scaler_worker.core.state import AgentState
-from scaler_worker.core.timeouts import MEMORY
+from scaler_worker.core.task_timeouts import MEMORY
 
 
 class WorkerCore:

@@ -17,7 +17,7 @@ In every state the process may die, or turn out not to exist: then the worker pr
 from scaler_protocol.messages import ObjectKey
 from scaler_worker.board import Board, Handed
 from scaler_worker.core.actors import HostedActor
-from scaler_worker.core.timeouts import Ending
+from scaler_worker.core.task_timeouts import Ending
 
 class WorkerProcess:
     slot: int | None

@@ -47,19 +47,19 @@ class BatchSettings(ManagerSettings):
         None,
         metavar="PATH",
         default_text="a file per job in the manager's working directory",
-        help="Write what the jobs print to this file of their node, in which the batch system replaces its own signs.",
+        help="Write the output of each job to this file on its node. The batch system's placeholders work.",
     )
     job_setup: str | None = option(
         None,
         metavar="COMMAND",
         default_text="none",
-        help="Run this command of the shell in each job before its workers start, as in '. /etc/profile'.",
+        help="Run this shell command in each job before its workers start, such as '. /etc/profile'.",
     )
     remote_python: str | None = option(
         None,
         metavar="PATH",
         default_text="this manager's own path",
-        help="Run this Python on the nodes, which has scaler-worker.",
+        help="Run this Python on the nodes; it must have scaler-worker installed.",
     )
 
     @staticmethod

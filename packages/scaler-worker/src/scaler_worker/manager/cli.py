@@ -52,7 +52,7 @@ def _run(settings: ManagerSettings) -> None:
     scales = settings.scales
     count = settings.minimum_workers if scales else settings.worker_count
     name = settings.name or default_name(settings.kind)
-    from scaler_worker.manager.core.core import ManagerCore
+    from scaler_worker.manager.core.manager import ManagerCore
     from scaler_worker.manager.shell.connection import ManagerConnection
     from scaler_worker.manager.shell.loop import ManagerLoop
     from scaler_worker.manager.shell.name_lock import NameLock

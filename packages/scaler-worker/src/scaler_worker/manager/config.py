@@ -80,7 +80,7 @@ class ScalingOptions:
         1,
         metavar="COST",
         minimum=0,
-        help="The price of a worker. Among several managers, the cheapest starts workers first.",
+        help="Set the price of one worker per hour. Among several managers, the cheapest starts workers first.",
     )
     workers_per_job: int | None = option(
         None,
@@ -88,7 +88,7 @@ class ScalingOptions:
         minimum=1,
         maximum=WORKERS_LIMIT,
         default_text="1 with --maximum-workers, or else all",
-        help="Start jobs with at most this many workers. A job ends as a whole when the load falls.",
+        help="Run at most this many workers in one job. When the load falls, jobs end as a whole.",
     )
 
 

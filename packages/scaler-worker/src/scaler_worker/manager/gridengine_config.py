@@ -38,7 +38,7 @@ class GridEngineSettings(BatchSettings):
         metavar="OPTIONS",
         parse=_qsub_options,
         default_text="none",
-        help="Give qsub these options, too, as in '-l gpu=1'.",
+        help="Pass these further options to qsub, such as '-l gpu=1'.",
     )
 
     @staticmethod

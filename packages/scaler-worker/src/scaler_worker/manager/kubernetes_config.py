@@ -28,36 +28,43 @@ class KubernetesSettings(ManagerSettings):
         help="Run this many workers in all pods together, each of which runs one task at a time.",
     )
     image: str | None = option(
-        None, metavar="IMAGE", default_text="none; required", help="Run this image, which has scaler_cluster."
+        None, metavar="IMAGE", default_text="none; required", help="Run this image, which must contain scaler_cluster."
     )
     namespace: str | None = option(
-        None, metavar="NAME", default_text="that of the configuration of kubectl", help="Create the pods there."
+        None,
+        metavar="NAME",
+        default_text="that of the kubectl configuration",
+        help="Create the pods in this namespace.",
     )
     kube_config: str | None = option(
         None,
         metavar="FILE",
         default_text="$KUBECONFIG, ~/.kube/config, or the account of the manager's own pod",
-        help="Find the API server, and the credentials for it, in this file.",
+        help="Read the address of the API server, and the credentials for it, from this file.",
     )
     kube_context: str | None = option(
-        None, metavar="NAME", default_text="the current one", help="Use this context of that file."
+        None, metavar="NAME", default_text="the current one", help="Use this context of the --kube-config file."
     )
     cpus_per_worker: int = option(1, metavar="COUNT", minimum=1, help="Reserve this many CPUs for each worker.")
     memory_per_worker: int | None = option(
-        None, unit=BYTES, minimum=1, default_text="none", help="Reserve this much memory for each worker, and no more."
+        None,
+        unit=BYTES,
+        minimum=1,
+        default_text="none",
+        help="Reserve this much memory for each worker, and limit it to that.",
     )
     keys_secret: str | None = option(
         None,
         metavar="NAME",
-        default_text="one that the manager makes of its own keys",
-        help="Let the workers use the keys in this Secret, which has the files of work.key and of the public keys.",
+        default_text="one that the manager creates from its own keys",
+        help="Let the workers use the keys in this Secret, which contains work.key and the public keys.",
     )
     pod_template: str | None = option(
         None,
         metavar="FILE",
         default_text="none",
         see="managers.md",
-        help="Add the values of this pod, in YAML, to the pods: tolerations, volumes, GPUs.",
+        help="Merge this pod, in YAML, into each pod, for example for tolerations, volumes or GPUs.",
     )
 
     @property

@@ -30,7 +30,7 @@ class LSFSettings(BatchSettings):
         metavar="OPTIONS",
         parse=_bsub_options,
         default_text="none",
-        help="Give bsub these options, too, as in '-gpu num=1'.",
+        help="Pass these further options to bsub, such as '-gpu num=1'.",
     )
 
     @staticmethod

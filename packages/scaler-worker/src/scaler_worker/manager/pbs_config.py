@@ -33,14 +33,14 @@ class PBSSettings(BatchSettings):
         None,
         metavar="RESOURCES",
         default_text="none",
-        help="Reserve these resources for each job, too, as in 'ngpus=1:model=fast'.",
+        help="Reserve these further resources for each job, such as 'ngpus=1:model=fast'.",
     )
     qsub_options: str | None = option(
         None,
         metavar="OPTIONS",
         parse=_qsub_options,
         default_text="none",
-        help="Give qsub these options, too, as in '-l place=excl'.",
+        help="Pass these further options to qsub, such as '-l place=excl'.",
     )
 
     @staticmethod

@@ -33,7 +33,7 @@ class SlurmSettings(BatchSettings):
         metavar="OPTIONS",
         parse=_sbatch_options,
         default_text="none",
-        help="Give sbatch these options, too, as in '--constraint=fast --gres=gpu:1'.",
+        help="Pass these further options to sbatch, such as '--constraint=fast --gres=gpu:1'.",
     )
 
     @staticmethod

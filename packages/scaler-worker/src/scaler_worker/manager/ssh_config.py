@@ -41,7 +41,7 @@ class SSHSettings(ManagerSettings):
         None,
         metavar="PATH",
         default_text="this manager's own path, or else python3",
-        help="Run this Python on the hosts, which has scaler-worker.",
+        help="Run this Python on the hosts; it must have scaler-worker installed.",
     )
     ssh_config: str | None = option(
         None, metavar="FILE", default_text="~/.ssh/config", help="Let ssh read this configuration file."

@@ -52,5 +52,5 @@ class SymphonySettings(AgentOptions):
         metavar="NAME",
         default_text="none",
         see="managers.md",
-        help="Belong to this worker manager, which scales these workers. scaler_worker_manager sets it.",
+        help="Report that this worker manager scales these workers. scaler_worker_manager sets this option.",
     )

@@ -6,37 +6,60 @@ import os
 import threading
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
 class CallThreads(Generic[T]):
-    """At most ``count`` threads, which are started when they are needed. ``run`` runs a call, and raises nothing unless
-    the process cannot go on."""
+    """At most ``count`` threads, which are started when they are needed. Each takes calls and runs them until there is
+    none. So calls that end soon follow one another in one thread, which costs no change of threads.
 
-    def __init__(self, count: int, run: Callable[[T], None]) -> None:
-        self._free = threading.Semaphore(count)
-        self._pool = ThreadPoolExecutor(count, "actor call")
+    ``take`` claims the next call, if there is one. It is called under ``lock``, and calls ``wake`` if another call
+    waits. ``run`` runs a call, and raises nothing unless the process cannot go on."""
+
+    def __init__(
+        self, count: int, lock: AbstractContextManager[object], take: Callable[[], T | None], run: Callable[[T], None]
+    ) -> None:
+        self._missing = count  # not started yet
+        self._idle = 0
+        self._is_waking = False  # one thread was woken or started, and has not looked yet
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self._lock = lock
+        self._take = take
         self._run = run
 
-    def reserve(self) -> None:
-        """Wait until a thread is free, and keep it for the next call. Signals are handled meanwhile."""
-        self._free.acquire()
+    def wake(self) -> None:
+        """Under the lock: let a further thread take a call, if one is free and none is about to look."""
+        if self._is_waking or not (self._idle or self._missing):
+            return
+        self._is_waking = True
+        if self._idle:
+            self._idle -= 1
+            self._wakes.put(None)
+        else:
+            self._missing -= 1
+            threading.Thread(target=self._serve, name="actor call", daemon=True).start()
 
-    def give_back(self) -> None:
-        """There is no call for the reserved thread."""
-        self._free.release()
-
-    def start(self, call: T) -> None:
-        """Run the call in the reserved thread."""
-        self._pool.submit(self._run_one, call)
-
-    def _run_one(self, call: T) -> None:
+    def _serve(self) -> None:
         try:
-            self._run(call)
+            while True:
+                call = self._next(was_woken=True)
+                while call is not None:
+                    self._run(call)
+                    call = self._next()
+                self._wakes.get()
         except BaseException:  # as in the main thread, where it ends the process: a call without a result never ends
             traceback.print_exc()
             os._exit(1)
-        self._free.release()
+
+    def _next(self, was_woken: bool = False) -> T | None:
+        with self._lock:
+            if was_woken:
+                self._is_waking = False
+            call = self._take()
+            if call is None:
+                self._idle += 1
+            return call

@@ -44,7 +44,7 @@ from scaler_worker.worker_process.runner import Runner, install_parent_variable,
 from scaler_worker.worker_process.sampler import Sampler
 from scaler_worker.worker_process.serialization import allow_keys
 from scaler_worker.worker_process.stack_file import offer_stacks
-from scaler_worker.worker_process.warned import TaskWarnings
+from scaler_worker.worker_process.task_warnings import TaskWarnings
 
 _START_LOOK_SECONDS = 60.0
 

@@ -7,8 +7,8 @@ from typing import Any
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.task_phases import TaskPhases, WhenStored
 from scaler_worker.board import Board
-from scaler_worker.worker_process.kept import KeptValues
-from scaler_worker.worker_process.loaded import LoadedObjects
+from scaler_worker.worker_process.kept_values import KeptValues
+from scaler_worker.worker_process.loaded_objects import LoadedObjects
 
 def install_parent_variable() -> None:
     """Put SCALER_PARENT, which names the task under way, into the C environment."""

@@ -1,18 +1,21 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """The loop that runs tasks: claim, load, call, write the result. Everything here is paid once per task.
 
-Calls of an actor that runs several at a time are claimed here, in order, and run in threads. The threads share the runner
-under a lock, ``using``, which they release while they run user code. A call is interrupted by an exception that is set for
-its thread: no bytecode runs between the last moment at which that may happen and the removal of what is pending, so it
-cannot reach another call.
+Calls of an actor that runs several at a time are claimed in order by threads, which run them. The threads share the runner
+under a lock, ``using``, which they release while they run user code. Meanwhile the main thread waits for what only it does:
+it handles signals, reads messages, and tells the agent of results behind which calls have started that take long. A call is
+interrupted by an exception that is set for its thread: no bytecode runs between the last moment at which that may happen and
+the removal of what is pending, so it cannot reach another call.
 """
 
 import os
 import pickle
 import threading
 import types
+from collections import deque
 from functools import partial
 from pickle import loads
+from queue import Empty, SimpleQueue
 from sys import getallocatedblocks
 from time import thread_time_ns
 
@@ -48,8 +51,8 @@ from scaler_worker.worker_process.errors import (
     unsendable_result,
 )
 from scaler_worker.worker_process.import_guard import is_importing
-from scaler_worker.worker_process.kept import KeptValues
-from scaler_worker.worker_process.loaded import LoadedObjects, is_immutable
+from scaler_worker.worker_process.kept_values import KeptValues
+from scaler_worker.worker_process.loaded_objects import LoadedObjects, is_immutable
 from scaler_worker.worker_process.serialization import NONE_BYTES, dumps
 
 cdef extern from "stdlib.h":
@@ -148,6 +151,7 @@ cdef class RunUnderWay:
     """The data that the tasks of one run share, and the values of the running task."""
 
     cdef object run
+    cdef RunUnderWay whole  # of a call that runs in a thread: its run; else None
     cdef bytes session
     cdef bytes prefix  # of SCALER_PARENT, before and after the number of the task
     cdef bytes suffix
@@ -206,6 +210,18 @@ cdef class RunUnderWay:
     cdef inline uint64_t task(self) noexcept:
         return self.first_task + self.index
 
+    cdef RunUnderWay next_call(self):
+        """Its next call, which has its own values and shares the function, once that is loaded."""
+        cdef RunUnderWay call = RunUnderWay.__new__(RunUnderWay)
+        call.whole, call.index = self, self.index
+        self.index += 1
+        call.run, call.session, call.first_task = self.run, self.session, self.first_task
+        call.prefix, call.suffix, call.names = self.prefix, self.suffix, self.names
+        call.keywords, call.positional, call.slots = self.keywords, self.positional, self.slots
+        call.is_plain, call.is_node = self.is_plain, self.is_node
+        call.function, call.serializer = self.function, self.serializer
+        return call
+
     cdef bint take_parts(self, Parts* parts) noexcept:
         """Take the parts of the duration besides running. False: nothing that is worth reporting."""
         if self.loaded == 0 and self.called == 0 and self.keeping == 0:
@@ -247,6 +263,9 @@ cdef class Runner:
     cdef readonly object using  # the lock of the threads that share this
     cdef object threads  # for the calls of an actor that runs several at a time; None: there are none
     cdef dict _calls  # threads, by the sequences of the calls that may be interrupted
+    cdef object _unclaimed  # runs of calls for the threads, each with the index of its next call
+    cdef object _summons  # an item ends the rest of the main thread
+    cdef bint _rests  # the main thread waits for a summons
     cdef public bint forked
     cdef bint environment_changed
     cdef bint has_warned
@@ -271,6 +290,8 @@ cdef class Runner:
         self.loaded = LoadedObjects(loaded_limit_bytes)
         self.using = threading.Lock()
         self._calls = {}
+        self._unclaimed = deque()
+        self._summons = SimpleQueue()
         self.environ = os.environ
         self._modules = b""
         self.output.stdout = self.output.stderr = self.output.unread = -1
@@ -328,11 +349,11 @@ cdef class Runner:
 
     def run_tasks(self, list runs):
         """Run all that was not withdrawn; what it finished is told at the latest 2 ms later or when a task ends."""
+        if self.threads is not None:
+            self._start_calls(runs)
+            return
         for run in runs:
-            if self.threads is not None and run.options.actor:
-                self._start_calls(run)
-            else:
-                self._run(run)
+            self._run(run)
 
     cdef _run(self, run):
         cdef RunUnderWay current = RunUnderWay(run)
@@ -354,10 +375,13 @@ cdef class Runner:
 
     cdef bint _claim(self, RunUnderWay current) except -1:
         """False: the agent has taken this task back."""
-        current.sequence = self.sequence
-        self.sequence += 1
         if self.board.lease_ended(monotonic_ns()):
             self._wait_for_lease()
+        return self._claim_next(current)
+
+    cdef bint _claim_next(self, RunUnderWay current) except -1:
+        current.sequence = self.sequence
+        self.sequence += 1
         return self.board.claim(current.sequence)
 
     cdef _run_one(self, RunUnderWay current):
@@ -515,7 +539,7 @@ cdef class Runner:
         elif current.run.options.hosts_actor:
             current.function = partial(make_actor, self, known[0])
             count = min(current.run.options.max_concurrency, ACTOR_CONCURRENCY_LIMIT)
-            self.threads = CallThreads(count, self._run_call) if count > 1 else None
+            self.threads = CallThreads(count, self.using, self._take_call, self._run_call) if count > 1 else None
 
     cdef _account(self, RunUnderWay current):
         """Return how long the task took, and of what."""
@@ -685,21 +709,54 @@ cdef class Runner:
 
     # ---- calls in threads ----------------------------------------------------------------------------------------
 
-    cdef _start_calls(self, run):
-        """Each starts when a thread is free. Those behind it can be withdrawn until then."""
-        cdef RunUnderWay call
-        cdef uint64_t index
-        self.host.show_function(run.function_name, run.session)
-        for index in range(run.count):
-            self.threads.reserve()
-            if self.environment_changed or os.environ is not self.environ:
-                self._restore_environment()
-            call = RunUnderWay(run)
-            call.index = index
-            if self._claim(call):
-                self.threads.start(call)
-            else:
-                self.threads.give_back()
+    cdef _start_calls(self, list runs):
+        """Return when all calls have started or were withdrawn."""
+        with self.using:
+            self._unclaimed.extend([RunUnderWay(run) for run in runs])
+        while self._rest():
+            if self.board.lease_ended(monotonic_ns()):
+                self._wait_for_lease()
+
+    cdef bint _rest(self) except -1:
+        """Let threads take calls until something needs the main thread. False: no call is left."""
+        with self.using:
+            if not self._unclaimed:
+                return False
+            self.threads.wake()
+            self._rests = True
+            timeout = NOTIFY_NS / 1e9 if self.untold else None
+        try:
+            self._summons.get(timeout=timeout)
+        except Empty:
+            with self.using:
+                self.tell()
+        self._rests = False
+        return True
+
+    cdef _summon(self):
+        """Under the lock: let the main thread look."""
+        if self._rests:
+            self._rests = False
+            self._summons.put(None)
+
+    def _take_call(self):
+        """Under the lock: claim the next call. None: there is none, or none may start now."""
+        cdef RunUnderWay run, call
+        while self._unclaimed and not self.board.lease_ended(monotonic_ns()):
+            run = self._unclaimed[0]
+            if run.index == 0:
+                self.host.show_function(run.run.function_name, run.session)
+            call = run.next_call()
+            if run.index == <uint64_t> run.run.count:
+                self._unclaimed.popleft()
+            if self._claim_next(call):
+                if self._unclaimed:
+                    self.threads.wake()
+                else:
+                    self._summon()
+                return call
+        self._summon()
+        return None
 
     def _run_call(self, RunUnderWay call):
         """Run a claimed call, in a thread."""
@@ -736,8 +793,15 @@ cdef class Runner:
         """Like ``_call``."""
         call.status, call.stage = SUCCESS, LOADING
         with self.using:
-            self._load_function(call)
-            self._load(call, call.slots(call.index))
+            if self.environment_changed or os.environ is not self.environ:
+                self._restore_environment()
+            if call.function is None or call.names[1] != self._modules:
+                self._load_function(call)
+                call.whole.function, call.whole.serializer = call.function, call.serializer
+            if not call.is_plain:
+                self._load(call, call.slots(call.index))
+        if call.is_plain:
+            call.arguments = _load_plain(call.slots(call.index))
         call.loaded = monotonic_ns()
         call.stage = CALLING
         call.result = call.function(*call.arguments, **(call.named or {}))
@@ -751,9 +815,13 @@ cdef class Runner:
             self.loaded.settle()
         if self.has_warned:
             self.host.send_warnings(call.sequence)
+        was_untold = self.untold
         self._store_result(call, payload)
         self.has_warned = False
-        self._notify(call.ended)
+        if not self._unclaimed or call.ended - self.notified_ns > NOTIFY_NS:
+            self._notify(call.ended)
+        elif not was_untold:
+            self._summon()
 
     def interrupt_calls(self):
         """Interrupt the calls that the agent wants ended. Returns whether to try again, because one of them imports a

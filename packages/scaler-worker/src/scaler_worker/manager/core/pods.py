@@ -98,7 +98,7 @@ def new_pod(terms: PodTerms, workers: int, command: Sequence[str]) -> dict[str, 
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "generateName": f"scaler-{terms.name.lower().replace('_', '-').replace('.', '-')}-",
+            "generateName": f"{_prefix(terms)}-",
             "labels": {**labels(terms), f"{LABEL}/workers": str(workers)},
         },
         "spec": spec,
@@ -149,6 +149,16 @@ def _confined() -> dict[str, Any]:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
+
+
+def _prefix(terms: PodTerms) -> str:
+    """Names in Kubernetes consist of small letters, digits and hyphens."""
+    return f"scaler-{terms.name.lower().replace('_', '-').replace('.', '-')}"
+
+
+def secret_name(terms: PodTerms) -> str:
+    """The name of the Secret with the manager's own keys."""
+    return f"{_prefix(terms)}-keys"
 
 
 def new_secret(terms: PodTerms, name: str, files: Mapping[str, str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_worker.manager.core.core import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, STABLE_SECONDS
+from scaler_worker.manager.core.manager import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, STABLE_SECONDS
 
 
 class RetryPause:

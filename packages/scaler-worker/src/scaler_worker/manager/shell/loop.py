@@ -14,8 +14,8 @@ from scaler_protocol.limits import REASONS_LIMIT
 from scaler_protocol.messages import ManagerReport
 from scaler_worker.manager.backend import ListError, StartError, WorkerBackend
 from scaler_worker.manager.config import ManagerSettings
-from scaler_worker.manager.core.core import ManagerCore
 from scaler_worker.manager.core.jobs import JobState, StartWorkers
+from scaler_worker.manager.core.manager import ManagerCore
 from scaler_worker.manager.shell.connection import ManagerConnection
 
 _STOPPING_SECONDS = 0.05

@@ -21,6 +21,7 @@ from scaler_worker.manager.core.pods import (
     new_pod,
     new_secret,
     read_pod,
+    secret_name,
     selector,
 )
 from scaler_worker.manager.kubernetes_config import KubernetesSettings
@@ -45,7 +46,7 @@ class PodBackend:
         )  # fmt: skip
         self._api = KubernetesApi(settings.kube_config, settings.kube_context, settings.namespace)
         self._lock = NameLock(settings.own_name) if settings.name is None else None
-        self._own_secret: str | None = None
+        self._offers_keys = settings.keys_secret is None and bool(keys_for_workers(settings.address))
         self._watch = PodWatch(self._api, selector(self._terms))
         self._alive: dict[str, PodJob] = {}
         self._stopping: dict[str, float] = {}  # when each is told again
@@ -81,13 +82,9 @@ class PodBackend:
 
     def _offer_keys(self) -> None:
         """A Secret with the keys of this process, unless there is one already."""
-        if self._settings.keys_secret is not None or self._own_secret is not None:
-            return
-        files = keys_for_workers(self._settings.address)
-        if files:
-            name = f"scaler-{self._terms.name.lower().replace('_', '-').replace('.', '-')}-keys"
+        if self._offers_keys and self._terms.keys_secret is None:
+            name, files = secret_name(self._terms), keys_for_workers(self._settings.address)
             self._api.put_secret(new_secret(self._terms, name, files))
-            self._own_secret = name
             self._terms = dataclasses.replace(self._terms, keys_secret=name)
 
     def _command(self, workers: int, capabilities: Sequence[str]) -> list[str]:
@@ -111,9 +108,10 @@ class PodBackend:
             pass  # told again
 
     def close(self) -> None:
-        if self._own_secret is not None:
+        """Delete the Secret, also one that an earlier manager of this name has left: it was killed."""
+        if self._offers_keys:
             try:
-                self._api.delete_secret(self._own_secret)
+                self._api.delete_secret(secret_name(self._terms))
             except ApiRefusal:
                 pass  # the next manager of this name replaces it
 

@@ -1,4 +1,4 @@
-"""Sharing of the workers among clients, by running time (contract of shares.pyx).
+"""Sharing of the workers among clients, by running time (contract of fair_shares.pyx).
 
 Sharing is stride scheduling on two levels. A group and a share each have a virtual time: the running time that they
 were charged, divided by their weight. The group with the least virtual time is served, and in it the share with the

@@ -8,7 +8,7 @@ import pytest
 from scaler.client.serializer import serialize_for_sharing
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects.layout import ObjectLayout, load_read_only
-from scaler_worker.worker_process.loaded import Loaded, LoadedObjects, is_immutable
+from scaler_worker.worker_process.loaded_objects import Loaded, LoadedObjects, is_immutable
 
 
 def key(number: int) -> ObjectKey:

@@ -1,4 +1,4 @@
-"""The door: limits the number of connections, and what each may cost before it has shown the token.
+"""Limits on the number of connections, and on what each may cost before it has shown the token.
 
 aiohttp itself limits neither the number of connections nor the time that the head of a request may take.
 """
@@ -10,52 +10,53 @@ from collections.abc import Callable
 from typing import Any
 
 CONNECTIONS_LIMIT = 200
-"""All together; beyond it the oldest one that has not been admitted is closed, else the new one."""
+"""Maximum number of connections. Beyond it, the oldest one that is not admitted is closed, or else the new one."""
 
 ADMIT_SECONDS = 10.0
 """Seconds until a connection must have shown that it is permitted."""
 
 ADMIT_BYTES = 64 * 1024
-"""Limit of the bytes that it may send until then."""
+"""Maximum number of bytes that a connection may send before it is admitted."""
 
 
-class Door:
-    """Makes the protocol of each connection; ``make_inner`` makes the server's own."""
+class ConnectionLimits:
+    """Creates a limited protocol for each connection, around that of the server, which ``make_inner`` returns."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, make_inner: Callable[[], Any]) -> None:
         self._loop = loop
         self._make_inner = make_inner
-        self._unauthenticated: dict[asyncio.BaseTransport, Visitor] = {}
+        self._unauthenticated: dict[asyncio.BaseTransport, LimitedConnection] = {}
         self._count = 0
 
-    def protocol(self) -> Visitor:
-        return Visitor(self, self._make_inner())
+    def protocol(self) -> LimitedConnection:
+        return LimitedConnection(self, self._make_inner())
 
     def admit(self, transport: asyncio.BaseTransport | None) -> None:
-        """This connection may stay."""
-        if transport is not None and (visitor := self._unauthenticated.pop(transport, None)) is not None:
-            visitor.admitted()
+        """Lift the limits of time and bytes for this connection, which has shown the token."""
+        if transport is not None and (connection := self._unauthenticated.pop(transport, None)) is not None:
+            connection.admitted()
 
-    def enter(self, visitor: Visitor, transport: asyncio.Transport) -> asyncio.TimerHandle | None:
-        """None: there is no room."""
+    def enter(self, connection: LimitedConnection, transport: asyncio.Transport) -> asyncio.TimerHandle | None:
+        """Count a new connection, and return the timer that closes it if it is not admitted in time. Return None if
+        there are too many connections; the caller closes it then."""
         if self._count >= CONNECTIONS_LIMIT and self._unauthenticated:
             next(iter(self._unauthenticated.values())).abort()
         elif self._count >= CONNECTIONS_LIMIT:
             return None
         self._count += 1
-        self._unauthenticated[transport] = visitor
-        return self._loop.call_later(ADMIT_SECONDS, visitor.abort)
+        self._unauthenticated[transport] = connection
+        return self._loop.call_later(ADMIT_SECONDS, connection.abort)
 
     def leave(self, transport: asyncio.BaseTransport) -> None:
         self._count -= 1
         self._unauthenticated.pop(transport, None)
 
 
-class Visitor(asyncio.Protocol):
-    """One connection."""
+class LimitedConnection(asyncio.Protocol):
+    """One connection, which is closed when it exceeds the limits before it is admitted."""
 
-    def __init__(self, door: Door, inner: Any) -> None:
-        self._door = door
+    def __init__(self, limits: ConnectionLimits, inner: Any) -> None:
+        self._limits = limits
         self._inner = inner
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -73,7 +74,7 @@ class Visitor(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._timer = self._door.enter(self, transport)
+        self._timer = self._limits.enter(self, transport)
         if self._timer is None:
             transport.abort()
             return
@@ -105,7 +106,7 @@ class Visitor(asyncio.Protocol):
     def _gone(self) -> None:
         self._stop_timer()
         if self._transport is not None:
-            self._door.leave(self._transport)
+            self._limits.leave(self._transport)
             self._transport = None
 
     def _stop_timer(self) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_scheduler.web.guard import Guard
+from scaler_scheduler.web.origin_check import OriginCheck
 
-GUARD = Guard(("127.0.0.1", "build-7", "Monitor.example.org."))
+CHECK = OriginCheck(("127.0.0.1", "build-7", "Monitor.example.org."))
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ GUARD = Guard(("127.0.0.1", "build-7", "Monitor.example.org."))
     ],
 )
 def test_addresses_in_numbers_and_known_names_are_answered(host: str) -> None:
-    assert GUARD.allows_host(host)
+    assert CHECK.allows_host(host)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_addresses_in_numbers_and_known_names_are_answered(host: str) -> None:
     ["", ":50001", "evil.example:50001", "127.0.0.1.evil.example", "localhost.evil.example", "user@", "[::1", "a:b:c"],
 )
 def test_other_names_are_refused(host: str) -> None:
-    assert not GUARD.allows_host(host)
+    assert not CHECK.allows_host(host)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_other_names_are_refused(host: str) -> None:
     ],
 )
 def test_the_own_page_may_connect(origin: str, host: str) -> None:
-    assert GUARD.allows_origin(origin, host)
+    assert CHECK.allows_origin(origin, host)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_the_own_page_may_connect(origin: str, host: str) -> None:
     ],
 )
 def test_other_pages_may_not(origin: str | None, host: str) -> None:
-    assert not GUARD.allows_origin(origin, host)
+    assert not CHECK.allows_origin(origin, host)

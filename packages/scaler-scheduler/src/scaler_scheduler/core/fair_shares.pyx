@@ -1,5 +1,5 @@
 # cython: language_level=3, cdivision=True
-"""Sharing of the workers among clients, by running time. See shares.pyi for the contract."""
+"""Sharing of the workers among clients, by running time. See fair_shares.pyi for the contract."""
 
 from cython cimport final
 from libc.math cimport INFINITY

@@ -13,19 +13,20 @@ from scaler_protocol.objects.names import socket_name
 from scaler_protocol.security import ensure_token, read_token
 
 DIRECTORY_FEATURE = "directory"
-"""The feature of Hello of a peer that takes the descriptor of the directory. In Welcome: that descriptor came with it.
-Of Welcome: that descriptor came with it."""
+"""In Hello, this feature means that the peer accepts the descriptor of the directory; in Welcome, that the message came
+with this descriptor."""
 
 
-class Entrance:
-    """The store's end. ``place``: the name of its socket."""
+class StoreAdmission:
+    """The store's side of the handshake. ``place`` is the name of its socket."""
 
     def __init__(self, place: str) -> None:
         self._place = place
         self._seed = os.urandom(NONCE_SIZE_BYTES)
 
     def answer(self, hello: Any, welcome: Welcome, now: float) -> Challenge | Refused | Welcome:
-        """``welcome``, with a proof, for who has proved what it must. ``hello`` is None for any other message."""
+        """Return ``welcome`` with the store's proof if the peer has proved that it knows the token; otherwise a
+        challenge or a refusal. ``hello`` is the first message of the peer, of any type."""
         if not isinstance(hello, Hello):
             return Refused(RefusalReason.MALFORMED, "The first message must be Hello.")
         refused = refusal_for(hello)
@@ -39,7 +40,7 @@ class Entrance:
 
 
 def handshake_with(cluster: bytes) -> PeerHandshake:
-    """A peer's end. Raises StoreUnavailable."""
+    """Return the peer's side of the handshake. Raises StoreUnavailable if the token cannot be read or created."""
     try:
         return PeerHandshake(socket_name(cluster), os.urandom(NONCE_SIZE_BYTES), ensure_token())
     except (OSError, ValueError) as error:

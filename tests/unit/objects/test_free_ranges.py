@@ -4,23 +4,23 @@ import random
 
 import pytest
 
-from scaler_protocol.objects.holes import Holes
+from scaler_protocol.objects.free_ranges import FreeRanges
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_room_is_given_out_once_and_joined_again(seed: int) -> None:
     chance = random.Random(seed)
-    holes, taken = Holes(), {}
+    ranges, taken = FreeRanges(), {}
     for _ in range(2000):
         if taken and chance.random() < 0.5:
             start = chance.choice(sorted(taken))
-            holes.give_back(start, taken.pop(start))
+            ranges.give_back(start, taken.pop(start))
         else:
             size = chance.randrange(1, 20)
-            start = holes.take(size)
+            start = ranges.take(size)
             assert not [other for other in taken if other < start + size and start < other + taken[other]]
             taken[start] = size
-        assert holes.end >= max((start + size for start, size in taken.items()), default=0)
+        assert ranges.end >= max((start + size for start, size in taken.items()), default=0)
     for start, size in taken.items():
-        holes.give_back(start, size)
-    assert holes.end == 0 and holes.take(5) == 0
+        ranges.give_back(start, size)
+    assert ranges.end == 0 and ranges.take(5) == 0

@@ -7,7 +7,7 @@ import pytest
 
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects.layout import load
-from scaler_worker.worker_process.kept import ARRAY_LIMIT_BYTES, COPY_LIMIT_BYTES, LIMIT_BYTES, KeptValues
+from scaler_worker.worker_process.kept_values import ARRAY_LIMIT_BYTES, COPY_LIMIT_BYTES, LIMIT_BYTES, KeptValues
 from scaler_worker.worker_process.serialization import dumps
 
 

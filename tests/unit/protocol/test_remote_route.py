@@ -14,9 +14,9 @@ import pytest
 import zmq
 
 from scaler_protocol.address import Address, parse_address
-from scaler_protocol.transport import far_way, zmtp_listener
+from scaler_protocol.transport import remote_route, zmtp_listener
 from scaler_protocol.transport.dealer_connection import DealerConnection
-from scaler_protocol.transport.far_way import FarHost
+from scaler_protocol.transport.remote_route import SchedulerHost
 from scaler_protocol.transport.socket_options import set_options
 from tests.support.commands import free_address
 from tests.support.routers import OpenRouter
@@ -137,8 +137,8 @@ def test_a_name_is_looked_up_whenever_all_its_addresses_were_tried(monkeypatch: 
         asked.append(host)
         return [(socket.AF_INET, 0, 0, "", ("127.0.0.1", port))] * 2
 
-    monkeypatch.setattr(far_way.socket, "getaddrinfo", look_up)
-    host = FarHost(parse_address("tcp://scheduler.example:9"))
+    monkeypatch.setattr(remote_route.socket, "getaddrinfo", look_up)
+    host = SchedulerHost(parse_address("tcp://scheduler.example:9"))
     tried: list[socket.socket] = []
     connect: Callable[[], socket.socket | None] = host.connect
     while len(tried) < 4:

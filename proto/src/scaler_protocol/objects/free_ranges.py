@@ -1,12 +1,12 @@
-"""Room in a file: what is free between its beginning and its end."""
+"""The free ranges of a file, for placing objects in it."""
 
 from __future__ import annotations
 
 import bisect
 
 
-class Holes:
-    """``end`` is where the part of the file that is used ends."""
+class FreeRanges:
+    """Positions and sizes have the unit of the caller. ``end`` is the end of the used part of the file."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -15,7 +15,7 @@ class Holes:
         self._by_size: list[tuple[int, int]] = []
 
     def take(self, size: int) -> int:
-        """Return where there is room: in the smallest hole that has it, or at the end."""
+        """Return the start of a range of this size: in the smallest free range that is large enough, or at the end."""
         index = bisect.bisect_left(self._by_size, (size, 0))
         if index == len(self._by_size):
             self.end += size
@@ -27,7 +27,7 @@ class Holes:
         return start
 
     def give_back(self, start: int, size: int) -> None:
-        """Joined with its neighbours, or with what comes after the end."""
+        """Free a range, and join it with free neighbours. If it is the last one, ``end`` moves back."""
         if start + size in self._sizes:
             size += self._remove(start + size)
         if start in self._starts:

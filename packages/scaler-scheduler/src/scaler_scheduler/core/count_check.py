@@ -16,7 +16,7 @@ from scaler_scheduler.core.census import Census
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
-AUDIT_SECONDS = 5.0
+RECOUNT_SECONDS = 5.0
 """Between two censuses, at least."""
 
 SECONDS_PER_MILLION_TASKS = 10.0
@@ -27,10 +27,10 @@ _SHOWN = 5
 
 def on_tick(state: SchedulerState, now: float) -> None:
     """Count again when it is time."""
-    if now < state.audit_at:
+    if now < state.recount_at:
         return
     tasks = sum(client.table.columns.unfinished for client in state.clients.values())
-    state.audit_at = now + AUDIT_SECONDS + tasks / 1e6 * SECONDS_PER_MILLION_TASKS
+    state.recount_at = now + RECOUNT_SECONDS + tasks / 1e6 * SECONDS_PER_MILLION_TASKS
     correct(state)
     if state.actors:
         state.actors.keep({queue for client in state.clients.values() for queue in client.table.columns.queues()})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Capability
-from scaler_scheduler.core import audit, faults
-from scaler_scheduler.core.audit import AUDIT_SECONDS, SECONDS_PER_MILLION_TASKS
+from scaler_scheduler.core import count_check, faults
+from scaler_scheduler.core.count_check import RECOUNT_SECONDS, SECONDS_PER_MILLION_TASKS
 from tests.unit.scheduler.playbook import FUNCTION, Playbook, handed, results, statuses, tasks
 from tests.unit.scheduler.test_graphs import nodes
 
@@ -19,7 +19,7 @@ def test_a_queue_that_counts_too_few_gives_out_all_its_tasks():
     client.says(tasks(client, 1, 5))
     [queue] = book.core.state.placement.classes.values()
     queue.count -= 3
-    audit.correct(book.core.state)
+    count_check.correct(book.core.state)
     assert queue.count == 5
     agent = book.agent(slots=9)
     assert len(handed(agent.joined, agent)) == 5
@@ -31,7 +31,7 @@ def test_an_agent_that_seems_to_have_too_much_gets_tasks_again():
     client, agent = book.client(), book.agent(slots=2, capabilities={"gpu": 1})
     load = book.core.state.agents[agent.session].load
     load.resources = {"gpu": 0}
-    audit.correct(book.core.state)
+    count_check.correct(book.core.state)
     said = client.says(tasks(client, 1, 1, capabilities=(Capability("gpu", 1),)))
     assert handed(said, agent) == [(1, 1)] and "left" in warnings(book)[0]
 
@@ -42,7 +42,7 @@ def test_counts_of_functions_and_of_their_users_are_put_right():
     client.says(tasks(client, 1, 2))
     book.core.state.function_loads[FUNCTION].unfinished = 7
     book.core.state.function_users[b"x" * 16] = 1
-    audit.correct(book.core.state)
+    count_check.correct(book.core.state)
     book.core.check()
     assert book.core.state.function_loads[FUNCTION].unfinished == 2
     assert statuses(agent.says(results(client, 1)), client) == {1: 0}
@@ -56,7 +56,7 @@ def test_bytes_under_way_to_a_client_are_counted():
     known = book.core.state.clients[client.session]
     known.amend_bytes(1 << 40)
     assert known.is_paused
-    audit.correct(book.core.state)
+    count_check.correct(book.core.state)
     assert not known.is_paused and known.unacknowledged_bytes < 1000
 
 
@@ -66,7 +66,7 @@ def test_right_counts_are_not_reported():
     book.agent("b")
     client.says(tasks(client, 1, 50), nodes(client, 51, [[]], 52), nodes(client, 52, [[51]], 52))
     for _ in range(3):
-        book.core.state.audit_at = book.now
+        book.core.state.recount_at = book.now
         book.wait(0.3, (agent,))
     assert warnings(book) == []
 
@@ -76,9 +76,9 @@ def test_many_tasks_are_counted_more_rarely():
     client, agent = book.client(), book.agent()
     for first in range(1, 200_001, 50_000):
         client.says(tasks(client, first, 50_000))
-    book.core.state.audit_at = book.now
+    book.core.state.recount_at = book.now
     book.wait(0.25, (agent,))
-    assert book.core.state.audit_at >= book.now - 0.25 + AUDIT_SECONDS + 0.2 * SECONDS_PER_MILLION_TASKS
+    assert book.core.state.recount_at >= book.now - 0.25 + RECOUNT_SECONDS + 0.2 * SECONDS_PER_MILLION_TASKS
 
 
 def test_the_number_of_all_tasks_follows_each_task_until_its_client_is_gone():
@@ -103,5 +103,5 @@ def test_a_wrong_number_of_all_tasks_is_put_right():
     client = book.client()
     client.says(tasks(client, 1, 2))
     book.core.state.totals.unfinished = 7
-    audit.correct(book.core.state)
+    count_check.correct(book.core.state)
     assert book.core.state.totals.unfinished == 2

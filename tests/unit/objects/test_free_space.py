@@ -9,7 +9,7 @@ import pytest
 from scaler_protocol.messages import ObjectKey, StoreCreate, StoreDrop, StoreSeal, StoreStatus
 from scaler_protocol.objects.core.sizes import Sizes
 from scaler_protocol.objects.core.store import StoreCore
-from scaler_protocol.objects.room import disk_reserve_bytes, fits
+from scaler_protocol.objects.free_space import disk_reserve_bytes, fits
 
 GIB = 1 << 30
 STORE = StoreStatus(b"s" * 16, 1, "", 5, 2 * GIB, 2 * GIB, 4 * GIB, 0, 0, 0, 0)

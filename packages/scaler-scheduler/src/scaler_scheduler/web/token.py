@@ -1,7 +1,7 @@
-"""The token, which a request must show before it is answered.
+"""The token, which every request must contain.
 
-It is part of the address that ``scaler_ui`` prints. A browser that has shown it once gets a cookie in its place, so the
-address can be kept and reloaded without it. Programs may send it as ``Authorization: Bearer``.
+It is part of the address that ``scaler_ui`` prints. A browser that has shown it once gets a cookie, and then needs
+the token no more. Programs may send it as ``Authorization: Bearer``.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 TOKEN_BYTES = 24
-"""Size of a token made here."""
+"""Size of a new token."""
 
 SHORTEST = 8
-"""Characters of a token that a person chose."""
+"""Minimum number of characters of a token that a user chooses."""
 
 _SCHEME = "bearer "
 REFUSAL = (
-    "403: scaler_ui shows this page to those who have its token.\n\n"
+    "403: This page of scaler_ui requires a token.\n\n"
     "Open the address that scaler_ui printed when it started; it ends in ?token=...\n"
-    "It is another one after each start, unless scaler_ui was given a token (--token, SCALER_UI_TOKEN).\n"
+    "The token changes at each start, unless you set one with --token or SCALER_UI_TOKEN.\n"
 )
 
 
@@ -30,8 +30,8 @@ def new_token() -> str:
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
-class Access:
-    """Pure. ``token`` None: every request is answered."""
+class TokenCheck:
+    """Decides whether a request may be answered. If ``token`` is None, every request may."""
 
     def __init__(self, token: str | None) -> None:
         self._token = token

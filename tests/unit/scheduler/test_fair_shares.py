@@ -14,14 +14,16 @@ from scaler_protocol.messages import (
     Refused,
     Role,
     TaskColumn,
+    Tasks,
     Withdrawn,
 )
 from scaler_scheduler.core.effects import Send
+from scaler_scheduler.core.fair_shares import Share, Shares
 from scaler_scheduler.core.group_settings import named_counts, named_numbers
 from scaler_scheduler.core.limits import GROUPS_LIMIT
-from scaler_scheduler.core.shares import Share, Shares
 from scaler_scheduler.core.snapshot import snapshot_of
-from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, results, tasks
+from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, handed, results, tasks
+from tests.unit.scheduler.test_graphs import chain, done
 from tests.unit.scheduler.test_nested import nested
 
 # ---- shares alone ----------------------------------------------------------------------------------------------------
@@ -237,6 +239,59 @@ def test_aging_raises_what_has_waited() -> None:
     assert "second" not in workers.run(15)
     assert workers.run(20).count("second") == 5
     assert workers.run(5) == ["first"] * 5
+
+
+def priorities(said: list, client: Peer) -> dict[int, int]:
+    """{task: priority} of all tasks of a client that were said to agents."""
+    return {
+        run.first_task + index: run.options.priority
+        for _, body in said
+        if isinstance(body, Tasks)
+        for run in body.runs
+        if run.session == client.session
+        for index in range(run.count)
+    }
+
+
+class Aged:
+    """An agent is busy with urgent tasks while the first client's graph waits for three steps of priority."""
+
+    def __init__(self) -> None:
+        self.book = Playbook(aging_seconds=1.0)
+        self.agent = self.book.agent(slots=4)
+        self.urgent, self.first, self.second = (self.book.client(name) for name in ("urgent", "first", "second"))
+        self.running = handed(self.urgent.says(tasks(self.urgent, 0, 12, priority=9)), self.agent)
+        assert len(self.running) == 8
+
+    def wait(self) -> None:
+        said = self.agent.says(results(self.urgent, self.running.pop(0)[0], duration_us=5000))
+        self.running += handed(said, self.agent)
+        self.book.wait(3.5, (self.agent,))
+
+    def end_urgent(self) -> list:
+        """End the urgent tasks: the others are assigned."""
+        ended, self.running = self.running, []
+        return self.agent.says(results(self.urgent, *(task for task, _ in ended), duration_us=5000))
+
+
+def test_nodes_leave_with_the_priority_to_which_their_own_client_was_raised() -> None:
+    aged = Aged()
+    aged.first.says(*chain(aged.first, 2))
+    aged.wait()
+    aged.second.says(tasks(aged.second, 0, 1))
+    said = aged.end_urgent()
+    assert priorities(said, aged.second) == {0: 0}
+    assert priorities(said, aged.first) == {1: 3, 2: 3}
+
+
+def test_nodes_that_had_no_room_keep_the_priority_to_which_their_client_was_raised() -> None:
+    aged = Aged()
+    aged.first.says(*chain(aged.first, 30))
+    aged.wait()
+    given = priorities(aged.end_urgent(), aged.first)
+    assert set(given.values()) == {3} and len(given) < 30
+    given = priorities(aged.agent.says(done(aged.first, *given, duration_us=5000)), aged.first)
+    assert given and set(given.values()) == {3}
 
 
 def test_a_limited_group_leaves_workers_alone() -> None:

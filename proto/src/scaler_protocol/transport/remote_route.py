@@ -1,8 +1,8 @@
-"""The route to a scheduler on another host without libzmq: a TCP connection that is served by the threads that
-use it.
+"""The route to a scheduler on another host without libzmq: a TCP connection which the threads that use
+it serve.
 
-Such a peer cannot answer while user code holds the GIL. Its READY says so, and the scheduler then relies on the peer's
-kernel (see ``zmtp_listener``). The peer itself pings a scheduler that says nothing.
+Such a peer cannot answer while user code holds the GIL. Its READY message says so, and the scheduler then relies on
+the kernel of the peer's host (see ``zmtp_listener``). The peer itself pings a scheduler that is silent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scaler_protocol.transport.zmtp import ZmtpConnection
 
 _BEAT_SECONDS = 0.5
 _QUIET_BEATS = 4
-"""An idle agent hears its scheduler every two seconds: it need not ask before."""
+"""An idle agent hears its scheduler every two seconds: it need not ping earlier."""
 
 _SILENT_BEATS_LIMIT = _QUIET_BEATS + 2
 _HANDSHAKE_BEATS_LIMIT = 20
@@ -28,7 +28,7 @@ _HANDSHAKE_BEATS_LIMIT = 20
 _streams: weakref.WeakSet[ZmtpConnection] = weakref.WeakSet()
 
 
-class FarHost:
+class SchedulerHost:
     """The host of an address. Its name is looked up in a thread, because that may take long."""
 
     def __init__(self, address: Address) -> None:
@@ -42,8 +42,8 @@ class FarHost:
         self._next = 0
 
     def connect(self) -> socket.socket | None:
-        """A socket that is connecting, to each of the host's addresses in turn. None: its name is being looked up, or
-        it cannot be reached. Raises OSError where no descriptor is left."""
+        """Return a socket that is connecting; successive calls try the host's addresses in turn. Return None while the
+        name is being looked up, or if the address cannot be reached. Raises OSError if there is no free descriptor."""
         if self._next >= len(self._places):
             self._next = 0
             if self._has_name:

@@ -1,4 +1,4 @@
-"""Room for the objects of one store in another one, and the part of a disk that objects may fill. Pure."""
+"""Computes whether the objects of one store fit into another one, and which part of a disk objects may fill."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _RESERVE_LIMIT_BYTES = 10 * 1024**3
 
 
 def disk_reserve_bytes(capacity_bytes: int) -> int:
-    """A disk of this size on which less than this is free is nearly full."""
+    """Return the free space, in bytes, below which a disk of this size counts as nearly full."""
     return min(capacity_bytes // _RESERVE_SHARE, _RESERVE_LIMIT_BYTES)
 
 

@@ -1,8 +1,8 @@
-"""The guard: which requests come from a page of this monitor.
+"""Checks that a request comes from a page of this monitor.
 
-A web page from elsewhere must not be able to make its visitor's browser look for it, neither through a name that it
-points at this machine (DNS rebinding: such a request carries that name as its Host) nor through a websocket from its
-own origin. The browser's cookie alone would not stop it.
+A foreign web page must not be able to use its visitor's browser to watch the cluster, neither through a host name that
+it directs to this machine (DNS rebinding: the Host header of such a request has that name), nor through a websocket
+from its own origin. The cookie alone would not prevent this, because the browser sends it with such requests.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from collections.abc import Iterable
 from urllib.parse import SplitResult, urlsplit
 
 
-class Guard:
-    """Lets in addresses in numbers, ``localhost`` and the names that it was given."""
+class OriginCheck:
+    """Accepts numeric addresses, ``localhost`` and the host names that it was given."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = {"localhost", *(_plain(name) for name in names)} - {""}
 
     def allows_host(self, host: str) -> bool:
-        """Return whether a request with this Host header may be answered. Any port: it may come through a tunnel."""
+        """Return whether a request with this Host header may be answered. The port does not
+        matter, because the request may come through a tunnel."""
         name = _name_of(f"//{host}")
         return name is not None and (name in self._names or _is_address(name))
 
     def allows_origin(self, origin: str | None, host: str) -> bool:
-        """Return whether a page of this origin may open a websocket at this host: only this monitor's own page.
-        Browsers leave the usual port out of both, so that they are compared as they are."""
+        """Return whether a page of this origin may open a websocket at this host. Only this monitor's own page may.
+        Browsers omit a default port in both headers, so they are compared without changes."""
         parts = _split(origin or "")
         return parts is not None and parts.netloc.lower() == host.lower() and self.allows_host(host)
 
