@@ -222,7 +222,8 @@ TABLES = {
     "docs/ui.md": {"scaler_ui": UiSettings},
     "docs/gui.md": {"scaler_gui": GuiSettings},
     "docs/command.md": {
-        f"scaler {name}": SUBCOMMANDS[name].settings_class for name in ("status", "drain", "cancel", "up")
+        f"scaler {name}": SUBCOMMANDS[name].settings_class
+        for name in ("status", "progress", "profile", "output", "drain", "cancel", "set", "up")
     },
 }
 

@@ -109,7 +109,9 @@ class Arena:
         columns, index = state.clients[self.client.session].table.columns, state.agents[self.honest.session].index
         known = [(task, columns.describe(task)) for task in range(1, self.stop)]
         running = (TaskState.ASSIGNED, TaskState.CANCELLING)
-        here = [(task, each[1]) for task, each in known if each and each[2] == index and each[0] in running]
+        here = [
+            (task, each.attempt) for task, each in known if each and each.agent_index == index and each.state in running
+        ]
         self.react(self.honest.says(results(self.client, *[(*each, Status.SUCCESS, b"r") for each in here])))
 
 

@@ -32,11 +32,11 @@ ADDRESS, TOKEN = "tcp://127.0.0.1:2345", b"0" * 64
 
 
 class Stage:
-    def __init__(self) -> None:
+    def __init__(self, timeout_seconds: float = 5.0) -> None:
         self.now = 100.0
         self.session = Session(
             Hello(Role.SUBMIT, b"s" * 16),
-            timeout_seconds=5.0,
+            timeout_seconds=timeout_seconds,
             heartbeat_interval_seconds=2.0,
             serializer=None,
             now=self.now,
@@ -172,6 +172,37 @@ def test_a_refused_key_is_said_at_once_and_tried_again(stage: Stage) -> None:
     assert ReplaceConnection() in stage.others
     stage.hear(stage.welcome(stage.challenge(stage.connect())))
     assert stage.session.welcomed
+
+
+def test_a_session_that_was_welcomed_survives_a_forged_refusal(stage: Stage) -> None:
+    stage.hear(stage.welcome(stage.challenge(stage.connect())))
+    sink = stage.submit()
+    stage.session.on_peer_lost(SCHEDULER, stage.now)
+    stage.session.on_key_refused("The key is not known.", stage.now)
+    stage.said()
+    assert not sink.outcomes and Log("WARNING", "The key is not known.") in stage.others
+    stage.pass_time(3)
+    assert ReplaceConnection() in stage.others
+    [tasks] = stage.hear(stage.welcome(stage.challenge(stage.connect())))
+    assert isinstance(tasks, Tasks) and not sink.outcomes
+
+
+def test_a_session_that_was_welcomed_gives_up_when_its_key_stays_refused() -> None:
+    stage = Stage(timeout_seconds=60.0)
+    stage.hear(stage.welcome(stage.challenge(stage.connect())))
+    sink = stage.submit()
+    stage.session.on_peer_lost(SCHEDULER, stage.now)
+    began = stage.now
+    while not sink.outcomes:
+        stage.session.on_key_refused("The key is not known.", stage.now)
+        stage.pass_time(2)
+    assert bytes(sink.outcomes[0].payload) == b"The key is not known."
+    assert 10 <= stage.now - began <= 13
+    assert [type(each) for each in stage.others].count(Log) == 1
+    later = stage.submit()
+    stage.session.on_key_refused("The key is not known.", stage.now)
+    stage.said()
+    assert bytes(later.outcomes[0].payload) == b"The key is not known."
 
 
 def test_the_token_may_change_between_connections(stage: Stage) -> None:

@@ -26,6 +26,8 @@ from scaler_protocol.monitor import feed, records
 from scaler_protocol.monitor.records import AGAIN, NONE, Kind, Naming, Record
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
 from scaler_scheduler.core import recording
+from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.task_facts import TaskFacts
 from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, definition, results, run, tasks
 from tests.unit.scheduler.test_graphs import chain, done
 
@@ -382,16 +384,16 @@ def test_every_task_ends_exactly_once_in_the_records(lost: bool) -> None:
             mine = [
                 task for task in range(8) if (known := held.columns.describe(task)) and _is_with(book, known, agent)
             ]
-            rows = [(task, held.columns.describe(task)[1], Status.SUCCESS, b"r") for task in mine]
+            rows = [(task, held.columns.describe(task).attempt, Status.SUCCESS, b"r") for task in mine]
             if rows:
                 agent.says(results(client, *rows))
     ended = [task for task, _, status in watcher.rows() if not status & AGAIN]
     assert sorted(ended) == list(range(8))
 
 
-def _is_with(book: Playbook, known: tuple, agent: Peer) -> bool:
+def _is_with(book: Playbook, known: TaskFacts, agent: Peer) -> bool:
     core_agent = book.core.state.agents.get(agent.session)
-    return core_agent is not None and known[0] == 4 and known[2] == core_agent.index
+    return core_agent is not None and known.state == TaskState.ASSIGNED and known.agent_index == core_agent.index
 
 
 def test_functions_count_how_their_tasks_ended() -> None:

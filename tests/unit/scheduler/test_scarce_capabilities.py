@@ -64,7 +64,7 @@ def handed_last(book: Playbook, agent: Peer) -> tuple[Peer, int]:
             continue
         for task in range(1, 101):
             described = known.table.columns.describe(task)
-            if described is not None and described[0] == TaskState.ASSIGNED and described[2] == index:
+            if described is not None and described.state == TaskState.ASSIGNED and described.agent_index == index:
                 return peer, task
     raise AssertionError(f"{agent.name} has no task")
 

@@ -98,7 +98,7 @@ class Fixture:
         payload = LARGE if status == Status.SUCCESS_LARGE else b"N."
         number = self.task if task is None else task
         known = self.table.columns.describe(number)
-        row = (number, 1 if known is None else known[1], int(status), payload, 1, 1, 0)
+        row = (number, 1 if known is None else known.attempt, int(status), payload, 1, 1, 0)
         return self.table.accept(ResultRun(SESSION, [row]), agent or self.agent)
 
     @property
@@ -152,7 +152,7 @@ def _result(status: Status) -> Callable[[Fixture], Action]:
 
 def _claim(found: Fixture, agent: AgentLoad) -> Action:
     known = found.table.columns.describe(found.task)
-    stale, unknown = found.table.claim([found.task], [1 if known is None else known[1]], agent)
+    stale, unknown = found.table.claim([found.task], [1 if known is None else known.attempt], agent)
     return Action.CANCEL_AT_AGENT if stale else Action.KEEP_UNKNOWN if unknown else Action.NOTHING
 
 
@@ -172,7 +172,7 @@ def _allocate(found: Fixture) -> Action:
 def _withdraw(found: Fixture) -> Action:
     before = found.state
     known = found.table.columns.describe(found.task)
-    ranges, cancelled = found.table.withdrawn([found.task], [1 if known is None else known[1]], found.agent)
+    ranges, cancelled = found.table.withdrawn([found.task], [1 if known is None else known.attempt], found.agent)
     if found.state == before:
         return Action.NOTHING
     return _what_follows(found, found.task in cancelled, bool(ranges))
@@ -288,7 +288,7 @@ def _take_back(found: Fixture) -> None:
     """The agent returns the node unstarted."""
     known = found.table.columns.describe(found.task)
     assert known is not None
-    found.table.withdrawn([found.task], [known[1]], found.agent)
+    found.table.withdrawn([found.task], [known.attempt], found.agent)
     found.push_ready()
 
 

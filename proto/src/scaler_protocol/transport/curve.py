@@ -21,8 +21,8 @@ A state is the command that is expected next:
               INITIATE  → READY or ERROR            expects nothing more
 
 Any other command raises ``CurveError``, and so does one that was not sealed with the right keys. ERROR is not sealed,
-so it counts only from a server that has proved with its WELCOME who it is: a refused client gives up its tasks. The
-other end may be libzmq.
+so it counts only from a server that has proved with its WELCOME who it is, and even then anyone on the path may have
+sent it: a session that was welcomed before waits for more of them. The other end may be libzmq.
 """
 
 from __future__ import annotations

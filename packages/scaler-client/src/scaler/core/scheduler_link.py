@@ -20,6 +20,10 @@ _HELLO_AGAIN_LIMIT_SECONDS = 8.0
 _RECONNECT_SECONDS = 2.0
 """Delay before the next connection after the scheduler refused the key."""
 
+_REFUSAL_SECONDS = 10.0
+"""A session that was welcomed gives up after its key was refused for this long. Anyone on the path can send a refusal,
+since CURVE does not seal it, and the scheduler tells an open session in a sealed message that its key was removed."""
+
 _ENDED_SECONDS = 0.05
 _ENDED_LIMIT_SECONDS = 2.0
 """Delay before the next connection after one ended that does not come back by itself; it doubles up to the limit."""
@@ -59,6 +63,8 @@ class SchedulerLink:
         self._obstacle = ""
         self._connected = False
         self._reconnect_at: float | None = None
+        self._was_welcomed = False
+        self._refused_since: float | None = None
         self._ended_seconds = _ENDED_SECONDS
         self._hello_again_at = now
         self._hello_again_seconds = _HELLO_AGAIN_SECONDS
@@ -114,9 +120,17 @@ class SchedulerLink:
     def on_obstacle(self, text: str) -> None:
         self._obstacle = text or self._obstacle
 
-    def on_key_refused(self, now: float) -> None:
+    def on_key_refused(self, text: str, now: float) -> bool:
+        """Return whether to believe it: at once if the session was not welcomed since its tasks failed last, otherwise
+        if it lasts."""
         self._connected = False
         self._reconnect_at = now + _RECONNECT_SECONDS
+        if self._refused_since is None:
+            self._refused_since = now
+        if not self._was_welcomed or now >= self._refused_since + _REFUSAL_SECONDS:
+            return True
+        self._note_obstacle(text)
+        return False
 
     def on_interrupted(self, now: float) -> None:
         """Greet the scheduler again, so that it repeats the messages that were not received completely."""
@@ -126,6 +140,7 @@ class SchedulerLink:
     def restart_wait(self, now: float) -> None:
         """Everything that waited for the scheduler has failed: the timeout of later requests begins now."""
         self._leave_welcome(now)
+        self._was_welcomed = False
         self.lost_since = now
 
     def _leave_welcome(self, now: float) -> None:
@@ -171,15 +186,19 @@ class SchedulerLink:
 
     def _on_forged_welcome(self) -> None:
         """Connect again: the scheduler itself may listen there later."""
-        text = self._handshake.forged_text
+        self._note_obstacle(self._handshake.forged_text)
+        self._reconnect()
+
+    def _note_obstacle(self, text: str) -> None:
+        """Log it once, until the scheduler has welcomed this session."""
         if self._obstacle != text:
             self._outgoing.effects.append(Log("WARNING", text))
         self._obstacle = text
-        self._reconnect()
 
     def enter(self, welcome: Welcome, now: float) -> list[Body]:
         """Begin or resume the session. Returns the messages that a scheduler without this session did not receive."""
-        self.welcomed = True
+        self.welcomed = self._was_welcomed = True
+        self._refused_since = None
         self._ended_seconds = _ENDED_SECONDS
         self._obstacle = ""
         self.protected = welcome.protected

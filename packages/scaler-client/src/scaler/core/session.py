@@ -175,9 +175,9 @@ class Session:
         self._connection.on_obstacle(text)
 
     def on_key_refused(self, text: str, now: float) -> None:
-        """The scheduler does not accept this key. It may do so later."""
-        self._give_up(text, now)
-        self._connection.on_key_refused(now)
+        """The scheduler does not accept this key, or someone on the path says so. It may accept the key later."""
+        if self._connection.on_key_refused(text, now):
+            self._give_up(text, now)
 
     def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None:
         body = envelope.body

@@ -65,10 +65,10 @@ def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:
     """The agent that takes calls of an actor now."""
     client = state.clients.get(key[0])
     known = client.table.columns.describe(key[1]) if client is not None else None
-    if client is None or known is None or known[0] != TaskState.ASSIGNED:
+    if client is None or known is None or known.state != TaskState.ASSIGNED:
         return None
-    agent = state.agent_by_index[known[2]]
-    return agent if agent.actors.get(key) == known[1] else None
+    agent = state.agent_by_index[known.agent_index]
+    return agent if agent.actors.get(key) == known.attempt else None
 
 
 def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
@@ -78,7 +78,7 @@ def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
     if client is None and now < state.started_at + _RETURN_SECONDS:
         return False
     known = client.table.columns.describe(key[1]) if client is not None else None
-    return known is None or not known[5].hosts_actor
+    return known is None or not known.record.hosts_actor
 
 
 def _fail_all(state: SchedulerState, queue: QueueClass) -> None:
@@ -106,6 +106,6 @@ def _forget_ended(state: SchedulerState, agent: Agent, now: float) -> None:
     for key, attempt in list(agent.actors.items()):
         client = state.clients.get(key[0])
         known = client.table.columns.describe(key[1]) if client is not None else None
-        is_here = known is not None and known[2] == agent.index and known[1] == attempt
-        if not is_here and not (is_fresh and (client is None or known is None or known[0] == TaskState.HELD)):
+        is_here = known is not None and known.agent_index == agent.index and known.attempt == attempt
+        if not is_here and not (is_fresh and (client is None or known is None or known.state == TaskState.HELD)):
             del agent.actors[key]

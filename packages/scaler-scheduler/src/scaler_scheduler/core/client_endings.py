@@ -108,7 +108,7 @@ def is_stopped(state: SchedulerState, parent: TaskName) -> bool:
     """Return whether this execution of a task is being cancelled, or a later one has replaced it."""
     client = state.clients.get(parent.session)
     known = client.table.columns.describe(parent.task) if client is not None else None
-    return known is not None and (known[0] == TaskState.CANCELLING or known[1] > parent.attempt)
+    return known is not None and (known.state == TaskState.CANCELLING or known.attempt > parent.attempt)
 
 
 def abandon(state: SchedulerState, client: ClientPeer, now: float) -> None:

@@ -21,6 +21,7 @@ restarts; weights of clients and priorities until the client leaves.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from scaler_protocol.groups import checked_weight
 from scaler_protocol.keys import holder_of_user, is_same_holder
@@ -39,9 +40,16 @@ from scaler_scheduler.core.fair_shares import ShareGroup
 from scaler_scheduler.core.state import SchedulerState
 
 NOT_ADMIN_TEXT = "Cannot {verb} {target!r}: this client's key does not permit it. Use admin.key."
-Answer = tuple[str, tuple[str, ...], int]
-"""The reason why an action is refused, empty if it is not; the names of the agents; the number of tasks that were
-cancelled."""
+
+
+class _ActionResult(NamedTuple):
+    """``refusal``: why the action is refused; empty: it was carried out. ``names``: the agents, workers, clients or
+    groups that it changed. ``tasks``: how many tasks it cancelled or moved in the queue."""
+
+    refusal: str = ""
+    names: tuple[str, ...] = ()
+    tasks: int = 0
+
 
 _NAMED_LIMIT = 20
 _DIGITS_LIMIT = 19
@@ -54,28 +62,28 @@ def on_request(state: SchedulerState, client: ClientPeer, body: ControlRequest, 
     """A client asks for an action on the cluster."""
     rule = _RULES.get(body.action)
     if rule is None:
-        refusal, names, tasks = _refused("Cannot do this: the scheduler does not know this action. Update it.")
+        result = _refused("Cannot do this: the scheduler does not know this action. Update it.")
     else:
-        refusal, names, tasks = rule(state, client, body, now)
-    if not refusal:
-        _record(state, client, body, names, tasks)
-    outbox.send(state, client, ControlReply(body.number, not refusal, refusal, names, tasks), now)
+        result = rule(state, client, body, now)
+    if not result.refusal:
+        _record(state, client, body, result)
+    reply = ControlReply(body.number, not result.refusal, result.refusal, result.names, result.tasks)
+    outbox.send(state, client, reply, now)
 
 
-def _record(
-    state: SchedulerState, client: ClientPeer, body: ControlRequest, names: tuple[str, ...], tasks: int
-) -> None:
+def _record(state: SchedulerState, client: ClientPeer, body: ControlRequest, result: _ActionResult) -> None:
+    """Write an action that was carried out to the log and the audit log."""
     verb = ControlAction(body.action).name.lower().replace("_", " ")
     value = f" {body.value:g}" if body.action in _WITH_VALUE else ""
-    done = ", ".join(names) if names else f"{tasks} tasks"
+    done = ", ".join(result.names) if result.names else f"{result.tasks} tasks"
     notices.log(state, f"Client {client.session.hex()[:8]}{_holder(client)}: {verb}{value} {body.target!r}: {done}")
     user = holder_of_user(client.user) if client.user else state.settings.user
     hello = client.hello
-    state.effects.append(Audit(user, hello.host, hello.pid, verb, body.target, body.value, names, tasks))
+    state.effects.append(Audit(user, hello.host, hello.pid, verb, body.target, body.value, result.names, result.tasks))
 
 
-def _refused(text: str) -> Answer:
-    return text, (), 0
+def _refused(text: str) -> _ActionResult:
+    return _ActionResult(refusal=text)
 
 
 def _holder(client: ClientPeer) -> str:
@@ -85,26 +93,26 @@ def _holder(client: ClientPeer) -> str:
 # ---- agents ----------------------------------------------------------------------------------------------------------
 
 
-def pause(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def pause(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Give agents no more tasks. What they have not started goes to others."""
     agents, refusal = _agents(state, client, "pause", body.target)
     for agent in agents:
         agent.is_paused = True
         withdrawals.ask_for_all(state, agent, now)
         state.placement.offer(agent)
-    return refusal, _names(agents), 0
+    return _ActionResult(refusal, _names(agents))
 
 
-def resume(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def resume(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Give agents tasks again."""
     agents, refusal = _agents(state, client, "resume", body.target)
     for agent in agents:
         agent.is_paused = False
         state.placement.offer(agent)
-    return refusal, _names(agents), 0
+    return _ActionResult(refusal, _names(agents))
 
 
-def drain(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def drain(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Have agents leave when their running tasks have ended."""
     agents, refusal = _agents(state, client, "drain", body.target)
     old = [agent.name for agent in agents if agent.hello.minor < CONTROL_SINCE_MINOR]
@@ -116,7 +124,7 @@ def drain(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: 
         agent.is_paused = True  # none of them is to keep the values of another one
     for agent in agents:
         departures.drain(state, agent, now)
-    return refusal, _names(agents), 0
+    return _ActionResult(refusal, _names(agents))
 
 
 def _agents(state: SchedulerState, client: ClientPeer, verb: str, target: str) -> tuple[list[Agent], str]:
@@ -149,20 +157,20 @@ def _names(agents: list[Agent]) -> tuple[str, ...]:
 # ---- tasks -----------------------------------------------------------------------------------------------------------
 
 
-def cancel_client(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def cancel_client(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Cancel the tasks of one client, which may go on to submit others."""
     other, refusal = _permitted_client(state, client, "cancel the tasks of client", body.target)
-    return _refused(refusal) if other is None else ("", (), _cancel(state, other, None, now))
+    return _refused(refusal) if other is None else _ActionResult(tasks=_cancel(state, other, None, now))
 
 
-def cancel_function(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def cancel_function(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Cancel the tasks of all functions with this name, of all clients whose tasks may be cancelled."""
     if not _has_function(state, body.target):
         return _refused(f"Cannot cancel the tasks of function {body.target!r}: no task has a function with this name.")
-    return "", (), sum(_cancel(state, each, body.target, now) for each in _permitted(state, client))
+    return _ActionResult(tasks=sum(_cancel(state, each, body.target, now) for each in _permitted(state, client)))
 
 
-def cancel_task(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def cancel_task(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Cancel one task of a client."""
     other, number, refusal = _numbered(state, client, "cancel task", body.target)
     if other is None:
@@ -170,10 +178,10 @@ def cancel_task(state: SchedulerState, client: ClientPeer, body: ControlRequest,
     if other.table.columns.describe(number) is None:
         return _refused(f"Cannot cancel task {number}: it has ended, or was never submitted.")
     client_endings.cancel(state, other, [number], now)
-    return "", (), 1
+    return _ActionResult(tasks=1)
 
 
-def cancel_graph(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def cancel_graph(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Cancel the tasks of one graph of a client."""
     other, number, refusal = _numbered(state, client, "cancel graph", body.target)
     if other is None:
@@ -183,7 +191,7 @@ def cancel_graph(state: SchedulerState, client: ClientPeer, body: ControlRequest
         return _refused(f"Cannot cancel graph {number}: it has ended, or was never submitted.")
     tasks = [task for task in other.table.unfinished_tasks() if graph.base <= task <= graph.last]
     client_endings.cancel(state, other, tasks, now)
-    return "", (), len(tasks)
+    return _ActionResult(tasks=len(tasks))
 
 
 def _permitted_client(
@@ -239,19 +247,19 @@ def _cancel(state: SchedulerState, client: ClientPeer, function: str | None, now
 # ---- worker processes ------------------------------------------------------------------------------------------------
 
 
-def kill_worker(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def kill_worker(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Kill the process of a worker: its task dies."""
     return _end_process(state, client, "kill worker", body.target, True, now)
 
 
-def restart_worker(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def restart_worker(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Replace the process of a worker when its task has ended."""
     return _end_process(state, client, "restart worker", body.target, False, now)
 
 
 def _end_process(
     state: SchedulerState, client: ClientPeer, verb: str, target: str, at_once: bool, now: float
-) -> Answer:
+) -> _ActionResult:
     if not admission.is_operator(state, client):
         return _refused(NOT_ADMIN_TEXT.format(verb=verb, target=target))
     attached = [agent for agent in state.agents.values() if agent.attached and target in agent.worker_names]
@@ -262,13 +270,13 @@ def _end_process(
         return _refused(f"Cannot {verb} {target!r}: {old[0]} is too old for this. Update scaler-worker there.")
     for agent in attached:
         outbox.send(state, agent, EndProcess(target, at_once), now)
-    return "", (target,), 0
+    return _ActionResult(names=(target,))
 
 
 # ---- weights, limits and priorities ----------------------------------------------------------------------------------
 
 
-def set_client_weight(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def set_client_weight(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Change how much of the running time of its group a client gets, with the clients in its tasks."""
     verb = "set the weight of client"
     if not admission.is_operator(state, client):
@@ -278,20 +286,20 @@ def set_client_weight(state: SchedulerState, client: ClientPeer, body: ControlRe
     if other is None or refusal:
         return _refused(refusal)
     other.table.columns.share.weight = body.value
-    return "", (_shown_id(other),), 0
+    return _ActionResult(names=(_shown_id(other),))
 
 
-def set_group_weight(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def set_group_weight(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Change how much of the running time a group gets."""
     group, refusal = _group(state, client, "set the weight of group", body.target)
     refusal = refusal or _wrong_weight(body)
     if group is None or refusal:
         return _refused(refusal)
     group.weight = state.shares.weights[group.name] = body.value
-    return "", (group.name,), 0
+    return _ActionResult(names=(group.name,))
 
 
-def set_group_limit(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def set_group_limit(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Change how many workers a group may use."""
     group, refusal = _group(state, client, "set the limit of group", body.target)
     limit = _whole_number(body.value, 0, _WORKERS_LIMIT)
@@ -302,10 +310,10 @@ def set_group_limit(state: SchedulerState, client: ClientPeer, body: ControlRequ
     group.worker_limit = state.shares.worker_limits[group.name] = limit
     for agent in state.agents.values():
         state.placement.offer(agent)
-    return "", (group.name,), 0
+    return _ActionResult(names=(group.name,))
 
 
-def set_client_priority(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def set_client_priority(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Change the priority of the tasks of a client that wait."""
     verb = "set the priority of client"
     if not admission.is_operator(state, client):
@@ -314,7 +322,7 @@ def set_client_priority(state: SchedulerState, client: ClientPeer, body: Control
     return _refused(refusal) if other is None else _set_priority(state, [other], None, body)
 
 
-def set_function_priority(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> Answer:
+def set_function_priority(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Change the priority of the tasks of functions with a name that wait."""
     verb = "set the priority of function"
     if not admission.is_operator(state, client):
@@ -326,7 +334,7 @@ def set_function_priority(state: SchedulerState, client: ClientPeer, body: Contr
 
 def _set_priority(
     state: SchedulerState, clients: list[ClientPeer], function: str | None, body: ControlRequest
-) -> Answer:
+) -> _ActionResult:
     priority = _whole_number(body.value, -PRIORITY_LIMIT, PRIORITY_LIMIT)
     if priority is None:
         return _refused(f"Cannot set the priority {body.value:g}: give a whole number up to {PRIORITY_LIMIT:,}.")
@@ -334,7 +342,7 @@ def _set_priority(
     if count:
         state.actors.empty()
         state.placement.rebuild([(each, each.table) for each in state.clients.values()])
-    return "", (), count
+    return _ActionResult(tasks=count)
 
 
 def _group(state: SchedulerState, client: ClientPeer, verb: str, target: str) -> tuple[ShareGroup | None, str]:
@@ -361,7 +369,7 @@ def _shown_id(client: ClientPeer) -> str:
     return client.session.hex()[:8]
 
 
-_RULES: dict[int, Callable[[SchedulerState, ClientPeer, ControlRequest, float], Answer]] = {
+_RULES: dict[int, Callable[[SchedulerState, ClientPeer, ControlRequest, float], _ActionResult]] = {
     ControlAction.PAUSE: pause,
     ControlAction.RESUME: resume,
     ControlAction.DRAIN: drain,

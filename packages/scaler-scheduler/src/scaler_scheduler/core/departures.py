@@ -187,10 +187,10 @@ def _give_up(state: SchedulerState, departure: Departure, key: ObjectKey, now: f
     departure.try_again(key) if again else departure.end(key)
     client = state.clients.get(key.owner)
     known = client.table.columns.describe(key.number) if client is not None else None
-    if client is None or known is None or known[5].graph is not None:
+    if client is None or known is None or known.record.graph is not None:
         return
     client.table.nodes.forget_copies_of(key.number)
-    if target is not None and known[2] != target.index:
+    if target is not None and known.agent_index != target.index:
         outbox.send(state, target, ObjectRelease((key,)), now)
 
 

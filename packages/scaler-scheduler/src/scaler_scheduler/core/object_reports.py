@@ -110,8 +110,8 @@ def _results(state: SchedulerState) -> Iterator[_Candidate]:
     results = ((client, *item) for client in state.clients.values() for item in client.large_bytes.items())
     for client, task, size in islice(results, LOOKED_LIMIT):
         known = client.table.columns.describe(task)
-        if known is not None and known[0] == TaskState.DONE_LARGE and known[5].graph is None:
-            yield size, partial(_value, state, client, task, size, [known[2]], _Readers())
+        if known is not None and known.state == TaskState.DONE_LARGE and known.record.graph is None:
+            yield size, partial(_value, state, client, task, size, [known.agent_index], _Readers())
 
 
 def _value(

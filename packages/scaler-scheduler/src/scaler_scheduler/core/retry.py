@@ -53,4 +53,4 @@ def _may_run_again(client: ClientPeer, record: RunRecord, task: int) -> bool:
     if not record.hosts_actor:
         return deaths < DEATHS_LIMIT
     known = client.table.columns.describe(task)
-    return known is not None and deaths + known[4] <= record.retries
+    return known is not None and deaths + known.losses <= record.retries

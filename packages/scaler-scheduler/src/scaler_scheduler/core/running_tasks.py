@@ -22,9 +22,9 @@ def running_tasks_of(state: SchedulerState, agent: Agent, now: float) -> tuple[R
 def _row(state: SchedulerState, agent: Agent, task: RunningTask, agent_now: float) -> RunningTaskStatus | None:
     client = state.clients.get(task.session)
     known = client.table.columns.describe(task.task) if client is not None else None
-    if client is None or known is None or known[1] != task.attempt or known[2] != agent.index:
+    if client is None or known is None or known.attempt != task.attempt or known.agent_index != agent.index:
         return None
-    function = known[5].function
+    function = known.record.function
     return RunningTaskStatus(
         session=client.shown_id,
         function=function.name,

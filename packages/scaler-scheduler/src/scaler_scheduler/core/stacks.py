@@ -76,9 +76,9 @@ def _agent_to_ask(state: SchedulerState, client: ClientPeer, body: StackRequest)
 
 def _agent_of_task(state: SchedulerState, client: ClientPeer, task: int) -> Agent | None:
     known = client.table.columns.describe(task)
-    if known is None or known[0] not in (TaskState.ASSIGNED, TaskState.CANCELLING):
+    if known is None or known.state not in (TaskState.ASSIGNED, TaskState.CANCELLING):
         return None
-    return state.agent_by_index.get(known[2])
+    return state.agent_by_index.get(known.agent_index)
 
 
 def _agent_of_worker(state: SchedulerState, name: str) -> Agent | None:

@@ -8,6 +8,7 @@ from scaler_scheduler.core.fair_shares import Share
 from scaler_scheduler.core.map_loads import MapLoad, MapTable
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
+from scaler_scheduler.core.task_facts import TaskFacts
 from scaler_scheduler.core.totals import Totals
 
 class TaskColumns:
@@ -25,8 +26,8 @@ class TaskColumns:
     def __init__(self, session: bytes, totals: Totals) -> None: ...
     def count(self, state: int) -> int: ...
     def state(self, task: int) -> int: ...
-    def describe(self, task: int) -> tuple[int, int, int, int, int, RunRecord] | None:
-        """(state, attempt, agent, deaths, losses, record) of an unfinished task."""
+    def describe(self, task: int) -> TaskFacts | None:
+        """Return the facts about an unfinished task; None for any other task."""
 
     def record(self, task: int) -> RunRecord:
         """Return the record of the run that an unfinished task belongs to. Raises KeyError for any other task."""

@@ -4,6 +4,8 @@
 from itertools import islice
 from operator import attrgetter
 
+from scaler_scheduler.core.task_facts import TaskFacts
+
 from cython cimport final
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from scaler_scheduler.core.map_loads cimport MapLoad, MapTable
@@ -105,8 +107,10 @@ cdef class TaskColumns:
         cdef int offset = task & (PAGE_SIZE - 1)
         if page == NULL or page.state[offset] == ENDED:
             return None
-        return (page.state[offset], page.attempt[offset], page.agent[offset], page.deaths[offset],
-                page.losses[offset], self.record_at(page, offset))
+        return TaskFacts(
+            page.state[offset], page.attempt[offset], page.agent[offset], page.deaths[offset], page.losses[offset],
+            self.record_at(page, offset),
+        )
 
     def record(self, uint64_t task):
         cdef Page* page = self.find(task)

@@ -64,7 +64,7 @@ def adopt(state: SchedulerState, client: ClientPeer, parent: TaskName) -> None:
         return
     owner = state.clients.get(parent.session)
     known = owner.table.columns.describe(parent.task) if owner is not None else None
-    client.depth = min(1 + (parent.depth if known is None else known[5].depth), DEPTH_LIMIT)
+    client.depth = min(1 + (parent.depth if known is None else known.record.depth), DEPTH_LIMIT)
     state.lineage.add(client, parent)
     if owner is not None:
         share_membership.inherit(state, client, owner)

@@ -27,14 +27,14 @@ def on_cancel(state: SchedulerState, client: ClientPeer, tasks: Sequence[int], n
     asked: dict[int, tuple[list[int], list[int]]] = {}
     for task in tasks:
         known = client.table.columns.describe(task)
-        if known is None or known[5].graph is not None:
+        if known is None or known.record.graph is not None:
             refused.append(task)
-        elif known[0] in _WITHOUT_AGENT:
+        elif known.state in _WITHOUT_AGENT:
             without_agent.append(task)
-        elif known[0] == TaskState.ASSIGNED and _understands(state.agent_by_index[known[2]]):
-            numbers, attempts = asked.setdefault(known[2], ([], []))
+        elif known.state == TaskState.ASSIGNED and _understands(state.agent_by_index[known.agent_index]):
+            numbers, attempts = asked.setdefault(known.agent_index, ([], []))
             numbers.append(task)
-            attempts.append(known[1])
+            attempts.append(known.attempt)
         else:
             refused.append(task)
     client_endings.cancel(state, client, without_agent, now)
@@ -66,7 +66,7 @@ def _pairs(column: TaskColumn) -> list[tuple[int, int]]:
 
 def _is_with(client: ClientPeer, agent: Agent, task: int, attempt: int) -> bool:
     known = client.table.columns.describe(task)
-    return known is not None and known[1] == attempt and known[2] == agent.index
+    return known is not None and known.attempt == attempt and known.agent_index == agent.index
 
 
 def _refuse(state: SchedulerState, client: ClientPeer, tasks: Sequence[int], moved: bool, now: float) -> None:

@@ -96,9 +96,9 @@ def result_holder(state: SchedulerState, client: ClientPeer, key: ObjectKey) -> 
     if key.owner != client.session or key.number >= UPLOAD_NUMBER:
         return None
     known = client.table.columns.describe(key.number)
-    if known is None or known[0] != TaskState.DONE_LARGE:
+    if known is None or known.state != TaskState.DONE_LARGE:
         return None
-    return state.agent_by_index.get(known[2])
+    return state.agent_by_index.get(known.agent_index)
 
 
 def on_agent_chunk(state: SchedulerState, agent: Agent, body: ObjectChunk | ObjectMissing, now: float) -> None:
