@@ -27,6 +27,7 @@ from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.shell import restarts
 from scaler_scheduler.shell.publisher import Publisher
+from scaler_scheduler.shell.watchers import QUEUE_LIMIT
 from tests.support import functions
 from tests.support.commands import alive, descendants, free_address, run_command, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
@@ -187,7 +188,7 @@ def test_a_late_watcher_misses_nothing_of_many_small_batches(
 ) -> None:
     first = Heard(Subscription(context, address, True))
     ring = ring_of(publisher)
-    for number in range(200):  # more than are kept for a watcher that does not read
+    for number in range(QUEUE_LIMIT + 10):  # more than are kept for a watcher that does not read
         ring.write(handed(number))
         wait_until(lambda wanted=number + 1: len(first.listen().firsts) == wanted)
     late = Subscription(context, address, True)
@@ -196,7 +197,7 @@ def test_a_late_watcher_misses_nothing_of_many_small_batches(
     def heard() -> bool:
         while (received := late.receive()) is not None:
             messages.append(received.message)
-        return sum(each.count for each in messages) == 200
+        return sum(each.count for each in messages) == QUEUE_LIMIT + 10
 
     wait_until(heard)
     assert len([each for each in messages if each.count]) == 1

@@ -122,7 +122,7 @@ class AsyncClient:
         return self
 
     async def close(self) -> None:
-        """Cancel everything unfinished and leave the scheduler. May be called twice."""
+        """Cancel all unfinished tasks and disconnect from the scheduler. May be called twice."""
         link, self._open_link = self._open_link, None
         if link is None:
             return
@@ -368,25 +368,25 @@ class AsyncClient:
         return await self._link.in_thread(partial(self._client.send_object, obj, name, shared=shared))
 
     def lock(self, name: str) -> AsyncLock:
-        """Make a lock that excludes all others of this name in the whole cluster, for ``async with``."""
+        """Create a lock that excludes all others of this name in the whole cluster, for ``async with``."""
         return AsyncLock(name, self._client, self._link)
 
     def semaphore(self, name: str, limit: int) -> AsyncSemaphore:
-        """Make a semaphore that lets at most ``limit`` holders in at a time, in the whole cluster, for
+        """Create a semaphore with at most ``limit`` holders at a time in the whole cluster, for
         ``async with``."""
         return AsyncSemaphore(name, limit, self._client, self._link)
 
     def event(self, name: str) -> AsyncEvent:
-        """Make an event of the whole cluster: all of this name are one, also those of threads and tasks."""
+        """Create an event of the whole cluster. All of this name are one event, also those of threads and tasks."""
         return AsyncEvent(name, self._client, self._link)
 
     def variable(self, name: str) -> AsyncVariable:
-        """Make a variable of the whole cluster: all of this name have one value, also those of threads and tasks."""
+        """Create a variable of the whole cluster. All of this name have one value, also those of threads and tasks."""
         return AsyncVariable(name, self._client, self._link)
 
     def queue(self, name: str, maximum_size: int = 0) -> AsyncQueue:
-        """Make a queue of the whole cluster: all of this name are one, also those of threads and tasks. All that use
-        its name use the same maximum size; 0 means no limit."""
+        """Create a queue of the whole cluster. All of this name are one queue, also those of threads and tasks. All
+        queues of one name must have the same maximum size; 0 means no limit."""
         return AsyncQueue(name, maximum_size, self._client, self._link)
 
     async def publish(self, /, **values: Any) -> None:

@@ -22,11 +22,11 @@ class AsyncEvent(AsyncNamedValue):
         super().__init__(Event(name, client), link)
 
     async def set(self) -> None:
-        """Let all that wait go on, and all that will wait, until the event is cleared."""
+        """Set the event: calls of ``wait`` return, and return at once, until the event is cleared."""
         await self._call(NamedAction.SET)
 
     async def clear(self) -> None:
-        """Let all that will wait wait, until the event is set again."""
+        """Clear the event: later calls of ``wait`` block until it is set again."""
         await self._call(NamedAction.CLEAR)
 
     async def is_set(self) -> bool:

@@ -56,8 +56,8 @@ class AsyncPermit:
         check_answer(await change)
 
     async def release(self) -> None:
-        """Return when the scheduler has released it. Raises RuntimeError if this object does not hold it, and
-        LockLostError if it has lost it."""
+        """Release it, and return when the scheduler has done so. Raises RuntimeError if this object does not hold it,
+        and LockLostError if it has lost it."""
         client_io, held = self._link.client_io, self._held
         answer = AnswerFuture(self._link)
 

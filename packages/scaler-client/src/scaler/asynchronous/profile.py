@@ -25,7 +25,7 @@ class AsyncProfile(ProfileReport):
         self._link = link
 
     async def start(self) -> AsyncProfile:
-        """Begin. Raises ``ControlError`` if the scheduler refuses it."""
+        """Start recording. Raises ``ControlError`` if the scheduler refuses it."""
         self._check_idle()
         try:
             await self._ask(self._interval_us)
@@ -36,8 +36,8 @@ class AsyncProfile(ProfileReport):
         return self
 
     async def stop(self) -> AsyncProfile:
-        """End, and collect the samples of all hosts. Hosts that do not answer within five seconds are left out. Raises
-        ``ControlError`` if the profile was lost with the scheduler."""
+        """Stop recording, and collect the samples of all hosts. Hosts that do not answer within five seconds are left
+        out. Raises ``ControlError`` if the profile was lost with the scheduler."""
         self._stop_clock()
         profiles = await self._ask(0)
         await self._link.in_thread(self._merge, profiles)

@@ -30,5 +30,5 @@ class AsyncVariable(AsyncNamedValue):
         await self._call(NamedAction.SET, serialized(self._shared, value))
 
     async def delete(self) -> None:
-        """There is no value from now on, until one is set."""
+        """Remove the value. ``get`` then waits until a value is set."""
         await self._call(NamedAction.CLEAR)

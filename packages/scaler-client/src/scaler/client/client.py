@@ -130,12 +130,11 @@ class Client:
     Inside a task, the address may be omitted: the client then uses the scheduler of the task, and connects when it is
     first used, because most clients inside tasks are arguments that are only passed on.
 
-    ``timeout_seconds``: if the scheduler is out of reach for this long, calls that wait fail with DisconnectedError.
+    ``timeout_seconds``: if the scheduler is out of reach for this long, waiting calls fail with DisconnectedError.
     ``group``: the clients with which this one shares the workers, by default those of its user; groups get equal shares
     of the running time. ``weight``: how much of its group's time this client gets, compared with the others in it.
     Clients inside tasks belong to the share of the client outside; their group and weight do not count.
-    ``stream_output``: also write here what tasks write to ``sys.stdout`` and ``sys.stderr``. The output of subprocesses
-    and of C code appears in the output of their cluster only. If output arrives too fast, part of it is dropped and a
+    ``stream_output``: print the output of tasks in this program. If it arrives too fast, part of it is left out, and a
     line says how many bytes.
     ``modules``: local modules and packages whose source is sent to the workers, as it is now. Clients inside tasks have
     the modules of the client outside.
@@ -272,10 +271,11 @@ class Client:
         pure: bool = False,
         reserialize: bool = False,
     ) -> ScalerFuture[T]:
-        """Submit a task with options. ``retries``: how often the task may run again after it has raised an exception.
+        """Submit a task with options. ``retries``: how often the task may run again after an exception.
         ``rerun=False``: never start the task a second time, even if its process or its host dies. ``key``: if a future
-        with this key is alive, it is returned, and no task is submitted. ``pure=True`` makes the key of function and
-        arguments. ``reserialize`` has no effect: a function that has changed is serialized again in any case."""
+        with this key is alive, it is returned, and no task is submitted. ``pure=True`` derives the key from the
+        function and the arguments. ``reserialize`` has no effect: a function that has changed is serialized again in
+        any case."""
         future: ScalerFuture[T] | None = None
         try:
             identity = identity_of(key, pure)
@@ -825,9 +825,9 @@ class Client:
     # ---- actors ------------------------------------------------------------------------------------------------------
 
     def actor(self, cls: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ActorHandle[T]:
-        """Make an actor: an instance of ``cls`` that lives in a worker process of its own, which it occupies until it
-        ends. Returns a handle whose methods return futures. Waits for futures among the arguments, and not for the
-        constructor: if that raises, calls raise ActorDiedError with the exception as their cause."""
+        """Create an actor: an instance of ``cls`` that occupies a worker process of its own until it ends. Return a
+        handle whose methods return futures. Wait for futures among the arguments, but not for the constructor: if it
+        raises an exception, calls raise ActorDiedError with that exception as their cause."""
         try:
             self._client_io.check_usable()
             return make_actor(self._actor_parts(), cast("type[T]", cls), args, kwargs, self._options)
@@ -847,11 +847,11 @@ class Client:
         capabilities: Mapping[str, float] | Sequence[str] | None = None,
         priority: int = 0,
     ) -> ActorHandle[T]:
-        """Make an actor with options. ``name``: other clients and tasks find the actor with ``get_actor``, until it
-        ends; ValueError if another actor has the name. ``max_restarts``: how often the actor is made again, with the
-        same arguments and a new state, when its process or its host dies; -1 means always. Calls that had not ended
-        raise ActorDiedError nevertheless; calls that follow reach the new instance. ``max_concurrency``: so many calls
-        may run at the same time, in threads; they start in the order of their submission."""
+        """Create an actor with options. ``name``: other clients and tasks find the actor with ``get_actor`` until it
+        ends. Raises ValueError if another actor has the name. ``max_restarts``: how often the actor is created again,
+        with the same arguments and a new state, when its process or its host dies; -1 means always. Calls that had not
+        ended raise ActorDiedError nevertheless; later calls reach the new instance. ``max_concurrency``: this many
+        calls may run at the same time, in threads; they start in the order of their submission."""
         try:
             self._client_io.check_usable()
             options = self._make_options(capabilities, priority, 0, True, None, None, None)
@@ -872,8 +872,8 @@ class Client:
             raise
 
     def get_actor(self, name: str) -> ActorHandle[Any]:
-        """Return a handle of the actor with this name, whichever client or task has made it. The handle does not keep
-        an actor of another client alive. Raises ValueError if there is no such actor."""
+        """Return a handle of the actor with this name, whichever client or task created it. The handle does not keep an
+        actor of another client alive. Raises ValueError if there is no such actor."""
         try:
             return named_handle(self, name)
         except BaseException as error:
@@ -885,9 +885,9 @@ class Client:
     def send_object(self, obj: T, name: str | None = None, *, shared: bool = True) -> ObjectReference[T]:
         """Send ``obj`` once. Pass the reference in its place as an argument or as an item of a map.
 
-        A worker process loads it once, for all its tasks. Its arrays are read-only; a change of another part (a dict, a
-        list) is visible to later tasks of that process. With ``shared=False`` every task gets a copy of its own, whose
-        arrays it may change."""
+        A worker process loads it once, for all its tasks. Its arrays are read-only. If a task changes another part (a
+        dict, a list), later tasks of that process see the change. With ``shared=False`` every task gets a copy of its
+        own, whose arrays it may change."""
         self._client_io.check_usable()
         held: list[Upload] = []
         try:
@@ -949,27 +949,28 @@ class Client:
             return concurrent.futures.wait(futures, timeout, return_when)
 
     def lock(self, name: str) -> Lock:
-        """Make a lock that excludes all others of this name in the whole cluster. Use it like ``threading.Lock``. It
+        """Create a lock that excludes all others of this name in the whole cluster. Use it like ``threading.Lock``. It
         may be passed to tasks."""
         return Lock(name, self)
 
     def semaphore(self, name: str, limit: int) -> Semaphore:
-        """Make a semaphore that lets at most ``limit`` holders in at a time, in the whole cluster. Use it like
-        ``threading.Semaphore``. It may be passed to tasks. All that use its name use the same limit."""
+        """Create a semaphore with at most ``limit`` holders at a time in the whole cluster. Use it like
+        ``threading.Semaphore``. It may be passed to tasks. All semaphores of one name must have the same limit."""
         return Semaphore(name, limit, self)
 
     def event(self, name: str) -> Event:
-        """Make an event of the whole cluster: all of this name are one. Use it like ``threading.Event``. It may be
-        passed to tasks."""
+        """Create an event of the whole cluster. All events of this name are one event. Use it like ``threading.Event``.
+        It may be passed to tasks."""
         return Event(name, self)
 
     def variable(self, name: str) -> Variable:
-        """Make a variable of the whole cluster: all of this name have one value. It may be passed to tasks."""
+        """Create a variable of the whole cluster. All variables of this name have one value. It may be passed to
+        tasks."""
         return Variable(name, self)
 
     def queue(self, name: str, maximum_size: int = 0) -> Queue:
-        """Make a queue of the whole cluster: all of this name are one. Use it like ``queue.Queue``. It may be passed to
-        tasks. All that use its name use the same maximum size; 0 means no limit."""
+        """Create a queue of the whole cluster. All queues of this name are one queue. Use it like ``queue.Queue``. It
+        may be passed to tasks. All queues of one name must have the same maximum size; 0 means no limit."""
         return Queue(name, maximum_size, self)
 
     # ---- published values --------------------------------------------------------------------------------------------
@@ -1000,8 +1001,8 @@ class Client:
 
     @property
     def identity(self) -> bytes:
-        """The name of this client in the cluster. Logs and monitors show its first four bytes. A program that knows all
-        of it and has a key of the cluster can receive what is sent to this client."""
+        """The name of this client in the cluster. Logs and monitors show its first four bytes. Keep it secret: a
+        program that knows it and has a key of the cluster can receive the messages for this client."""
         return self._client_io.session.session
 
     @property
@@ -1025,36 +1026,35 @@ class Client:
         return bytes(outcome.payload).decode(errors="replace")
 
     def stack(self, task: ScalerFuture[Any] | str) -> str:
-        """Return where the execution of a task is now: its threads, with the innermost frame first, as Python's
-        faulthandler prints them. The task is not disturbed, and may hold the GIL. In place of a future, ``task`` may be
-        the name of a worker, as monitors show it; with keys, this requires ``admin.key``. Raises ``ControlError`` if
-        the task does not run."""
+        """Return the stack of a running task: its threads, with the innermost frame first, as Python's faulthandler
+        prints them. The task is not disturbed, and may hold the GIL. In place of a future, ``task`` may be the name of
+        a worker, as monitors show it; with keys, this requires ``admin.key``. Raises ``ControlError`` if the task is
+        not running."""
         return self._inquire(stack_inquiry(task))
 
     def output(self, task: ScalerFuture[Any] | str, *, stream: str | None = None) -> str:
-        """Return what a task has printed so far: Python code, C code and subprocesses, in order of arrival. The task
-        may run or have ended. ``stream``: only ``"stdout"`` or only ``"stderr"``. In place of a future, ``task``
-        may be the name of a worker: then the latest output of its tasks, with the names of function and task at the
-        beginning of each line; with keys, this requires ``admin.key``.
+        """Return what a task has printed so far, from Python code, C code and subprocesses, in order of arrival. The
+        task may be running or have ended. ``stream``: only ``"stdout"`` or only ``"stderr"``. In place of a future,
+        ``task`` may be the name of a worker: then the latest output of its tasks, with the names of function and task
+        at the beginning of each line; with keys, this requires ``admin.key``.
 
-        The hosts of the workers keep of each task the first 16 KiB and the last 48 KiB, and 16 MiB of all tasks. The
-        text is empty if nothing was printed or nothing is kept. It has no escape sequences or other control characters.
-        Raises ``ControlError`` if there is no answer."""
+        The hosts of the workers keep the first 16 KiB and the last 48 KiB of the output of each task, and at most 16
+        MiB of all tasks. The text is empty if nothing was printed or kept. It has no escape sequences or other control
+        characters. Raises ``ControlError`` if there is no answer."""
         inquiry = output_inquiry(task, stream)
         return "" if inquiry is None else self._inquire(inquiry)
 
     def profile(self, interval_seconds: float = 0.02) -> Profile:
-        """A profile of the tasks that run, on all hosts: by function, worker and client, down to each call. It is
-        taken from ``start()`` to ``stop()``, or within a ``with`` block::
+        """Return a profile of the running tasks on all hosts, by function, worker and client, down to each call. It
+        records from ``start()`` to ``stop()``, or within a ``with`` block::
 
             with client.profile() as profile:
                 client.map(price, trades)
             print(profile)                  # or profile.save("profile.html")
 
-        While it is taken, each worker process looks at the stack of its task in this interval, which costs less than
-        1 % of its time at 0.02 s. Other threads of the task, and code that is not Python, are not shown; their time
-        counts for the call that waits for them. With keys, a client sees its own tasks only, unless it has
-        ``admin.key``."""
+        While it records, each worker process samples the stack of its task at this interval, which costs less than 1 %
+        of its time at 0.02 s. Other threads of the task, and code that is not Python, are not shown; their time counts
+        for the call that waits for them. With keys, a client sees its own tasks only, unless it has ``admin.key``."""
         from scaler.client.profile import Profile
 
         self._profiles_made += 1
@@ -1062,9 +1062,9 @@ class Client:
         return Profile(lambda interval_us: self._inquire(profile_inquiry(number, interval_us)), interval_seconds)
 
     def monitor(self, interval_seconds: float = 1.0) -> LivePanel:
-        """A panel for a notebook, as the last value of a cell: tasks by state, alerts, the progress of functions,
-        clients and graphs with estimates, and the longest-running tasks. It is brought up to date in this interval
-        while other cells run, until its ``stop()`` is called or this client leaves."""
+        """Return a panel for a notebook, as the last value of a cell: tasks by state, alerts, the progress of
+        functions, clients and graphs with estimates, and the longest-running tasks. It is updated at this interval
+        while other cells run, until its ``stop()`` is called or this client disconnects."""
         from scaler.client.live_panel import LivePanel
 
         if not 0.1 <= interval_seconds <= 3600:
@@ -1082,7 +1082,8 @@ class Client:
         return info_of(bytes(outcome.payload))
 
     def pause_workers(self, target: str) -> list[str]:
-        """Give some workers no more tasks. Running tasks continue, and tasks that have not started go to other workers.
+        """Stop giving tasks to some workers. Running tasks continue, and tasks that have not started go to other
+        workers.
 
         ``target`` names a host, an agent, or a worker, which stands for all workers of its agent; ``cluster_info()``
         shows these names. The pause ends with ``resume_workers``, or when the scheduler restarts. Returns the names of
@@ -1091,7 +1092,7 @@ class Client:
         return self._inquire(agents_of(ControlAction.PAUSE, target))
 
     def resume_workers(self, target: str) -> list[str]:
-        """Give paused workers tasks again. ``target`` as for ``pause_workers``."""
+        """Give tasks to paused workers again. ``target`` is that of ``pause_workers``."""
         return self._inquire(agents_of(ControlAction.RESUME, target))
 
     def drain_workers(self, target: str) -> list[str]:
@@ -1100,8 +1101,8 @@ class Client:
         return self._inquire(agents_of(ControlAction.DRAIN, target))
 
     def kill_worker(self, worker: str) -> None:
-        """Kill the process of a worker, given by its name as monitors show it. Another process takes its place; its
-        task counts as one whose process died, and runs again unless that happened three times."""
+        """Kill the process of the worker with this name, as monitors show it. Another process takes its place. The task
+        that it was running runs again, unless its process has now died three times."""
         self._inquire(act_on_worker(ControlAction.KILL_WORKER, worker))
 
     def restart_worker(self, worker: str) -> None:
@@ -1124,17 +1125,19 @@ class Client:
 
     def set_weight(self, weight: float, *, client: str | None = None, group: str | None = None) -> None:
         """Change how much of the running time another client gets within its group, or a group compared with others.
-        It lasts until the scheduler restarts, or the (last) client leaves. With keys, this requires ``admin.key``."""
+        The change lasts until the scheduler restarts, or until the client (or the last client of the group) leaves.
+        With keys, this requires ``admin.key``."""
         self._inquire(weight_inquiry(weight, client, group))
 
     def set_limit(self, workers: int, *, group: str) -> None:
-        """Change how many workers a group uses at most; 0: any number. As ``set_weight``."""
+        """Change the maximum number of workers that a group uses; 0 means any number. Duration and permission are those
+        of ``set_weight``."""
         self._inquire(limit_inquiry(workers, group))
 
     def set_priority(self, priority: int, *, client: str | None = None, function: str | None = None) -> int:
-        """Change the priority of the tasks of another client, or of all functions with a name, that wait for a worker.
-        Tasks that are submitted later have the priority of their call. Returns how many tasks these are. With keys,
-        this requires ``admin.key``."""
+        """Change the priority of waiting tasks of another client, or of all functions with a name. Tasks that are
+        submitted later have the priority of their call. Return the number of tasks changed. With keys, this requires
+        ``admin.key``."""
         return self._inquire(priority_inquiry(priority, client, function))
 
     @property
@@ -1144,14 +1147,14 @@ class Client:
         return len(self.cluster_info().workers)
 
     def disconnect(self) -> None:
-        """Cancel everything unfinished and leave the scheduler. May be called twice."""
+        """Cancel all unfinished tasks and disconnect from the scheduler. May be called twice."""
         client_io = self.__dict__.get("_client_io")
         self._has_left = True
         if client_io is not None and not self._leave():
             client_io.close()
 
     def shutdown(self) -> None:
-        """Stop scheduler and workers. Raises ValueError when the scheduler is protected."""
+        """Stop the scheduler and the workers. Raises ValueError if the scheduler is protected."""
         outcome = self._ask(Questions.shut_down)
         text = bytes(outcome.payload).decode(errors="replace")
         if outcome.status == Status.EXCEPTION:

@@ -111,7 +111,7 @@ class ClusterInfo:
 
     @property
     def waits(self) -> tuple[WaitGroup, ...]:
-        """The reasons why tasks do not run."""
+        """The reasons why tasks are not running."""
         return self.snapshot.waits
 
     @property

@@ -25,11 +25,11 @@ class Event(NamedValue):
         super().__init__(name, client)
 
     def set(self) -> None:
-        """Let all that wait go on, and all that will wait, until the event is cleared."""
+        """Set the event: calls of ``wait`` return, and return at once, until the event is cleared."""
         self._call(NamedAction.SET)
 
     def clear(self) -> None:
-        """Let all that will wait wait, until the event is set again."""
+        """Clear the event: later calls of ``wait`` block until it is set again."""
         self._call(NamedAction.CLEAR)
 
     def is_set(self) -> bool:

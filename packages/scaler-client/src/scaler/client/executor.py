@@ -103,7 +103,7 @@ class ExecutorFuture(ScalerFuture[T]):
                 raise
 
     def load_now(self) -> None:
-        """Fetch a large result while its cluster is there. A failure is kept for ``result``."""
+        """Fetch a large result while the cluster is still running. A failure is kept for ``result``."""
         try:
             self._load(None)
         except Exception as error:
@@ -230,7 +230,7 @@ class Executor(concurrent.futures.Executor):
 
     @classmethod
     def of_client(cls, client: ExecutorClient) -> Executor:
-        """An executor that uses ``client`` and leaves it open at its end."""
+        """Return an executor that uses ``client`` and leaves it open when it shuts down."""
         executor = cls.__new__(cls)
         executor._open(client, Work(client._client_io, None, None))
         return executor
@@ -277,7 +277,7 @@ class Executor(concurrent.futures.Executor):
     ) -> Iterator[T]:
         """Return an iterator over the results, in order. All calls are submitted now; with ``buffersize``, at most this
         many are ahead of the results that are taken. ``chunksize``: calls per task. The iterator raises TimeoutError if
-        a result is not there ``timeout`` seconds after the call of ``map``. When it ends early, calls that have not
+        a result is not available ``timeout`` seconds after the call of ``map``. When it ends early, calls that have not
         started are cancelled. ``progress`` shows a bar with the number of results taken; it needs tqdm."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")

@@ -25,8 +25,8 @@ _COLOURS = {"critical": "#cf222e", "warning": "#9a6700"}
 
 
 class LivePanel:
-    """Made by ``Client.monitor``. It is shown by the cell that makes it, and brought up to date until ``stop`` is
-    called, or the client leaves."""
+    """A live panel, created by ``Client.monitor``. The cell that creates it shows it, and it is updated until ``stop``
+    is called or the client disconnects."""
 
     def __init__(self, ask: Callable[[], ClusterInfo], interval_seconds: float) -> None:
         self._ask = ask
@@ -38,7 +38,7 @@ class LivePanel:
         self._refresh()
 
     def stop(self) -> None:
-        """Show what is shown now from here on."""
+        """Stop updating the panel. It keeps its last contents."""
         self._stopped.set()
 
     def _repr_html_(self) -> str:

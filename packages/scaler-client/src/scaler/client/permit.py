@@ -26,7 +26,7 @@ class NamedPermit(NamedObject):
         self._claims: list[Claim] = []
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Return whether it is held now. ``timeout``: seconds to wait for it; -1 means no limit."""
+        """Acquire it, and return whether that succeeded. ``timeout``: seconds to wait for it; -1 means no limit."""
         _check_timeout(blocking, timeout)
         deadline = None if timeout == -1 else time.monotonic() + timeout
         client_io = self._client_io_to_wait()
@@ -46,7 +46,7 @@ class NamedPermit(NamedObject):
             raise
 
     def release(self) -> None:
-        """Raises RuntimeError if this object does not hold it, and LockLostError if it has lost it."""
+        """Release it. Raises RuntimeError if this object does not hold it, and LockLostError if it has lost it."""
         client_io = self._client_io()
         if client_io.defers(self.release):
             return

@@ -15,8 +15,8 @@ from scaler_protocol.profile_report import GROUPS, ProfileRow, page_of, rows_of,
 
 
 class ProfileReport:
-    """The samples of a profile. When it has been taken it can be printed, shown in a notebook, and saved. Times are of
-    tasks that ran meanwhile, whatever they did: computed, waited, or slept."""
+    """The samples of a profile, which can be printed, shown in a notebook and saved. Times include everything that
+    tasks did while they were running: computing, waiting and sleeping."""
 
     def __init__(self, interval_seconds: float) -> None:
         if not 0.001 <= interval_seconds <= 60:
@@ -48,8 +48,8 @@ class ProfileReport:
     # ---- contents ------------------------------------------------------------------------------------------------
 
     def rows(self, by: str = "function", least_share: float = 0.005) -> Iterator[ProfileRow]:
-        """The calls from the outside in: depth, name, microseconds with and without the calls below, and the share of
-        the whole. ``by``: what the first level is, "function", "worker" or "client"."""
+        """Return the calls from the outermost to the innermost: depth, name, microseconds with and without the calls
+        below, and the share of the total. ``by``: what the first level is, "function", "worker" or "client"."""
         return rows_of(self._tree, _checked(by), least_share)
 
     def text(self, by: str = "function") -> str:
@@ -89,7 +89,7 @@ class ProfileReport:
 
 
 class Profile(ProfileReport):
-    """Made by ``Client.profile``. It is taken from ``start`` to ``stop``, or within a ``with`` block."""
+    """A profile, created by ``Client.profile``. It records from ``start`` to ``stop``, or within a ``with`` block."""
 
     def __init__(self, ask: Callable[[int], list[bytes]], interval_seconds: float) -> None:
         """``ask`` begins a profile with an interval in microseconds, or ends it with 0 and returns the encoded profiles
@@ -98,15 +98,15 @@ class Profile(ProfileReport):
         self._ask = ask
 
     def start(self) -> Profile:
-        """Begin. Raises ``ControlError`` if the scheduler refuses it."""
+        """Start recording. Raises ``ControlError`` if the scheduler refuses it."""
         self._check_idle()
         self._ask(self._interval_us)
         self._started_at = time.monotonic()
         return self
 
     def stop(self) -> Profile:
-        """End, and collect the samples of all hosts. Hosts that do not answer within five seconds are left out. Raises
-        ``ControlError`` if the profile was lost with the scheduler."""
+        """Stop recording, and collect the samples of all hosts. Hosts that do not answer within five seconds are left
+        out. Raises ``ControlError`` if the profile was lost with the scheduler."""
         self._stop_clock()
         self._merge(self._ask(0))
         return self

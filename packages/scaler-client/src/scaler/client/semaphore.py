@@ -14,8 +14,8 @@ from scaler_protocol.messages import SEMAPHORE_LIMIT, CoordinationKind
 class Semaphore(NamedPermit):
     """A semaphore of the whole cluster, used like ``threading.Semaphore``. Make it with :meth:`Client.semaphore`.
 
-    Semaphores of one name let at most ``limit`` holders in at a time, wherever they are: in this application, in others
-    and in tasks. They are granted in the order of the requests. Only an object that has acquired a semaphore can
+    Semaphores of one name have at most ``limit`` holders at a time, wherever they are used: in this application, in
+    others and in tasks. They are granted in the order of the requests. Only an object that has acquired a semaphore can
     release it. A semaphore is released when its task or its client ends, too. A task that waits for one lends its
     worker to other tasks."""
 

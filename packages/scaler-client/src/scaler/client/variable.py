@@ -38,7 +38,7 @@ class Variable(NamedValue):
         self._call(NamedAction.SET, serialized(self, value))
 
     def delete(self) -> None:
-        """There is no value from now on, until one is set."""
+        """Remove the value. ``get`` then waits until a value is set."""
         self._call(NamedAction.CLEAR)
 
     def __reduce__(self) -> tuple[Any, ...]:
