@@ -25,6 +25,9 @@ class ScalerEngine:
     def compute(self, collection: Any) -> Any:
         return collection.compute(scheduler=self.client.get)
 
+    def gather_at_once(self, futures: Any) -> list[Any]:
+        return self.client.gather(futures)
+
     gather = staticmethod(gather_in_order)
 
 

@@ -124,6 +124,10 @@ WORKLOADS = {
             1e9,
         ),
         Workload(
+            "gather_results", "client.gather of 2,000 results", objects.gather_results, "engine", "33k_per_second",
+            2_000, 1e9, True, True,
+        ),
+        Workload(
             "data_frame", "DataFrame of 80 MB there, means of its groups back", objects.data_frame, "engine",
             "mb_per_second", objects.FRAME_ROWS, 1e9,
         ),

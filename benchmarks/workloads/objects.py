@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from typing import Any
 
 import psutil
@@ -125,6 +126,20 @@ def around_inline_limit(engine: Any, count: int) -> dict[str, float]:
             started = time.perf_counter()
             assert len(engine.map(bytes, [size] * number)) == number
             figures[f"{name}_results_per_second"] = number / (time.perf_counter() - started)
+    return figures
+
+
+def gather_results(engine: Any, count: int) -> dict[str, float]:
+    """The results of ``count`` futures that have ended, of sizes below and above that from which values stay where they
+    are: sent with the results, and fetched."""
+    figures = {}
+    for name in ("31k", "33k", "100k"):
+        futures = [engine.submit(bytes, AROUND_LIMIT_BYTES[name]) for _ in range(count)]
+        wait(futures)
+        started = time.perf_counter()
+        assert len(engine.gather_at_once(futures)) == count
+        figures[f"{name}_per_second"] = count / (time.perf_counter() - started)
+        del futures
     return figures
 
 
