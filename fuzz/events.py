@@ -70,6 +70,8 @@ def a_record(choices: Choices) -> bytes:
     elif kind == Kind.FAILED:
         flags, payload = choices.pick([*Status]), choices.pick(PAYLOADS)
         body = len(payload).to_bytes(4, "little") * 2 + payload
+    elif kind == Kind.LOG:
+        flags, body = choices.below(256), choices.pick(NAMES).encode("utf-8", "replace")
     elif kind == Kind.GRAPH:
         flags, body = (
             choices.below(2),

@@ -16,8 +16,8 @@ from tests.support.watchdog import Watchdog
 FIRST_FILES = (
     "fuzz/test_sanitizers.py",
     "cluster/test_gridengine_manager.py",
-    "packaging/test_archives.py",
     "cluster/test_slurm_manager.py",
+    "packaging/test_archives.py",
     "cluster/test_ssh_manager.py",
     "cluster/test_kubernetes_manager.py",
     "cluster/test_events.py",
@@ -26,7 +26,7 @@ FIRST_FILES = (
     "packaging/test_installed.py",
 )
 """The fuzzers take minutes and all cores. The tests that run meanwhile mostly wait for other systems.
-Long files do not come last, when the other process would have nothing to do."""
+Long files do not come last, when the other processes would have nothing to do."""
 LONGEST_TEMPORARY_FOLDER = 24
 """The path of a socket has at most 107 bytes, and folders of tests have long names."""
 

@@ -1,6 +1,6 @@
 """Event records as bytes: headers, names, columns, failures and edges are read, or refused with BadRecord.
 
-What the compiled reader of names finds is what the plain one finds.
+The compiled reader finds the same lasting records as the plain one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fuzz.events import a_record
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.failures import read_payload
 from scaler_protocol.monitor.records import BadRecord, Kind, Record
-from scaler_protocol.monitor.ring import names_in
+from scaler_protocol.monitor.ring import lasting_in
 
 
 def one_input(data: bytes) -> None:
@@ -23,8 +23,9 @@ def one_input(data: bytes) -> None:
             examine(record)
     except BadRecord as error:
         assert str(error)
-    names = [(each.flags, each.first) for each in found if each.kind == Kind.NAME]
-    assert [(naming, index) for naming, index, _ in names_in(data)][: len(names)] == names
+    lasting = [(each.kind, each.flags, each.first) for each in found if each.kind in records.LASTING]
+    heads = [next(records.records(each)) for each in lasting_in(data)]
+    assert [(each.kind, each.flags, each.first) for each in heads][: len(lasting)] == lasting
 
 
 def examine(record: Record) -> None:
@@ -37,6 +38,8 @@ def examine(record: Record) -> None:
         size, payload = records.failure_of(record)
         assert len(payload) <= len(record.body) and size >= 0
         assert all(isinstance(text, str) for text in read_payload(record.flags, payload))
+    elif record.kind == Kind.LOG:
+        assert len(records.log_line_of(record).text) <= records.LOG_LINE_LIMIT_BYTES
     elif record.kind == Kind.GRAPH:
         _, edges = records.edges_of(record)
         assert len(edges) % 2 == 0

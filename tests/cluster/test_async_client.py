@@ -523,7 +523,7 @@ def test_a_loop_that_closes_early_leaves_the_client_harmless(combo: SchedulerClu
 
 def test_a_scheduler_that_is_gone_fails_what_waits() -> None:
     async def main() -> None:
-        combo = SchedulerClusterCombo(1)
+        combo = SchedulerClusterCombo(1, grace_seconds=0)
         async with AsyncClient(combo.get_address(), timeout_seconds=1) as client:
             futures: list[Any] = [client.submit(time.sleep, 3600) for _ in range(10)]
             await asyncio.sleep(0.3)

@@ -27,6 +27,7 @@ from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.shell import restarts
 from scaler_scheduler.shell.publisher import Publisher
+from scaler_scheduler.shell.watchers import QUEUE_LIMIT
 from tests.support import functions
 from tests.support.commands import alive, descendants, free_address, run_command, start_cluster, start_scheduler
 from tests.support.waiting import wait_until
@@ -140,6 +141,28 @@ def test_snapshots_alone_want_no_records(publisher: Publisher, address: str, con
     watcher.close()
 
 
+def test_records_begin_again_for_a_watcher_that_comes_when_the_last_one_leaves(
+    publisher: Publisher, address: str, context: Context
+) -> None:
+    """The scheduler looks now and then only, and sees watchers each time."""
+    first = Heard(Subscription(context, address, True))
+    ring_of(publisher)
+    before = publisher.wants_events()
+    first.subscription.close()
+    wait_until(lambda: not _asks_for_events(publisher))
+    second = Heard(Subscription(context, address, True))
+    wait_until(lambda: _asks_for_events(publisher))
+    assert publisher.wants_events() not in (0, before)
+    ring_of(publisher).write(handed(7))
+    wait_until(lambda: second.listen().firsts == [7])
+    second.subscription.close()
+
+
+def _asks_for_events(publisher: Publisher) -> int:
+    publisher.watched()
+    return publisher.wants_events()
+
+
 def test_a_late_watcher_gets_the_names_and_the_recent_past(
     publisher: Publisher, address: str, context: Context
 ) -> None:
@@ -165,7 +188,7 @@ def test_a_late_watcher_misses_nothing_of_many_small_batches(
 ) -> None:
     first = Heard(Subscription(context, address, True))
     ring = ring_of(publisher)
-    for number in range(200):  # more than are kept for a watcher that does not read
+    for number in range(QUEUE_LIMIT + 10):  # more than are kept for a watcher that does not read
         ring.write(handed(number))
         wait_until(lambda wanted=number + 1: len(first.listen().firsts) == wanted)
     late = Subscription(context, address, True)
@@ -174,7 +197,7 @@ def test_a_late_watcher_misses_nothing_of_many_small_batches(
     def heard() -> bool:
         while (received := late.receive()) is not None:
             messages.append(received.message)
-        return sum(each.count for each in messages) == 200
+        return sum(each.count for each in messages) == QUEUE_LIMIT + 10
 
     wait_until(heard)
     assert len([each for each in messages if each.count]) == 1

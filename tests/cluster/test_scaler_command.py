@@ -132,6 +132,23 @@ def test_tasks_of_a_function_are_cancelled(address: str) -> None:
         wait_until(lambda: all(future.cancelled() for future in futures))
 
 
+def test_values_of_groups_and_tasks_are_set(address: str) -> None:
+    with Client(address) as client:
+        future = client.submit(time.sleep, 60)
+        wait_until(lambda: client.cluster_info().unfinished.running)
+        shown = scaler("set", address, "--group", "default", "--weight", 2, "--limit", 1, "--yes")
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert shown.stdout.splitlines() == [
+            "Set the weight of group default to 2.",
+            "Set the limit of group default to 1 worker.",
+        ]
+        unlimited = scaler("set", address, "--group", "default", "--limit", 0, "--yes")
+        assert unlimited.stdout == "Set the limit of group default to any number of workers.\n"
+        raised = scaler("set", address, "--function", "sleep", "--priority", 3, "--yes")
+        assert raised.stdout == "Set the priority of function sleep to 3, for 0 tasks.\n"
+        future.cancel()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -139,6 +156,7 @@ def test_tasks_of_a_function_are_cancelled(address: str) -> None:
         (("nonsense",), 2, "scaler: 'nonsense' is not a subcommand."),
         (("pause", "tcp://127.0.0.1:1", "host"), 2, "scaler pause: Cannot ask for confirmation: this is not a"),
         (("cancel", "tcp://127.0.0.1:1"), 2, "scaler cancel: Cannot tell which tasks to cancel."),
+        (("set", "tcp://127.0.0.1:1", "-y"), 2, "scaler set: Cannot tell what to change."),
         (("status", "nonsense"), 2, "scaler status: Cannot use ADDRESS"),
         (
             ("status", "tcp://127.0.0.1:1", "-t", "0.3"),

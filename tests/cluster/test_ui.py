@@ -578,18 +578,23 @@ def test_connections_that_say_nothing_shut_nobody_out(made_up: Ui) -> None:
         assert made_up.get()[0] == 200
 
 
-@pytest.mark.parametrize(
-    "endless",
-    [b"GET / HTTP/1.1\r\nX: y", b"GET /" + b"a" * 100, b"POST / HTTP/1.1\r\nContent-Length: 10000000\r\n\r\n"],
-)
-def test_a_request_without_end_is_cut_off(made_up: Ui, endless: bytes) -> None:
-    """By its size or by the time it takes: nothing of it is kept."""
-    with socket.create_connection(("127.0.0.1", made_up.port), timeout=ADMIT_SECONDS + 20) as connection:
-        connection.sendall(endless)
-        answered = b"x"
-        with contextlib.suppress(ConnectionError):
-            while answered:
-                answered = connection.recv(65536)
+ENDLESS = [b"GET / HTTP/1.1\r\nX: y", b"GET /" + b"a" * 100, b"POST / HTTP/1.1\r\nContent-Length: 10000000\r\n\r\n"]
+
+
+def test_requests_without_end_are_cut_off(made_up: Ui) -> None:
+    """By their size or by the time they take: nothing of them is kept. All of them wait at the same time."""
+    with ExitStack() as stack:
+        address = ("127.0.0.1", made_up.port)
+        connections = [
+            stack.enter_context(socket.create_connection(address, timeout=ADMIT_SECONDS + 20)) for _ in ENDLESS
+        ]
+        for connection, endless in zip(connections, ENDLESS, strict=True):
+            connection.sendall(endless)
+        for connection in connections:
+            answered = b"x"
+            with contextlib.suppress(ConnectionError):
+                while answered:
+                    answered = connection.recv(65536)
 
 
 def test_much_from_a_stranger_is_not_taken_in(made_up: Ui) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from scaler_protocol.messages import Status, WorkerStatus
+from scaler_protocol.messages import LogLine, Status, WorkerStatus
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.messages import (
     AgentStatus,
@@ -104,6 +104,9 @@ class SyntheticCluster:
         ]
         found += [records.name_record(Naming.AGENT, index, _agent_name(self, index)) for index in range(self.agents)]
         found += [self._record(Kind.AGENT_JOINED, agent=index) for index in range(self.agents)]
+        found += [
+            records.log_record(LogLine(0, self.time, 20, "Worker[0] started"), index) for index in range(self.agents)
+        ]
         found += [self._record(Kind.CLIENT_JOINED, session=index) for index in range(len(SESSIONS))]
         return self._events(found)
 

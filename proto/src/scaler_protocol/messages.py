@@ -733,6 +733,29 @@ class PrintedOutput:
     pieces: tuple[OutputPiece, ...]
 
 
+LOG_LINES_SINCE_MINOR = 4
+"""The first minor version of the protocol in which agents send lines of their logs."""
+
+
+@value(frozen=True, slots=True)
+class LogLine:
+    """``number`` counts the lines of one log: those that are missing were left out. ``time``: seconds since 1970, by
+    the clock of its host. ``level``: as in Python's logging."""
+
+    number: int
+    time: float
+    level: int
+    text: str
+
+
+@value(frozen=True, slots=True)
+class LogLines:
+    """Agent to scheduler: new lines of its log, for monitors. An agent whose scheduler knows nothing of it sends the
+    newest ones that it has kept."""
+
+    lines: tuple[LogLine, ...]
+
+
 @value(frozen=True, slots=True)
 class Drain:
     """Scheduler to agent: return what has not started, and leave when the running tasks have ended."""
@@ -1108,7 +1131,7 @@ Body = Union[
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
     StackReply, HostSoftware, EndProcess, ProfileRequest, ProfileReply, OutputRequest, OutputReply,
-    PrintedOutput, Leaving, KeepValues, MayLeave,
+    PrintedOutput, Leaving, KeepValues, MayLeave, LogLines,
 ]  # fmt: skip
 
 UNNUMBERED = (

@@ -47,3 +47,15 @@ def test_no_future_is_lost_wherever_a_call_is_interrupted() -> None:
             if not where or len(troubles) > 5:
                 break
     assert not troubles
+
+
+@pytest.mark.timeout(120)
+def test_the_client_goes_on_wherever_a_look_at_a_future_is_interrupted() -> None:
+    with ReplayingScheduler() as scheduler:
+        for at in range(1, 5000):
+            with Client(scheduler.address) as client:
+                future = client.submit(operator.neg, 1)
+                where = interrupted(future.done, at)
+                assert future.result(20) == -1, where
+            if not where:
+                break

@@ -42,6 +42,8 @@ from scaler_protocol.messages import (
     LockReply,
     LockRequest,
     LockState,
+    LogLine,
+    LogLines,
     ManagerOrder,
     ManagerReport,
     MayLeave,
@@ -247,6 +249,7 @@ def all_bodies() -> list[Body]:
         Leaving(),
         KeepValues((KEY, ObjectKey(SESSION, 1))),
         MayLeave(),
+        LogLines((LogLine(7, 1700000000.5, 30, "worker process 12 died: SIGKILL"),)),
     ]
 
 

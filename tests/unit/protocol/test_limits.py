@@ -73,6 +73,7 @@ def test_there_are_real_numbers_to_test() -> None:
         "target_seconds",
         "cool_down_seconds",
         "value",
+        "lines.time",
     }
 
 

@@ -36,6 +36,8 @@ from scaler_protocol.messages import (
     Hello,
     HostSoftware,
     Leaving,
+    LogLine,
+    LogLines,
     ManagerReport,
     ObjectChunk,
     ObjectCredit,
@@ -475,6 +477,12 @@ class Attack:
             lambda: StackReply(chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "File"),
             lambda: OutputReply(chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "", (self.printed(),)),
             lambda: PrintedOutput((self.printed(), self.printed())),
+            lambda: LogLines(
+                tuple(
+                    LogLine(chance.choice(EDGES), chance.choice([0.0, -1.0, 1e12]), 255, "x" * size)
+                    for size in (0, 5000)
+                )
+            ),
             lambda: Leaving(),
             lambda: ProfileReply(
                 chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "", chance.choice([0, 1]), b"not compressed"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scaler_protocol.command.log_tail import LogTail
 from scaler_protocol.command.turn_guard import BROKEN_CODE
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.messages import Envelope, HeartbeatEcho, Hello, Ping, Status
@@ -36,7 +37,7 @@ def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = asyncio.new_event_loop()
-    agent = AgentShell(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop)  # type: ignore[arg-type]
+    agent = AgentShell(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop, LogTail())  # type: ignore[arg-type]
     effects = [Send(b"", Envelope(Ping())), Log("WARNING", "this one is carried out")]
     monkeypatch.setattr("scaler_worker.shell.conversation.encode", lambda envelope: 1 // 0)
     monkeypatch.setattr(agent._core, "take_effects", lambda now: [effects.pop(0) for _ in effects[:]])
@@ -51,7 +52,7 @@ def test_a_worker_process_that_could_not_be_forked_is_told_and_nobody_is_killed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = asyncio.new_event_loop()
-    agent = AgentShell(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop)  # type: ignore[arg-type]
+    agent = AgentShell(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop, LogTail())  # type: ignore[arg-type]
     killed = []
     monkeypatch.setattr("os.kill", lambda *arguments: killed.append(arguments))
     monkeypatch.setattr("os.killpg", lambda *arguments: killed.append(arguments))
@@ -68,7 +69,7 @@ def test_a_worker_process_that_could_not_be_forked_is_told_and_nobody_is_killed(
 @pytest.fixture
 def agent() -> Iterator[AgentShell]:
     loop = asyncio.new_event_loop()
-    agent = AgentShell(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop)  # type: ignore[arg-type]
+    agent = AgentShell(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop, LogTail())  # type: ignore[arg-type]
     yield agent
     agent._conversation.end()
     agent.disconnect()

@@ -25,6 +25,7 @@ from scaler_protocol.command import (
     setup_logging,
 )
 from scaler_protocol.command.descriptors import allow_many_descriptors
+from scaler_protocol.command.log_tail import LogTail, log_tail
 from scaler_protocol.command.service_manager import notify
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, ServerHandshake, places_of
 from scaler_protocol.ids import new_session
@@ -78,7 +79,8 @@ def run(settings: SchedulerSettings) -> int:
     router = RouterSocket(context)
     try:
         address = _bind(router, settings.address)
-        return _serve(settings, loop, router, address, token)
+        with log_tail() as tail:
+            return _serve(settings, loop, router, address, token, tail)
     finally:
         router.close()
         context.term()
@@ -116,7 +118,12 @@ def _listen(router: RouterSocket) -> None:
 
 
 def _serve(
-    settings: SchedulerSettings, loop: asyncio.AbstractEventLoop, router: RouterSocket, address: str, token: bytes
+    settings: SchedulerSettings,
+    loop: asyncio.AbstractEventLoop,
+    router: RouterSocket,
+    address: str,
+    token: bytes,
+    tail: LogTail,
 ) -> int:
     monitor_socket = _open_monitor_socket(settings.monitor_address, address)
     monitor_address = monitor_socket.address if monitor_socket is not None else settings.monitor_address or ""
@@ -124,7 +131,7 @@ def _serve(
     audit_log = AuditLog(settings.audit_log)
     gateway = Gateway(loop, router, _core_settings(settings, address, token), audit_log)
     event_log = _event_log(settings.event_log, gateway.core.state.settings.epoch)
-    reporter = Reporter(loop, gateway, monitor_address, event_log, settings.event_log_limit_bytes, monitor_socket)
+    reporter = Reporter(loop, gateway, monitor_address, event_log, settings.event_log_limit_bytes, monitor_socket, tail)
     gc.freeze()  # the objects made by imports are never freed: collections skip them
     gc.set_threshold(_GARBAGE_THRESHOLD)
     install_stop_signals(loop, lambda: gateway.stop(settings.grace_seconds))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from scaler_protocol.command import run_command, setup_logging
 from scaler_protocol.command.descriptors import allow_many_descriptors
+from scaler_protocol.command.log_tail import LogTail, log_tail
 from scaler_protocol.command.service_manager import notify
 from scaler_worker import __version__
 from scaler_worker.config import ClusterSettings
@@ -26,6 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(settings: ClusterSettings) -> int:
     count = settings.worker_count
     setup_logging(settings)
+    with log_tail() as tail:
+        return _run_logged(settings, count, tail)
+
+
+def _run_logged(settings: ClusterSettings, count: int, tail: LogTail) -> int:
     notify(STATUS="Starting workers")
     from scaler_worker.shell.zygote import Zygote
 
@@ -33,7 +39,7 @@ def _run(settings: ClusterSettings) -> int:
     zygote.start()  # it does its imports while this process does its own
     from scaler_worker.shell.agent import run_agent
 
-    return run_agent(settings, count, zygote)
+    return run_agent(settings, count, zygote, tail)
 
 
 def _limit_threads(worker_count: int) -> dict[str, str]:

@@ -25,6 +25,7 @@ from scaler_protocol.monitor.bounds import (
     moment_us,
     shown_text,
 )
+from scaler_protocol.monitor.daemon_logs import DaemonLogs
 from scaler_protocol.monitor.failures import Failure, Failures, read_payload
 from scaler_protocol.monitor.function_names import FunctionNames
 from scaler_protocol.monitor.graphs import Graphs
@@ -117,6 +118,7 @@ class Activity:
         self.times = TaskTimes()
         self.nested = NestedTasks()
         self.output = OutputLog()
+        self.logs = DaemonLogs()
         self.notices: deque[Notice] = deque(maxlen=NOTICE_LIMIT)
         self.sessions: OrderedDict[int, SessionName] = OrderedDict()
         self.functions: OrderedDict[int, FunctionName] = OrderedDict()
@@ -137,7 +139,7 @@ class Activity:
         seen = self._follow_numbers(events) if events.count else 0
         self.time = max(self.time, events.time)
         for number, record in enumerate(records.records(events.records)):
-            if number >= seen or record.kind == Kind.NAME:
+            if number >= seen or record.kind in records.LASTING:
                 self._take(record)
 
     def _take(self, record: Record) -> None:
@@ -296,6 +298,9 @@ class Activity:
             record.flags, printed.left_out, printed.data,
         )  # fmt: skip
 
+    def _on_log(self, record: Record) -> None:
+        self.logs.add(record.agent, records.log_line_of(record))
+
     def _on_graph(self, record: Record) -> None:
         graph, edges = records.edges_of(record)
         cut = bool(record.flags & records.Flag.CUT)
@@ -437,6 +442,7 @@ _TAKERS: dict[int, Callable[[Activity, Record], None]] = {
     Kind.FAILED: Activity._on_failed,
     Kind.GRAPH: Activity._on_graph,
     Kind.OUTPUT: Activity._on_output,
+    Kind.LOG: Activity._on_log,
     Kind.NESTED: Activity._on_nested,
     Kind.AGENT_JOINED: Activity._on_agent,
     Kind.AGENT_LOST: Activity._on_agent,

@@ -1,5 +1,5 @@
 """The page of one thing: all that is known of a task, worker, host, client, function, graph,
-map or object. Pure.
+map or object, and of the scheduler. Pure.
 
 A page has facts, then tables with some of the rows of ``tables``, then a text. Every screen shows the same, and finds
 more through the links of facts and rows.
@@ -362,9 +362,30 @@ def _host(model: Model, host: str) -> EntityPage | None:
         *_section("Received from", "traffic", _rows_with(model, "traffic", target=host)),
         *_section("Sent to", "traffic", _rows_with(model, "traffic", source=host)),
         *_section("Clients", "clients", clients),
+        *_section("Log", "logs", _rows_with(model, "logs", host=host)),
         *_executions(model, workers=indices),
     ]
     return EntityPage(links.HOST, f"Host {host}", facts, sections)
+
+
+def _scheduler(model: Model, name: str) -> EntityPage | None:
+    if model.snapshot is None or name != links.SCHEDULER:
+        return None
+    status = model.snapshot.scheduler
+    facts = [
+        Fact("address", status.address),
+        Fact("host", status.host, EntityLink(links.HOST, (status.host,))),
+        Fact("process id", str(status.pid)),
+        Fact("version", status.version),
+        Fact("runs for", format_duration(status.uptime_seconds)),
+        Fact("CPU", format_percent(status.cpu_percent)),
+        Fact("memory", format_bytes(status.rss_bytes)),
+    ]
+    sections = [
+        *_section("Log", "logs", _rows_with(model, "logs", source=links.SCHEDULER)),
+        *_section("Settings", "settings", model.rows("settings")[0]),
+    ]
+    return EntityPage(links.SCHEDULER, "Scheduler", facts, sections)
 
 
 def _rows_on(model: Model, host: str) -> list[Row]:
@@ -670,5 +691,6 @@ _PAGES: dict[str, tuple[Callable[..., EntityPage | None], int]] = {
     links.GRAPH: (_graph, 2),
     links.OBJECT: (_object, 2),
     links.MAP: (_map, 2),
+    links.SCHEDULER: (_scheduler, 1),
 }
 """By kind: what makes the page, and how many texts name the thing."""

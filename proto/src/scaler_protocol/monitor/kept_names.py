@@ -1,4 +1,4 @@
-"""The latest names of event records, in bounded memory.
+"""The latest names of event records, and the newest lines of logs, in bounded memory.
 
 Options of tasks have a limit of their own: clients make as many of them as they like, and these must not push out the
 names of agents and functions, which are old and still needed.
@@ -9,16 +9,22 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 
+from scaler_protocol.log_lines import LINES_LIMIT
+from scaler_protocol.monitor import records
 from scaler_protocol.monitor.bounds import OPTIONS_LIMIT
-from scaler_protocol.monitor.records import Naming
-from scaler_protocol.monitor.ring import names_in
+from scaler_protocol.monitor.records import Kind, Naming
+from scaler_protocol.monitor.ring import lasting_in
 
 OPTIONS_LIMIT_BYTES = 16 * 1024 * 1024
 """More than all options that a scheduler has numbers for: of these, each has its name here."""
 
+LOG_LINES_LIMIT = 50_000
+LOG_LINES_LIMIT_BYTES = 8 * 1024 * 1024
+"""Limits of the lines of all logs together."""
+
 
 class _LatestNames:
-    """The records by what they name, the oldest first; those are dropped first, too."""
+    """The records by what they name, or by log and line, the oldest first; those are dropped first, too."""
 
     def __init__(self, limit: int, limit_bytes: int) -> None:
         self.size_bytes = 0
@@ -41,16 +47,21 @@ class KeptNames:
     def __init__(self, limit: int, limit_bytes: int) -> None:
         self._options = _LatestNames(OPTIONS_LIMIT, OPTIONS_LIMIT_BYTES)
         self._others = _LatestNames(limit, limit_bytes)
+        self._log_lines = _LatestNames(LOG_LINES_LIMIT, LOG_LINES_LIMIT_BYTES)
 
     @property
     def size_bytes(self) -> int:
-        return self._options.size_bytes + self._others.size_bytes
+        return self._options.size_bytes + self._others.size_bytes + self._log_lines.size_bytes
 
-    def add(self, records: bytes) -> None:
-        """Add the names in these event records."""
-        for naming, index, record in names_in(records):
-            (self._options if naming == Naming.OPTIONS else self._others).add(naming, index, record)
+    def add(self, data: bytes) -> None:
+        """Add the names and lines of logs in these event records."""
+        for each in lasting_in(data):
+            head = next(records.records(each))
+            if head.kind == Kind.LOG:  # a line takes the place of the one that is a hundred older
+                self._log_lines.add(head.agent, head.first % LINES_LIMIT, each)
+            else:
+                (self._options if head.flags == Naming.OPTIONS else self._others).add(head.flags, head.first, each)
 
     def records(self) -> list[bytes]:
-        """Return all records that are kept: those of options last, the oldest first."""
-        return [*self._others, *self._options]
+        """Return all records that are kept: names, those of options last, then lines of logs; the oldest first."""
+        return [*self._others, *self._options, *self._log_lines]

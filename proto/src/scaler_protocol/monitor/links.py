@@ -15,6 +15,7 @@ FUNCTION = "function"
 GRAPH = "graph"
 OBJECT = "object"
 MAP = "map"
+SCHEDULER = "scheduler"
 
 
 class EntityLink(NamedTuple):
@@ -26,6 +27,8 @@ class EntityLink(NamedTuple):
     kind: str
     key: tuple[str, ...]
 
+
+SCHEDULER_LINK = EntityLink(SCHEDULER, (SCHEDULER,))
 
 _ROW_KINDS = {
     "workers": WORKER,
@@ -79,6 +82,8 @@ def row_link(table: str, row: Row) -> EntityLink | None:
         return _progress_link(row)
     if table == "traffic":
         return cell_link(table, "target", row)
+    if table == "logs":
+        return SCHEDULER_LINK if row[TABLES[table].index("source")] == SCHEDULER else _link(table, row, HOST)
     kind = _ROW_KINDS.get(table)
     return _link(table, row, kind) if kind is not None else None
 

@@ -54,6 +54,9 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
 * OUTPUT: what task ``first``, or with the session NONE a worker process outside of tasks, has printed: whole lines, or
   the end of one. ``flags``: 1 stdout, 2 stderr. The body: u64 bytes that are missing before these, u32 size of the
   text, u16 sizes of two names, the names of function and worker, the text. At most 512 KiB a second are recorded.
+* LOG: a line of the log of ``agent``, or of the scheduler (NONE), written at ``time`` by the clock of its host.
+  ``first`` is its number: those that are missing were left out, and one that came before is the same line again.
+  ``flags`` is its level. The body is its text.
 * NESTED: the client ``session`` lives in task ``first``, attempt ``attempt``, of another client from now on. The body:
   u64 number from which on its tasks are children of that task, u64 session of the task.
 * AGENT_JOINED, AGENT_LOST, CLIENT_JOINED, CLIENT_LEFT: ``agent`` or ``session``.
@@ -72,7 +75,7 @@ from typing import Any, NamedTuple
 
 from scaler_protocol import steps
 from scaler_protocol.limits import NO_WORKER as NO_WORKER
-from scaler_protocol.messages import DEFAULT_OPTIONS, UNITS_PER_WHOLE, TaskOptions
+from scaler_protocol.messages import DEFAULT_OPTIONS, UNITS_PER_WHOLE, LogLine, TaskOptions
 from scaler_protocol.monitor.bounds import (
     CAPABILITIES_LIMIT,
     CAPABILITY_LIMIT,
@@ -108,7 +111,11 @@ class Kind(enum.IntEnum):
     PARTS = 14
     OUTPUT = 15
     NESTED = 16
+    LOG = 17
 
+
+LASTING = (Kind.NAME, Kind.LOG)
+"""Kinds that late watchers get, too, however old the records are. To get one again changes nothing."""
 
 ENDINGS = (Kind.ENDED, Kind.RAN, Kind.STEPPED)
 """Kinds that say of executions that they ended."""
@@ -328,6 +335,9 @@ OUTPUT_LIMIT_BYTES = 64 * 1024
 OUTPUT_NAME_BYTES = 1024
 
 
+LOG_LINE_LIMIT_BYTES = 8 * 1024
+
+
 class PrintedText(NamedTuple):
     """The body of an OUTPUT record."""
 
@@ -359,6 +369,20 @@ def output_of(record: Record) -> PrintedText:
         name.decode("utf-8", "replace") for name in (rest[: lengths[0]], rest[lengths[0] : sum(lengths)])
     )
     return PrintedText(function, worker, left_out, rest[sum(lengths) : sum(lengths) + size])
+
+
+def log_record(line: LogLine, agent: int = NONE) -> bytes:
+    """A line of the log of this agent; NONE: of the scheduler."""
+    body = line.text.encode("utf-8", "replace")
+    return record(Kind.LOG, time=int(line.time * 1e6), flags=line.level, first=line.number, agent=agent, body=body)
+
+
+def log_line_of(record: Record) -> LogLine:
+    """Read a LOG record."""
+    if len(record.body) > LOG_LINE_LIMIT_BYTES:
+        raise BadRecord("A line of a log in an event record is too long.")
+    text = bytes(record.body).rstrip(b"\0").decode("utf-8", "replace")
+    return LogLine(record.first, record.time / 1e6, record.flags, text)
 
 
 def edges_of(record: Record) -> tuple[int, memoryview]:

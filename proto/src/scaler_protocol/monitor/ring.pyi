@@ -43,8 +43,8 @@ def failed_rows(run: ResultRun, rooms: bytes) -> list[int]:
     """Rows of ``run`` that neither succeeded nor were cancelled; of each status the first ones, at most
     ``rooms[status]``."""
 
-def names_in(data: bytes) -> list[tuple[int, int, bytes]]:
-    """(what is named, index, the whole record) of each NAME record."""
+def lasting_in(data: bytes) -> list[bytes]:
+    """The records of the kinds in ``records.LASTING``."""
 
 class RingReader:
     """Takes what a writer wrote."""

@@ -28,6 +28,7 @@ cdef enum:
     HEADER = 48
     SKIP = 0
     NAME = 1
+    LOG = 17
     ENDED = 4
     GAP = 11
     RAN = 12
@@ -337,19 +338,19 @@ cdef bint all_well(const uint8_t* statuses, uint32_t count) noexcept nogil:
     return not bad
 
 
-def names_in(bytes data):
+def lasting_in(bytes data):
     cdef const uint8_t* base = <const uint8_t*> PyBytes_AS_STRING(data)
     cdef uint64_t at = 0, total = PyBytes_GET_SIZE(data)
     cdef const Header* header
-    cdef list names = []
+    cdef list found = []
     while at + HEADER <= total:
         header = <const Header*> (base + at)
         if header.size < HEADER or header.size % 8 or header.size > total - at:
             break
-        if header.kind == NAME:
-            names.append((header.flags, header.first, data[at : at + header.size]))
+        if header.kind == NAME or header.kind == LOG:
+            found.append(data[at : at + header.size])
         at += header.size
-    return names
+    return found
 
 
 cdef uint32_t kept_rows(const uint8_t* statuses, uint32_t count) noexcept nogil:

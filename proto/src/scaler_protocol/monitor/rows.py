@@ -9,13 +9,14 @@ from typing import Any, Protocol
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor.activity import Activity
 from scaler_protocol.monitor.alerts import Alert
+from scaler_protocol.monitor.daemon_logs import level_name
 from scaler_protocol.monitor.failures import status_name
 from scaler_protocol.monitor.format import format_count, format_flags
 from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, Snapshot
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.parts import parts_of_function, parts_of_task, parts_text, spans_text
 from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress, ProgressWatch
-from scaler_protocol.monitor.records import AGAIN
+from scaler_protocol.monitor.records import AGAIN, NONE
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey
 from scaler_protocol.monitor.store_rates import StoreRate
 from scaler_protocol.monitor.stored_objects import functions_of, label_of
@@ -296,6 +297,18 @@ def _notice_rows(model: TabularState) -> list[Row]:
     return [tuple(notice) for notice in model.activity.notices]
 
 
+def _log_rows(model: TabularState) -> list[Row]:
+    scheduler_host = model.snapshot.scheduler.host if model.snapshot is not None else ""
+    rows = []
+    for index, line in model.activity.logs.lines():
+        agent = model.activity.agents.get(index)
+        source, host = ("scheduler", scheduler_host) if index == NONE else ("?", "?")
+        if agent is not None:
+            source, host = agent.name, agent.host
+        rows.append((line.time, level_name(line.level), source, host, line.text, line.number))
+    return rows
+
+
 def _task_rows(
     model: TabularState, text: str, key: str, descending: bool, offset: int, limit: int | None
 ) -> tuple[list[Row], int]:
@@ -401,6 +414,7 @@ _ROWS: dict[str, Callable[[TabularState], list[Row]]] = {
     "failures": _failure_rows,
     "objects": _object_rows,
     "traffic": _traffic_rows,
+    "logs": _log_rows,
     "largest": _largest_rows,
     "progress": _progress_rows,
     "graphs": _graph_rows,

@@ -446,6 +446,23 @@ ALERTS = TableSpec(
     help="what goes wrong, or soon will",
 )
 
+LOGS = TableSpec(
+    "logs",
+    "Logs",
+    (
+        Column("time", "time", "time", 12, "when the line was written, by the clock of its host"),
+        Column("level", "level", "text", 8, "how serious it is"),
+        Column("source", "log of", "text", 18, "the scheduler, or the name of an agent"),
+        Column("host", "host", "text", 16, "where it runs"),
+        Column("text", "line", "text", 90, "what it says"),
+        Column("number", "number", "id", 7, "counts the lines of this log; missing ones were left out"),
+    ),
+    "time",
+    ("source", "number"),
+    descending=True,
+    help="the newest lines that the scheduler and the agents have logged",
+)
+
 TABLES: dict[str, TableSpec] = {
     table.name: table
     for table in (
@@ -467,5 +484,6 @@ TABLES: dict[str, TableSpec] = {
         NOTICES,
         SETTINGS,
         ALERTS,
+        LOGS,
     )
 }

@@ -93,6 +93,7 @@ struct Message {
     leaving @80 :Void;
     keepValues @81 :KeepValues;
     mayLeave @82 :Void;
+    logLines @83 :LogLines;
   }
 }
 
@@ -348,6 +349,18 @@ struct OutputPiece {
   function @6 :Text;
   worker @7 :Text;
   data @8 :Data;
+}
+
+struct LogLines {
+  # Agent to scheduler: new lines of its log, for monitors.
+  lines @0 :List(LogLine);
+}
+
+struct LogLine {
+  number @0 :UInt64;  # counts the lines of this agent; missing ones were left out
+  time @1 :Float64;   # seconds since 1970, by the clock of its host
+  level @2 :UInt8;    # 10 debug, 20 info, 30 warning, 40 error, 50 critical
+  text @3 :Text;
 }
 
 struct Withdraw {

@@ -209,11 +209,25 @@ class ClientIO:
         now = time.monotonic()
         if now < self._glanced_at + _GLANCE_SECONDS or self.unusable or self.is_mine():
             return
-        if not self.lock.acquire(blocking=False):
+        self._act_if_free(self._glance)
+
+    def _glance(self, now: float) -> None:
+        self._glanced_at = now
+        self.turn(now)
+
+    def _act_if_free(self, act: Callable[[float], None]) -> None:
+        """Run ``act`` with the lock held and the time, then run callbacks. Does nothing if another thread holds the
+        lock."""
+        try:
+            is_held = self.lock.acquire(blocking=False)
+        except BaseException:  # Ctrl-C, just after the lock was taken
+            if self.is_mine():
+                self.lock.release()
+            raise
+        if not is_held:
             return
         try:
-            self._glanced_at = now
-            self.turn(now)
+            act(time.monotonic())
         finally:
             self.lock.release()
         self.settle_notices()
@@ -230,16 +244,14 @@ class ClientIO:
         """Receive, and meet a deadline that has passed, for an event loop that has found the connection readable. Does
         nothing if another thread is at work; that thread receives everything."""
         self.leads += 1
-        if self.unusable or self.is_mine() or not self.lock.acquire(blocking=False):
-            return
-        try:
-            now, due = time.monotonic(), self.session.next_deadline()
-            if due is not None and now >= due:
-                self.session.on_deadline(now)
-            self.turn(now)
-        finally:
-            self.lock.release()
-        self.settle_notices()
+        if not self.unusable and not self.is_mine():
+            self._act_if_free(self._read_in_loop)
+
+    def _read_in_loop(self, now: float) -> None:
+        due = self.session.next_deadline()
+        if due is not None and now >= due:
+            self.session.on_deadline(now)
+        self.turn(now)
 
     def note_interruption(self, error: BaseException) -> None:
         """A signal handler (Ctrl-C) raised ``error`` in the middle of the session's work: repair the session, now or

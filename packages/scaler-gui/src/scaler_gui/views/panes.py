@@ -27,7 +27,7 @@ CORNERS = {
         "largest",
         "traffic",
     ),
-    "bottom right": ("failures", "output", "waits", "tasks", "messages", "notices", "settings", "alerts"),
+    "bottom right": ("failures", "output", "waits", "tasks", "messages", "notices", "settings", "alerts", "logs"),
 }
 """The first layout: names of panes, tabbed in each corner."""
 
@@ -55,4 +55,5 @@ def make_panes(monitor: Monitor) -> list[Pane]:
         TablePane(monitor, tables.ALERTS),
         TablePane(monitor, tables.TRAFFIC),
         OutputPane(monitor),
+        TablePane(monitor, tables.LOGS, shows_events=True),
     ]

@@ -21,8 +21,8 @@ from scaler_protocol.monitor.tables import Row, TableSpec
 
 _TYPING_PAUSE_MILLISECONDS = 120
 _TITLE_LIMIT = 80
-_WARNINGS = {"suspect", "paused", "away"}
-_ALARMS = {"lost"}
+_WARNINGS = {"suspect", "paused", "away", "warning"}
+_ALARMS = {"lost", "error", "critical"}
 _EMPTY = {
     "workers": "No workers are connected. Start some: scaler_cluster ADDRESS",
     "processors": "No workers are connected. Start some: scaler_cluster ADDRESS",
@@ -39,6 +39,7 @@ _EMPTY = {
     "largest": "No large object is kept.",
     "traffic": "No host has received anything from another one.",
     "alerts": "Nothing is wrong.",
+    "logs": "Nothing has been logged yet.",
     "notices": "No agent or client has joined or left while this window watched.",
 }
 
@@ -166,7 +167,7 @@ class TablePane(Pane):
 
     def _style(self, row: Row, key: str, role: int) -> Any:
         """Words that mean trouble have its colour."""
-        if role != Qt.ItemDataRole.ForegroundRole or key not in ("state", "status", "failed"):
+        if role != Qt.ItemDataRole.ForegroundRole or key not in ("state", "status", "failed", "level"):
             return None
         value = row[self.table.spec.index(key)]
         if value in _ALARMS or (key == "failed" and value) or (key == "status" and "fail" in str(value).lower()):

@@ -27,6 +27,7 @@ cdef class Agent:
     cdef public bytes store
     cdef public str store_endpoint
     cdef public object store_status
+    cdef readonly object log
     # whether it may be given tasks
     cdef public AgentLoad load
     cdef public bint attached

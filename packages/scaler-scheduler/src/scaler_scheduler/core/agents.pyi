@@ -7,6 +7,7 @@ are in ``load``.
 from collections.abc import Sequence
 
 from scaler_protocol.link import Link
+from scaler_protocol.log_lines import LatestLines
 from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello, StoreStatus
 from scaler_protocol.task_run import TaskRun
 from scaler_scheduler.core.agent_loads import AgentLoad
@@ -56,6 +57,8 @@ class Agent:
     store: bytes
     store_endpoint: str
     store_status: StoreStatus | None
+    log: LatestLines
+    """The newest lines that it has logged."""
 
     # ---- whether it may be given tasks -----------------------------------------------------------------------------
 

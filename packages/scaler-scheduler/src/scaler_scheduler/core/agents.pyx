@@ -5,6 +5,7 @@ from scaler_scheduler.core.connections cimport PeerConnection
 
 from scaler_protocol.ids import shown_id
 from scaler_protocol.link import Link
+from scaler_protocol.log_lines import LatestLines
 from scaler_protocol.messages import UNITS_PER_WHOLE
 from scaler_scheduler.core.agent_loads import AgentLoad
 
@@ -22,7 +23,7 @@ cdef class Agent:
         self.load = new_load(self, 0, 0, now)
         self.known, self.outbox, self.releases, self.cancels = set(), [], [], {}
         self.agents_with_cancels = agents_with_cancels
-        self.actors = {}
+        self.actors, self.log = {}, LatestLines()
 
     @property
     def is_available(self):

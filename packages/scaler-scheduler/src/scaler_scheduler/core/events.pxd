@@ -17,6 +17,7 @@ cdef class Recorder:
     cdef int failures[STATUSES]
     cdef uint64_t printed_bytes  # in this second
     cdef uint64_t printed_left_out
+    cdef uint64_t logged_characters  # in this second
     cdef object last_options
     cdef uint32_t last_options_number
     cdef uint32_t options_count

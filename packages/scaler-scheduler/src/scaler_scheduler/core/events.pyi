@@ -7,7 +7,7 @@ agents by the core.
 
 from typing import Any
 
-from scaler_protocol.messages import OutputPiece
+from scaler_protocol.messages import LogLine, OutputPiece
 from scaler_protocol.monitor.ring import RingWriter
 
 class Recorder:
@@ -36,6 +36,9 @@ class Recorder:
         """A failure that the scheduler made itself."""
     def printed(self, piece: OutputPiece, session: int | None, agent: int, limit_bytes: int) -> None:
         """A task has printed this. ``limit_bytes``: in a second; the rest is left out, as the next record says."""
+
+    def logged(self, line: LogLine, agent: int, limit_characters: int) -> None:
+        """An agent, or the scheduler (NONE), has logged this. ``limit_characters``: in a second; more is left out."""
 
     def flush(self) -> None:
         """Write what was collected. At the end of each drain."""

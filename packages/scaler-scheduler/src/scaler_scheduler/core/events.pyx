@@ -209,6 +209,12 @@ cdef class Recorder:
         ))
         self.printed_left_out = 0
 
+    def logged(self, line, agent, limit_characters):
+        self.begin_second()
+        if self.logged_characters + len(line.text) <= limit_characters:
+            self.logged_characters += len(line.text)
+            self.ring.write(records.log_record(line, agent))
+
     # ---- failures --------------------------------------------------------------------------------------------------
 
     def failed(self, session, task, status, payload):
@@ -221,7 +227,7 @@ cdef class Recorder:
         leaves room for the others."""
         if self.now - self.failures_since >= 1.0:
             self.failures_since = self.now
-            self.printed_bytes = 0
+            self.printed_bytes = self.logged_characters = 0
             memset(self.failures, 0, sizeof(self.failures))
 
     cdef write_failure(self, session, task, attempt, status, payload, agent=NONE, function=NONE, worker=NONE):

@@ -6,7 +6,7 @@ from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import HeartbeatEcho
 from scaler_protocol.monitor.records import Kind
 from scaler_protocol.monitor.ring import RingWriter
-from scaler_scheduler.core import outbox
+from scaler_scheduler.core import daemon_logs, outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
@@ -30,6 +30,7 @@ def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: flo
     for client in state.clients.values():
         _note_known_parent(state, client)
     _tell_of_tasks(state)
+    daemon_logs.tell(state)
     _tell_agents(state, now)
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from scaler_protocol.messages import LogLine
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_scheduler.core import (
     client_messages,
     count_check,
+    daemon_logs,
     disconnection,
     explanation,
     faults,
@@ -68,6 +70,10 @@ class SchedulerCore:
         known = self.state.agents.get(peer) or self.state.clients.get(peer)
         if known is not None:
             faults.on_receiver(self.state, known, error, now)
+
+    def on_logged(self, lines: list[LogLine], now: float) -> None:
+        """The scheduler's process has written these lines to its log."""
+        daemon_logs.on_own_lines(self.state, lines, now)
 
     # ---- monitors --------------------------------------------------------------------------------------------------
 

@@ -54,6 +54,7 @@ cdef class SchedulerState:
     cdef readonly object profiles
     cdef readonly object software
     cdef readonly object outputs
+    cdef readonly object log
     # timers
     cdef public object next_tick_at
     cdef public object acknowledge_at

@@ -4,6 +4,7 @@ A rule is a function ``on_x(state, peer, body, now)`` or a step of one. The grou
 structure is compiled because ``hot_path`` reads it with every message; it has no behaviour of its own.
 """
 
+from scaler_protocol.log_lines import LatestLines
 from scaler_protocol.messages import FunctionDefinition, TaskOptions
 from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.agents import Agent
@@ -119,6 +120,8 @@ class SchedulerState:
     profiles: ProfileTable
     software: SoftwareTable
     outputs: OutputTable
+    log: LatestLines
+    """The newest lines that the scheduler has logged."""
 
     # ---- timers: when something is due, None when nothing is -------------------------------------------------------
 

@@ -4,6 +4,7 @@
 from scaler_scheduler.core.placement cimport Placement
 from scaler_scheduler.core.fair_shares cimport Shares
 
+from scaler_protocol.log_lines import LatestLines
 from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.work_stealing import Balancer
 from scaler_scheduler.core.ended_clients import EndedClients
@@ -44,6 +45,7 @@ cdef class SchedulerState:
         self.profiles = ProfileTable()
         self.software = SoftwareTable()
         self.outputs = OutputTable()
+        self.log = LatestLines()
         self.nested_clients = self.lineage.children
         self.actors = ActorQueues()
         self.actors_waiting = self.actors.waiting

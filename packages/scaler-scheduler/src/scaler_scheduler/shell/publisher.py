@@ -70,7 +70,7 @@ class Publisher:
         self._restarts = Restarts()
         self._gone_at: float | None = None
         self._wants_events = False
-        self._children = 0
+        self._requests = 0
         self._warnings: list[str] = []
         self._ring_descriptor: int | None = None
         self._ring_ready = False
@@ -110,8 +110,9 @@ class Publisher:
         return self._watched
 
     def wants_events(self) -> int:
-        """0: no monitor asks for event records now; else a number that is another one when they go to another child."""
-        return self._children if self._wants_events else 0
+        """0: no monitor asks for event records now; else a number that is another one when another child asks, or the
+        same one again after a time without monitors: what it had before is gone."""
+        return self._requests if self._wants_events else 0
 
     def take_warnings(self) -> list[str]:
         """Warnings of the child since the last call."""
@@ -215,7 +216,6 @@ class Publisher:
             theirs.close()
         ours.setblocking(False)
         self._socket = ours
-        self._children += 1
         self._restarts.note_start(time.monotonic())
         self._watched, self._taken, self._ready, self._gone_at = False, True, False, None
         self._said = self.trouble = ""
@@ -290,6 +290,7 @@ class Publisher:
             self._watched = False
         elif word == "events":
             self._wants_events = True
+            self._requests += 1
         elif word == "no-events":
             self._wants_events = False
             self._drop_ring()

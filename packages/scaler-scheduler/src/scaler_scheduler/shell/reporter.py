@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import psutil
 
+from scaler_protocol.command.log_tail import LogTail
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import MessageCount, Snapshot
@@ -41,12 +42,15 @@ class Reporter:
         event_log: str | None = None,
         event_log_limit_bytes: int = 0,
         monitor_socket: MonitorSocket | None = None,
+        log_tail: LogTail | None = None,
     ) -> None:
+        """``log_tail``: lines that monitors show; None: a new one, which has none."""
         self.error: str | None = None
         self._loop = loop
         self._gateway = gateway
         self._publisher = Publisher(monitor_address, event_log, event_log_limit_bytes, monitor_socket)
         self._keeps_log = event_log is not None
+        self._log_tail = log_tail or LogTail()
         self._recording = 0
         self._due = 0.0
         self._process = psutil.Process()
@@ -67,6 +71,7 @@ class Reporter:
         if self._timer is not None:
             self._timer.cancel()
         if self._keeps_log and self.error is None:
+            self._report_log()
             self._publisher.publish_last(self._snapshot())
         self._publisher.close()
 
@@ -105,6 +110,7 @@ class Reporter:
         if self._publisher.error is not None:
             self._fail(self._publisher.error)
         self._record_events_if_watched()
+        self._report_log()
         now = time.monotonic()
         if not watched:
             self._due = now
@@ -113,6 +119,11 @@ class Reporter:
             self._publisher.publish(self._snapshot())
         if self._publisher.wants_events() not in (0, self._recording):
             self._look_again_after(_RING_SECONDS)
+
+    def _report_log(self) -> None:
+        lines = self._log_tail.take()
+        if lines:
+            self._gateway.core.on_logged(lines, time.monotonic())
 
     def _look_again_after(self, seconds: float) -> None:
         if self._timer is not None:

@@ -41,6 +41,7 @@ TITLES = {
     "progress": "progress",
     "alerts": "alerts",
     "output": "output",
+    "logs": "logs",
 }
 _SHORT_TITLES = {
     "overview": "all",
@@ -60,6 +61,7 @@ _SHORT_TITLES = {
     "settings": "set",
     "alerts": "alert",
     "output": "out",
+    "logs": "log",
 }
 _COUNTED = {
     "running": "running task",
@@ -74,6 +76,7 @@ _COUNTED = {
     "settings": "setting",
     "progress": "row",
     "alerts": "alert",
+    "logs": "line",
 }
 DETAILS_HEIGHT_LEAST = 8
 """Details of failures stand below their table where so many lines are left."""
@@ -97,8 +100,10 @@ _NOTHING = {
     "settings": "the scheduler does not say its settings",
     "alerts": "nothing is wrong",
     "progress": "all tasks have ended",
+    "logs": "nothing has been logged yet",
 }
 
+_LEVEL = TABLES["logs"].index("level")
 _STATE_OF_RUNNING = TABLES["running"].index("state")
 
 
@@ -326,8 +331,9 @@ def _row_style(page: str, row: Row, chosen: bool) -> Style:
     if chosen:
         return Style.CHOSEN
     away = page == "clients" and row[3] == "away"
+    is_bad = page == "logs" and row[_LEVEL] in ("warning", "error", "critical")
     stuck = page == "running" and row[_STATE_OF_RUNNING].startswith(STUCK)
-    return Style.WARNING if away or stuck else Style.PLAIN
+    return Style.WARNING if away or stuck or is_bad else Style.PLAIN
 
 
 def scrolled(lines: Sequence[Line], first_line: int, height: int) -> Body:

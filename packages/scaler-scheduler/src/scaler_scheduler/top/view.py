@@ -41,6 +41,7 @@ PAGES = {
     "i": "workers",
     "o": "output",
     "e": "traffic",
+    "y": "logs",
 }
 """The pages by their keys. All but overview, workers, stream and output show the table of that name."""
 
@@ -61,6 +62,7 @@ DETAILED = (
     "clients",
     "progress",
     "traffic",
+    "logs",
 )
 """Pages with a cursor: there is a page of what the chosen row stands for, or there are actions on it."""
 

@@ -19,6 +19,7 @@ from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
     DEPARTURES_SINCE_MINOR,
+    LOG_LINES_SINCE_MINOR,
     SOFTWARE_SINCE_MINOR,
     UPLOAD_NUMBER,
     ActorsReady,
@@ -36,6 +37,7 @@ from scaler_protocol.messages import (
     HostSoftware,
     KeepValues,
     Leaving,
+    LogLine,
     MayLeave,
     ObjectChunk,
     ObjectCredit,
@@ -72,6 +74,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.profile import ProfileTree
 from scaler_worker.core import held_tasks
 from scaler_worker.core.actors import ENDED_TEXT
+from scaler_worker.core.agent_log import AgentLog
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.effects import (
     DropStored,
@@ -162,6 +165,7 @@ class AgentCore:
         hot_path = AgentHotPath(state, backend, self, self._greetings(), self._handlers())
         self.turn, self._send = hot_path.turn, hot_path.send
         self._profiles = Profiles()
+        self._log = AgentLog()
         self._heartbeats = Heartbeats(state, hot_path.send)
         self.on_message, self.take_effects, self.next_deadline = (
             hot_path.on_message,
@@ -290,10 +294,13 @@ class AgentCore:
                 self._send(envelope, now)
             self.release_output(welcome.received)
             self._report_software()
+            self._report_log()
             return
         self._epoch = welcome.epoch
         self._start_link()
         self._report_software()
+        self._log.restart()
+        self._report_log()
         if self._heartbeats.last is not None:
             self._state.unsent.append(replace(self._heartbeats.last, sent_at=now))
 
@@ -306,6 +313,17 @@ class AgentCore:
     def _report_software(self) -> None:
         if self._software is not None and self._scheduler_minor >= SOFTWARE_SINCE_MINOR:
             self._state.unsent.append(self._software)
+
+    def on_logged(self, lines: Sequence[LogLine], now: float) -> None:
+        """The agent's process has written these lines to its log."""
+        self._log.add(lines)
+        if self._state.welcomed:
+            self._report_log()
+
+    def _report_log(self) -> None:
+        lines = self._log.take_unsent() if self._scheduler_minor >= LOG_LINES_SINCE_MINOR else None
+        if lines is not None:
+            self._state.unsent.append(lines)
 
     def _start_link(self) -> None:
         """A scheduler that knows nothing of this agent: tell it what is here."""

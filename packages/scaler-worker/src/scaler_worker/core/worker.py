@@ -54,7 +54,7 @@ class WorkerCore:
         self.on_stored, self.on_not_stored = agent.on_stored, agent.on_not_stored
         self.on_stored_view = agent.on_stored_view
         self.on_packages_installed, self.on_packages_failed = agent.on_packages_installed, agent.on_packages_failed
-        self.on_stack, self.on_software_read = agent.on_stack, agent.on_software_read
+        self.on_stack, self.on_software_read, self.on_logged = agent.on_stack, agent.on_software_read, agent.on_logged
         self.on_profile = agent.on_profile
         self.on_termination_notice = agent.on_termination_notice
 

@@ -16,6 +16,7 @@ from scaler_protocol.address import parse_address
 from scaler_protocol.codec import encode, split, split_results
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
 from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.log_tail import LogTail
 from scaler_protocol.command.service_manager import notify
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.handshake import make_hello
@@ -95,7 +96,12 @@ class AgentShell:
     """One host's agent in one event loop. ``run`` returns its exit code."""
 
     def __init__(
-        self, settings: ClusterSettings, worker_count: int, zygote: Zygote, loop: asyncio.AbstractEventLoop
+        self,
+        settings: ClusterSettings,
+        worker_count: int,
+        zygote: Zygote,
+        loop: asyncio.AbstractEventLoop,
+        log_tail: LogTail,
     ) -> None:
         self._settings = settings
         self._devices = assign_devices(settings.capabilities, worker_count, os.environ)
@@ -123,6 +129,7 @@ class AgentShell:
         asks = PROVIDERS.get(settings.termination_notices)
         self._termination = None if asks is None else TerminationWatch(guarded, asks, self.termination_announced)
         self._meter = ProcessMeter()
+        self._log_tail = log_tail
         self._announced: set[int] = set()
         self._checks_memory = False
         self._exit_code: int | None = None
@@ -359,6 +366,7 @@ class AgentShell:
 
     def _report(self) -> None:
         self._loop.call_later(seconds_to_report(self._settings.heartbeat_interval, time.time()), self._report)
+        self._core.on_logged(self._log_tail.take(), time.monotonic())
         self._send_report(self._meter.read)
         self._worker_processes.reap_orphans()
         self._host_store.ask_status()
@@ -432,12 +440,13 @@ class AgentShell:
         return of_spare if process is None or process.slot is None else values[process.slot]
 
 
-def run_agent(settings: ClusterSettings, worker_count: int, zygote: Zygote) -> int:
-    """Run this host's agent until it is told to stop or its scheduler is gone for good. Returns the exit code."""
+def run_agent(settings: ClusterSettings, worker_count: int, zygote: Zygote, log_tail: LogTail) -> int:
+    """Run this host's agent until it is told to stop or its scheduler is gone for good. Returns the exit code. Monitors
+    show the lines of ``log_tail``."""
     adopt_orphans()
     loop = new_event_loop(settings.event_loop)
     try:
-        agent = AgentShell(settings, worker_count, zygote, loop)
+        agent = AgentShell(settings, worker_count, zygote, loop, log_tail)
     except (OSError, ValueError) as error:
         zygote.close()
         raise BadInput(str(error)) from None

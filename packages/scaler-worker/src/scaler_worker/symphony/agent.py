@@ -12,6 +12,7 @@ from typing import Any
 
 from scaler_protocol.command import BadInput, current_parent, install_stop_signals, new_event_loop
 from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.log_tail import LogTail
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
@@ -45,7 +46,12 @@ class SymphonyAgent:
     """One client session of Symphony as an agent, in one event loop. ``run`` returns its exit code."""
 
     def __init__(
-        self, settings: SymphonySettings, gateway: SymphonyGateway, inbox: Inbox[Event], loop: asyncio.AbstractEventLoop
+        self,
+        settings: SymphonySettings,
+        gateway: SymphonyGateway,
+        inbox: Inbox[Event],
+        loop: asyncio.AbstractEventLoop,
+        log_tail: LogTail,
     ) -> None:
         self._settings = settings
         self._gateway = gateway
@@ -64,6 +70,7 @@ class SymphonyAgent:
         }
         self._conversation = Conversation(self._core, connection, guarded, effects)
         self._meter = ProcessMeter()
+        self._log_tail = log_tail
         self._was_announced = False
         self._ended = loop.create_future()
         self._take_in: dict[type, Callable[[Any, float], None]] = {
@@ -123,6 +130,7 @@ class SymphonyAgent:
         free, limit = host_memory_bytes()
         workers = tuple(self._worker_status())
         self._core.report(cpu_percent, rss_bytes, free, workers, time.monotonic(), memory_limit_bytes=limit)
+        self._core.on_logged(self._log_tail.take(), time.monotonic())
         self._conversation.expect_turn()
 
     def _worker_status(self) -> list[WorkerStatus]:
@@ -134,22 +142,23 @@ class SymphonyAgent:
         ]
 
 
-def run_agent(settings: SymphonySettings) -> int:
-    """Run until it is told to stop, or its scheduler or Symphony is gone for good. Returns the exit code."""
+def run_agent(settings: SymphonySettings, log_tail: LogTail) -> int:
+    """Run until it is told to stop, or its scheduler or Symphony is gone for good. Returns the exit code. Monitors show
+    the lines of ``log_tail``."""
     loop = new_event_loop(settings.event_loop)
     try:
-        return _run(_connected(settings, loop), settings, loop)
+        return _run(_connected(settings, loop, log_tail), settings, loop)
     finally:  # also of a command that ends before it began: a loop left open complains when Python ends
         loop.close()
 
 
-def _connected(settings: SymphonySettings, loop: asyncio.AbstractEventLoop) -> SymphonyAgent:
+def _connected(settings: SymphonySettings, loop: asyncio.AbstractEventLoop, log_tail: LogTail) -> SymphonyAgent:
     """Return an agent whose first session is open. Raises BadInput."""
     inbox: Inbox[Event] = Inbox(loop)
     gateway = SymphonyGateway(settings.service, settings.address, _name(settings), inbox.post)
     gateway.connect()
     try:
-        return SymphonyAgent(settings, gateway, inbox, loop)
+        return SymphonyAgent(settings, gateway, inbox, loop, log_tail)
     except (OSError, ValueError) as error:
         raise BadInput(str(error)) from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler_protocol.command import run_command, setup_logging
+from scaler_protocol.command.log_tail import log_tail
 from scaler_worker import __version__
 from scaler_worker.symphony.config import SymphonySettings
 
@@ -22,7 +23,8 @@ def _run(settings: SymphonySettings) -> int:
     setup_logging(settings)
     from scaler_worker.symphony.agent import run_agent
 
-    return run_agent(settings)
+    with log_tail() as tail:
+        return run_agent(settings, tail)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ export const KINDS = {
   function: { title: "Function", view: "functions" },
   graph: { title: "Graph", view: "graphs" },
   map: { title: "Map", view: "progress" },
+  scheduler: { title: "Scheduler", view: "logs" },
   object: { title: "Object", view: "objects", missing: "It was released, or it is not among the largest objects." },
 };
 // Of what the output is shown on the page.

@@ -3,7 +3,7 @@
 import { h, icon, setText } from "./dom.js";
 
 const STATES = {
-  connected: "good", succeeded: "good", suspect: "warning", paused: "warning", lost: "bad", away: "warning", cancelled: "",
+  connected: "good", succeeded: "good", suspect: "warning", paused: "warning", lost: "bad", error: "bad", critical: "bad", warning: "warning", away: "warning", cancelled: "",
 };
 const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning" : undefined);
 const NO_STATUS = new Set(["id", "text"]);
@@ -152,7 +152,7 @@ export class DataTable {
     cell.classList.toggle("blank", text === "");
     if (typeof mark === "number") return cell.replaceChildren(text, meter(mark, column.kind === "share"));
     if (typeof mark === "string") return cell.replaceChildren(h("span", { class: "swatch", style: { background: mark } }), text);
-    if (column.key === "state" || column.key === "status") {
+    if (["state", "status", "level"].includes(column.key)) {
       const kind = stateOf(text) ?? (column.key === "status" ? "bad" : "");
       return cell.replaceChildren(h("span", { class: `status ${kind}` }, text));
     }

@@ -183,6 +183,7 @@ const EMPTY = {
   clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
   progress: { icon: "progress", title: "All tasks have ended", text: "Clients, groups, functions and graphs with unfinished tasks are listed here: how far they are, and when they will be done." },
   alerts: { icon: "alerts", title: "No alerts", text: "Hosts that run out of memory or disk, silent hosts, many failures, and tasks that no worker can run are listed here." },
+  logs: { icon: "output", title: "Nothing has been logged yet", text: "The newest lines that the scheduler and the agents log are listed here." },
   settings: { icon: "settings", title: "The scheduler has not said how it was started", text: "Its settings arrive with its first snapshot." },
   messages: { icon: "settings", title: "No messages yet" },
 };
@@ -526,6 +527,7 @@ export const VIEWS = [
     ["memory", "Memory", "memory", (page) => new Memory(page), "m"],
     ["objects", "Objects", "objects", (page) => new Objects(page), "o"],
     ["clients", "Clients", "clients", (page) => new TableView(page, "clients"), "c"],
+    ["logs", "Logs", "output", (page) => new TableView(page, "logs", { hide: ["number"] }), "l"],
     ["settings", "Settings", "settings", (page) => new Settings(page), "s"],
   ]],
 ];

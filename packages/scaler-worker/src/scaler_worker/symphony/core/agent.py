@@ -34,7 +34,7 @@ class SymphonyCore:
         )  # fmt: skip
         self.on_message, self.on_not_taken_in = agent.on_message, agent.on_not_taken_in
         self.on_not_carried_out, self.on_stop = agent.on_not_carried_out, agent.on_stop
-        self.report, self.check = agent.report, agent.check
+        self.report, self.check, self.on_logged = agent.report, agent.check, agent.on_logged
         self.on_profile = agent.on_profile
 
     # ---- events of Symphony ----------------------------------------------------------------------------------

@@ -1,0 +1,129 @@
+"""The logs of scheduler and agents on the screens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scaler_protocol.log_lines import LINES_LIMIT
+from scaler_protocol.messages import LogLine
+from scaler_protocol.monitor import feed, records
+from scaler_protocol.monitor.daemon_logs import LOGS_LIMIT, DaemonLogs, level_name
+from scaler_protocol.monitor.entities import page_of
+from scaler_protocol.monitor.links import SCHEDULER_LINK, EntityLink, row_link
+from scaler_protocol.monitor.messages import Events
+from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.records import NONE, BadRecord, Kind, Naming
+from scaler_protocol.monitor.tables import TABLES
+from tests.support.monitoring import snapshot as make_snapshot
+
+AGENT = {"session": "ab" * 16, "name": "vm-7", "host": "vm", "pid": 7, "workers": ["vm-7-0"]}
+
+
+def events(*found: bytes, first: int = 0) -> bytes:
+    return feed.encode(Events(1.0, first, b"".join(found), 0, len(found), 7))
+
+
+def logged(number: int, text: str, agent: int = NONE, level: int = 20) -> bytes:
+    return records.log_record(LogLine(number, 1.0 + number, level, text), agent)
+
+
+def shown(*messages: bytes) -> list[dict[str, Any]]:
+    return rows_of(model_of(*messages))
+
+
+def rows_of(model: Model) -> list[dict[str, Any]]:
+    keys = [column.key for column in TABLES["logs"].columns]
+    return [dict(zip(keys, row, strict=True)) for row in model.rows("logs")[0]]
+
+
+def model_of(*messages: bytes) -> Model:
+    model = Model(0.0)
+    for message in messages:
+        model.apply(feed.decode(message).message, 1.0)
+    return model
+
+
+def named() -> bytes:
+    return records.name_record(Naming.AGENT, 0, AGENT)
+
+
+def test_the_newest_line_is_first() -> None:
+    rows = shown(events(named(), logged(0, "old"), logged(0, "of an agent", 0, 30), logged(3, "new")))
+    assert [(row["text"], row["source"], row["host"], row["level"]) for row in rows] == [
+        ("new", "scheduler", "", "info"),
+        ("old", "scheduler", "", "info"),
+        ("of an agent", "vm-7", "vm", "warning"),
+    ]
+
+
+def test_lines_of_one_moment_stay_in_order() -> None:
+    trace = [records.log_record(LogLine(number, 5.0, 40, f"{number}")) for number in range(12)]
+    assert [row["text"] for row in shown(events(*trace))] == [str(number) for number in range(12)]
+
+
+def test_a_line_that_comes_twice_is_shown_once() -> None:
+    """The history and the stream overlap."""
+    history = feed.encode(Events(1.0, 5, logged(1, "one") + logged(2, "two"), 0, 0, 7))
+    rows = shown(history, events(logged(2, "two"), logged(3, "three"), first=5), history)
+    assert [row["text"] for row in rows] == ["three", "two", "one"]
+
+
+def test_the_pages_of_host_and_scheduler_have_their_lines() -> None:
+    snapshot = make_snapshot()
+    model = model_of(
+        feed.encode(snapshot), events(named(), logged(0, "of the agent", 0), logged(0, "of the scheduler"))
+    )
+    sections = {each.title: each for each in page_of(model, EntityLink("host", ("vm",))).sections}  # type: ignore[union-attr]
+    assert "of the agent" in [row[4] for row in sections["Log"].rows]
+    page = page_of(model, SCHEDULER_LINK)
+    assert page is not None and page.facts[0].text == snapshot.scheduler.address
+    assert [row[4] for row in page.sections[0].rows] == ["of the scheduler"]
+    assert page_of(model, EntityLink("scheduler", ("other",))) is None
+
+
+def test_a_line_leads_to_where_it_comes_from() -> None:
+    rows = model_of(events(named(), logged(1, "one"), logged(0, "two", 0))).rows("logs")[0]
+    assert [row_link("logs", row) for row in rows] == [SCHEDULER_LINK, EntityLink("host", ("vm",))]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\x1b[2Jcleared", "?[2Jcleared"),
+        ("one\ntwo", "one?two"),
+        ("\u202eesrever", "?esrever"),
+        ("x" * 5000, 999 * "x" + "…"),
+    ],
+)
+def test_hostile_text_is_harmless(text: str, expected: str) -> None:
+    assert [row["text"] for row in shown(events(logged(0, text)))] == [expected]
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    (row,) = shown(events(records.record(Kind.LOG, time=1, body=b"\xff\xfe")))
+    assert row["text"] == 2 * "\N{REPLACEMENT CHARACTER}" and row["level"] == "debug"
+
+
+def test_a_line_that_is_too_long_for_any_log_is_refused() -> None:
+    (record,) = records.records(records.record(Kind.LOG, time=1, body=bytes(10_000)))
+    with pytest.raises(BadRecord):
+        records.log_line_of(record)
+
+
+def test_a_monitor_keeps_a_bounded_number_of_logs() -> None:
+    logs = DaemonLogs()
+    for agent in range(LOGS_LIMIT + 10):
+        logs.add(agent, LogLine(0, 1.0, 20, "line"))
+    assert [agent for agent, _ in logs.lines()] == [*range(10, LOGS_LIMIT + 10)]
+    for number in range(2 * LINES_LIMIT):
+        logs.add(LOGS_LIMIT, LogLine(number, 1.0, 20, "line"))
+    assert sum(agent == LOGS_LIMIT for agent, _ in logs.lines()) == LINES_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("level", "name"), [(0, "debug"), (10, "debug"), (20, "info"), (35, "warning"), (40, "error"), (255, "critical")]
+)
+def test_levels_have_words(level: int, name: str) -> None:
+    assert level_name(level) == name
