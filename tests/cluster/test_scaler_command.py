@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from scaler import Client
+from scaler_protocol.key_files import generate
+from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import (
@@ -80,6 +84,27 @@ def test_doctor_says_what_to_do_when_nothing_listens() -> None:
     ]
 
 
+def test_doctor_says_which_keys_are_wrong_and_nothing_else(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, others = free_address(), tmp_path / "others"
+    generate(others, new_key_pair)
+    with start_scheduler(address):
+        monkeypatch.setenv("SCALER_KEYS", str(others))
+        shown = scaler("doctor", address)
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert "[fail] The scheduler did not accept this client.\n       Cannot connect to" in shown.stdout
+    assert "set SCALER_KEYS to the keys of its scheduler" in shown.stdout
+
+
+def test_doctor_of_a_server_that_is_no_scheduler() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        shown = scaler("doctor", address, "--timeout=1")
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert f"[fail] What listens at {address} does not answer as a scheduler." in shown.stdout
+
+
 def test_doctor_without_workers_and_with_a_wrong_name() -> None:
     address = free_address()
     with start_scheduler(address):
@@ -107,6 +132,23 @@ def test_tasks_of_a_function_are_cancelled(address: str) -> None:
         wait_until(lambda: all(future.cancelled() for future in futures))
 
 
+def test_values_of_groups_and_tasks_are_set(address: str) -> None:
+    with Client(address) as client:
+        future = client.submit(time.sleep, 60)
+        wait_until(lambda: client.cluster_info().unfinished.running)
+        shown = scaler("set", address, "--group", "default", "--weight", 2, "--limit", 1, "--yes")
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert shown.stdout.splitlines() == [
+            "Set the weight of group default to 2.",
+            "Set the limit of group default to 1 worker.",
+        ]
+        unlimited = scaler("set", address, "--group", "default", "--limit", 0, "--yes")
+        assert unlimited.stdout == "Set the limit of group default to any number of workers.\n"
+        raised = scaler("set", address, "--function", "sleep", "--priority", 3, "--yes")
+        assert raised.stdout == "Set the priority of function sleep to 3, for 0 tasks.\n"
+        future.cancel()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -114,6 +156,7 @@ def test_tasks_of_a_function_are_cancelled(address: str) -> None:
         (("nonsense",), 2, "scaler: 'nonsense' is not a subcommand."),
         (("pause", "tcp://127.0.0.1:1", "host"), 2, "scaler pause: Cannot ask for confirmation: this is not a"),
         (("cancel", "tcp://127.0.0.1:1"), 2, "scaler cancel: Cannot tell which tasks to cancel."),
+        (("set", "tcp://127.0.0.1:1", "-y"), 2, "scaler set: Cannot tell what to change."),
         (("status", "nonsense"), 2, "scaler status: Cannot use ADDRESS"),
         (
             ("status", "tcp://127.0.0.1:1", "-t", "0.3"),

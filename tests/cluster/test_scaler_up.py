@@ -63,7 +63,7 @@ def test_what_init_writes_starts_as_it_is(address: str, tmp_path: Path) -> None:
         with Client(address) as client:
             assert client.submit(abs, -1).result() == 1
     finally:
-        assert scaler("down", "mine.toml").stdout == "Stopped what ran from mine.toml.\n"
+        assert scaler("down", "mine.toml").stdout == "Stopped the stack of mine.toml.\n"
 
 
 def test_every_option_in_the_template_exists(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_it_runs_once(running: Command) -> None:
 
 
 def test_down_stops_it_from_elsewhere(running: Command) -> None:
-    assert scaler("down").stdout == "Stopped what ran from cluster.toml.\n"
+    assert scaler("down").stdout == "Stopped the stack of cluster.toml.\n"
     assert running.wait() == 0
     assert scaler("down").stdout == "Nothing runs from cluster.toml.\n"
 
@@ -129,7 +129,7 @@ def test_it_runs_in_the_background(address: str) -> None:
         with Client(address) as client:
             assert client.submit(abs, -1).result() == 1
     finally:
-        assert scaler("down").stdout == "Stopped what ran from cluster.toml.\n"
+        assert scaler("down").stdout == "Stopped the stack of cluster.toml.\n"
 
 
 @pytest.mark.parametrize(

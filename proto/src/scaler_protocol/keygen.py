@@ -77,7 +77,7 @@ def _rotate(settings: KeygenSettings, directory: Path) -> list[Path]:
 
 
 def _names(settings: KeygenSettings) -> list[str]:
-    """None: those that there usually are."""
+    """Return the names of the files to write; if there are none, the usual set is written."""
     roles = settings.roles or (("submit",) if settings.name else ())
     return [key_files.name_of_file(role, settings.name) for role in roles]
 
@@ -89,19 +89,19 @@ def _expiry(settings: KeygenSettings) -> float | None:
 def _advice(settings: KeygenSettings, directory: Path) -> list[str]:
     if settings.rotate:
         return [
-            f"The old keys are valid for {settings.keep_days:g} days more. Until then, copy all .pub files to the host",
-            "of the scheduler and those of work (work.pub, work.before-*.pub) to all others, then each .key file to",
-            "the hosts that use it. Then drain and restart the workers with work.key.",
+            f"The old keys stay valid for {settings.keep_days:g} days. Before they end, copy all .pub files to the",
+            "scheduler's host, and work.pub and work.before-*.pub to all other hosts. Then copy each .key file to the",
+            "hosts that use it. Finally, drain and restart the workers that use work.key.",
         ]
     if settings.name:
         return [
-            "Copy the .pub files into the scheduler's folder of keys, and give the .key files and scheduler.pub to",
-            f"{settings.name}, who names their folder with {keys.VARIABLE}.",
+            "Copy the .pub files to the directory of keys on the scheduler's host. Give the .key files and",
+            f"scheduler.pub to {settings.name}, who must set {keys.VARIABLE} to the directory that contains them.",
         ]
     return [
-        "The scheduler's host needs scheduler.key, other hosts the .key of what they do: observe, submit, work, or",
-        "admin for all of it. The .pub files are for all hosts.",
-        f"Set {keys.VARIABLE}={directory.absolute()} on each.",
+        "Copy the .pub files to all hosts, scheduler.key to the scheduler's host, and to each other host the key of",
+        "its role: observe.key, submit.key or work.key. admin.key grants all roles.",
+        f"Set {keys.VARIABLE}={directory.absolute()} on each host.",
     ]
 
 

@@ -71,7 +71,7 @@ def test_frames_of_the_worker_are_left_out() -> None:
     assert shown_stack(WRITTEN) == (
         'Current thread 0x02 (most recent call first):\n  File "/home/user/price.py", line 5 in price'
     )
-    assert shown_stack("") == "No Python code runs in the task just now."
+    assert shown_stack("") == "The task is not running Python code at the moment."
 
 
 def test_a_very_long_stack_keeps_its_ends() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from scaler import Client
 from scaler.command.settings import CancelSettings, SetSettings, WorkerSettings, WorkersSettings
@@ -36,7 +38,7 @@ def restart(settings: WorkerSettings) -> int:
         return 1
     with Client(settings.address, timeout_seconds=settings.timeout) as client:
         client.restart_worker(settings.worker)
-    print(f"The process of worker {settings.worker} is replaced when its task has ended.")
+    print(f"The process of worker {settings.worker} will be replaced when its task has ended.")
     return 0
 
 
@@ -65,36 +67,45 @@ def set_values(settings: SetSettings) -> int:
     if not changes:
         raise BadInput("Cannot tell what to change. Give --weight, --limit or --priority.")
     whose = _whose(settings)
-    if not _is_confirmed(f"Set {', '.join(text for text, _ in changes)} of {whose}?", settings.yes):
+    texts = [f"the {change.quantity} of {whose} to {change.value}" for change in changes]
+    if not _is_confirmed(f"Set {' and '.join(texts)}?", settings.yes):
         return 1
     with Client(settings.address, timeout_seconds=settings.timeout) as client:
-        for text, change in changes:
-            count = change(client)
-            print(f"Set {text} of {whose}{'' if count is None else f': {_tasks(count)}'}.")
+        for text, change in zip(texts, changes, strict=True):
+            count = change.make(client)
+            print(f"Set {text}{'' if count is None else f', for {_tasks(count)}'}.")
     return 0
 
 
-def _changes(settings: SetSettings) -> list[tuple[str, Callable[[Client], int | None]]]:
-    """Return the values to set, in words, and the calls that set them. Raises BadInput for what cannot be set there."""
-    changes: list[tuple[str, Callable[[Client], int | None]]] = []
+class SettingChange(NamedTuple):
+    """A value to set, in words. ``make`` sets it, and returns the number of tasks changed if that is known."""
+
+    quantity: str
+    value: str
+    make: Callable[[Client], int | None]
+
+
+def _changes(settings: SetSettings) -> list[SettingChange]:
+    """Return the changes that the options ask for. Raises BadInput if a value cannot be set there."""
+    changes: list[SettingChange] = []
     weight, limit, priority, group = settings.weight, settings.limit, settings.priority, settings.group
     if weight is not None:
         if settings.function is not None:
             raise BadInput("Cannot set the weight of a function. Give --client ID or --group NAME.")
-        changes.append((f"the weight {weight:g}", lambda c: c.set_weight(weight, client=settings.client, group=group)))
+        set_weight = partial(Client.set_weight, weight=weight, client=settings.client, group=group)
+        changes.append(SettingChange("weight", f"{weight:g}", set_weight))
     if limit is not None:
         if group is None:
             raise BadInput("Cannot set the limit of anything but a group. Give --group NAME.")
-        changes.append((f"the limit of {limit} workers", lambda client: client.set_limit(limit, group=group)))
+        workers = f"{limit} worker{'' if limit == 1 else 's'}" if limit else "any number of workers"
+        changes.append(SettingChange("limit", workers, partial(Client.set_limit, workers=limit, group=group)))
     if priority is not None:
         if group is not None:
             raise BadInput("Cannot set the priority of a group. Give --client ID or --function NAME.")
-        changes.append(
-            (
-                f"the priority {priority}",
-                lambda c: c.set_priority(priority, client=settings.client, function=settings.function),
-            )
+        set_priority = partial(
+            Client.set_priority, priority=priority, client=settings.client, function=settings.function
         )
+        changes.append(SettingChange("priority", str(priority), set_priority))
     return changes
 
 

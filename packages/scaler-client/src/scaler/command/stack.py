@@ -52,7 +52,7 @@ def down(settings: DownSettings) -> int:
         lock.wait()
     finally:
         lock.release()
-    print(f"Stopped what ran from {settings.file}.")
+    print(f"Stopped the stack of {settings.file}.")
     return 0
 
 
@@ -139,7 +139,7 @@ def _detach(path: Path, lock: StackLock) -> int:
             for line in text.splitlines():
                 if line.startswith("scaler up: ") and _READY_TEXT not in line:
                     print(line)
-            print(f"scaler up: it runs in the background; its log is {lock.log_path}")
+            print(f"scaler up: running in the background; log: {lock.log_path}")
             return 0
         if process.poll() is not None:
             raise BadInput((text.strip().splitlines() or ["Cannot start it."])[-1].removeprefix("scaler up: "))

@@ -15,7 +15,7 @@ def shown_stack(text: str) -> str:
     text = "".join(each if each == "\n" or " " <= each <= "~" else "?" for each in text)
     threads = [_own_frames_removed(part) for part in text.strip().split("\n\n")]
     shown = [each for each in threads if each]
-    return _cut("\n\n".join(shown)) if shown else "No Python code runs in the task just now."
+    return _cut("\n\n".join(shown)) if shown else "The task is not running Python code at the moment."
 
 
 def _own_frames_removed(thread: str) -> str:
