@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from scaler import Client
+from scaler_protocol.key_files import generate
+from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import (
@@ -78,6 +82,27 @@ def test_doctor_says_what_to_do_when_nothing_listens() -> None:
         f"[fail] Nothing listens at {address}.",
         f"       Start a scheduler there: scaler_scheduler {address}; or give the address of the running one.",
     ]
+
+
+def test_doctor_says_which_keys_are_wrong_and_nothing_else(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, others = free_address(), tmp_path / "others"
+    generate(others, new_key_pair)
+    with start_scheduler(address):
+        monkeypatch.setenv("SCALER_KEYS", str(others))
+        shown = scaler("doctor", address)
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert "[fail] The scheduler did not accept this client.\n       Cannot connect to" in shown.stdout
+    assert "set SCALER_KEYS to the keys of its scheduler" in shown.stdout
+
+
+def test_doctor_of_a_server_that_is_no_scheduler() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        shown = scaler("doctor", address, "--timeout=1")
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert f"[fail] What listens at {address} does not answer as a scheduler." in shown.stdout
 
 
 def test_doctor_without_workers_and_with_a_wrong_name() -> None:

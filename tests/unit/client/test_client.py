@@ -276,7 +276,7 @@ def test_a_scheduler_out_of_reach() -> None:
 def test_waiting_for_a_scheduler_is_told(caplog: pytest.LogCaptureFixture) -> None:
     with FakeScheduler() as scheduler:
         address = scheduler.address
-    lines = [f"Waiting for a scheduler at {address}: nothing listens there yet."]
+    lines = [f"Waiting for a scheduler at {address}: none answers there yet."]
     with Client(address) as client:
         wait_until(lambda: len(caplog.records) == 1)
         with FakeScheduler(address):

@@ -351,7 +351,7 @@ def test_waiting_for_a_scheduler_is_told_once_after_a_second() -> None:
     side.pass_time(0.9)
     assert not side.lines
     side.pass_time(0.2)
-    assert len(side.lines) == 1 and "nothing listens" in side.lines[0]
+    assert len(side.lines) == 1 and "none answers" in side.lines[0]
     assert side.lines[0].endswith(f"Start one there with: scaler_scheduler {ADDRESS}")
     side.pass_time(100)
     assert len(side.lines) == 1

@@ -16,6 +16,9 @@ from scaler_protocol.monitor.messages import Events
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.records import NONE, BadRecord, Kind, Naming
 from scaler_protocol.monitor.tables import TABLES
+from scaler_scheduler.top.lines import text_of
+from scaler_scheduler.top.screen import draw
+from scaler_scheduler.top.view import View
 from tests.support.monitoring import snapshot as make_snapshot
 
 AGENT = {"session": "ab" * 16, "name": "vm-7", "host": "vm", "pid": 7, "workers": ["vm-7-0"]}
@@ -127,3 +130,13 @@ def test_a_monitor_keeps_a_bounded_number_of_logs() -> None:
 )
 def test_levels_have_words(level: int, name: str) -> None:
     assert level_name(level) == name
+
+
+def test_the_whole_line_stands_below_the_table_of_a_small_terminal() -> None:
+    text = " ".join(f"word{number}" for number in range(30))
+    model = Model(0.0)
+    for message in (feed.encode(make_snapshot()), events(named(), logged(0, text), logged(1, "short"))):
+        model.apply(feed.decode(message).message, 1.0)
+    screen = draw(model, View(page="logs").pressed("down", 10), 80, 24, 1.0, "tcp://127.0.0.1:2345")
+    shown_text = " ".join(" ".join(map(text_of, screen.lines)).split())
+    assert text in shown_text

@@ -455,10 +455,10 @@ LOGS = TableSpec(
         Column("source", "log of", "text", 18, "the scheduler, or the name of an agent"),
         Column("host", "host", "text", 16, "where it runs"),
         Column("text", "line", "text", 90, "what it says"),
-        Column("number", "number", "id", 7, "counts the lines of this log; missing ones were left out"),
+        Column("number", "#", "id", 4, "counts the lines of this log; missing ones were left out"),
     ),
     "time",
-    ("source", "number"),
+    ("host", "source", "number"),
     descending=True,
     help="the newest lines that the scheduler and the agents have logged",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import json
+import logging
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from scaler.client.cluster_info import ClusterInfo
 from scaler.command.findings import Finding, Severity, of_host, of_ways, versions_of
 from scaler.command.host_facts import host_facts
 from scaler.command.settings import ReportSettings
+from scaler.core.scheduler_link import out_of_reach
 from scaler.utility.exceptions import ScalerError
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.host_software import PACKAGES
@@ -28,6 +30,7 @@ _ROUND_SECONDS = 0.2
 
 def run(settings: ReportSettings) -> int:
     """Exit code 1 if something fails, although warnings do not count."""
+    logging.getLogger("scaler").setLevel(logging.ERROR)  # the findings say why the client waits
     findings = []
     for each in examine(settings.address, settings.timeout):
         findings.append(each)
@@ -52,7 +55,19 @@ def examine(address: str, timeout_seconds: float) -> Iterator[Finding]:
             yield versions_of("scaler-client and scaler-scheduler", info.scheduler.version, __version__)
             yield from _workers(client, info)
     except (ScalerError, OSError) as error:
-        yield Finding(Severity.FAILURE, "The scheduler did not accept this client.", " ".join(str(error).split()))
+        yield _unaccepted(address, " ".join(str(error).split()), timeout_seconds)
+
+
+def _unaccepted(address: str, reason: str, timeout_seconds: float) -> Finding:
+    """``reason``: the error of the client. That the scheduler was out of reach says nothing after ``_reach``."""
+    obstacle = reason.removeprefix(out_of_reach(timeout_seconds)).strip()
+    if obstacle:
+        return Finding(Severity.FAILURE, "The scheduler did not accept this client.", obstacle)
+    return Finding(
+        Severity.FAILURE,
+        f"What listens at {address} does not answer as a scheduler.",
+        "Give the address of a scheduler. If this is one, it may be suspended or too busy: try a longer --timeout.",
+    )
 
 
 def _reach(address: Address, timeout_seconds: float) -> Finding:

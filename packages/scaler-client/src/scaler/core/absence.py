@@ -29,7 +29,7 @@ class Absence:
             return f"Waiting for a scheduler: what listens at {self._address} does not answer as one."
         if self._was_there:
             return f"Waiting for the scheduler at {self._address}, whose connection is lost."
-        return f"Waiting for a scheduler at {self._address}: nothing listens there yet."
+        return f"Waiting for a scheduler at {self._address}: none answers there yet."
 
     def end(self) -> None:
         """The scheduler is connected."""

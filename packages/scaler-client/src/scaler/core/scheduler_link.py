@@ -29,6 +29,11 @@ _ENDED_LIMIT_SECONDS = 2.0
 """Delay before the next connection after one ended that does not come back by itself; it doubles up to the limit."""
 
 
+def out_of_reach(timeout_seconds: float) -> str:
+    """Return the text for calls that have waited this long. The reason follows it, if it is known."""
+    return f"The scheduler was out of reach for {timeout_seconds:g} seconds."
+
+
 class SchedulerLink:
     """``link`` numbers the messages of this session. ``welcomed``: the scheduler has accepted the session on the
     current connection. ``epoch``: the scheduler's, 0 before the first Welcome. ``lost_since``: when the session was
@@ -222,8 +227,7 @@ class SchedulerLink:
 
     @property
     def overdue_text(self) -> str:
-        text = f"The scheduler was out of reach for {self._timeout_seconds:g} seconds."
-        return f"{text} {self._obstacle}".rstrip()
+        return f"{out_of_reach(self._timeout_seconds)} {self._obstacle}".rstrip()
 
     def on_deadline(self, now: float) -> None:
         if self._connected and not self.welcomed and now >= self._hello_again_at:

@@ -86,6 +86,9 @@ REASON_HEIGHT_LEAST = 3
 
 _TALL = 36
 
+_LOOKED_AT = 200
+"""Rows whose details decide how many lines these get."""
+
 _NOTHING = {
     "running": "no task has run for a second or longer",
     "functions": "no function has been called yet",
@@ -166,7 +169,15 @@ def _details_height(model: Model, view: View, width: int, height: int, rows: int
     left = height - 3 - max(1, rows)
     if view.page in _SENTENCES:
         lines_of = _SENTENCES[view.page]
-        needed = max([0, *(1 + len(lines_of(row, width)) for row in model.rows(view.page, view.filter_text)[0])])
+        needed = max(
+            [
+                0,
+                *(
+                    1 + len(lines_of(row, width))
+                    for row in model.rows(view.page, view.filter_text, limit=_LOOKED_AT)[0]
+                ),
+            ]
+        )
         return min(needed, max(left, height // 2)) if height // 2 >= REASON_HEIGHT_LEAST else 0
     if height >= _TALL:
         left = max(left, height // 2)
@@ -232,10 +243,23 @@ def _alert_lines(row: Row, width: int) -> list[Line]:
     return [line_of(part) for part in wrapped(row[TABLES["alerts"].index("text")], width)]
 
 
-_SENTENCES: dict[str, Callable[[Row, int], list[Line]]] = {"waits": _wait_lines, "alerts": _alert_lines}
+def _log_lines(row: Row, width: int) -> list[Line]:
+    """The whole line."""
+    return [line_of(part) for part in wrapped(row[TABLES["logs"].index("text")], width)]
+
+
+_SENTENCES: dict[str, Callable[[Row, int], list[Line]]] = {
+    "waits": _wait_lines,
+    "alerts": _alert_lines,
+    "logs": _log_lines,
+}
 """The details of a row on pages where these are a sentence or two."""
 
-_GONE = {"waits": "no task waits for this reason any more", "alerts": "this alert is over"}
+_GONE = {
+    "waits": "no task waits for this reason any more",
+    "alerts": "this alert is over",
+    "logs": "newer lines have taken its place",
+}
 
 
 def _barred(line: Line, width: int, style: Style) -> Line:

@@ -48,7 +48,7 @@ PAGES = {
 OF_FUNCTIONS = ("functions", "running")
 """Pages on which the key of the output shows that of the chosen function."""
 
-PREVIEWED = ("failures", "waits", "alerts")
+PREVIEWED = ("failures", "waits", "alerts", "logs")
 """Pages that show more of the chosen row below the table."""
 
 DETAILED = (
@@ -62,7 +62,6 @@ DETAILED = (
     "clients",
     "progress",
     "traffic",
-    "logs",
 )
 """Pages with a cursor: there is a page of what the chosen row stands for, or there are actions on it."""
 

@@ -6,6 +6,7 @@ const STATES = {
   connected: "good", succeeded: "good", suspect: "warning", paused: "warning", lost: "bad", error: "bad", critical: "bad", warning: "warning", away: "warning", cancelled: "",
 };
 const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning" : undefined);
+const LONG = 60; // characters: a sentence, which has lines of its own on a phone
 const NO_STATUS = new Set(["id", "text"]);
 
 export class DataTable {
@@ -150,6 +151,7 @@ export class DataTable {
     cell.title = text.length > 30 ? text : "";
     cell.classList.toggle("zero", text === "0" || text === "-");
     cell.classList.toggle("blank", text === "");
+    cell.classList.toggle("long", column.width >= LONG);
     if (typeof mark === "number") return cell.replaceChildren(text, meter(mark, column.kind === "share"));
     if (typeof mark === "string") return cell.replaceChildren(h("span", { class: "swatch", style: { background: mark } }), text);
     if (["state", "status", "level"].includes(column.key)) {
