@@ -244,7 +244,7 @@ def test_every_row_and_mention_leads_to_a_page(made_up: Ui, browser: Browser) ->
         watched.page.get_by_role("link", name="In the task stream").click()
         watched.wait_until("() => location.hash.startsWith('#/stream?span=')")
         watched.page.evaluate("location.hash = '#/task/abababab/999999999'")
-        watched.wait_for_text("Nothing is known of it")
+        watched.wait_for_text("Not known")
         assert watched.errors == []
 
 
@@ -255,7 +255,7 @@ def test_a_failed_task_has_its_traceback_on_its_page(made_up: Ui, browser: Brows
         text = watched.page.locator(".details pre").inner_text()
         task, client = next(line for line in text.splitlines() if line.startswith("task ")).split(",")[0].split(" of ")
         watched.page.evaluate("path => { location.hash = path }", f"#/task/{client}/{task.removeprefix('task ')}")
-        watched.wait_for_text("What is known of its failures")
+        watched.wait_for_text("Known failures")
         watched.wait_for_text("attempt 1", ".details pre")
 
 
@@ -542,10 +542,10 @@ def test_a_page_goes_on_with_the_same_token_and_says_when_there_is_another(tmp_p
         watched = Watched(browser, ui.url)
         watched.wait_for_text("Nothing has been heard from")
     with watched:
-        watched.wait_for_text("This page has lost scaler_ui")
+        watched.wait_for_text("This page has lost its connection to scaler_ui")
         with Ui(address, "--port", port, "--token", "open&sesame#1"):
             watched.wait_for_text("Nothing has been heard from")
-        watched.wait_for_text("This page has lost scaler_ui")
+        watched.wait_for_text("This page has lost its connection to scaler_ui")
         with Ui(address, "--port", port):
             watched.wait_for_text("scaler_ui asks for another token: open the address")
 
@@ -688,7 +688,7 @@ def test_signals_end_it_in_good_order_with_an_open_page(
         watched.wait_for_text("Nothing has been heard from")
         ui.signal(number)
         assert ui.wait(5) == 0
-        watched.wait_for_text("This page has lost scaler_ui")
+        watched.wait_for_text("This page has lost its connection to scaler_ui")
         assert ui.output.count("\n") == 1
 
 
@@ -786,7 +786,9 @@ def test_a_page_says_when_its_scaler_ui_stands_still_and_goes_on_with_it(tmp_pat
             watched.wait_for_text("Live", "header")
             for gives_up in (False, True):
                 ui.process.send_signal(signal.SIGSTOP)
-                watched.wait_for_text("This page has lost scaler_ui. It goes on by itself when scaler_ui is back.")
+                watched.wait_for_text(
+                    "This page has lost its connection to scaler_ui. It reconnects when scaler_ui is back."
+                )
                 if gives_up:
                     watched.page.wait_for_event("websocket", timeout=30_000)
                 ui.process.send_signal(signal.SIGCONT)

@@ -123,7 +123,7 @@ def test_a_connection_that_is_lost_after_the_request_leaves_the_outcome_open() -
     talk = Talk()
     talk.is_welcomed()
     talk.session.on_peer_lost()
-    assert talk.session.outcome is not None and "Look whether" in talk.session.outcome.text
+    assert talk.session.outcome is not None and "Check whether" in talk.session.outcome.text
 
 
 @pytest.mark.parametrize("asked", [False, True])

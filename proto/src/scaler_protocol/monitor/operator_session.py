@@ -58,8 +58,8 @@ COLLECT_SECONDS = 7.0
 """The time that the scheduler may take to collect the samples of all agents."""
 
 _OLD_TEXT = "Cannot do this: the scheduler is too old. Update scaler-scheduler."
-_LOST_TEXT = "The connection was lost before the scheduler answered. Look whether the action was carried out."
-_SILENT_TEXT = "The scheduler did not answer. Look whether the action was carried out."
+_LOST_TEXT = "The connection was lost before the scheduler answered. Check whether the action was carried out."
+_SILENT_TEXT = "The scheduler did not answer. Check whether the action was carried out."
 _AWAY_TEXT = "Cannot reach the scheduler. Check that it is running."
 
 

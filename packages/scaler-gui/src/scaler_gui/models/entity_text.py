@@ -15,7 +15,7 @@ from scaler_protocol.monitor.output_log import STDERR, PrintedLine
 from scaler_protocol.monitor.tables import TABLES
 
 _SCHEME = "scaler:"
-_UNKNOWN = "<h2>{}</h2><p>Nothing is known of it, or no longer.</p>"
+_UNKNOWN = "<h2>{}</h2><p>It never existed, or this monitor does not remember it.</p>"
 
 
 def address_of(link: EntityLink) -> str:
@@ -39,7 +39,7 @@ def entity_html(model: Model, link: EntityLink, theme: Theme) -> str:
     parts = [f"<h2>{escape(page.title)}</h2>", _facts(page, theme)]
     parts += [_section(section, theme) for section in page.sections]
     if page.text:
-        parts.append(f"<h3>What is known of its failures</h3><pre>{escape(page.text)}</pre>")
+        parts.append(f"<h3>Known failures</h3><pre>{escape(page.text)}</pre>")
     return "".join([*parts, _output(model, link, theme)])
 
 

@@ -46,7 +46,7 @@ OBJECT_BYTES = 1024
 GONE_TEXT = "The object is not there: its owner is gone or has dropped it."
 LOST_TEXT = "The object is lost: the store that held it has died."
 SILENT_TEXT = (
-    "The function has not arrived: no client that has it sends it. Look whether one of them is stopped or very busy,"
+    "The function has not arrived: no client that has it sends it. Check whether one of them is stopped or very busy,"
     " then submit the task again."
 )
 

@@ -24,7 +24,7 @@ def entity_lines(model: Model, link: EntityLink, width: int) -> list[Line]:
     for section in page.sections:
         lines += [(), *_section(section, width)]
     if page.text:
-        lines += [(), line_of("What is known of its failures", Style.HEADING)]
+        lines += [(), line_of("Known failures", Style.HEADING)]
         lines += [line_of(part) for text in page.text.expandtabs(4).splitlines() for part in wrapped(text, width)]
     return [*lines, *_output(model, link, width)]
 

@@ -71,7 +71,7 @@ export class Actions {
 
   // The connection is lost: an answer will not come.
   lose() {
-    if (this.asked) this.show(this.asked.target, "The connection was lost. Look whether the action was carried out.", [], "bad");
+    if (this.asked) this.show(this.asked.target, "The connection was lost. Check whether the action was carried out.", [], "bad");
   }
 
   show(target, text, choices, kind = "") {

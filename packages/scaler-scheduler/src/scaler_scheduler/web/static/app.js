@@ -111,7 +111,7 @@ class Page {
       byId("connection").replaceChildren(h("i", { class: `dot ${state}` }), h("span", { class: "state" }, label), ...status.facts.map(([text, minor]) => h("span", { class: minor ? "fact minor" : "fact", title: text }, text)));
       document.title = [label === "Live" ? "" : `${label}: `, status.facts[0]?.[0] ?? "", " · Scaler"].join("").replace(/^ · /, "");
     }
-    const why = this.isRefused ? "scaler_ui asks for another token: open the address that it printed when it started." : "This page has lost scaler_ui. It goes on by itself when scaler_ui is back.";
+    const why = this.isRefused ? "scaler_ui asks for another token: open the address that it printed when it started." : "This page has lost its connection to scaler_ui. It reconnects when scaler_ui is back.";
     const notices = away ? [["error", why]] : status.notices;
     this.showNotices(notices);
     byId("main").classList.toggle("stale", away || state === "lost");

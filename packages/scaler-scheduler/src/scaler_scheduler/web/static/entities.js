@@ -33,8 +33,8 @@ export class EntityView {
     this.sections = h("div", { class: "grid" });
     this.tables = new Map();
     this.text = h("pre");
-    this.details = h("section", { class: "card details", hidden: true }, h("header", {}, h("h2", {}, "What is known of its failures")), this.text);
-    this.missing = h("div", { class: "card empty", hidden: true }, h("strong", {}, "Nothing is known of it"), h("p", {}, KINDS[kind].missing ?? "It was never here, or it is so long ago that this monitor has forgotten it."));
+    this.details = h("section", { class: "card details", hidden: true }, h("header", {}, h("h2", {}, "Known failures")), this.text);
+    this.missing = h("div", { class: "card empty", hidden: true }, h("strong", {}, "Not known"), h("p", {}, KINDS[kind].missing ?? "It never existed, or it ended so long ago that this monitor does not remember it."));
     this.drawing = kind === "graph" ? new GraphDrawing({ changed: page.changed, onOpen: (task) => { location.hash = `#/task/${encodeURIComponent(key[0])}/${task}`; } }) : null;
     this.output = PRINTED_BY[kind] ? new OutputLines(page.changed, PRINTED_BY[kind](key)) : null;
     this.element = h("div", { class: "entity-page" }, h("div", { class: "heading" }, this.swatch, this.title, this.about, this.tools), this.missing, this.card,

@@ -54,7 +54,7 @@ export class OutputLines {
   nothing() {
     const [title, text] = this.filter
       ? ["Nothing matches", `No line contains “${this.filter}”.`]
-      : ["Nothing printed", "What tasks print appears here while a monitor watches: Python, C code and subprocesses."];
+      : ["Nothing printed", "The output of tasks appears here while a monitor watches: that of Python, C code and subprocesses."];
     return h("div", { class: "empty" }, h("strong", {}, title), h("p", {}, text));
   }
 

@@ -181,10 +181,10 @@ const EMPTY = {
   traffic: { icon: "objects", title: "No traffic", text: "What the object stores of two hosts have sent to each other is counted here." },
   largest: { icon: "objects", title: "No large objects", text: "Functions, arguments, results and values of more than 32 KiB are listed here, the largest ones first: where they are, and which tasks need them." },
   clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
-  progress: { icon: "progress", title: "All tasks have ended", text: "Clients, groups, functions and graphs with unfinished tasks are listed here: how far they are, and when they will be done." },
+  progress: { icon: "progress", title: "All tasks have ended", text: "Clients, groups, functions and graphs with unfinished tasks are listed here, with their progress and when they will end." },
   alerts: { icon: "alerts", title: "No alerts", text: "Hosts that run out of memory or disk, silent hosts, many failures, and tasks that no worker can run are listed here." },
   logs: { icon: "output", title: "Nothing has been logged yet", text: "The newest lines that the scheduler and the agents log are listed here." },
-  settings: { icon: "settings", title: "The scheduler has not said how it was started", text: "Its settings arrive with its first snapshot." },
+  settings: { icon: "settings", title: "The settings are not known yet", text: "Its settings arrive with its first snapshot." },
   messages: { icon: "settings", title: "No messages yet" },
 };
 
