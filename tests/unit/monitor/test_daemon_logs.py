@@ -54,7 +54,7 @@ def named() -> bytes:
 
 def test_the_newest_line_is_first() -> None:
     rows = shown(events(named(), logged(0, "old"), logged(0, "of an agent", 0, 30), logged(3, "new")))
-    assert [(row["text"], row["source"], row["host"], row["level"]) for row in rows] == [
+    assert [(row["text"], row["log"], row["host"], row["level"]) for row in rows] == [
         ("new", "scheduler", "", "info"),
         ("old", "scheduler", "", "info"),
         ("of an agent", "vm-7", "vm", "warning"),

@@ -382,7 +382,7 @@ def _scheduler(model: Model, name: str) -> EntityPage | None:
         Fact("memory", format_bytes(status.rss_bytes)),
     ]
     sections = [
-        *_section("Log", "logs", _rows_with(model, "logs", source=links.SCHEDULER)),
+        *_section("Log", "logs", _rows_with(model, "logs", log=links.SCHEDULER)),
         *_section("Settings", "settings", model.rows("settings")[0]),
     ]
     return EntityPage(links.SCHEDULER, "Scheduler", facts, sections)

@@ -83,7 +83,7 @@ def row_link(table: str, row: Row) -> EntityLink | None:
     if table == "traffic":
         return cell_link(table, "target", row)
     if table == "logs":
-        return SCHEDULER_LINK if row[TABLES[table].index("source")] == SCHEDULER else _link(table, row, HOST)
+        return SCHEDULER_LINK if row[TABLES[table].index("log")] == SCHEDULER else _link(table, row, HOST)
     kind = _ROW_KINDS.get(table)
     return _link(table, row, kind) if kind is not None else None
 

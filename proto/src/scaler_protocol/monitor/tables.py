@@ -452,13 +452,13 @@ LOGS = TableSpec(
     (
         Column("time", "time", "time", 12, "when the line was written, by the clock of its host"),
         Column("level", "level", "text", 8, "how serious it is"),
-        Column("source", "log of", "text", 18, "the scheduler, or the name of an agent"),
+        Column("log", "log of", "text", 18, "the scheduler, or the name of an agent"),
         Column("host", "host", "text", 16, "where it runs"),
         Column("text", "line", "text", 90, "what it says"),
         Column("number", "#", "id", 4, "counts the lines of this log; missing ones were left out"),
     ),
     "time",
-    ("host", "source", "number"),
+    ("host", "log", "number"),
     descending=True,
     help="the newest lines that the scheduler and the agents have logged",
 )
