@@ -99,7 +99,7 @@ def test_a_key_that_only_observes_does_not_submit(public_address: str, submitter
     for half in ("key", "pub"):
         shutil.copy2(keys / f"observe.{half}", submitter / f"submit.{half}")
     with pytest.raises(DisconnectedError, match="may observe, not submit: it needs submit.key or admin.key"):
-        Client(public_address)
+        Client(public_address).submit(math.sqrt, 4).result(timeout=20)
 
 
 def test_a_worker_needs_a_key_that_works(public_address: str, submitter: Path) -> None:
@@ -118,7 +118,7 @@ def test_an_unknown_key_is_told_and_let_in_once_it_is_known(
     for half in ("key", "pub"):
         shutil.copy2(own / f"submit.{half}", submitter)
     with pytest.raises(DisconnectedError, match="does not know this key.* as ROLE-NAME.pub"):
-        Client(public_address)
+        Client(public_address).submit(math.sqrt, 4).result(timeout=20)
     known = shutil.copy2(own / "submit.pub", keys.parent / "servers" / "submit-alice.pub")
     try:
         with Client(public_address) as client:
