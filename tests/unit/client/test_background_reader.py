@@ -50,6 +50,9 @@ class BusyClient:
         elif self._steps.count("poll") == 2:
             self.unusable = "ended"
 
+    def settle_notices(self) -> None:
+        self._steps.append("settle")
+
     def end_rest(self) -> None:
         pass
 
@@ -102,3 +105,13 @@ def test_a_callback_that_ends_a_doze_is_read_at_once() -> None:
     client.reader = BackgroundReader(client, poller, SimpleNamespace(clear=lambda: None))  # type: ignore[arg-type]
     client.reader._run()
     assert steps[:4] == ["woken", "flush", "read", "poll"]
+
+
+def test_what_a_deferred_action_received_is_passed_on() -> None:
+    steps: list[str] = []
+    client = BusyClient(steps, 0, has_callback=False)
+    client.unusable = "ended"
+    reader = BackgroundReader(client, RecordedPoller(steps), SimpleNamespace(wake=lambda: None))  # type: ignore[arg-type]
+    reader.defer(lambda: steps.append("act"))
+    reader._run()
+    assert steps == ["act", "settle"]

@@ -49,6 +49,8 @@ class ReadClient(Protocol):
 
     def read_now(self, poller: Poller) -> None: ...
 
+    def settle_notices(self) -> None: ...
+
     def end_rest(self) -> None: ...
 
     def close(self) -> None: ...
@@ -118,6 +120,7 @@ class BackgroundReader:
         self._submissions.ask_flush()
 
     def _run_deferred(self) -> None:
+        """An action may receive the result that a leader waits for: the leader is woken after each."""
         while self._deferred:
             try:
                 self._deferred.popleft()()
@@ -125,6 +128,7 @@ class BackgroundReader:
                 pass  # the client has ended: nothing is left to do
             except Exception:
                 _futures_logger.exception("exception in a deferred action of a finalizer")
+            self._client.settle_notices()
 
     def _stand_by(self) -> int:
         """Wait until a tick has passed without a call. Returns the number of calls so far.
