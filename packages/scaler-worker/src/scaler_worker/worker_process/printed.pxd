@@ -37,6 +37,8 @@ cdef struct OutputDescriptors:  # -1: unknown
     int stdout
     int stderr
     int unread  # has something to read while one of the pipes has
+    uint64_t stdout_reading  # what the board said of a read that did not end while this process waited; 0: all ended
+    uint64_t stderr_reading
 
 
 cdef inline bint take_printed(Board board, OutputDescriptors* descriptors, Printed* printed) noexcept:
@@ -44,8 +46,8 @@ cdef inline bint take_printed(Board board, OutputDescriptors* descriptors, Print
     if not may_have_printed(board, descriptors):
         return False
     printed.stdout_start, printed.stderr_start = board.mark(STDOUT), board.mark(STDERR)
-    printed.stdout_end = written(board, STDOUT, descriptors.stdout)
-    printed.stderr_end = written(board, STDERR, descriptors.stderr)
+    printed.stdout_end = written(board, STDOUT, descriptors.stdout, &descriptors.stdout_reading)
+    printed.stderr_end = written(board, STDERR, descriptors.stderr, &descriptors.stderr_reading)
     return printed.stdout_end > printed.stdout_start or printed.stderr_end > printed.stderr_start
 
 
@@ -66,9 +68,10 @@ cdef inline bint may_have_printed(Board board, OutputDescriptors* descriptors) n
     return board.reading(STDOUT) != stdout_read or board.reading(STDERR) != stderr_read
 
 
-cdef inline uint64_t written(Board board, int stream, int descriptor) noexcept:
+cdef inline uint64_t written(Board board, int stream, int descriptor, uint64_t* stuck) noexcept:
     """Return how much has been written to this stream; if that is not known, because a task has closed descriptors or
-    the agent is stopped: what was known before."""
+    the agent is stopped: what was known before. ``stuck``: the read that has not ended, for which the tasks that follow
+    do not wait again; a task may also have written to the board that the agent reads."""
     cdef uint64_t seen = 0
     cdef int unread = 0, attempt
     for attempt in range(TRIES):  # until no read of the agent falls between the two numbers
@@ -76,10 +79,15 @@ cdef inline uint64_t written(Board board, int stream, int descriptor) noexcept:
             scaler_pause()
         seen = board.reading(stream)
         if seen & 1:
+            if seen == stuck[0]:
+                break
             continue
         unread = scaler_unread(descriptor)
         if unread < 0:
             break
         if seen == board.reading(stream):
+            stuck[0] = 0
             return max(seen // 2 + unread, board.mark(stream))
+    if seen & 1:
+        stuck[0] = seen
     return board.mark(stream)
