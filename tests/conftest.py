@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 
@@ -37,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
         tempfile.tempdir = os.environ["TMPDIR"] = "/tmp"
     os.environ["SCALER_HOME"] = tempfile.mkdtemp(prefix="scaler-home-")
     os.environ.pop("XDG_RUNTIME_DIR", None)
+    _keep_bytecode()
     commands = "SCALER_SCHEDULER_", "SCALER_CLUSTER_", "SCALER_SYMPHONY_"
     for name in [name for name in os.environ if name.startswith(commands)]:
         del os.environ[name]
@@ -45,6 +47,13 @@ def pytest_configure(config: pytest.Config) -> None:
     leftovers.adopt_orphans()
     if not config.getoption("usepdb"):
         config.pluginmanager.register(Watchdog(config))
+
+
+def _keep_bytecode() -> None:
+    """The tests start thousands of processes. Many containers set this variable, and each process would then compile
+    all modules again, which takes more time than what it is started for."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

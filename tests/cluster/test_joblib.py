@@ -254,6 +254,17 @@ def test_objects_are_released_after_the_call(on_scaler: Client) -> None:
     large.resize(2 * LARGE, refcheck=False)  # nothing refers to it
 
 
+def test_the_batch_size_follows_the_time_of_execution(on_scaler: Client) -> None:
+    """joblib's own measure contains the time that a batch waits for the earlier ones."""
+    backend = ScalerBackend(on_scaler)
+    future = on_scaler.submit(square, 3)
+    assert future.result() == 9
+    backend.batch_completed(1, 1000.0)
+    assert backend.compute_batch_size() == 1
+    backend._measure(1, future)
+    assert backend._smoothed_batch_duration == future.profiling_info().duration_s
+
+
 def test_a_batch_ends_with_its_last_reference(on_scaler: Client) -> None:
     backend = joblib.parallel.get_active_backend()[0]
     array = numpy.ones(MEDIUM)

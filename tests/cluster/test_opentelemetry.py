@@ -29,7 +29,8 @@ def test_spans_of_tasks_are_children_of_the_clients_span() -> None:
     context = job.get_span_context()
     assert {trace for _, trace, *_ in spans} == {context.trace_id}
     tasks = [span for span in spans if span[3] == context.span_id]
-    assert len(tasks) == 4 and len(spans) == 8
+    assert [name for name, *_ in tasks] == ["inner"] * 4
+    assert len([name for name, *_ in spans if name == "inner"]) == 8
     assert {parent for _, _, _, parent, _ in spans if parent != context.span_id} == {span for _, _, span, _, _ in tasks}
     assert [status for *_, status in tasks] == ["UNSET", "UNSET", "UNSET", "ERROR"]
 
@@ -42,11 +43,26 @@ def test_phases_of_tasks_are_spans_inside_theirs() -> None:
         assert future.result(30) == 0
         spans = client.submit(tracing.finished_spans).result(30)
         times = client.submit(tracing.times_of_spans).result(30)
-    assert [span[0] for span in spans] == ["loading", "storing", "give_slow"]
+    assert [span[0] for span in spans] == ["waiting for a worker", "loading", "storing", "give_slow"]
     (task,) = [span for name, _, span, *_ in spans if name == "give_slow"]
-    assert [parent for _, _, _, parent, _ in spans[:2]] == [task, task]
-    (loading_from, loading_to), (storing_from, storing_to), (task_from, task_to) = times
-    assert task_from == loading_from < loading_to <= storing_from < storing_to == task_to
+    assert [parent for _, _, _, parent, _ in spans[:3]] == [task] * 3
+    (waiting_from, waiting_to), (loading_from, loading_to), (storing_from, storing_to), (task_from, task_to) = times
+    assert task_from == waiting_from < waiting_to == loading_from < loading_to
+    assert loading_to <= storing_from < storing_to == task_to
+
+
+def test_a_task_that_needs_a_result_has_a_span_of_waiting_for_it() -> None:
+    address = free_address()
+    preload = ("--preload", "tests.support.tracing:set_up")
+    with start_scheduler(address), start_cluster(address, "-n", 1, *preload), Client(address) as client:
+        assert client.get({"input": (tracing.give_late,), "output": (traced(abs), "input")}, ["output"]) == {
+            "output": 1
+        }
+        spans = client.submit(tracing.finished_spans).result(30)
+        times = client.submit(tracing.times_of_spans).result(30)
+    assert spans[0][0] == "waiting for dependencies" and spans[-1][0] == "abs"
+    assert spans[0][3] == spans[-1][2]
+    assert times[0][0] == times[-1][0]
 
 
 def test_a_failing_exporter_fails_no_task() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -72,6 +73,24 @@ def test_doctor_finds_nothing_wrong(address: str) -> None:
     assert "A scheduler answers" in shown.stdout and "[fail]" not in shown.stdout
     rows = json.loads(scaler("doctor", address, "--json").stdout)
     assert {row["severity"] for row in rows} <= {"ok", "warn"} and rows[0].keys() == {"severity", "text", "remedy"}
+
+
+def test_doctor_finds_what_differs_on_a_host(tmp_path: Path) -> None:
+    information = tmp_path / "cloudpickle-99.1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: cloudpickle\nVersion: 99.1.0\n")
+    (tmp_path / "sitecustomize.py").write_text("import time\ntrue = time.time\ntime.time = lambda: true() + 30\n")
+    path = os.pathsep.join((str(tmp_path), child_environment()["PYTHONPATH"]))
+    address, spill_directory = free_address(), tmp_path / "a-file"
+    spill_directory.touch()
+    flags = ("-n", "1", "--spill-directory", spill_directory / "below")
+    with start_scheduler(address), start_cluster(address, *flags, PYTHONPATH=path) as cluster:
+        shown = scaler("doctor", address)
+        cluster.terminate()
+    assert shown.returncode == 0, shown.stdout
+    assert "it has cloudpickle 99.1.0, but this host has" in shown.stdout
+    assert re.search(r"its clock is (29|30)\.\d s ahead of this host's", shown.stdout)
+    assert f"cannot be written to {spill_directory}" in shown.stdout and "/var/tmp" not in shown.stdout
 
 
 def test_doctor_says_what_to_do_when_nothing_listens() -> None:

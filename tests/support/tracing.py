@@ -27,6 +27,12 @@ def inner(number: int) -> int:
         return number + 1
 
 
+def give_late() -> int:
+    """Take time to return -1."""
+    time.sleep(0.02)
+    return -1
+
+
 def finished_spans() -> list[tuple[str, int, int, int, str]]:
     """Name, trace, span and parent of each span that has ended here, and its status."""
     return [

@@ -112,7 +112,8 @@ cdef enum:
     NAME_POINTERS = 1
     TASK_RUN_DATA = 5
     TASK_RUN_POINTERS = 8
-    OPTIONS_DATA = 9
+    OPTIONS_DATA = 11
+    OPTIONS_DATA_WITHOUT_TIMES = 9
     OPTIONS_DATA_OF_FOREIGN_CALLS = 8  # of an actor of another session
     OPTIONS_DATA_OF_CALLS = 6  # of an actor of their own session
     OPTIONS_DATA_OF_TASKS = 5
@@ -282,8 +283,10 @@ cdef uint16_t capability_data(list capabilities) except 0:
 
 
 cdef uint16_t options_data(object options) except 0:
-    if options.map_number:
+    if options.submitted_at:
         return OPTIONS_DATA
+    if options.map_number:
+        return OPTIONS_DATA_WITHOUT_TIMES
     if options.actor_session:
         return OPTIONS_DATA_OF_FOREIGN_CALLS
     return OPTIONS_DATA_OF_CALLS if options.actor else OPTIONS_DATA_OF_TASKS
@@ -322,8 +325,10 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
     store32(data + 36, options.graph)
     if own_words >= OPTIONS_DATA_OF_CALLS:
         store64(data + 40, options.actor)
-    if own_words == OPTIONS_DATA:
+    if own_words >= OPTIONS_DATA_WITHOUT_TIMES:
         store32(data + 64, options.map_number)
+    if own_words == OPTIONS_DATA:
+        write_times(data + 72, options)
     if own_words >= OPTIONS_DATA_OF_FOREIGN_CALLS and options.actor_session:
         session = options.actor_session
         if len(session) != ID_SIZE:
@@ -338,6 +343,16 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
                 store32(word(writer, at + 1), millionths)
             write_text(writer, at + data_words, name)
             at += data_words + 1
+    return 0
+
+
+cdef int write_times(uint8_t* place, object options) except -1:
+    cdef double submitted_at = options.submitted_at
+    cdef double ready_at = options.ready_at
+    if not 0 <= submitted_at <= REAL_LIMIT or not 0 <= ready_at <= REAL_LIMIT:
+        raise ValueError(f"A time is not a number between 0 and {REAL_LIMIT:g}: {submitted_at}, {ready_at}.")
+    memcpy(place, &submitted_at, 8)
+    memcpy(place + 8, &ready_at, 8)
     return 0
 
 
@@ -793,18 +808,22 @@ cdef bytes session_at(StructView* options):
     return PyBytes_FromStringAndSize(<char*> words, ID_SIZE) if words[0] or words[1] else b""
 
 
+cdef double seconds_at(StructView* options, uint32_t place, str name) except? -1.0:
+    cdef uint64_t bits = field64(options, place)
+    cdef double seconds
+    memcpy(&seconds, &bits, 8)
+    if not 0 <= seconds <= REAL_LIMIT:
+        raise MalformedMessage(f"{name} is not a number between 0 and {REAL_LIMIT:g}: {seconds}.")
+    return seconds
+
+
 cdef object make_options(StructView* view, tuple capabilities):
-    cdef uint64_t bits = field64(view, 2)
-    cdef double timeout
-    memcpy(&timeout, &bits, 8)
-    if not 0 <= timeout <= REAL_LIMIT:
-        raise MalformedMessage(f"timeoutSeconds is not a number between 0 and {REAL_LIMIT:g}: {timeout}.")
     return TaskOptions(
         priority=<int64_t> field64(view, 0),
         depth=field32(view, 2),
         retries=field32(view, 3),
         rerun=not field_bit(view, 256),
-        timeout_seconds=timeout,
+        timeout_seconds=seconds_at(view, 2, "timeoutSeconds"),
         memory_bytes=field64(view, 3),
         profiling=field_bit(view, 257),
         stream_output=field_bit(view, 258),
@@ -818,6 +837,8 @@ cdef object make_options(StructView* view, tuple capabilities):
         actor_session=session_at(view),
         max_concurrency=field32(view, 8) >> 16,
         map_number=field32(view, 16),
+        submitted_at=seconds_at(view, 9, "submittedAt"),
+        ready_at=seconds_at(view, 10, "readyAt"),
     )
 
 

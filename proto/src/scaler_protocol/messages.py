@@ -138,6 +138,8 @@ class TaskOptions:
     actor_session: bytes = b""  # the session of that task; empty: that of the call
     max_concurrency: int = 0  # with hosts_actor: so many calls of the actor run at the same time; 0: one
     map_number: int = 0  # of the map that they belong to, inside their session, for monitors; 0: none
+    submitted_at: float = 0.0  # for spans: seconds since 1970, by the client's clock; 0: there are none
+    ready_at: float = 0.0  # of a node, by that clock: when its inputs were there; 0: unknown, or they are not
 
 
 DEFAULT_OPTIONS = TaskOptions()

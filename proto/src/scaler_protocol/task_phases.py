@@ -6,17 +6,37 @@ the monotonic clock.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from scaler_protocol.messages import TaskOptions
+
 
 class TaskPhases(NamedTuple):
-    """The phases before the call: fetching objects from ``started`` on, then loading the arguments until ``loaded``,
-    which is ``started`` if that took no measurable time."""
+    """The phases before the call: waiting for dependencies from ``submitted`` on, waiting for a worker from ``ready``
+    on, fetching objects from ``started`` on, then loading the arguments until ``loaded``, which is ``started`` if that
+    took no measurable time. ``submitted`` and ``ready`` are ``started``, too, if they are unknown."""
 
+    submitted: int
+    ready: int
     started: int
     fetching: int
     loaded: int
+
+
+def waits_before(started: int, options: TaskOptions, attempt: int) -> tuple[int, int]:
+    """Return ``submitted`` and ``ready`` of a task with these options. A later attempt has waited for the end of an
+    earlier one, so nothing is known of it. The clocks of client and worker may differ: no time is after ``started``."""
+    if not options.submitted_at or attempt > 1:
+        return started, started
+    offset = time.time_ns() - time.monotonic_ns()
+    submitted = min(started, round(options.submitted_at * 1e9) - offset)
+    if not options.graph:
+        return submitted, submitted
+    if not options.ready_at:  # its inputs are made on its own host
+        return submitted, started
+    return submitted, max(submitted, min(started, round(options.ready_at * 1e9) - offset))
 
 
 WhenStored = Callable[[int, int], None]

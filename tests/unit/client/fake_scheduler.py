@@ -125,3 +125,17 @@ class ReplayingScheduler(FakeScheduler):
         if resumed:
             for envelope in self._links[peer].resume(hello.received):
                 self._socket.send(peer, encode(envelope))
+
+
+class BreakingScheduler(ReplayingScheduler):
+    """Ends the connection of each client once, when its first tasks arrive, and replays what was sent since."""
+
+    def __init__(self) -> None:
+        self._was_ended: set[bytes] = set()
+        super().__init__()
+
+    def _take(self, peer: bytes, envelope: Envelope) -> None:
+        super()._take(peer, envelope)
+        if isinstance(envelope.body, Tasks) and peer not in self._was_ended:
+            self._was_ended.add(peer)
+            self._socket.disconnect(peer)

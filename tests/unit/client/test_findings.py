@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import socket
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scaler.command import host_facts as host_facts_module
+from scaler.command.doctor import HostAnswer
 from scaler.command.findings import Finding, Severity, of_host, of_ways, versions_of
 from scaler.command.host_facts import host_facts
+from scaler_protocol.objects.disk import default_directory
 
 OURS = {
-    "host": "here", "time": 0.0, "python": "3.12.1", "packages": {"numpy": "2.1.0", "cloudpickle": "3.1.0"},
-    "descriptors": 65536, "processes": -1, "spill_bytes": 1 << 40, "memory_files": True, "group_memory_bytes": 0,
+    "host": "here", "began": 0.0, "ended": 0.0, "python": "3.12.1",
+    "packages": {"numpy": "2.1.0", "cloudpickle": "3.1.0"}, "descriptors": 65536, "processes": -1,
+    "spill_directory": "/var/tmp", "spill_bytes": 1 << 40, "spill_capacity_bytes": 1 << 41, "memory_files": True,
+    "group_memory_bytes": 0,
     "unreachable": [], "cpus": 4,
 }  # fmt: skip
 
@@ -44,7 +50,16 @@ def test_a_host_like_this_one_has_one_line() -> None:
         ({"processes": 100}, Severity.WARNING, "there: its user may have only 100 processes and threads."),
         ({"memory_files": False}, Severity.FAILURE, "there: its workers cannot create memory files"),
         ({"group_memory_bytes": 512 << 20}, Severity.WARNING, "there: its 4 workers share the 512 MiB of"),
-        ({"spill_bytes": 5 << 20}, Severity.WARNING, "there: /var/tmp has only 5 MiB left"),
+        (
+            {"spill_directory": "/scratch", "spill_bytes": 5 << 20},
+            Severity.WARNING,
+            "there: /scratch has only 5 MiB left",
+        ),
+        (
+            {"spill_directory": "/scratch", "spill_bytes": 0, "spill_capacity_bytes": 0},
+            Severity.WARNING,
+            "there: objects that do not fit into memory cannot be written to /scratch.",
+        ),
     ],
 )
 def test_each_problem_has_a_line_and_a_remedy(theirs: dict[str, Any], severity: Severity, text: str) -> None:
@@ -57,11 +72,32 @@ def test_versions_of_the_scheduler() -> None:
     assert versions_of("scaler-client", "2.0.0", "1.4.2").severity is Severity.WARNING
 
 
-def test_facts_are_those_of_this_host() -> None:
-    facts: Callable[[list[str], list[tuple[str, int]]], dict[str, Any]] = host_facts
-    found = facts(["cloudpickle", "no-such-package"], [])
+def test_facts_are_those_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SCALER_SPILL_DIRECTORY", str(tmp_path / "new"))
+    found = host_facts(["cloudpickle", "no-such-package"], [])
     assert found.keys() == OURS.keys() and list(found["packages"]) == ["cloudpickle"]
-    assert facts.__module__ == "__main__"  # workers need not have scaler-client
+    assert found["spill_directory"] == str(tmp_path / "new") and found["spill_bytes"] > 0
+    monkeypatch.delenv("SCALER_SPILL_DIRECTORY")
+    assert host_facts([], [])["spill_directory"] == default_directory()
+
+
+def test_facts_come_from_source_text_that_any_version_of_python_can_run() -> None:
+    names: dict[str, Any] = {}
+    exec(inspect.getsource(host_facts_module), names)
+    assert names["host_facts"]([], []).keys() == OURS.keys()
+    assert "from scaler." not in inspect.getsource(host_facts_module), "workers need not have scaler-client"
+
+
+def test_a_clock_differs_only_as_far_as_the_measurement_is_certain() -> None:
+    assert HostAnswer({}, -0.5, 0.5).certain_offset_seconds() == 0.0
+    assert HostAnswer({}, 4.0, 9.0).certain_offset_seconds() == 4.0
+    assert HostAnswer({}, -9.0, -4.0).certain_offset_seconds() == -4.0
+    assert HostAnswer({}, 4.0, 9.0).narrowed_by(HostAnswer({}, 4.5, 12.0)) == HostAnswer({}, 4.5, 9.0)
+
+
+def test_a_difference_of_cloudpickle_concerns_functions() -> None:
+    (found,) = findings(packages={"numpy": "2.1.0", "cloudpickle": "2.0.0"})
+    assert found.remedy.startswith("Functions may not travel")
 
 
 def test_a_port_where_nothing_listens_cannot_be_reached() -> None:

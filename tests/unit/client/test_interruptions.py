@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
+from functools import partial
 
 import pytest
 
 from scaler import Client, ScalerFuture
-from tests.unit.client.fake_scheduler import FakeScheduler, ReplayingScheduler
+from tests.unit.client.fake_scheduler import BreakingScheduler, FakeScheduler, ReplayingScheduler
 from tests.unit.client.interrupter import interrupted
 
 
@@ -59,3 +60,21 @@ def test_the_client_goes_on_wherever_a_look_at_a_future_is_interrupted() -> None
                 assert future.result(20) == -1, where
             if not where:
                 break
+
+
+@pytest.mark.timeout(120)
+def test_the_client_reconnects_wherever_its_wait_is_interrupted_meanwhile() -> None:
+    """Every seventh point: each costs a connection that ends and another one."""
+    with BreakingScheduler() as scheduler:
+        for at in range(1, 5000, 7):
+            futures: list[ScalerFuture] = []
+            with Client(scheduler.address) as client:
+                where = interrupted(partial(wait_for_one, client, futures), at)
+                assert [future.result(20) for future in futures] == [-1] * len(futures), where
+            if not where:
+                break
+
+
+def wait_for_one(client: Client, futures: list[ScalerFuture]) -> None:
+    futures.append(client.submit(operator.neg, 1))
+    futures[0].result(5)

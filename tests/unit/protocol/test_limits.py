@@ -90,12 +90,14 @@ def test_a_real_number_is_finite_and_within_its_range(body: Body, name: str, num
         decode(frames)
 
 
+@pytest.mark.parametrize("name", ["timeout_seconds", "submitted_at", "ready_at"])
 @pytest.mark.parametrize("number", [*BAD_NUMBERS, -1.0])
-def test_the_time_that_a_task_may_take_is_a_number(number: float) -> None:
+def test_the_times_of_a_task_are_numbers(number: float, name: str) -> None:
     run = samples.plain_run()
+    options = replace(TaskOptions(submitted_at=1.0, ready_at=1.0), **{name: number})
     with pytest.raises(ValueError, match="is not a number between"):
-        encode(Envelope(Tasks([run.with_options(TaskOptions(timeout_seconds=number))]), 1))
-    frames = encode(Envelope(Tasks([run.with_options(TaskOptions(timeout_seconds=PROBE))]), 1))
+        encode(Envelope(Tasks([run.with_options(options)]), 1))
+    frames = encode(Envelope(Tasks([run.with_options(replace(options, **{name: PROBE}))]), 1))
     assert frames[0].count(struct.pack("<d", PROBE)) == 1
     frames[0] = frames[0].replace(struct.pack("<d", PROBE), struct.pack("<d", number))
     with pytest.raises(MalformedMessage, match="is not a number between"):

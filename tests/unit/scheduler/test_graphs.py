@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import (
     Cancel,
@@ -96,6 +98,36 @@ def test_a_dependant_waits_for_its_input():
     assert freed(said, agent) == [(1, 1), (2, 1)]
     assert book.core.state.clients[client.session].table.nodes.graphs == {}
     assert book.core.state.clients[client.session].table.columns.unfinished == 0
+
+
+def ready_times(said: list, agent: Peer) -> dict[int, float]:
+    """When the inputs of the nodes were there that an agent is handed."""
+    runs = [run for name, body in said if name == agent.name and isinstance(body, Tasks) for run in body.runs]
+    return {run.first_task: run.options.ready_at for run in runs}
+
+
+def test_nodes_with_spans_state_when_their_inputs_were_there():
+    book = Playbook()
+    client = book.client()
+    agents = [book.agent(f"agent {number}", slots=1) for number in range(2)]
+    book.wait(1.0, tuple(agents))
+    said = client.says(
+        nodes(client, 1, [[], []], 3, submitted_at=1000.0), nodes(client, 3, [[1, 2]], 3, True, submitted_at=1000.0)
+    )
+    (first,), (second,) = (ready_times(said, agent) for agent in agents)
+    assert {first, second} == {1, 2} and ready_times(said, agents[0])[first] == 1000.0
+    book.wait(2.0, tuple(agents))
+    said = agents[0].says(done(client, first, payload=b"r")) + agents[1].says(done(client, second, payload=b"r"))
+    ((task, ready_at),) = [each for agent in agents for each in ready_times(said, agent).items()]
+    assert task == 3 and ready_at == pytest.approx(1002.0, abs=0.01)
+
+
+def test_nodes_with_spans_that_go_ahead_of_their_inputs_state_no_time():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    known(book, client, agent)
+    said = client.says(*chain(client, 3, submitted_at=1000.0))
+    assert ready_times(said, agent) == {1: 1000.0, 2: 0.0, 3: 0.0}
 
 
 def known(book: Playbook, client: Peer, agent: Peer, duration_us: int = 1) -> None:

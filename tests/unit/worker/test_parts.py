@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 import time
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 
 from scaler_protocol.codec import ResultRun
-from scaler_protocol.messages import Status
+from scaler_protocol.messages import Status, TaskOptions
+from scaler_protocol.task_phases import waits_before
 from tests.unit.worker.playbook import run_of
 from tests.unit.worker.test_board import Pair, echo
 
@@ -119,10 +121,27 @@ def test_a_task_may_watch_its_phases() -> None:
     WATCHING[:] = [pair]
     pair.hand(run_of(1, function=Watched(), slots=(SlowToLoad(),)))  # type: ignore[arg-type]
     pair.process.run()
-    (started, fetching, loaded), (called, stored) = Watched.seen
+    (submitted, ready, started, fetching, loaded), (called, stored) = Watched.seen
+    assert submitted == ready == started
     least = 1_000_000 * MILLISECONDS_LEAST
     assert fetching == 0 and loaded - started >= least and called >= loaded and stored - called >= least
     assert pair.process.runner.watch_phases(echo, print) is None
+
+
+def test_waits_before_a_task_are_on_the_clock_of_its_host() -> None:
+    started, wall = time.monotonic_ns(), time.time()
+    task = TaskOptions(submitted_at=wall - 10)
+    node = replace(task, graph=3, ready_at=wall - 4)
+
+    def seconds(options: TaskOptions, attempt: int = 1) -> list[int]:
+        return [round((started - each) * 1e-9) for each in waits_before(started, options, attempt)]
+
+    assert seconds(TaskOptions()) == [0, 0]
+    assert seconds(task) == [10, 10] and seconds(node) == [10, 4]
+    assert seconds(replace(node, ready_at=0.0)) == [10, 0]  # its inputs were made on its own host
+    assert seconds(task, attempt=2) == [0, 0]
+    assert seconds(replace(task, submitted_at=wall + 5)) == [0, 0]  # the clock of the client is ahead
+    assert seconds(replace(node, ready_at=wall - 20)) == [10, 10]
 
 
 @pytest.mark.parametrize("rows", [(4,), (1, 1), (2, 1)])

@@ -161,7 +161,7 @@ class Disk:
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             if isinstance(job, _Measurement):
-                self.space = _space_of(job.directory)
+                self.space = space_of(job.directory)
                 continue
             try:
                 self._finish(Done(job.number, job.is_spill, "", self._move(job)))
@@ -189,7 +189,7 @@ def default_directory() -> str:
     return _DEFAULT_DIRECTORY if os.access(_DEFAULT_DIRECTORY, os.W_OK) else tempfile.gettempdir()
 
 
-def _space_of(directory: str) -> tuple[int, int]:
+def space_of(directory: str) -> tuple[int, int]:
     """Like ``Disk.space``, of the nearest directory above that exists; nothing if it cannot be written to."""
     for folder in (Path(directory), *Path(directory).absolute().parents):
         try:

@@ -224,6 +224,9 @@ struct TaskOptions {
   actorSessionHigh @16 :UInt64;
   maxConcurrency @17 :UInt16;     # with hostsActor: so many calls of the actor run at the same time; 0: one
   mapNumber @18 :UInt32;          # of the map that the tasks belong to, inside their session; 0: none
+  submittedAt @19 :Float64;       # for spans: seconds since 1970, by the client's clock; 0: there are none
+  readyAt @20 :Float64;           # by the same clock, of a node that has submittedAt, to its agent: when its inputs were
+                                  # there; 0: they are not, as far as the scheduler knows
 }
 
 struct Capability {

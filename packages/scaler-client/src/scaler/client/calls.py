@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -137,7 +138,10 @@ class FunctionBook:
         except Exception as error:
             what = f"Cannot send the function {function_name(callable_)}()"
             raise explained(error, what, callable_, self._encoder.probe) from None
-        return self._remember(Function(function_name(callable_), payload, module=function_module(callable_)))
+        clock = time.time if getattr(callable_, "states_submission", False) is True else None
+        return self._remember(
+            Function(function_name(callable_), payload, module=function_module(callable_), clock=clock)
+        )
 
     def _remember_by_value(self, callable_: types.FunctionType, function: Function) -> Function:
         """Take a snapshot, which costs as much as serializing, so that a function that changes often has none. The

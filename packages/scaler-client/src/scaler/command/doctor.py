@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
+import inspect
 import json
 import logging
 import socket
@@ -13,8 +13,8 @@ from typing import Any
 
 from scaler import Client, __version__
 from scaler.client.cluster_info import ClusterInfo
+from scaler.command import host_facts
 from scaler.command.findings import Finding, Severity, of_host, of_ways, versions_of
-from scaler.command.host_facts import host_facts
 from scaler.command.settings import ReportSettings
 from scaler.core.scheduler_link import out_of_reach
 from scaler.utility.exceptions import ScalerError
@@ -104,18 +104,21 @@ def _workers(client: Client, info: ClusterInfo) -> Iterator[Finding]:
         return
     workers_by_host = {host: sum(len(each.workers) for each in info.agents if each.host == host) for host in hosts}
     endpoints = _store_endpoints(info)
-    answers = _ask_hosts(client, hosts, len(info.workers), list(endpoints))
-    ours = host_facts(list(_installed()), list(endpoints))
+    answers, error = _ask_hosts(client, hosts, len(info.workers), list(endpoints))
+    ours = host_facts.host_facts(list(PACKAGES), list(endpoints))
     for host in hosts:
         if host in answers:
-            yield from of_host(answers[host][0], ours, answers[host][1], workers_by_host[host])
+            answer = answers[host]
+            yield from of_host(answer.facts, ours, answer.certain_offset_seconds(), workers_by_host[host])
+        elif error:
+            yield Finding(Severity.FAILURE, f"{host}: its workers cannot be examined.", f"A task failed: {error}")
         else:
             yield Finding(
                 Severity.WARNING,
                 f"{host}: its workers did not answer within {HOSTS_SECONDS:g} s.",
                 "They may be busy: try again later, or see what they run with scaler status.",
             )
-    yield from of_ways([ours, *(facts for facts, _ in answers.values())], endpoints)
+    yield from of_ways([ours, *(answer.facts for answer in answers.values())], endpoints)
 
 
 def _store_endpoints(info: ClusterInfo) -> dict[tuple[str, int], str]:
@@ -128,39 +131,64 @@ def _store_endpoints(info: ClusterInfo) -> dict[tuple[str, int], str]:
     return found
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostAnswer:
+    """The facts of a host. Its clock is ahead of this host's by between ``least_`` and ``most_offset_seconds``."""
+
+    facts: dict[str, Any]
+    least_offset_seconds: float
+    most_offset_seconds: float
+
+    def certain_offset_seconds(self) -> float:
+        """0 if the clocks may agree."""
+        return max(0.0, self.least_offset_seconds) + min(0.0, self.most_offset_seconds)
+
+    def narrowed_by(self, other: HostAnswer) -> HostAnswer:
+        return HostAnswer(
+            self.facts,
+            max(self.least_offset_seconds, other.least_offset_seconds),
+            min(self.most_offset_seconds, other.most_offset_seconds),
+        )
+
+
 def _ask_hosts(
     client: Client, hosts: Sequence[str], workers: int, endpoints: list[tuple[str, int]]
-) -> dict[str, tuple[dict[str, Any], float]]:
-    """The facts of each host that answers, and how much its clock is ahead for certain."""
-    packages = list(_installed())
-    answers: dict[str, tuple[dict[str, Any], float]] = {}
+) -> tuple[dict[str, HostAnswer], str]:
+    """The answers of the hosts that answer, and the error of a task that failed, if one did."""
+    answers: dict[str, HostAnswer] = {}
+    error = ""
     deadline = time.monotonic() + HOSTS_SECONDS
-    while len(answers) < len(hosts) and time.monotonic() < deadline:
-        begin = time.time()
-        futures = [client.submit(host_facts, packages, endpoints) for _ in range(_TASKS_PER_WORKER * workers)]
-        done, not_done = client.wait(futures, timeout=max(0.0, deadline - time.monotonic()))
-        for future in not_done:
-            future.cancel()
-        for future in done:
-            facts = future.result()
-            answers.setdefault(facts["host"], (facts, _certain_offset(facts["time"], begin, time.time())))
-        if len(answers) < len(hosts):
+    while len(answers) < len(hosts) and not error and time.monotonic() < deadline:
+        for answer in _ask_once(client, _TASKS_PER_WORKER * workers, endpoints, deadline):
+            if isinstance(answer, HostAnswer):
+                host = answer.facts["host"]
+                answers[host] = answer.narrowed_by(answers.get(host, answer))
+            else:
+                error = " ".join(str(answer).split()) or type(answer).__name__
+        if len(answers) < len(hosts) and not error:
             time.sleep(_ROUND_SECONDS)
-    return answers
+    return answers, error
 
 
-def _certain_offset(theirs: float, begin: float, end: float) -> float:
-    """0 if their time is possible on a clock that agrees."""
-    return theirs - end if theirs > end else min(0.0, theirs - begin)
-
-
-def _installed() -> Iterator[str]:
-    for name in PACKAGES:
-        try:
-            importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
+def _ask_once(
+    client: Client, tasks: int, endpoints: list[tuple[str, int]], deadline: float
+) -> Iterator[HostAnswer | BaseException]:
+    begin = time.time()
+    received: dict[Any, float] = {}
+    names = {"source": inspect.getsource(host_facts), "facts": {}, "arguments": (list(PACKAGES), endpoints)}
+    call = "exec(source, facts) or facts['host_facts'](*arguments)"
+    futures = [client.submit(eval, call, names) for _ in range(tasks)]
+    for future in futures:
+        future.add_done_callback(lambda done: received.setdefault(done, time.time()))
+    done, not_done = client.wait(futures, timeout=max(0.0, deadline - time.monotonic()))
+    for each in not_done:
+        each.cancel()
+    for each in done:
+        if (error := each.exception()) is not None:
+            yield error
             continue
-        yield name
+        facts = each.result()
+        yield HostAnswer(facts, facts["ended"] - received.get(each, time.time()), facts["began"] - begin)
 
 
 def _lines(finding: Finding) -> list[str]:

@@ -83,8 +83,12 @@ def _packages(host: str, theirs: Mapping[str, str], ours: Mapping[str, str]) -> 
             yield Finding(
                 Severity.WARNING,
                 f"{host}: it has {name} {there}, but this host has {version}.",
-                f"Values of {name} may not travel between these versions. Install the same one on both.",
+                f"{_contents(name)} may not travel between these versions. Install the same one on both.",
             )
+
+
+def _contents(package: str) -> str:
+    return "Functions" if package == "cloudpickle" else f"Values of {package}"
 
 
 def _clock(host: str, offset_seconds: float) -> Iterator[Finding]:
@@ -110,11 +114,23 @@ def _limits(host: str, facts: Mapping[str, Any]) -> Iterator[Finding]:
             f"{host}: its user may have only {facts['processes']} processes and threads.",
             f"Raise the limit before starting the workers: ulimit -u {PROCESSES_LIMIT}",
         )
-    if facts["spill_bytes"] < SPILL_LIMIT_BYTES:
+    yield from _spill_directory(host, facts)
+
+
+def _spill_directory(host: str, facts: Mapping[str, Any]) -> Iterator[Finding]:
+    directory = facts["spill_directory"]
+    if not facts["spill_capacity_bytes"]:
         yield Finding(
             Severity.WARNING,
-            f"{host}: /var/tmp has only {facts['spill_bytes'] >> 20} MiB left for objects that do not fit into memory.",
-            "Free some space, or give scaler_cluster another --spill-directory.",
+            f"{host}: objects that do not fit into memory cannot be written to {directory}.",
+            "Make this directory writable, or give scaler_cluster there another --spill-directory.",
+        )
+    elif facts["spill_bytes"] < SPILL_LIMIT_BYTES:
+        yield Finding(
+            Severity.WARNING,
+            f"{host}: {directory} has only {facts['spill_bytes'] >> 20} MiB left for objects that do not fit into "
+            "memory.",
+            "Free some space there, or give scaler_cluster there another --spill-directory.",
         )
 
 

@@ -1,62 +1,74 @@
-"""The facts about a host: a function that tasks run there, and the same on this host."""
+"""The facts about a host: a function that tasks run there, and the same on this host.
+
+Workers run the source text of this module, since they need not have scaler-client, and code of another Python version
+cannot be loaded.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
+import platform
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from scaler_protocol.control_groups import memory_limits_bytes
+
+CONNECT_SECONDS = 3.0
 
 
 def host_facts(packages: list[str], endpoints: list[tuple[str, int]]) -> dict[str, Any]:
-    """Plain values. It uses nothing of this module, since workers get it as code: they need not have scaler-client.
-    ``endpoints``: hosts and ports to which it tries to connect."""
-    import importlib.metadata
-    import os
-    import platform
-    import resource
-    import shutil
-    import socket
-    import time
-    from concurrent.futures import ThreadPoolExecutor
+    """Plain values. ``endpoints``: hosts and ports to which it tries to connect."""
+    began = time.time()
+    import resource  # not every system on which clients run has these
 
-    def obstacle(endpoint: tuple[str, int]) -> str:
-        try:
-            socket.create_connection(endpoint, 3.0).close()
-        except OSError as error:
-            return error.strerror or str(error)
-        return ""
+    from scaler_protocol.objects.disk import default_directory, space_of
 
-    def number_in(path: str) -> int:
-        try:
-            with open(path, encoding="ascii") as file:
-                return int(file.read())
-        except (OSError, ValueError):
-            return 0
-
-    versions = {}
-    for name in packages:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            pass
-    try:
-        os.close(os.memfd_create("scaler-doctor"))
-        memory_files = True
-    except OSError:
-        memory_files = False
+    spill_directory = os.environ.get("SCALER_SPILL_DIRECTORY") or default_directory()
+    spill_bytes, spill_capacity_bytes = space_of(spill_directory)
     with ThreadPoolExecutor(16) as threads:
-        obstacles = list(threads.map(obstacle, endpoints))
+        obstacles = list(threads.map(_obstacle, endpoints))
     return {
         "host": socket.gethostname(),
-        "time": time.time(),
         "python": platform.python_version(),
-        "packages": versions,
+        "packages": dict(_versions(packages)),
         "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "processes": resource.getrlimit(resource.RLIMIT_NPROC)[0],
-        "spill_bytes": shutil.disk_usage("/var/tmp").free,
-        "memory_files": memory_files,
-        "group_memory_bytes": number_in("/sys/fs/cgroup/memory.max"),
+        "spill_directory": spill_directory,
+        "spill_bytes": spill_bytes,
+        "spill_capacity_bytes": spill_capacity_bytes,
+        "memory_files": _has_memory_files(),
+        "group_memory_bytes": min(memory_limits_bytes(), default=0),
         "unreachable": [(*endpoint, text) for endpoint, text in zip(endpoints, obstacles, strict=True) if text],
         "cpus": len(os.sched_getaffinity(0)),
+        "began": began,
+        "ended": time.time(),
     }
 
 
-host_facts.__module__ = "__main__"  # pickled as code and not by its name
+def _versions(packages: list[str]) -> Iterator[tuple[str, str]]:
+    for name in packages:
+        try:
+            yield name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+
+
+def _has_memory_files() -> bool:
+    try:
+        os.close(os.memfd_create("scaler-doctor"))
+    except OSError:
+        return False
+    return True
+
+
+def _obstacle(endpoint: tuple[str, int]) -> str:
+    """Return why it cannot be reached; empty if it can."""
+    try:
+        socket.create_connection(endpoint, CONNECT_SECONDS).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""

@@ -25,11 +25,19 @@ class Function:
     """A serialized function, or a serializer, which names the ``environment`` of its tasks. ``payload`` is kept as long
     as a task may have to be stated again. ``usual_shapes`` has the shapes with the client's own options, by number of
     arguments, or by that number and the keyword names. ``is_input``: results of this function have been arguments of
-    other tasks, so that its next tasks become nodes of the open graph."""
+    other tasks, so that its next tasks become nodes of the open graph. ``clock``: gives the times of submission in
+    seconds since 1970, which its tasks state; None: they state none."""
 
-    __slots__ = ("digest", "name", "payload", "definition", "shapes", "usual_shapes", "is_input")
+    __slots__ = ("digest", "name", "payload", "definition", "shapes", "usual_shapes", "is_input", "clock")
 
-    def __init__(self, name: str, payload: bytes, environment: str = "", module: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        payload: bytes,
+        environment: str = "",
+        module: str = "",
+        clock: Callable[[], float] | None = None,
+    ) -> None:
         self.digest = digest(payload)
         self.name = name
         self.payload = payload
@@ -38,6 +46,7 @@ class Function:
         self.shapes: dict[object, Shape] = {}
         self.usual_shapes: dict[object, Shape] = {}
         self.is_input = False
+        self.clock = clock
 
     @property
     def is_large(self) -> bool:

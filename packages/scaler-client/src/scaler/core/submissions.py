@@ -229,7 +229,11 @@ class Submissions:
         function = shape.function
         serializer = self._definitions.serializer
         shared = (self._session, function.digest, function.name, b"" if serializer is None else serializer.digest, 0)
-        return partial(TaskRunBuilder, *shared, shape.arity, shape.keywords, options)
+        factory = partial(TaskRunBuilder, *shared, shape.arity, shape.keywords)
+        clock = function.clock
+        if clock is None:
+            return partial(factory, options)
+        return lambda: factory(replace(options, submitted_at=clock()))
 
     # ---- maps ------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
 
@@ -42,6 +42,9 @@ _APART_BYTES = 8 * 1024
 _APART_LIMIT = 256
 """Objects of one batch after which further arrays are copied with it: a task with very many inputs starts late."""
 
+_GROWTH_LIMIT = 8
+"""A batch has at most this many times as many calls as the last one: the next calls may take longer."""
+
 _WRITABLE_MODES = "r+", "w+"
 
 
@@ -67,6 +70,8 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
     supports_retrieve_callback = True
     uses_threads = False
     supports_sharedmem = False
+    _effective_batch_size: int
+    _smoothed_batch_duration: float
 
     def __init__(self, client: Client | None = None, *, nesting_level: int | None = None, **keywords: Any) -> None:
         super().__init__(nesting_level=nesting_level, **keywords)
@@ -154,6 +159,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         self._client.submit_as(future, self._function_of(batch), (payload, *arguments), {}, self._calls)
         self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)
+        future.add_done_callback(partial(self._measure, len(batch)))
         return future
 
     apply_async = submit
@@ -191,6 +197,24 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         """The same for all batches, so it does not travel with each of them: ``run_batch`` makes it."""
         return _NestedBackend(self._nested_level), None
 
+    def batch_completed(self, batch_size: int, duration: float) -> None:
+        """joblib's duration includes waiting and transport; ``_measure`` takes that of the execution instead."""
+
+    def _measure(self, batch_size: int, future: ScalerFuture[Any]) -> None:
+        with contextlib.suppress(ValueError):  # it was cancelled
+            super().batch_completed(batch_size, future.profiling_info().duration_s)
+
+    def compute_batch_size(self) -> int:
+        """Each size costs a few batches, so it grows faster than joblib's own, which at most doubles."""
+        seconds = self._smoothed_batch_duration
+        if seconds > self.MAX_IDEAL_BATCH_DURATION:
+            return int(super().compute_batch_size())
+        size = grown_batch_size(self._effective_batch_size, seconds, self.MIN_IDEAL_BATCH_DURATION)
+        if size != self._effective_batch_size:
+            self._effective_batch_size = size
+            self._smoothed_batch_duration = self._DEFAULT_SMOOTHED_BATCH_DURATION
+        return size
+
     def _reset_batch_size(self) -> None:
         self._effective_batch_size = self._DEFAULT_EFFECTIVE_BATCH_SIZE
         self._smoothed_batch_duration = self._DEFAULT_SMOOTHED_BATCH_DURATION
@@ -221,6 +245,14 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
             by_id = self._sent
             sent = by_id[key] = _SentArray(self._client, weakref.ref(array, lambda _: by_id.pop(key, None)))
         return sent.mapped(array, self._are_shared) if is_mapped else sent.copied(array)
+
+
+def grown_batch_size(size: int, seconds: float, ideal_seconds: float) -> int:
+    """The size of the next batches if those of ``size`` calls run for ``seconds`` (0: not yet known). Those that run
+    for at least half of the ideal time keep their size."""
+    if not 0 < seconds < ideal_seconds / 2:
+        return size
+    return min(_GROWTH_LIMIT * size, int(size * ideal_seconds / seconds))
 
 
 class _SentArray:
@@ -290,16 +322,22 @@ class _BatchPickler(cloudpickle.Pickler):
         self._array_types = array_types
         self._argument_of = argument_of
         self._arguments = arguments
+        self._usual_types: set[type] = set()
 
     def reducer_override(self, value: Any) -> Any:
         """Called for most objects in the batch, so cloudpickle is asked only for those that concern it."""
         kind = type(value)
+        if kind in self._usual_types:
+            return NotImplemented
         if kind in self._array_types:
             argument = self._argument_of(value)
             return NotImplemented if argument is None else self._apart(argument)
         if kind is FunctionType or issubclass(kind, type):
             return super().reducer_override(value)
-        return self._apart(None) if kind is _NestedBackend else NotImplemented
+        if kind is _NestedBackend:
+            return self._apart(None)
+        self._usual_types.add(kind)
+        return NotImplemented
 
     def _apart(self, argument: ObjectReference[Any] | None) -> Any:
         self._arguments.append(argument)

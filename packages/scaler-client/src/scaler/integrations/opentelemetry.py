@@ -24,8 +24,9 @@ _LEAST_NANOSECONDS = 20_000
 
 
 class TaskSpanPhases:
-    """The spans of the phases of a task around its call: ``fetching``, ``loading`` and ``storing``, children of its
-    span, which lasts as long as they. Where phases are not known, such as outside of workers, there are none."""
+    """The spans of the phases of a task around its call: ``waiting for dependencies``, ``waiting for a worker``,
+    ``fetching``, ``loading`` and ``storing``, children of its span, which lasts from its submission until its result
+    is stored. Where phases are not known, such as outside of workers, there are none."""
 
     def __init__(self) -> None:
         self._phases: TaskPhases | None = None
@@ -33,34 +34,41 @@ class TaskSpanPhases:
         self._offset = time.time_ns() - time.monotonic_ns()
 
     def begin(self, function: Callable[..., Any]) -> int | None:
-        """Return when the task has begun, in nanoseconds since 1970; None: now."""
+        """Return when the task was submitted, in nanoseconds since 1970; None: now."""
         self._phases = watch(function, self._end)
-        return self._phases.started + self._offset if self._phases is not None else None
+        return self._phases.submitted + self._offset if self._phases is not None else None
 
     def follow(self, span: trace.Span) -> bool:
         """Return whether the span will be ended when the result of the task is stored."""
         if self._phases is None:
             return False
         self._span = span
-        started, fetched = self._phases.started, self._phases.started + self._phases.fetching
-        self._add("fetching", started, fetched)
-        self._add("loading", fetched, self._phases.loaded)
         return True
 
     def _end(self, called: int, stored: int) -> None:
-        self._add("storing", called, stored)
-        if self._span is not None:
-            self._span.end(stored + self._offset)
+        """Make all spans here, after the task: an exporter that fails must not fail it."""
+        if self._span is None or self._phases is None:
+            return
+        submitted, ready, started, fetching, loaded = self._phases
+        self._add(self._span, "waiting for dependencies", submitted, ready)
+        self._add(self._span, "waiting for a worker", ready, started)
+        self._add(self._span, "fetching", started, started + fetching)
+        self._add(self._span, "loading", started + fetching, loaded)
+        self._add(self._span, "storing", called, stored)
+        self._span.end(stored + self._offset)
 
-    def _add(self, name: str, start: int, stop: int) -> None:
-        if self._span is not None and stop - start >= _LEAST_NANOSECONDS:
-            context = trace.set_span_in_context(self._span)
+    def _add(self, task: trace.Span, name: str, start: int, stop: int) -> None:
+        if stop - start >= _LEAST_NANOSECONDS:
+            context = trace.set_span_in_context(task)
             span = trace.get_tracer(_TRACER).start_span(name, context, start_time=start + self._offset)
             span.end(stop + self._offset)
 
 
 class TracedFunction(Generic[P, R]):
-    """Made by ``traced``. It carries the context of the span in which it was made."""
+    """Made by ``traced``. It carries the context of the span in which it was made. Its tasks state when they were
+    submitted."""
+
+    states_submission = True
 
     def __init__(self, function: Callable[P, R], carrier: dict[str, str]) -> None:
         self._function = function
@@ -95,9 +103,9 @@ def traced(function: Callable[P, R]) -> TracedFunction[P, R]:
     """Return ``function``, for ``submit``, ``map`` and others, with a span for each task.
 
     The spans are children of the span in which this is called. They are current while the function runs, so spans that
-    it starts are their children, and they record its exceptions. Fetching and loading arguments and storing the result
-    are spans inside them. Call this once for each trace, not for each task: each trace needs a function of its own on
-    the workers."""
+    it starts are their children, and they record its exceptions. Inside them are spans of waiting for dependencies and
+    for a worker, of fetching and loading arguments, and of storing the result. Call this once for each trace, not for
+    each task: each trace needs a function of its own on the workers."""
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
     return TracedFunction(function, carrier)

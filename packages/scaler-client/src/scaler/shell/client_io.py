@@ -248,9 +248,7 @@ class ClientIO:
             self._act_if_free(self._read_in_loop)
 
     def _read_in_loop(self, now: float) -> None:
-        due = self.session.next_deadline()
-        if due is not None and now >= due:
-            self.session.on_deadline(now)
+        self._meet_deadline(self.session.next_deadline(), now)
         self.turn(now)
 
     def note_interruption(self, error: BaseException) -> None:
@@ -459,9 +457,11 @@ class ClientIO:
             due = session.next_deadline()
             until = due if deadline is None or (due is not None and due < deadline) else deadline
             poller.poll(until, self._connection.wants_write)
+            if poller.monitor_ready:
+                self._look_at_connection()
             with self.lock:
                 if not self.unusable:
-                    self._pass(poller, due)
+                    self._pass(due)
             if self.notices:
                 self.notices.settle()
             if self.unusable:
@@ -513,16 +513,38 @@ class ClientIO:
     def _is_settled_elsewhere(self) -> bool:
         return not self.is_forked and self.notices.are_elsewhere
 
+    def _look_at_connection(self) -> None:
+        """Take the events of the connection, which tells of each only once, and answer them: Ctrl-C must not interrupt
+        this. A nested client looks after each poll, so this has to be cheap: there, Ctrl-C may interrupt it."""
+        if self._nested:
+            with self.lock:
+                if not self.unusable:
+                    self._take_events(time.monotonic())
+        else:
+            shielded(self._answer_events)
+
+    def _answer_events(self) -> None:
+        with self.lock:
+            if not self.unusable:
+                self._take_events(time.monotonic())
+                self.turn()
+
     # ---- with the lock held --------------------------------------------------------------------------------------
 
-    def _pass(self, poller: Poller, due: float | None) -> None:
-        """After a poll: handle events of the connection, messages, and the deadline ``due`` if it has passed."""
+    def _pass(self, due: float | None) -> None:
+        """After a poll: meet the deadline ``due`` if it has passed, send and receive."""
         now = time.monotonic()
-        if poller.monitor_ready:
-            self._take_events(now)
-        if due is not None and now >= due:
-            self.session.on_deadline(now)
+        self._meet_deadline(due, now)
         self.turn(now)
+
+    def _meet_deadline(self, due: float | None, now: float) -> None:
+        if due is None or now < due:
+            return
+        try:
+            self.session.on_deadline(now)
+        except BaseException as error:
+            self.note_interruption(error)
+            raise
 
     def _take_events(self, now: float) -> None:
         for event in self._connection.events():
@@ -562,9 +584,11 @@ class ClientIO:
 
     def read_now(self, poller: Poller) -> None:
         """Receive what is there, and carry out the notices. Callbacks may do anything, but no exception leaves this."""
+        if poller.monitor_ready:
+            self._look_at_connection()
         with self.lock:
             if not self.unusable:
-                self._pass(poller, self.session.next_deadline())
+                self._pass(self.session.next_deadline())
         try:
             self.settle_notices()
         except BaseException:  # a callback that exits does not end this thread, which others rely on

@@ -84,11 +84,31 @@ cdef class Assignment:
         cdef Recorder events = self.events
         cdef list found = []
         for record, first, stop, attempt, raised in self.runs:
-            run = record.piece(first, stop, attempt)
-            found.append(run if raised == 0 else raised_by(run, raised))
+            if record.submitted_at and record.graph is not None:
+                self.add_timed(found, record, first, stop, attempt, raised)
+            else:
+                found.append(piece_of(record, first, stop, attempt, raised))
             if events.is_on:
                 events.handed(record.session, record.function.named(events), self.agent.index, first, stop, attempt)
         return found
+
+    cdef add_timed(self, list found, RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt, int64_t raised):
+        """Add the nodes of a range as runs that state when their inputs were there, for spans."""
+        cdef uint64_t task
+        for task in range(first, stop):
+            run = piece_of(record, task, task + 1, attempt, raised)
+            found.append(run.with_options(replace(run.options, ready_at=self.ready_at(record, task))))
+
+    cdef double ready_at(self, RunRecord record, uint64_t task) except? -1.0:
+        """Return when the inputs of a node were there, by the clock of its client; 0: some are missing."""
+        cdef Graph graph = record.graph
+        cdef double now = self.events.now
+        cdef int64_t ready_us = graph.waited_us(task, now)
+        if graph.at(task - graph.base).pending:
+            return 0.0
+        if ready_us < 0:
+            return record.submitted_at
+        return record.submitted_at + max(0.0, now - record.entered_at - ready_us * 1e-6)
 
     cdef take(self, ClientQueue queue, int64_t turn_us):
         """Take from the front of the current range, one run after another, for at most one turn."""
@@ -381,6 +401,11 @@ cdef class Assignment:
             return False
         self.room -= 1
         return True
+
+
+cdef piece_of(RunRecord record, uint64_t first, uint64_t stop, uint32_t attempt, int64_t raised):
+    run = record.piece(first, stop, attempt)
+    return run if raised == 0 else raised_by(run, raised)
 
 
 def raised_by(run, int64_t steps):

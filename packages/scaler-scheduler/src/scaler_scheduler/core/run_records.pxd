@@ -26,6 +26,7 @@ cdef class RunRecord:
     cdef readonly Graph graph
     cdef readonly bint intermediate
     cdef readonly bint has_uploads
+    cdef readonly double submitted_at
     cdef bint has_moving
     cdef readonly double entered_at
     cdef readonly MapLoad map

@@ -44,6 +44,7 @@ cdef class RunRecord:
         self.demand = queue.demand
         self.queue = queue
         self.memory = memory
+        self.submitted_at = options.submitted_at
         self.has_uploads = run.has_references and (not options.graph or len(run.uploads()) > 0)
 
     def join_map(self, MapLoad load not None):

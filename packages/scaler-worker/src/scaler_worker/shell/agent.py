@@ -430,6 +430,7 @@ class AgentShell:
             loaded_objects_limit_bytes=settings.per_worker_loaded_objects_size,
             is_spare=number >= len(self._core.slots.names),
             variables=self._of_slot(number, self._devices, {}),
+            spill_directory=settings.spill_directory or "",
             echoes_warnings=settings.echo_streamed_output,
         )
 

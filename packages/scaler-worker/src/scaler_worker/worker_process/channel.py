@@ -106,6 +106,7 @@ class WorkerProcessOptions:
     loaded_objects_limit_bytes: int
     is_spare: bool
     variables: dict[str, str]
+    spill_directory: str = ""
     echoes_warnings: bool = True
 
 

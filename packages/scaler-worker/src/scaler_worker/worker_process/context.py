@@ -18,6 +18,8 @@ PARENT_VARIABLE = "SCALER_PARENT"
 AGENT_SOCKET_VARIABLE = "SCALER_AGENT_SOCKET"
 SCHEDULER_ADDRESS_VARIABLE = "SCALER_SCHEDULER_ADDRESS"
 WORKER_NAME_VARIABLE = "SCALER_WORKER_NAME"
+SPILL_DIRECTORY_VARIABLE = "SCALER_SPILL_DIRECTORY"
+"""The directory to which this host's object store moves objects; empty: its default. ``scaler doctor`` reads it."""
 
 
 class _LiveEnvironment(dict):

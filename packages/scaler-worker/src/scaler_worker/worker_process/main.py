@@ -75,6 +75,7 @@ class WorkerProcessMain:
             context.AGENT_SOCKET_VARIABLE: options.agent_socket,
             context.SCHEDULER_ADDRESS_VARIABLE: options.scheduler_address,
             context.WORKER_NAME_VARIABLE: options.worker_name,
+            context.SPILL_DIRECTORY_VARIABLE: options.spill_directory,
             **options.variables,
         }
         self._environment = context.TaskEnvironment(

@@ -39,7 +39,7 @@ from scaler_protocol.limits import ACTOR_CONCURRENCY_LIMIT
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, PRIVATE_UPLOAD_NUMBER, ObjectKey
 from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import load, load_read_only
-from scaler_protocol.task_phases import TaskPhases
+from scaler_protocol.task_phases import TaskPhases, waits_before
 from scaler_worker.worker_process.actor_instance import make_actor, method_of
 from scaler_worker.worker_process.call_threads import CallThreads
 from scaler_worker.worker_process.cpython_internals import frame_of
@@ -308,7 +308,8 @@ cdef class Runner:
         if current is None or current.stage != CALLING or current.function is not function or _parents:
             return None
         self._watcher = when_stored
-        return TaskPhases(current.started, current.fetching, max(current.started, current.loaded))
+        submitted, ready = waits_before(current.started, current.run.options, current.run.attempt)
+        return TaskPhases(submitted, ready, current.started, current.fetching, max(current.started, current.loaded))
 
     def note_environment(self):
         """Note that the environment that tasks need was, or may have been, changed."""
