@@ -20,14 +20,14 @@ class LatestLines:
 
     def __init__(self) -> None:
         self.lines: deque[LogLine] = deque(maxlen=LINES_LIMIT)
-        self._next = 0
+        self.next_number = 0
         self._characters = 0
 
     def add(self, line: LogLine) -> bool:
         """Keep the line. Returns False if it has come before."""
-        if line.number < self._next:
+        if line.number < self.next_number:
             return False
-        self._next = line.number + 1
+        self.next_number = line.number + 1
         if len(self.lines) == LINES_LIMIT:
             self._drop_oldest()
         self.lines.append(line)

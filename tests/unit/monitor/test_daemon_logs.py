@@ -119,10 +119,34 @@ def test_a_monitor_keeps_a_bounded_number_of_logs() -> None:
     logs = DaemonLogs()
     for agent in range(LOGS_LIMIT + 10):
         logs.add(agent, LogLine(0, 1.0, 20, "line"))
-    assert [agent for agent, _ in logs.lines()] == [*range(10, LOGS_LIMIT + 10)]
+    assert logs_in(logs) == [str(agent) for agent in range(10, LOGS_LIMIT + 10)]
     for number in range(2 * LINES_LIMIT):
         logs.add(LOGS_LIMIT, LogLine(number, 1.0, 20, "line"))
-    assert sum(agent == LOGS_LIMIT for agent, _ in logs.lines()) == LINES_LIMIT
+    assert logs_in(logs).count(str(LOGS_LIMIT)) == LINES_LIMIT
+
+
+def logs_in(logs: DaemonLogs) -> list[str]:
+    return [row[TABLES["logs"].index("log")] for row in logs.rows(lambda agent: (str(agent), "vm"))]
+
+
+def test_rows_follow_new_lines_and_new_names() -> None:
+    model = model_of(events(logged(0, "of an unknown agent", 0)))
+    assert [row["log"] for row in rows_of(model)] == ["?"]
+    model.apply(feed.decode(events(named(), first=1)).message, 2.0)
+    assert [row["log"] for row in rows_of(model)] == ["vm-7"]
+    model.apply(feed.decode(events(logged(1, "later", 0), first=2)).message, 3.0)
+    assert [row["text"] for row in rows_of(model)] == ["later", "of an unknown agent"]
+
+
+@pytest.mark.parametrize("key", ["time", "level", "log", "text", "number"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_a_part_of_the_rows_is_the_same_as_the_part_of_all(key: str, descending: bool) -> None:
+    found = [logged(number, f"line {number % 4}", agent) for agent in (0, NONE) for number in range(12)]
+    model = model_of(events(named(), *found))
+    rows, total = model.rows("logs", "", key, descending)
+    for offset in range(total + 1):
+        for limit in range(total + 2):
+            assert model.rows("logs", "", key, descending, offset, limit) == (rows[offset : offset + limit], total)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from scaler_protocol.monitor.format import (
     format_latency,
     format_moment,
     format_percent,
+    format_share,
     left,
     right,
 )
@@ -81,6 +82,11 @@ def test_percent_and_flags() -> None:
     assert format_percent(0.5) == "0.5%"
     assert format_percent(100) == "100.0%"
     assert format_flags(True, False, True) == "101"
+
+
+def test_only_the_whole_is_a_hundred_percent() -> None:
+    shares = (0.0, 0.004, 0.42, 0.994, 0.9999, 1.0)
+    assert [format_share(share) for share in shares] == ["0%", "0%", "42%", "99%", "99%", "100%"]
 
 
 def test_durations() -> None:

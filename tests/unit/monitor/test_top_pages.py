@@ -77,6 +77,13 @@ def test_totals_stand_under_them(model: Model) -> None:
     assert text.endswith("scheduler 12.5% 130.0m")
 
 
+def test_the_last_total_is_on_a_narrow_screen(model: Model) -> None:
+    assert model.snapshot is not None
+    tasks = TaskCounts(unassigned=2_460, running=24, success=1_951_771, failed=806, canceled=2_856, not_found=0)
+    model.apply(replace(model.snapshot, tasks=tasks), 100.0)
+    assert lines(drawn(model, "2"))[1].endswith("cancelled 2,856")
+
+
 def test_functions(model: Model) -> None:
     text = lines(drawn(model, "2"))
     assert text[3] == "6 functions"

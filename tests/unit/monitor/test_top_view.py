@@ -135,6 +135,7 @@ def test_a_stack_needs_no_confirmation_and_fills_the_screen() -> None:
 def test_the_help_fits_a_small_terminal(replaying: bool) -> None:
     lines = ["".join(span.text for span in line) for line in help_lines(replaying)]
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    assert not [line for line in lines if "+" in line and "zoom" not in line]  # no key is cut off
 
 
 def test_links_lead_from_page_to_page_and_back() -> None:

@@ -22,6 +22,19 @@ def test_a_client_that_has_left_keeps_its_row() -> None:
     assert (ended.finished, ended.used_seconds, ended.count) == (2, 1.0, 1)
 
 
+def test_running_time_in_nested_clients_is_that_of_their_root_only() -> None:
+    book = Playbook()
+    agent, client = book.agent(slots=4), book.client("one")
+    client.says(Tasks([run(client, 1, 1)], [definition()]))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=1, parent_attempt=1)
+    child.says(Tasks([run(child, 1, 1)], [definition()]))
+    agent.says(results(child, 1, duration_us=500_000))
+    child.says(Goodbye())
+    snapshot = book.core.snapshot(book.now)
+    assert [each.used_seconds for each in snapshot.clients] == [0.5]
+    assert [(each.finished, each.used_seconds) for each in snapshot.ended_clients] == [(1, 0.0)]
+
+
 def test_earlier_ones_are_one_row_and_nothing_is_lost() -> None:
     book = Playbook()
     agent = book.agent(slots=4)

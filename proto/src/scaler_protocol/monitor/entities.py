@@ -22,6 +22,7 @@ from scaler_protocol.monitor.format import (
     format_latency,
     format_moment,
     format_percent,
+    format_share,
     format_span,
 )
 from scaler_protocol.monitor.graphs import WatchedGraph
@@ -437,7 +438,7 @@ def _client_facts(client: ClientStatus, model: Model) -> list[Fact]:
         *_progress_facts(progress, model),
         *([Fact("group", client.group)] if client.group else []),
         Fact("weight", f"{client.weight:g}"),
-        Fact("share of running time", f"{client.share:.0%}"),
+        Fact("share of running time", format_share(client.share)),
         Fact("running time used", format_span(client.used_seconds)),
     ]
 
@@ -629,7 +630,7 @@ def _progress_facts(progress: Progress | None, model: Model) -> list[Fact]:
     """Nothing for what has no unfinished tasks."""
     if progress is None:
         return []
-    facts = [Fact("progress", f"{progress.share:.0%}")]
+    facts = [Fact("progress", format_share(progress.share))]
     if progress.seconds_left:
         end = format_end(model.time + progress.seconds_left, model.time)
         facts.append(Fact("left", f"{format_duration(progress.seconds_left)}, until {end}"))

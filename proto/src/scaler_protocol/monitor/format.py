@@ -46,6 +46,11 @@ def format_percent(percent: float) -> str:
     return f"{percent:.1f}%"
 
 
+def format_share(share: float) -> str:
+    """``42%``; 100% only for the whole."""
+    return f"{min(99.0, share * 100) if share < 1 else share * 100:.0f}%"
+
+
 def format_latency(seconds: float) -> str:
     """Three figures or so: ``730us`` is written ``0.7ms``, then ``12.3ms``, ``123ms``, ``1.2s``, ``75s``."""
     if seconds < 0.09995:
@@ -171,7 +176,7 @@ _FORMATS: dict[str, Callable[[Any], str]] = {
     "count": format_count,
     "bytes": format_bytes,
     "percent": format_percent,
-    "share": lambda value: f"{value * 100:.0f}%",
+    "share": format_share,
     "latency": format_latency,
     "duration": format_span,
     "estimate": lambda value: format_span(value) if value else "",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Protocol
 
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor.activity import Activity
 from scaler_protocol.monitor.alerts import Alert
-from scaler_protocol.monitor.daemon_logs import level_name
 from scaler_protocol.monitor.failures import status_name
 from scaler_protocol.monitor.format import format_count, format_flags
 from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, Snapshot
@@ -78,8 +79,10 @@ def rows_of_table(
     if name == "tasks":
         return _task_rows(model, filter_text, key, descending, offset, limit)
     rows = _filtered(table, _ROWS[name](model), filter_text)
-    ordered = _ordered(table, rows, key, descending)
-    return ordered[offset : None if limit is None else offset + limit], len(rows)
+    if limit is None:
+        return _ordered(table, rows, key, descending)[offset:], len(rows)
+    first = _first_rows(table, rows, key, descending, offset + limit)
+    return _ordered(table, first, key, descending)[offset : offset + limit], len(rows)
 
 
 def _filtered(table: TableSpec, rows: Iterable[Row], text: str) -> list[Row]:
@@ -88,6 +91,22 @@ def _filtered(table: TableSpec, rows: Iterable[Row], text: str) -> list[Row]:
         return list(rows)
     searched = [index for index, column in enumerate(table.columns) if column.kind in _SEARCHED]
     return [row for row in rows if wanted in "|".join(str(row[index]) for index in searched).casefold()]
+
+
+def _first_rows(table: TableSpec, rows: list[Row], key: str, descending: bool, count: int) -> list[Row]:
+    """The rows among which the first ``count`` ones are, whatever the order of equal values: a screen shows few of many
+    rows, and to order all of them by all columns of the key would take most of its time."""
+    if count <= 0:
+        return []
+    if count >= len(rows):
+        return rows
+    value_of = _value_of(table, key)
+    values = list(map(value_of, rows))
+    if descending:
+        bound = heapq.nlargest(count, values)[-1]
+        return [row for row, value in zip(rows, values, strict=True) if value >= bound]
+    bound = heapq.nsmallest(count, values)[-1]
+    return [row for row, value in zip(rows, values, strict=True) if value <= bound]
 
 
 def _ordered(table: TableSpec, rows: list[Row], key: str, descending: bool) -> list[Row]:
@@ -102,7 +121,7 @@ def _value_of(table: TableSpec, key: str) -> Callable[[Row], Any]:
     index = table.index(key)
     if table.columns[index].kind == "text":
         return lambda row: natural_key(row[index])
-    return lambda row: row[index]
+    return itemgetter(index)
 
 
 # ---- tables made of the last snapshot --------------------------------------------------------------------------------
@@ -299,14 +318,14 @@ def _notice_rows(model: TabularState) -> list[Row]:
 
 def _log_rows(model: TabularState) -> list[Row]:
     scheduler_host = model.snapshot.scheduler.host if model.snapshot is not None else ""
-    rows = []
-    for index, line in model.activity.logs.lines():
+
+    def place_of(index: int) -> tuple[str, str]:
         agent = model.activity.agents.get(index)
-        source, host = ("scheduler", scheduler_host) if index == NONE else ("?", "?")
         if agent is not None:
-            source, host = agent.name, agent.host
-        rows.append((line.time, level_name(line.level), source, host, line.text, line.number))
-    return rows
+            return agent.name, agent.host
+        return ("scheduler", scheduler_host) if index == NONE else ("?", "?")
+
+    return model.activity.logs.rows(place_of)
 
 
 def _task_rows(

@@ -17,6 +17,7 @@ from scaler_protocol.monitor.format import (
     format_count,
     format_duration,
     format_end,
+    format_share,
     left,
     printable,
     right,
@@ -70,7 +71,9 @@ def _line(row: Progress, name: str, now: float) -> str:
     rest = ""
     if row.seconds_left:
         rest = f", {format_duration(row.seconds_left)} left, until {format_end(now + row.seconds_left, now)}"
-    return f"{name} [{'=' * full}{' ' * (_BAR_WIDTH - full)}] {right(f'{row.share:.0%}', 4)}  {counts}{failed}{rest}"
+    return (
+        f"{name} [{'=' * full}{' ' * (_BAR_WIDTH - full)}] {right(format_share(row.share), 4)}  {counts}{failed}{rest}"
+    )
 
 
 def looks(client: Client) -> Iterator[list[Progress]]:

@@ -17,6 +17,7 @@ cdef class ClientPeer:
     cdef public object gone_at
     # nesting
     cdef public object parent
+    cdef public bint is_nested
     cdef public int depth
     cdef public bint is_orphan
     # tasks

@@ -38,7 +38,10 @@ class ClientPeer:
     # ---- nesting ---------------------------------------------------------------------------------------------------
 
     parent: TaskName | None
-    """The task that a nested client lives in."""
+    """The task that a nested client lives in, until its session ends."""
+
+    is_nested: bool
+    """It lives in a task, or has done so: its running time is that of its root client."""
 
     depth: int
     is_orphan: bool

@@ -23,16 +23,16 @@ class EndedClients:
         self._earlier = EndedClientStatus(count=0)
 
     def add(self, client: ClientPeer) -> None:
-        table, is_nested = client.table, client.parent is not None
+        table = client.table
         ended = EndedClientStatus(
             session=client.shown_id,
             host=client.hello.host,
             pid=client.hello.pid,
             group=table.columns.share.group.name,
             finished=table.columns.finished,
-            used_seconds=0.0 if is_nested else table.columns.share.used_us / 1e6,
+            used_seconds=0.0 if client.is_nested else table.columns.share.used_us / 1e6,
         )
-        if is_nested:
+        if client.is_nested:
             self._fold(ended)
             return
         self._latest.append(ended)

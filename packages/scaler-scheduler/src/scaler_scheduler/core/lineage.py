@@ -21,7 +21,7 @@ class Lineage:
         return bool(self.children)
 
     def add(self, client: ClientPeer, parent: TaskName) -> None:
-        client.parent = parent
+        client.parent, client.is_nested = parent, True
         self.children.setdefault(parent.session, {}).setdefault(parent.task, []).append(client)
 
     def remove(self, client: ClientPeer) -> None:

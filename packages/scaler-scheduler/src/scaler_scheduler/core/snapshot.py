@@ -173,7 +173,7 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
         group=client.table.columns.share.group.name,
         weight=client.table.columns.share.weight,
         share=share,
-        used_seconds=client.table.columns.share.used_us / 1e6 if client.parent is None else 0.0,
+        used_seconds=0.0 if client.is_nested else client.table.columns.share.used_us / 1e6,
     )
 
 

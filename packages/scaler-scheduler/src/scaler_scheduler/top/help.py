@@ -23,8 +23,8 @@ ACTION_KEYS = (
 )
 WORKER_KEYS = (
     ("n C M c m f w d l", "sort by this column; again turns the order"),
-    ("agt_cpu agt_rss queued lag", "its agent's: processor, memory, tasks, latency"),
-    ("free, sent", "queue slots left; tasks handed over and unfinished"),
+    ("agt_cpu agt_rss lag", "its agent's: processor, memory, latency"),
+    ("free, sent, queued", "slots left; unfinished tasks; waiting at its agent"),
     ("ITL", "initialized, has a task, slot lent to a nested task"),
 )
 TABLE_KEYS = (

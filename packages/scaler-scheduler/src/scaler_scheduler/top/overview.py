@@ -13,6 +13,7 @@ from scaler_protocol.monitor.format import (
     format_end,
     format_percent,
     format_rate,
+    format_share,
     left,
     right,
 )
@@ -267,9 +268,9 @@ def _named(row: Progress) -> str:
 
 def _progress_line(row: Progress, name_width: int, width: int) -> Line:
     rest = f"{format_duration(row.seconds_left)} left" if row.seconds_left else ""
-    text = f" {row.share:>4.0%} {format_count(row.unfinished):>9} to do {right(rest, 12)}"
+    text = f" {right(format_share(row.share), 4)} {format_count(row.unfinished):>9} to do {right(rest, 12)}"
     length = max(3, width - name_width - len(text) - 3)
-    full = round(length * row.share)
+    full = int(length * row.share)
     return (
         Span(left(_named(row), name_width) + " ["), Span("=" * full, Style.GOOD), Span(" " * (length - full)),
         Span("]" + text),

@@ -63,6 +63,9 @@ _SHORT_TITLES = {
     "output": "out",
     "logs": "log",
 }
+_SHORT_NAMES = {"  waiting ": "  wait ", "  running ": "  run ", "  succeeded ": "  done "}
+"""Short names of counts in the line of totals."""
+
 _COUNTED = {
     "running": "running task",
     "functions": "function",
@@ -150,7 +153,8 @@ def table_body(model: Model, view: View, width: int, height: int) -> Body:
     selected = _selected(view.page, rows[chosen]) if 0 <= chosen < len(rows) else None
     if details_height and selected is not None:
         lines += [()] * (height - details_height - len(lines))
-        details = details_lines(model, view.page, selected, width)
+        sentence = _SENTENCES.get(view.page)
+        details = sentence(rows[chosen], width) if sentence else details_lines(model, view.page, selected, width)
         lines += [line_of("-" * width, Style.DIM), *details[: details_height - 1]]
     targets = targets_of(spec, rows[chosen]) if 0 <= chosen < len(rows) else {}
     return Body(lines, room, last_first_row, total, selected, targets)
@@ -306,13 +310,20 @@ def _totals(model: Model, snapshot: Snapshot, width: int) -> Line:
         spans += [Span(f"  {name} ", Style.DIM), Span(format_count(count), style if count else Style.PLAIN)]
     process = f"{format_percent(scheduler.cpu_percent)} {format_bytes_short(scheduler.rss_bytes)}"
     wider = (*spans, Span("  scheduler ", Style.DIM), Span(process))
-    return next((each for each in (wider, tuple(spans)) if width_of(each) <= width), _without_zeros(spans))
+    present = _without_zeros(spans)
+    narrower = (wider, tuple(spans), present, _with_short_names(present))
+    return next((each for each in narrower if width_of(each) <= width), narrower[-1])
 
 
 def _without_zeros(spans: Sequence[Span]) -> Line:
     """The counts that are not 0: pairs of a name and a count after the rate."""
     pairs = [spans[place : place + 2] for place in range(1, len(spans), 2)]
     return (spans[0], *(span for name, count in pairs if count.text != "0" for span in (name, count)))
+
+
+def _with_short_names(spans: Sequence[Span]) -> Line:
+    """The same with short names, where the whole ones would push the last count off the screen."""
+    return tuple(span._replace(text=_SHORT_NAMES.get(span.text, span.text)) for span in spans)
 
 
 def _note(model: Model, view: View, total: int) -> Line:
@@ -331,8 +342,7 @@ def _note(model: Model, view: View, total: int) -> Line:
         return _noted(shown, f"; {model.late_text}")
     if page == "tasks":
         return _noted(shown, f" of {_counted(model.log.ended, 'task')} that ended while this monitor looked")
-    rows = len(model.rows(page)[0]) if not view.filter_text else total
-    if truths.get(page, 0) > rows and not view.filter_text:
+    if truths.get(page, 0) > total and not view.filter_text:
         return _noted(shown, f", those with most to do of {format_count(truths[page])}")
     return _noted(shown, "")
 

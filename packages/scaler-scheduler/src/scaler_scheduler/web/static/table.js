@@ -7,6 +7,7 @@ const STATES = {
 };
 const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning" : undefined);
 const LONG = 60; // characters: a sentence, which has lines of its own on a phone
+const WORDY = 16; // characters of a value: more have a line of their own on a phone
 const NO_STATUS = new Set(["id", "text"]);
 
 export class DataTable {
@@ -152,7 +153,8 @@ export class DataTable {
     cell.classList.toggle("zero", text === "0" || text === "-");
     cell.classList.toggle("blank", text === "");
     cell.classList.toggle("long", column.width >= LONG);
-    if (typeof mark === "number") return cell.replaceChildren(text, meter(mark, column.kind === "share"));
+    cell.classList.toggle("wordy", text.length > WORDY);
+    if (typeof mark === "number") return cell.replaceChildren(text, meter(mark, column.title.includes("%")));
     if (typeof mark === "string") return cell.replaceChildren(h("span", { class: "swatch", style: { background: mark } }), text);
     if (["state", "status", "level"].includes(column.key)) {
       const kind = stateOf(text) ?? (column.key === "status" ? "bad" : "");
