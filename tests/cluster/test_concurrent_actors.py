@@ -62,6 +62,14 @@ class Room:
     def noted(self) -> list[object]:
         return list(self.log)
 
+    def noted_under_trace(self) -> list[object]:
+        """Call a function that is traced, as a debugger does."""
+        sys.settrace(lambda *_: None)
+        try:
+            return self.noted()
+        finally:
+            sys.settrace(None)
+
     def loop(self, name: str) -> str:
         """Run Python code until it is interrupted, or until the event."""
         try:
@@ -260,6 +268,16 @@ def test_a_cancel_interrupts_its_call_alone(room: Any) -> None:
     room.set("b").result(timeout=LIMIT_SECONDS)
     assert futures["b"].result(timeout=LIMIT_SECONDS) == "b"
     assert ("TaskCancelled", "b") not in room.noted().result(timeout=LIMIT_SECONDS)
+
+
+def test_calls_can_be_traced_after_others_and_after_a_cancel(room: Any) -> None:
+    room.note(1).result(timeout=20)
+    assert room.noted_under_trace().result(timeout=20) == [1]
+    looping = room.loop("never")
+    wait_until(lambda: ("loops", "never") in room.noted().result(timeout=20))
+    assert looping.cancel()
+    room.note(2).result(timeout=20)
+    assert room.noted_under_trace().result(timeout=20)[-1] == 2
 
 
 def test_cancels_of_several_calls_at_once(client: Client) -> None:

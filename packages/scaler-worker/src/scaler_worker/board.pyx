@@ -523,7 +523,7 @@ cdef class Board:
         return self._broken is not None
 
     cdef void check_order(self, uint64_t position) noexcept:
-        """What precedes the task under way has ended, or was taken back: only that one is open."""
+        """Break off if a task is open that precedes the one under way: such a task has ended, or was taken back."""
         self.find_oldest()
         if self._oldest < position <= self._next and (
             self._oldest + 1 < position

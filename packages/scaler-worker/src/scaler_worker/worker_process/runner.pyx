@@ -4,8 +4,8 @@
 Calls of an actor that runs several at a time are claimed in order by threads, which run them. The threads share the runner
 under a lock, ``using``, which they release while they run user code. Meanwhile the main thread waits for what only it does:
 it handles signals, reads messages, and tells the agent of results behind which calls have started that take long. A call is
-interrupted by an exception that is set for its thread: no bytecode runs between the last moment at which that may happen and
-the removal of what is pending, so it cannot reach another call.
+interrupted by an exception that is set for its thread. If it is still pending when the call has ended, ``meet_interruption``
+raises it before other bytecode runs, so it cannot reach another call.
 """
 
 import os
@@ -41,7 +41,7 @@ from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.objects.layout import load, load_read_only
 from scaler_protocol.task_phases import TaskPhases, waits_before
 from scaler_worker.worker_process.actor_instance import make_actor, method_of
-from scaler_worker.worker_process.call_threads import CallThreads
+from scaler_worker.worker_process.call_threads import CallThreads, meet_interruption
 from scaler_worker.worker_process.cpython_internals import frame_of
 from scaler_worker.worker_process.errors import (
     EnvironmentUnusableError,
@@ -263,6 +263,7 @@ cdef class Runner:
     cdef readonly object using  # the lock of the threads that share this
     cdef object threads  # for the calls of an actor that runs several at a time; None: there are none
     cdef dict _calls  # threads, by the sequences of the calls that may be interrupted
+    cdef set _interrupted  # threads for which an exception was set while they ran the call that they run
     cdef object _unclaimed  # runs of calls for the threads, each with the index of its next call
     cdef object _summons  # an item ends the rest of the main thread
     cdef bint _rests  # the main thread waits for a summons
@@ -289,7 +290,7 @@ cdef class Runner:
         self.kept = KeptValues()
         self.loaded = LoadedObjects(loaded_limit_bytes)
         self.using = threading.Lock()
-        self._calls = {}
+        self._calls, self._interrupted = {}, set()
         self._unclaimed = deque()
         self._summons = SimpleQueue()
         self.environ = os.environ
@@ -773,8 +774,13 @@ cdef class Runner:
                 payload = self._execute_call(call)
         except TaskCancelled:  # it has come while a failure was written down
             call.status, payload = CANCELLED, payload_if_cancelled
-        del self._calls[call.sequence]
-        PyThreadState_SetAsyncExc(thread, NULL)  # from here on it may not
+        del self._calls[call.sequence]  # from here on it may not
+        if thread in self._interrupted:
+            self._interrupted.remove(thread)
+            try:
+                meet_interruption()
+            except TaskCancelled:
+                pass
         if self.forked:
             self.host.leave_fork()
         call.ended, call.cpu = monotonic_ns(), thread_time_ns() - cpu
@@ -834,6 +840,7 @@ cdef class Runner:
             if is_importing(frame_of(thread)) or self.host.is_shielded(thread):
                 is_delayed = True
             elif self._calls.get(sequence) == thread:  # it has not ended meanwhile
+                self._interrupted.add(thread)
                 PyThreadState_SetAsyncExc(thread, <PyObject*> TaskCancelled)
         return is_delayed
 
