@@ -67,5 +67,5 @@ class CallThreads(Generic[T]):
 
 def meet_interruption() -> None:
     """Raise the exception that another thread has set for this one, if it is pending: Python does that where a function
-    begins. Removing it instead (``PyThreadState_SetAsyncExc`` with NULL) would make the interpreter believe from then on
-    that there is one; a traced function then never begins."""
+    begins. Removing it instead (``PyThreadState_SetAsyncExc`` with NULL) would make the interpreter believe from then
+    on that there is one; a traced function then never begins."""
