@@ -103,11 +103,7 @@ cdef class SlotsHotPath:
     cpdef object harvest(self, WorkerProcess process, double now):
         cdef Handed entry
         board = process.board
-        if board is None:
-            return
-        if not board.has_results():
-            if board.has_left_out_tasks():
-                self._rules.end_broken(process)
+        if board is None or not board.has_results():
             return
         self._starts.failures = 0
         harvest = board.harvest(
