@@ -65,7 +65,11 @@ def test_large_results_are_done_and_cancelled_tasks_failed() -> None:
     agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, LARGE)))
     assert counts(maps_of(book)[1])[:2] == (5000, 4999)
     client.says(Cancel((TaskColumn(client.session, (4999, 5000), ()),)))
-    assert counts(maps_of(book)[1])[:2] == (5000, 4997) and maps_of(book)[1].failed == 2
+    found = maps_of(book)[1]
+    assert (found.unfinished, found.failed, found.canceled) == (4997, 2, 2)
+    agent.says(results(client, (2, 1, Status.EXCEPTION, b"")))
+    found = maps_of(book)[1]
+    assert (found.unfinished, found.failed, found.canceled) == (4996, 3, 2)
 
 
 def test_pages_of_ended_tasks_are_skipped() -> None:

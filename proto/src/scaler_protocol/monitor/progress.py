@@ -1,7 +1,8 @@
 """Progress of all tasks, and of those of each client, group of clients, function, map and graph. Pure.
 
 The estimate is the same on every screen: the number of unfinished tasks times the time that one has lately taken. What
-is lately depends on how many end: the last half minute, or the last ten tasks if these took longer.
+is lately depends on how many end: the last half minute, or the last ten tasks if these took longer. Tasks that are
+cancelled do not count: they say nothing about the time that the others take.
 """
 
 from __future__ import annotations
@@ -31,15 +32,16 @@ class Progress(NamedTuple):
     kind: str
     key: Hashable
     name: str
-    done: int = 0
-    failed: int = 0  # or cancelled
+    done: int = 0  # succeeded
+    failed: int = 0
+    canceled: int = 0
     running: int = 0  # assigned to an agent; of a function: those that have run for a second or longer
     unfinished: int = 0  # the running ones included
     seconds_left: float = 0.0  # until all have ended; 0: not known, or all have ended
 
     @property
     def ended(self) -> int:
-        return self.done + self.failed
+        return self.done + self.failed + self.canceled
 
     @property
     def share(self) -> float:
@@ -106,15 +108,15 @@ class ProgressWatch:
     def _pace(self, row: Progress, time: float) -> Pace:
         pace = self._paces.get((row.kind, row.key))
         if pace is None:
-            return Pace(time, row.ended)
-        pace.add(time, row.ended)
+            return Pace(time, row.done + row.failed)
+        pace.add(time, row.done + row.failed)
         return pace
 
 
 def _counted(snapshot: Snapshot) -> Iterator[Progress]:
     tasks = snapshot.tasks
-    failed = tasks.failed + tasks.canceled + tasks.not_found
-    yield Progress(ALL, "", "all tasks", tasks.success, failed, tasks.running, tasks.running + tasks.unassigned)
+    failed, unfinished = tasks.failed + tasks.not_found, tasks.running + tasks.unassigned
+    yield Progress(ALL, "", "all tasks", tasks.success, failed, tasks.canceled, tasks.running, unfinished)
     yield from map(_of_client, snapshot.clients)
     yield from _of_groups(snapshot.clients)
     running = Counter(task.function for agent in snapshot.agents for task in agent.running)
@@ -125,8 +127,13 @@ def _counted(snapshot: Snapshot) -> Iterator[Progress]:
 
 def _of_client(client: ClientStatus) -> Progress:
     name = f"{client.session.hex()[:8]} {client.host} (pid {client.pid})"
-    unfinished = client.unassigned + client.running
-    return Progress(CLIENT, client.session, name, client.finished, 0, client.running, unfinished)
+    return Progress(CLIENT, client.session, name, *_client_counts(client))
+
+
+def _client_counts(client: ClientStatus) -> tuple[int, int, int, int, int]:
+    """Its tasks, in the order of ``Progress``."""
+    done = max(0, client.finished - client.failed - client.canceled)
+    return done, client.failed, client.canceled, client.running, client.unassigned + client.running
 
 
 def _of_groups(clients: Iterable[ClientStatus]) -> Iterator[Progress]:
@@ -134,27 +141,35 @@ def _of_groups(clients: Iterable[ClientStatus]) -> Iterator[Progress]:
     sums: dict[str, list[int]] = {}
     for client in clients:
         if client.group:
-            total = sums.setdefault(client.group, [0, 0, 0])
-            for place, count in enumerate((client.finished, client.running, client.unassigned + client.running)):
+            total = sums.setdefault(client.group, [0] * 5)
+            for place, count in enumerate(_client_counts(client)):
                 total[place] += count
-    for group, (finished, running, unfinished) in sums.items():
-        yield Progress(GROUP, group, group, finished, 0, running, unfinished)
+    for group, counts in sums.items():
+        yield Progress(GROUP, group, group, *counts)
 
 
 def _of_function(function: FunctionStatus, running: int) -> Progress:
-    failed = function.failed + function.canceled
-    done = max(0, function.finished - failed)
-    return Progress(FUNCTION, function.name, function.name, done, failed, running, function.unfinished)
+    done = max(0, function.finished - function.failed - function.canceled)
+    return Progress(
+        FUNCTION, function.name, function.name, done, function.failed, function.canceled, running, function.unfinished
+    )
 
 
 def _of_map(status: MapStatus) -> Progress:
     done = max(0, status.total - status.unfinished - status.failed)
     name = f"map {status.number} of {status.session.hex()[:8]}: {status.function}"
     key = status.session, status.number
-    return Progress(MAP, key, name, done, status.failed, status.running, status.unfinished)
+    return Progress(MAP, key, name, done, *failed_apart(status), status.running, status.unfinished)
 
 
 def _of_graph(graph: GraphStatus) -> Progress:
     unfinished = max(0, graph.nodes - graph.done - graph.failed)
     name = f"graph {graph.graph} of {graph.session.hex()[:8]}"
-    return Progress(GRAPH, (graph.session, graph.graph), name, graph.done, graph.failed, graph.running, unfinished)
+    key = graph.session, graph.graph
+    return Progress(GRAPH, key, name, graph.done, *failed_apart(graph), graph.running, unfinished)
+
+
+def failed_apart(status: MapStatus | GraphStatus) -> tuple[int, int]:
+    """Return how many tasks failed, and how many were cancelled."""
+    canceled = min(status.canceled, status.failed)
+    return status.failed - canceled, canceled

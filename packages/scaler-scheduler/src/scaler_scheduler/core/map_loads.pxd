@@ -6,6 +6,7 @@ cdef class MapLoad:
     cdef readonly str module
     cdef readonly int64_t total
     cdef readonly int64_t failed
+    cdef readonly int64_t canceled
     cdef readonly int64_t live_tasks
     cdef int64_t looked_at  # by the count of a snapshot, as are the next two
     cdef int64_t unfinished

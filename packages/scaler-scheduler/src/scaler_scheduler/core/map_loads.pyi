@@ -20,6 +20,9 @@ class MapLoad:
     failed: int
     """Tasks that failed or were cancelled."""
 
+    canceled: int
+    """Tasks that were cancelled; ``failed`` includes them."""
+
     live_tasks: int
     """All tasks of the runs that have tasks in the columns. 0: the map is over, unless more tasks come."""
 

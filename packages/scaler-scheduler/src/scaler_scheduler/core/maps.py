@@ -60,5 +60,6 @@ def _counted(maps: _Maps) -> Iterator[MapStatus]:
 
 def _row(client: ClientPeer, load: MapLoad, unfinished: int, running: int) -> MapStatus:
     return MapStatus(
-        client.shown_id, load.number, load.function, load.total, unfinished, running, load.failed, load.module
-    )
+        client.shown_id, load.number, load.function, load.total, unfinished, running, load.failed, load.module,
+        load.canceled,
+    )  # fmt: skip
