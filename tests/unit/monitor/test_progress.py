@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -134,6 +135,34 @@ def test_cancelled_tasks_say_nothing_about_the_time_that_the_others_take() -> No
     watch = watched(after(0, 0, 0, 1_000), after(10, 10, 0, 990), after(20, 20, 900, 80))
     found = watch.find(CLIENT, SESSION)
     assert found is not None and found.seconds_left == pytest.approx(80.0)
+
+
+def mapping(second: int, sent: int, **more: Any) -> Snapshot:
+    """A map has sent so many tasks, of which 10 have ended each second."""
+    ended = 10 * second
+    named = (MapStatus(SESSION, 3, "simulate", sent, sent - ended, **more),)
+    return feed.decode(feed.encode(replace(at(1000.0 + second, ended, sent - ended), maps=named))).message
+
+
+def test_tasks_that_a_map_has_still_to_submit_count_everywhere() -> None:
+    watch = watched(*(mapping(second, 10 * second + 5, to_come=995 - 10 * second) for second in range(5)))
+    assert {row.kind for row in watch.rows} == {ALL, CLIENT, GROUP, FUNCTION, MAP}
+    assert {(row.unfinished, row.share) for row in watch.rows} == {(960, 0.04)}
+    assert all(row.seconds_left == pytest.approx(96.0) for row in watch.rows)
+
+
+def test_nothing_is_estimated_where_a_map_of_unknown_length_takes_part() -> None:
+    other = ClientStatus(b"\xcd" * 16, "notebook", 778, True, 100, 0, 0, group="day")
+    seen = [mapping(second, 10 * second + 5, is_open=True) for second in range(5)]
+    watch = watched(
+        *(
+            replace(each, clients=(*each.clients, replace(other, unassigned=100 - 10 * second, finished=10 * second)))
+            for second, each in enumerate(seen)
+        )
+    )
+    with_estimate = {(row.kind, row.key) for row in watch.rows if row.seconds_left}
+    assert with_estimate == {(CLIENT, other.session), (GROUP, "day")}
+    assert len(watch.rows) == 7
 
 
 def test_schedulers_that_do_not_tell_cancelled_tasks_apart_count_them_as_failed() -> None:

@@ -563,11 +563,14 @@ def _map(model: Model, client: str, number: str) -> EntityPage | None:
     facts = [
         *_function_fact(found.function),
         Fact("client", client, EntityLink(links.CLIENT, (client,))),
-        Fact("tasks", format_count(found.total)),
+        Fact(
+            "tasks",
+            f"{format_count(found.total)} so far" if found.is_open else format_count(found.total + found.to_come),
+        ),
         Fact("done", format_count(max(0, found.total - found.unfinished - found.failed))),
         *_failed_facts(found),
         Fact("on hosts", format_count(found.running)),
-        Fact("remaining", format_count(found.unfinished)),
+        Fact("remaining", format_count(found.unfinished + found.to_come)),
         *_progress_facts(model.progress.find(MAP, (found.session, found.number)), model),
     ]
     return EntityPage(links.MAP, f"Map {number}", facts)

@@ -238,6 +238,8 @@ class MapStatus:
     failed: int = 0  # or cancelled
     module: str = ""  # of the function
     canceled: int = 0  # of the failed ones
+    to_come: int = 0  # tasks that the client has still to submit, as far as it has said
+    is_open: bool = False  # further tasks may come, and their number is not known
 
 
 @dataclass(frozen=True, slots=True)

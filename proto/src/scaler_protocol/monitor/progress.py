@@ -2,7 +2,8 @@
 
 The estimate is the same on every screen: the number of unfinished tasks times the time that one has lately taken. What
 is lately depends on how many end: the last half minute, or the last ten tasks if these took longer. Tasks that are
-cancelled do not count: they say nothing about the time that the others take.
+cancelled do not count: they say nothing about the time that the others take. Tasks that a map has still to submit
+count; there is no estimate if their number is not known.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Progress(NamedTuple):
     failed: int = 0
     canceled: int = 0
     running: int = 0  # assigned to an agent; of a function: those that have run for a second or longer
-    unfinished: int = 0  # the running ones included
+    unfinished: int = 0  # with the running ones, and with those that clients have still to submit, as far as known
+    is_open: bool = False  # further tasks may come, and their number is not known
     seconds_left: float = 0.0  # until all have ended; 0: not known, or all have ended
 
     @property
@@ -90,10 +92,14 @@ class ProgressWatch:
         """Snapshots of one epoch, in order."""
         paces: dict[tuple[str, Hashable], Pace] = {}
         self.rows = []
-        for row in _counted(snapshot):
+        coming = _coming(snapshot)
+        for counted in _counted(snapshot):
+            to_come, is_open = coming.get((counted.kind, counted.key), (0, False))
+            row = counted._replace(unfinished=counted.unfinished + to_come, is_open=is_open)
             if row.unfinished:
                 pace = paces[row.kind, row.key] = self._pace(row, snapshot.time)
-                row = row._replace(seconds_left=pace.seconds_left(row.unfinished))
+                left = 0.0 if row.is_open else pace.seconds_left(row.unfinished)
+                row = row._replace(seconds_left=left)
             if row.unfinished or row.kind == ALL:
                 self.rows.append(row)
         self._paces = paces
@@ -125,6 +131,22 @@ def _counted(snapshot: Snapshot) -> Iterator[Progress]:
     yield from map(_of_graph, snapshot.graphs)
 
 
+def _coming(snapshot: Snapshot) -> dict[tuple[str, Hashable], tuple[int, bool]]:
+    """Return how many tasks are still to be submitted, and whether there may be more, by kind and key."""
+    found: dict[tuple[str, Hashable], tuple[int, bool]] = {}
+    groups = {client.session: client.group for client in snapshot.clients}
+    for each in snapshot.maps:
+        if not each.to_come and not each.is_open:
+            continue
+        session, group = each.session, groups.get(each.session, "")
+        for key in (
+            (ALL, ""), (CLIENT, session), (GROUP, group), (FUNCTION, each.function), (MAP, (session, each.number))
+        ):  # fmt: skip
+            to_come, is_open = found.get(key, (0, False))
+            found[key] = to_come + each.to_come, is_open or each.is_open
+    return found
+
+
 def _of_client(client: ClientStatus) -> Progress:
     name = f"{client.session.hex()[:8]} {client.host} (pid {client.pid})"
     return Progress(CLIENT, client.session, name, *_client_counts(client))
@@ -144,8 +166,8 @@ def _of_groups(clients: Iterable[ClientStatus]) -> Iterator[Progress]:
             total = sums.setdefault(client.group, [0] * 5)
             for place, count in enumerate(_client_counts(client)):
                 total[place] += count
-    for group, counts in sums.items():
-        yield Progress(GROUP, group, group, *counts)
+    for group, (done, failed, canceled, running, unfinished) in sums.items():
+        yield Progress(GROUP, group, group, done, failed, canceled, running, unfinished)
 
 
 def _of_function(function: FunctionStatus, running: int) -> Progress:

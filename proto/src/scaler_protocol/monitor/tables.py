@@ -329,7 +329,10 @@ PROGRESS = TableSpec(
         Column("progress", "progress", "share", 8, "what part has ended"),
         Column("left", "left", "estimate", 8, LEFT_HELP),
         Column("end", "ends at", "time", 12, "when this is, if it goes on like that"),
-        Column("unfinished", "remaining", "count", 10, "tasks that have not ended"),
+        Column(
+            "unfinished", "remaining", "count", 10,
+            "tasks that have not ended, with those that a map has still to submit if it knows how many",
+        ),
         Column(
             "running", "on hosts", "count", 8,
             "of these: assigned to an agent, where they run or are queued; of a function: those that have run for a "

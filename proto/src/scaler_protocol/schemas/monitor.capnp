@@ -248,6 +248,8 @@ struct MapColumns {
   failed @6 :Data; # or cancelled
   module @7 :List(Text); # of the function
   canceled @8 :Data; # of the failed ones
+  toCome @9 :Data; # tasks that the client has still to submit, as far as it has said
+  isOpen @10 :Data; # u8: further tasks may come, and their number is not known
 }
 
 struct TrafficColumns {

@@ -8,6 +8,7 @@ cdef class MapLoad:
     cdef readonly int64_t failed
     cdef readonly int64_t canceled
     cdef readonly int64_t live_tasks
+    cdef public int64_t expected
     cdef int64_t looked_at  # by the count of a snapshot, as are the next two
     cdef int64_t unfinished
     cdef int64_t running
