@@ -683,8 +683,7 @@ def _section(title: str, table: str, rows: Sequence[Row], total: int | None = No
 
 def _rows_with(model: Model, table: str, **values: object) -> list[Row]:
     """In the table's own order."""
-    wanted = [(TABLES[table].index(key), value) for key, value in values.items()]
-    return [row for row in model.rows(table)[0] if all(row[place] == value for place, value in wanted)]
+    return model.rows_where(table, values)
 
 
 def _session_indices(model: Model, client: str) -> list[int]:
