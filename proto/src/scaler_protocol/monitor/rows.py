@@ -16,7 +16,7 @@ from scaler_protocol.monitor.format import format_count, format_flags
 from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, Snapshot
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.parts import parts_of_function, parts_of_task, parts_text, spans_text
-from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress, ProgressWatch
+from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress, ProgressWatch, failed_apart
 from scaler_protocol.monitor.records import AGAIN, NONE
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey
 from scaler_protocol.monitor.store_rates import StoreRate
@@ -171,7 +171,7 @@ def _present_clients(clients: Iterable[ClientStatus], left: Mapping[Hashable, Pr
     return [
         (
             each.pid, each.host, short_id(each.session), "connected" if each.connected else "away",
-            short_id(each.parent_session), each.unassigned, each.running, each.finished,
+            short_id(each.parent_session), each.unassigned, each.running, each.finished, each.failed, each.canceled,
             each.group, f"{each.weight:g}", each.share, each.used_seconds, _seconds_left(left.get(each.session)),
         )
         for each in clients
@@ -182,7 +182,7 @@ def _ended_clients(clients: Iterable[EndedClientStatus]) -> list[Row]:
     return [
         (
             each.pid, each.host if each.session else f"{format_count(each.count)} clients", short_id(each.session),
-            "ended", "", 0, 0, each.finished, each.group, "", 0.0, each.used_seconds, 0.0,
+            "ended", "", 0, 0, each.finished, each.failed, each.canceled, each.group, "", 0.0, each.used_seconds, 0.0,
         )
         for each in clients
     ]  # fmt: skip
@@ -246,7 +246,7 @@ def _graph_rows(model: TabularState) -> list[Row]:
     return [
         (
             each.graph, short_id(each.session), each.nodes, each.waiting, each.ready, each.running, each.done,
-            each.failed, min(1.0, (each.done + each.failed) / max(1, each.nodes)),
+            *failed_apart(each), min(1.0, (each.done + each.failed) / max(1, each.nodes)),
             _seconds_left(left.get((each.session, each.graph))),
         )
         for each in graphs
@@ -258,7 +258,7 @@ def _progress_rows(model: TabularState) -> list[Row]:
         (
             each.kind, each.name, each.share, each.seconds_left,
             model.time + each.seconds_left if each.seconds_left else 0.0, each.unfinished, each.running, each.done,
-            each.failed,
+            each.failed, each.canceled,
         )
         for each in model.progress.rows
     ]  # fmt: skip
