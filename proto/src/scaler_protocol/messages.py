@@ -115,6 +115,9 @@ class Capability:
         return self.amount * UNITS_PER_WHOLE + self.millionths
 
 
+MAP_TASKS_UNKNOWN = 2**32 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
     """Properties that the tasks of a run share, in addition to function and client. Frozen, hashable: runs join if
@@ -138,6 +141,7 @@ class TaskOptions:
     actor_session: bytes = b""  # the session of that task; empty: that of the call
     max_concurrency: int = 0  # with hosts_actor: so many calls of the actor run at the same time; 0: one
     map_number: int = 0  # of the map that they belong to, inside their session, for monitors; 0: none
+    map_tasks: int = 0  # that the map will have when all have come; 0: those that have; MAP_TASKS_UNKNOWN: not known
     submitted_at: float = 0.0  # for spans: seconds since 1970, by the client's clock; 0: there are none
     ready_at: float = 0.0  # of a node, by that clock: when its inputs were there; 0: unknown, or they are not
 
@@ -736,7 +740,7 @@ class PrintedOutput:
 
 
 LOG_LINES_SINCE_MINOR = 4
-"""The first minor version of the protocol in which agents send lines of their logs."""
+"""The first minor version of the protocol in which agents and worker managers send lines of their logs."""
 
 
 @value(frozen=True, slots=True)
@@ -752,8 +756,8 @@ class LogLine:
 
 @value(frozen=True, slots=True)
 class LogLines:
-    """Agent to scheduler: new lines of its log, for monitors. An agent whose scheduler knows nothing of it sends the
-    newest ones that it has kept."""
+    """Agent or worker manager to scheduler: new lines of its log, for monitors. If the scheduler knows nothing of the
+    sender, the newest lines that it has kept are sent. Store to agent: new lines of the store's log."""
 
     lines: tuple[LogLine, ...]
 
@@ -936,11 +940,13 @@ class StoreFailure(enum.IntEnum):
 @value(frozen=True, slots=True)
 class StoreSettings:
     """The settings that an agent sends to its store: how much it may hold, where it may spill, and the address of this
-    host on which it serves the stores of other hosts. Zero or empty: as before."""
+    host on which it serves the stores of other hosts. Zero or empty: as before. ``receives_log``: the store sends the
+    lines of its log as LogLines, each line to one such agent."""
 
     memory_bytes: int
     spill_directory: str
     host: str
+    receives_log: bool = False
 
 
 @value(frozen=True, slots=True)

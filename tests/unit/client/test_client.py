@@ -6,11 +6,11 @@ import asyncio
 import concurrent.futures
 import gc
 import inspect
+import itertools
 import math
 import operator
 import os
 import pickle
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +20,8 @@ import pytest
 import scaler
 from scaler import Client
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects, ScalerError
-from scaler_protocol.messages import Tasks
+from scaler_protocol.messages import MAP_TASKS_UNKNOWN, Tasks
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 from tests.unit.client.fake_scheduler import FakeScheduler
 
@@ -60,7 +61,26 @@ def test_calls_that_belong_together_are_a_map_with_a_number(scheduler: FakeSched
     for run in runs:
         counts[run.options.map_number] = counts.get(run.options.map_number, 0) + run.count
     assert counts == {0: 2, 1: 10, 2: 4, 3: 5, 4: 3}
+    assert {run.options.map_number: run.options.map_tasks for run in runs} == {0: 0, 1: 10, 2: 4, 3: 5, 4: 0}
     assert {run.function_name for run in runs} == {"neg"}
+
+
+def test_maps_that_do_not_know_how_many_calls_they_will_make_say_so(scheduler: FakeScheduler) -> None:
+    class Lengthless(list[int]):
+        def __len__(self) -> int:
+            raise TypeError("an object of a class with a length that has none")
+
+    with Client(scheduler.address) as client:
+        for items in (iter(range(3)), Lengthless(range(3))):
+            assert list(client.imap(operator.neg, items)) == [0, -1, -2]
+        assert list(client.imap(operator.add, range(2), itertools.count())) == [0, 2]
+        with client.as_executor() as executor:
+            assert list(executor.map(operator.neg, iter(range(3)), buffersize=2)) == [0, -1, -2]
+            assert list(executor.map(operator.neg, range(5), buffersize=2, chunksize=2)) == [0, -1, -2, -3, -4]
+            assert list(executor.map(operator.neg, iter(range(3)))) == [0, -1, -2]
+    runs = [run for body in scheduler.seen if isinstance(body, Tasks) for run in body.runs]
+    said = {run.options.map_number: run.options.map_tasks for run in runs}
+    assert said == {1: MAP_TASKS_UNKNOWN, 2: MAP_TASKS_UNKNOWN, 3: MAP_TASKS_UNKNOWN, 4: MAP_TASKS_UNKNOWN, 5: 3, 6: 0}
 
 
 def test_the_first_failure_of_a_map(client: Client) -> None:
@@ -257,12 +277,6 @@ def test_a_refusal_is_raised_at_once() -> None:
         Client(scheduler.address)
 
 
-def free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
-
-
 def test_a_scheduler_out_of_reach() -> None:
     with Client(free_address(), timeout_seconds=1) as client:
         future = client.submit(math.sqrt, 4.0)
@@ -274,8 +288,7 @@ def test_a_scheduler_out_of_reach() -> None:
 
 
 def test_waiting_for_a_scheduler_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    with FakeScheduler() as scheduler:
-        address = scheduler.address
+    address = free_address()
     lines = [f"Waiting for a scheduler at {address}: none answers there yet."]
     with Client(address) as client:
         wait_until(lambda: len(caplog.records) == 1)
@@ -297,12 +310,12 @@ def test_a_scheduler_that_comes_up_later() -> None:
 
 
 def test_a_restarted_scheduler_gets_unfinished_tasks_again() -> None:
-    first = FakeScheduler()
+    address = free_address()
+    first = FakeScheduler(address)
     first.hold.set()
-    with Client(first.address) as client:
+    with Client(address) as client:
         futures = [client.submit(math.sqrt, float(value)) for value in range(500)]
         wait_until(lambda: sum(run.count for _, run in first.held) == 500)
-        address = first.address
         first.stop()
         with FakeScheduler(address, epoch=2) as second:
             assert [future.result(10) for future in futures] == [math.sqrt(value) for value in range(500)]

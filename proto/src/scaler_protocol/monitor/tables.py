@@ -151,6 +151,8 @@ CLIENTS = TableSpec(
         Column("unassigned", "waiting", "count", 10, "tasks that are not assigned to an agent"),
         Column("running", "on hosts", "count", 8, "tasks assigned to an agent: they run, or are queued on its host"),
         Column("finished", "finished", "count", 11, "tasks that have ended"),
+        Column("failed", "failed", "count", 7, "of those: with an error"),
+        Column("canceled", "cancelled", "count", 9, "of those: cancelled"),
         Column("group", "group", "text", 12, "the clients with which it shares the workers"),
         Column("weight", "weight", "text", 7, "its weight within its group"),
         Column("share", "share", "share", 7, "of all running time, what it and its nested clients are due"),
@@ -327,14 +329,18 @@ PROGRESS = TableSpec(
         Column("progress", "progress", "share", 8, "what part has ended"),
         Column("left", "left", "estimate", 8, LEFT_HELP),
         Column("end", "ends at", "time", 12, "when this is, if it goes on like that"),
-        Column("unfinished", "remaining", "count", 10, "tasks that have not ended"),
+        Column(
+            "unfinished", "remaining", "count", 10,
+            "tasks that have not ended, with those that a map has still to submit if it knows how many",
+        ),
         Column(
             "running", "on hosts", "count", 8,
             "of these: assigned to an agent, where they run or are queued; of a function: those that have run for a "
             "second or longer",
         ),
-        Column("done", "done", "count", 11, "tasks that have ended; of clients and groups with the failed ones"),
-        Column("failed", "failed", "count", 7, "failed or cancelled"),
+        Column("done", "done", "count", 11, "tasks that have succeeded"),
+        Column("failed", "failed", "count", 7, "tasks that have failed"),
+        Column("canceled", "cancelled", "count", 9, "tasks that were cancelled"),
     ),
     "unfinished",
     ("kind", "name"),
@@ -353,7 +359,8 @@ GRAPHS = TableSpec(
         Column("ready", "ready", "count", 9, "calls that could run"),
         Column("running", "on hosts", "count", 9, "calls assigned to an agent: they run, or are queued on its host"),
         Column("done", "done", "count", 9, "calls that succeeded"),
-        Column("failed", "failed", "count", 7, "calls that failed or were cancelled"),
+        Column("failed", "failed", "count", 7, "calls that failed"),
+        Column("canceled", "cancelled", "count", 9, "calls that were cancelled, or not made because others failed"),
         Column("progress", "progress", "share", 8, "what part has ended"),
         Column("left", "left", "estimate", 8, LEFT_HELP),
     ),
@@ -452,7 +459,7 @@ LOGS = TableSpec(
     (
         Column("time", "time", "time", 12, "when the line was written, by the clock of its host"),
         Column("level", "level", "text", 8, "how serious it is"),
-        Column("log", "log of", "text", 18, "the scheduler, or the name of an agent"),
+        Column("log", "log of", "text", 18, "the scheduler, or the name of an agent or of a worker manager"),
         Column("host", "host", "text", 16, "where it runs"),
         Column("text", "line", "text", 90, "what it says"),
         Column("number", "#", "id", 4, "counts the lines of this log; missing ones were left out"),
@@ -460,7 +467,7 @@ LOGS = TableSpec(
     "time",
     ("host", "log", "number"),
     descending=True,
-    help="the newest lines that the scheduler and the agents have logged",
+    help="the newest lines that scheduler, agents, object stores and worker managers have logged",
 )
 
 TABLES: dict[str, TableSpec] = {

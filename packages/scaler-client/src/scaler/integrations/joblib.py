@@ -33,6 +33,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.signatures import function_module
 from scaler.utility.exceptions import ObjectStoreError
+from scaler_protocol.messages import MAP_TASKS_UNKNOWN
 from scaler_protocol.objects.comparison import same
 
 NAME = "scaler"
@@ -161,7 +162,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         arguments: list[ObjectReference[Any] | None] = []
         payload = self._pickle(batch, arguments)
         future: ScalerFuture[Any] = ScalerFuture(self._client._client_io)
-        self._calls = self._calls or self._client.new_map()
+        self._calls = self._calls or self._client.new_map(self._batches)
         self._client.submit_as(future, self._function_of(batch), (payload, *arguments), {}, self._calls)
         self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)
@@ -173,6 +174,13 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
         return out.result()
+
+    @property
+    def _batches(self) -> int:
+        """The number of batches, as of ``MapCalls``. Sizes of batches change, so it is known only if all are submitted
+        at once."""
+        is_whole = self.parallel is not None and self.parallel.pre_dispatch == "all"
+        return 0 if is_whole else MAP_TASKS_UNKNOWN
 
     def start_call(self) -> None:
         """Its batches are one map in monitors."""
