@@ -366,9 +366,9 @@ def _is_without_callbacks(context: Any) -> bool:
 
 
 def _without_subcontexts(context: Any) -> Any:
-    """Reduce a context of scikit-learn that has no callbacks. Each fit of a search has a context, and each of them leads
-    to all others, so every batch would contain them all. Only callbacks look at contexts, and those of scikit-learn
-    look at a context and what is above it."""
+    """Reduce a context of scikit-learn that has no callbacks. Each fit of a search has a context, which leads to all
+    others, so every batch would contain them all. Only callbacks look at contexts, and those of scikit-learn look
+    at a context and what is above it."""
     return copyreg.__newobj__, (type(context),), {**vars(context), _SUBCONTEXTS: {}}  # type: ignore[attr-defined]
 
 
