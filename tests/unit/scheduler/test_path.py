@@ -77,7 +77,7 @@ def test_a_drain_that_sends_nothing_else_acknowledges():
     book.wait(0.002)
     assert client.link.in_flight == 0
     agent.says(results(client, 1))
-    book.wait(0.05)
+    book.wait(0.2)
     assert agent.link.in_flight == 0
 
 
@@ -88,7 +88,21 @@ def test_results_are_released_when_their_client_has_them(monkeypatch):
     client.says(tasks(client, 1, 1))
     agent.says(results(client, 1))
     client.says(Acknowledgement())
-    assert book.wait(0.05) == [("agent", ResultsReleased((2,)))]
+    assert book.wait(0.2) == [("agent", ResultsReleased((2,)))]
+
+
+def test_releases_go_with_tasks_if_they_have_waited_for_a_moment(monkeypatch):
+    monkeypatch.setattr(playbook, "ROUTINE", (Acknowledgement,))
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 1))
+    agent.says(results(client, 1))
+    client.says(Acknowledgement())
+    assert ("agent", ResultsReleased((2,))) not in client.says(tasks(client, 2, 1))
+    agent.says(results(client, 2))
+    assert book.wait(0.02) == []
+    assert ("agent", ResultsReleased((2, 3))) in client.says(tasks(client, 3, 1))
+    assert book.wait(0.2) == []
 
 
 def test_a_result_repeated_or_of_an_old_attempt_or_of_another_agent_is_dropped():

@@ -14,6 +14,7 @@ from scaler_protocol.effects import Log
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     OBJECT_WINDOW_BYTES,
+    Acknowledgement,
     AgentAttach,
     Blocked,
     Cancel,
@@ -207,6 +208,16 @@ def test_a_gap_asks_for_a_new_hello() -> None:
 
 
 # ---- running -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seconds", "acknowledgements"), [(0.05, 0), (0.2, 1)])
+def test_results_acknowledge_what_came_shortly_before(seconds: float, acknowledgements: int) -> None:
+    stage = Stage(1)
+    stage.give(run_of(1))
+    stage.pass_time(seconds)
+    stage.run_all()
+    assert len(stage.bodies(Acknowledgement)) == acknowledgements
+    assert next(each for each in stage.sent if isinstance(each.body, Results)).acknowledged == 1
 
 
 def test_two_tasks_use_two_worker_processes() -> None:

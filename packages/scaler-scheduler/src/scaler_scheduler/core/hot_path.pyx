@@ -42,11 +42,13 @@ from scaler_scheduler.core.settings import (
     CLIENT_ACKNOWLEDGEMENT_SECONDS,
     HOUSEKEEPING_PER_AGENT_SECONDS,
     HOUSEKEEPING_SECONDS,
+    HOUSEKEEPING_WITH_TASKS_SECONDS,
 )
 
 cdef double ACKNOWLEDGEMENT_SECONDS = CLIENT_ACKNOWLEDGEMENT_SECONDS
 cdef double HOUSE_SECONDS = HOUSEKEEPING_SECONDS
 cdef double HOUSE_PER_AGENT_SECONDS = HOUSEKEEPING_PER_AGENT_SECONDS
+cdef double EARLY_SECONDS = HOUSEKEEPING_SECONDS - HOUSEKEEPING_WITH_TASKS_SECONDS
 
 
 # ---- messages ------------------------------------------------------------------------------------------------------
@@ -248,17 +250,19 @@ cdef accept(SchedulerState state, Agent agent, run, Delivery delivery, double no
 
 def take_effects(SchedulerState state, double now):
     cdef list effects
+    cdef bint sends_tasks
+    cdef double early_seconds
     if state.next_tick_at is not None and now >= <double> state.next_tick_at:
         tick.on_deadline(state, now)  # timers fire although messages keep coming
     if state.graph_clients:
         graph_progress.on_drain(state, now)
     if state.clients_waiting:
         queue_bound.admit_waiting(state, now)
-    if not state.is_stopping:
-        dispatch(state, now)
+    sends_tasks = not state.is_stopping and dispatch(state, now)
     if state.clients_with_results:
         forward_results(state, now)
-    if state.housekeeping_at is not None and now >= <double> state.housekeeping_at:
+    early_seconds = EARLY_SECONDS if sends_tasks else 0.0
+    if state.housekeeping_at is not None and now >= <double> state.housekeeping_at - early_seconds:
         housekeeping.keep_house(state, now)
     if state.agents_with_cancels:
         housekeeping.send_cancels(state, now)
@@ -272,11 +276,14 @@ def take_effects(SchedulerState state, double now):
     return effects
 
 
-cdef dispatch(SchedulerState state, double now):
+cdef bint dispatch(SchedulerState state, double now) except -1:
+    """Send tasks to agents that have room. Return whether there were any."""
     cdef Agent agent
+    cdef list served
     if state.actors_waiting:
         send_all_tasks(state, actor_calls.route(state, now), now)
-    send_all_tasks(state, allocate(state, now), now)
+    served = allocate(state, now)
+    send_all_tasks(state, served, now)
     if (<Totals> state.totals).unfinished == 0:
         state.balancer.next_at = None  # an idle scheduler looks at no agents
     elif len(state.placement.agents) > 1 or state.balancer.next_at is not None:
@@ -284,6 +291,7 @@ cdef dispatch(SchedulerState state, double now):
             state.placement.agents, state.placement.free, state.placement.scarce_waiting(), now
         ):
             send_over(state, agent.connection, withdraw, now)
+    return len(served) > 0
 
 
 cdef send_all_tasks(SchedulerState state, list agents, double now):

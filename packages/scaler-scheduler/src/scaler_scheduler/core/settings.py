@@ -154,8 +154,11 @@ RESULT_BUDGET_BYTES = 64 * 1024 * 1024
 CLIENT_ACKNOWLEDGEMENT_SECONDS = 0.001
 """Seconds that a client waits for an acknowledgement if no result carries one. Its next batch may wait for it."""
 
-HOUSEKEEPING_SECONDS = 0.01
+HOUSEKEEPING_SECONDS = 0.1
 """Seconds for which acknowledgements and releases for agents may be delayed: no work waits for them."""
+
+HOUSEKEEPING_WITH_TASKS_SECONDS = 0.01
+"""Seconds after which they go together with tasks, which wake an agent anyway."""
 
 HOUSEKEEPING_PER_AGENT_SECONDS = 0.00002
 STOP_SECONDS = 1.0

@@ -24,6 +24,9 @@ SCHEDULER: bytes
 
 PING_SECONDS: float
 LEASE_STEP_SECONDS: float
+ACKNOWLEDGEMENT_SECONDS: float
+"""The time after which a message of its own acknowledges what the scheduler sent: most often, results do so earlier."""
+
 _Handler = Callable[[Any, float], None]
 
 class SlotsHotPath:

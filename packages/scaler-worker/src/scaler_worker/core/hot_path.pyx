@@ -21,9 +21,11 @@ from scaler_worker.core.effects import AttachStore, ReadOutput
 SCHEDULER = b""
 PING_SECONDS = 0.4
 LEASE_STEP_SECONDS = 0.05
+ACKNOWLEDGEMENT_SECONDS = 0.1
 
 cdef double _ping_seconds = PING_SECONDS
 cdef double _lease_step_seconds = LEASE_STEP_SECONDS
+cdef double _acknowledgement_seconds = ACKNOWLEDGEMENT_SECONDS
 
 
 cdef class SlotsHotPath:
@@ -236,7 +238,7 @@ cdef class AgentHotPath:
             self.send_results(now)
         if state.goodbye_due:
             self._rules.say_goodbye(now)
-        state.acknowledge_at = state.link.acknowledgement_at(now)
+        state.acknowledge_at = state.link.acknowledgement_at(now, _acknowledgement_seconds)
         if state.acknowledge_at is not None and now >= <double> state.acknowledge_at:
             self.send(state.link.wrap(Acknowledgement()), now)
             state.acknowledge_at = None
