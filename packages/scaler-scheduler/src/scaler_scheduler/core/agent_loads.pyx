@@ -128,21 +128,6 @@ cdef class AgentLoad:
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) - amount * number
 
-    def amend_reserved(self, bint corrects):
-        """Say what is wrong with the count of reserved tasks; ``corrects``: put it right."""
-        cdef int64_t number = 0, us = 0
-        for reservations in self.reserved.values():
-            number += len(reservations)
-            for _, _, reservation in reservations:
-                us += reservation.estimate_us
-        if number == self.reserved_count and us == self.reserved_us:
-            return []
-        wrong = f"{self.reserved_count} tasks of {self.reserved_us} us reserved, {number} of {us} us counted"
-        if corrects:
-            self.reserved_count = number
-            self.reserved_us = us
-        return [wrong]
-
     def forget_reserved(self):
         """Tasks that are reserved for it wait for any agent again; the caller tells their queues."""
         self.reserved = {}
