@@ -97,7 +97,7 @@ cdef class Census:
 
 
 cdef dict capabilities_left(AgentLoad agent, AgentTally tally, dict total):
-    """What the tasks that were counted leave of the capabilities of an agent. Those that it has noted are there, too."""
+    """Return the capabilities of an agent without those that its counted tasks take."""
     cdef dict left = {name: amount - tally.taken.get(name, 0) for name, amount in total.items()}
     for name in tally.taken:
         left.setdefault(name, -tally.taken[name])
@@ -107,7 +107,7 @@ cdef dict capabilities_left(AgentLoad agent, AgentTally tally, dict total):
 
 
 cdef list differences(AgentLoad agent, AgentTally tally, dict left):
-    """What an agent has noted otherwise than it was counted, in words."""
+    """Describe the counts of an agent that differ from the tally, in words."""
     cdef list wrong = []
     cdef int depth
     if agent.outstanding != tally.number or agent.load_us != tally.load_us or agent.moving_us != tally.moving_us:

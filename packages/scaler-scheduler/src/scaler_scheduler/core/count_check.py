@@ -76,14 +76,14 @@ def _compare(state: SchedulerState, census: Census) -> list[str]:
 
 
 def _compare_total(state: SchedulerState, census: Census) -> None:
-    """The number of tasks of all clients."""
+    """Compare the number of tasks of all clients."""
     noted, counted = state.totals.unfinished, sum(client.table.columns.unfinished for client in state.clients.values())
     if noted != counted and census.must_correct(f"{noted} tasks of all clients, {counted} counted"):
         state.totals.unfinished = counted
 
 
 def _compare_users(census: Census, users: dict[bytes, int], of_clients: Iterable[Iterable[bytes]], name: str) -> None:
-    """How many clients have each definition of one kind."""
+    """Compare the number of clients that have each definition of one kind."""
     counted = dict(Counter(digest for digests in of_clients for digest in digests))
     if users != counted and census.must_correct(
         f"{len(users)} {name} of {sum(users.values())} clients, {len(counted)} of {sum(counted.values())} counted"

@@ -13,7 +13,7 @@ from scaler_scheduler.core.states import LOSSES_LIMIT
 from scaler_scheduler.core.task_table import TaskTable
 
 _EndInTable = Callable[[TaskTable, int, int, int], tuple[list, list[int], list[int]]]
-"""What the end of an agent is for a table of tasks: ``lose`` or ``take_back``."""
+"""The method of a table of tasks for the end of an agent: ``lose`` or ``take_back``."""
 
 
 def lose_agent(state: SchedulerState, agent: Agent, now: float) -> None:

@@ -1,4 +1,4 @@
-"""What the agent reports of its host and of itself: the software of its worker processes, and the lines of its log. A
+"""Reports of the agent about its host and itself: the software of its worker processes, and the lines of its log. A
 scheduler that supports it gets all of this when it welcomes the agent, and news at once."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What operators and clients ask about the tasks of this host: stacks, profiles and kept output; and the replacement of
-a worker process."""
+"""Requests of operators and clients that concern the tasks of this host: stacks, profiles, kept output, and the
+replacement of a worker process."""
 
 from __future__ import annotations
 
