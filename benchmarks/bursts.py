@@ -22,9 +22,10 @@ from scaler import Client
 from scaler_protocol.key_files import generate
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.support.batch_programs import BatchPrograms
-from tests.support.commands import Command, child_environment, command_line, free_port, start_scheduler
+from tests.support.commands import Command, child_environment, command_line, start_scheduler
 from tests.support.gridengine_site import gridengine_site
 from tests.support.kubernetes_site import GOOD_IMAGE, api_server
+from tests.support.ports import free_port
 from tests.support.slurm_site import network_address, slurm_site
 from tests.support.ssh_server import ssh_server
 from tests.support.waiting import wait_until

@@ -17,7 +17,8 @@ import cloudpickle
 
 from scaler import Client
 from scaler_protocol.address import default_monitor_address
-from tests.support.commands import Command, child_environment, command_line, free_address, start_scheduler
+from tests.support.commands import Command, child_environment, command_line, start_scheduler
+from tests.support.ports import free_address
 
 HOSTS = {"node-a": 6, "node-b": 6, "node-c": 4}
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module

@@ -18,7 +18,8 @@ from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import ActorDiedError
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 
@@ -370,7 +371,8 @@ def test_an_actor_is_made_again_with_a_new_state(client: Client, gate: Gate) -> 
         assert counter.add().result(timeout=20) == 6
         assert counter.add().result(timeout=20) == 7
         pid = counter.pid().result(timeout=20)
-        running = counter.sleep(60)
+        running = counter.wait(*gate.paths)
+        wait_until(lambda at=pid: at in gate.waiting_pids)
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(ActorDiedError, match="Its state is lost"):
             running.result(timeout=20)

@@ -21,7 +21,8 @@ from scaler.asynchronous.profile import AsyncProfile
 from scaler.utility.exceptions import ClientQuitException, ControlError, DisconnectedError, RemoteTraceback
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 T = TypeVar("T")

@@ -34,14 +34,8 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.security import ensure_token
 from tests.support import functions
-from tests.support.commands import (
-    Stopwatch,
-    child_environment,
-    free_address,
-    run_python,
-    start_cluster,
-    start_scheduler,
-)
+from tests.support.commands import Stopwatch, child_environment, run_python, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.routers import introduce
 from tests.support.waiting import wait_until
 from tests.support.zmtp import greet, has_ended, send_some

@@ -21,7 +21,8 @@ from scaler import Client, Cluster, ScalerFuture, Scheduler, SchedulerClusterCom
 from scaler.utility.exceptions import ClientQuitException
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import Stopwatch, alive, child_environment, free_address, start_cluster, start_scheduler
+from tests.support.commands import Stopwatch, alive, child_environment, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.short_clients import come_and_go
 from tests.support.waiting import wait_until
 

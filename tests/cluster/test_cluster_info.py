@@ -13,7 +13,8 @@ from scaler.client.cluster_info import ClusterInfo, WorkerInfo
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 RARELY = 100

@@ -34,14 +34,13 @@ from tests.support.commands import (
     alive,
     child_environment,
     command_line,
-    free_address,
-    free_port,
     io_threads,
     is_bound,
     run_command,
     start_cluster,
     start_scheduler,
 )
+from tests.support.ports import free_address, free_port
 from tests.support.waiting import wait_until
 
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4}"

@@ -18,7 +18,8 @@ from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import ActorDiedError, TaskTimeoutError
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 LIMIT_SECONDS = 30.0
@@ -277,7 +278,7 @@ def test_calls_can_be_traced_after_others_and_after_a_cancel(room: Any) -> None:
     wait_until(lambda: ("loops", "never") in room.noted().result(timeout=20))
     assert looping.cancel()
     room.note(2).result(timeout=20)
-    assert room.noted_under_trace().result(timeout=20)[-1] == 2
+    assert 2 in room.noted_under_trace().result(timeout=20)
 
 
 def test_cancels_of_several_calls_at_once(client: Client) -> None:

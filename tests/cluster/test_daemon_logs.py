@@ -15,6 +15,7 @@ from scaler_protocol.address import default_monitor_address
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
+from tests.support.commands import Command, child_environment, command_line, free_address, start_scheduler
 from tests.support.waiting import wait_until
 
 
@@ -81,3 +82,19 @@ def replayed(folder: Path) -> Model:
         model.apply(message, 0.0)
     recording.close()
     return model
+
+
+def test_object_stores_and_worker_managers_are_shown_too(tmp_path: Path) -> None:
+    address = free_address()
+    scheduler = start_scheduler(address, "--event-log", tmp_path)
+    flags = ("--minimum-workers", 1, "--maximum-workers", 1, "--name", "cloud")
+    manager = Command(command_line("scaler_worker_manager", "local", address, *flags), child_environment())
+    with scheduler, manager, Client(address) as client, zmq.Context() as context:
+        assert client.submit(len, bytes(1 << 20)).result(timeout=30) == 1 << 20  # by way of the store
+        monitor = default_monitor_address(address)
+        heard(context, monitor, ("-", "Object store: Started as process"))
+        (job,) = (each.pid for each in psutil.Process(manager.pid).children())
+        psutil.Process(job).send_signal(signal.SIGKILL)
+        heard(context, monitor, ("manager cloud", f"Job {job} was ended by signal 9"))
+        assert manager.terminate() == 0
+    assert recorded(tmp_path, "manager cloud", f"Job {job} was ended by signal 9")

@@ -16,7 +16,8 @@ from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import ProcessorDiedError, ScalerError
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import Command, Stopwatch, alive, free_address, kill_quietly, start_cluster, start_scheduler
+from tests.support.commands import Command, Stopwatch, alive, kill_quietly, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

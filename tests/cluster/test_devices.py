@@ -6,14 +6,8 @@ import os
 import signal
 
 from scaler import Client
-from tests.support.commands import (
-    Command,
-    child_environment,
-    command_line,
-    free_address,
-    start_cluster,
-    start_scheduler,
-)
+from tests.support.commands import Command, child_environment, command_line, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 DEVICES = "CUDA_VISIBLE_DEVICES", "SCALER_RESOURCE_GPU"

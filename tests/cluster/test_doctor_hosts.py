@@ -6,8 +6,9 @@ import shutil
 
 import pytest
 
-from tests.support.commands import Command, command_line, free_port
+from tests.support.commands import Command, command_line
 from tests.support.namespaces import on, run, two_hosts
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 ADDRESSES = ("10.231.11.1", "10.231.11.2")

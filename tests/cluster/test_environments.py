@@ -19,7 +19,8 @@ import pytest
 
 from scaler import AsyncClient, Client, Environment, SchedulerClusterCombo
 from scaler.utility.exceptions import NoWorkerError
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 RED, BLUE = Environment(variables={"COLOR": "red"}), Environment(variables={"COLOR": "blue"})

@@ -29,7 +29,8 @@ from scaler_scheduler.shell import restarts
 from scaler_scheduler.shell.publisher import Publisher
 from scaler_scheduler.shell.watchers import QUEUE_LIMIT
 from tests.support import functions
-from tests.support.commands import alive, descendants, free_address, run_command, start_cluster, start_scheduler
+from tests.support.commands import alive, descendants, run_command, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 Context = zmq.Context[zmq.Socket[bytes]]

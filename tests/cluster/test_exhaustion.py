@@ -10,7 +10,8 @@ import pytest
 
 from scaler import Client
 from scaler.utility.exceptions import NoWorkerError
-from tests.support.commands import Command, command_line, free_address, start_scheduler
+from tests.support.commands import Command, command_line, start_scheduler
+from tests.support.ports import free_address
 from tests.support.sabotage import sabotaged_environment
 
 LIMITED = 'ulimit -n "$0" && exec "$@"'

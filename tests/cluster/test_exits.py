@@ -10,7 +10,8 @@ import pytest
 
 from scaler import Client, SchedulerClusterCombo
 from tests.support import functions
-from tests.support.commands import child_environment, free_address, start_scheduler
+from tests.support.commands import child_environment, start_scheduler
+from tests.support.ports import free_address
 
 START = """
 import functools, itertools, sys, threading, time

@@ -15,7 +15,8 @@ import pytest
 
 from scaler import Client
 from scaler_protocol.address import default_monitor_address, parse_address
-from tests.support.commands import Command, child_environment, command_line, free_port, start_cluster
+from tests.support.commands import Command, child_environment, command_line, start_cluster
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 from tests.support.zmtp import send_some
 

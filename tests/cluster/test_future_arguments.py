@@ -19,7 +19,8 @@ from scaler.core.large_results import LargeResults
 from scaler.utility.exceptions import ClientQuitException, MissingObjects
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

@@ -14,7 +14,8 @@ import pytest
 from scaler import Client, SchedulerClusterCombo
 from scaler_protocol.address import parse_address
 from tests.support import functions
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from scaler import Client, GridEngineCluster
 from tests.cluster.conftest import Gate
-from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
+from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
 from tests.support.gridengine_site import GridEngineSite, gridengine_site
 from tests.support.manager_scenarios import (
@@ -21,6 +21,7 @@ from tests.support.manager_scenarios import (
     leave_no_job_without_scheduler,
     leave_no_late_job,
 )
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from scaler import Client
 from scaler.utility.exceptions import TaskMemoryError
-from tests.support.commands import Command, command_line, free_address, start_scheduler
+from tests.support.commands import Command, command_line, start_scheduler
 from tests.support.memory_group import memory_group
+from tests.support.ports import free_address
 
 MIB = 1 << 20
 

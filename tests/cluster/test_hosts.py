@@ -13,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.commands import Command, command_line, free_port
+from tests.support.commands import Command, command_line
 from tests.support.namespaces import Pair, on, received_bytes, run, two_hosts
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 ADDRESSES = ("10.231.9.1", "10.231.9.2")

@@ -28,12 +28,12 @@ from tests.support.commands import (
     Command,
     child_environment,
     command_line,
-    free_address,
     run_command,
     run_python,
     start_cluster,
     start_scheduler,
 )
+from tests.support.ports import free_address
 from tests.support.routers import OpenRouter
 from tests.support.users import NOBODY, needs_root
 from tests.support.waiting import wait_until

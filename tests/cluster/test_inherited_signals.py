@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from scaler import Client
-from tests.support.commands import Command, command_line, free_address, run_python, wait_until_bound
+from tests.support.commands import Command, command_line, run_python, wait_until_bound
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 IGNORES_EVERYTHING = """\

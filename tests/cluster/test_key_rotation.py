@@ -8,8 +8,9 @@ from pathlib import Path
 
 from tests.cluster.test_hosts import ADDRESSES, FETCH_LATER, SCRIPT
 from tests.cluster.test_keys import copy_keys, make_keys, replace_key, run_keygen
-from tests.support.commands import Command, child_environment, command_line, free_port
+from tests.support.commands import Command, child_environment, command_line
 from tests.support.namespaces import Pair, on, received_bytes, run, two_hosts
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 DIRECT = """

@@ -24,7 +24,8 @@ from scaler_protocol.messages import Envelope, Goodbye, Refused, Role
 from scaler_protocol.monitor.feed import Received
 from scaler_protocol.monitor.subscription import RefusedError, Subscription
 from scaler_protocol.transport.dealer_connection import DealerConnection
-from tests.support.commands import free_address, run_command, start_cluster, start_scheduler
+from tests.support.commands import run_command, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.short_clients import come_and_go
 from tests.support.waiting import wait_until
 

@@ -12,9 +12,10 @@ import pytest
 
 from scaler import Client, KubernetesCluster
 from tests.cluster.conftest import Gate
-from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
+from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
 from tests.support.kubernetes_site import BROKEN_IMAGE, GOOD_IMAGE, MISSING_IMAGE, ApiServer, api_server
+from tests.support.ports import free_port
 from tests.support.slurm_site import network_address
 from tests.support.waiting import wait_until
 

@@ -21,12 +21,12 @@ from tests.support.commands import (
     Command,
     Stopwatch,
     child_environment,
-    free_address,
     start_cluster,
     start_scheduler,
     wait_until_bound,
 )
 from tests.support.namespaces import apart
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

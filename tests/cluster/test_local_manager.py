@@ -12,15 +12,8 @@ import psutil
 import pytest
 
 from scaler import Client, LocalCluster
-from tests.support.commands import (
-    Command,
-    alive,
-    child_environment,
-    command_line,
-    descendants,
-    free_address,
-    start_scheduler,
-)
+from tests.support.commands import Command, alive, child_environment, command_line, descendants, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

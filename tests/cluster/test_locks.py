@@ -21,7 +21,8 @@ from scaler.client.lock import Lock
 from scaler.utility.exceptions import LockLostError, ProcessorDiedError
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import child_environment, free_address, start_cluster, start_scheduler
+from tests.support.commands import child_environment, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

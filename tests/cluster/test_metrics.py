@@ -23,15 +23,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from scaler import Client
 from scaler_scheduler.metrics.http import CONNECTIONS_LIMIT
 from tests.support import functions
-from tests.support.commands import (
-    Command,
-    alive,
-    free_address,
-    free_port,
-    run_command,
-    start_cluster,
-    start_scheduler,
-)
+from tests.support.commands import Command, alive, run_command, start_cluster, start_scheduler
+from tests.support.ports import free_address, free_port
 from tests.support.waiting import wait_until
 
 ANY_PORT = ("--prometheus-address", "127.0.0.1:0")

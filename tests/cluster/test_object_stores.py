@@ -15,7 +15,8 @@ import pytest
 from scaler import Client
 from scaler.utility.exceptions import MissingObjects, ObjectStoreError
 from tests.cluster.test_objects import COUNT, make, store_of, total
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 TOTAL = total(make(COUNT))

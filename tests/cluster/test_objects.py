@@ -19,7 +19,8 @@ import pytest
 from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import MissingObjects, ObjectStoreError
 from tests.support import functions, leftovers
-from tests.support.commands import child_environment, free_address, start_cluster, start_scheduler
+from tests.support.commands import child_environment, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 COUNT = 1_000_000

@@ -11,7 +11,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from scaler import Client
 from scaler.integrations.opentelemetry import traced
 from tests.support import tracing
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 
 
 def test_spans_of_tasks_are_children_of_the_clients_span() -> None:

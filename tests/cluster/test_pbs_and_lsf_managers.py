@@ -14,9 +14,10 @@ import pytest
 from scaler import Client, LSFCluster, PBSCluster
 from tests.cluster.conftest import Gate
 from tests.support.batch_programs import BatchPrograms
-from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
+from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
 from tests.support.manager_scenarios import end_with_the_scheduler, follow_the_load, leave_no_late_job
+from tests.support.ports import free_port
 from tests.support.slurm_site import network_address
 from tests.support.waiting import wait_until
 

@@ -7,7 +7,8 @@ import os
 import pytest
 
 from scaler import Client
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 
 
 def own_processors() -> tuple[int, ...]:

@@ -9,7 +9,8 @@ import pytest
 
 from scaler import AsyncClient, Client, SchedulerClusterCombo
 from tests.support import functions
-from tests.support.commands import free_address, start_scheduler
+from tests.support.commands import start_scheduler
+from tests.support.ports import free_address
 
 
 def test_values_are_found_by_other_clients_and_tasks(combo: SchedulerClusterCombo) -> None:

@@ -23,16 +23,9 @@ from scaler_scheduler.shell import publisher as publisher_module
 from scaler_scheduler.shell import restarts
 from scaler_scheduler.shell.monitor_socket import listen_at
 from scaler_scheduler.shell.publisher import Publisher
-from tests.support.commands import (
-    Command,
-    alive,
-    child_environment,
-    descendants,
-    free_address,
-    run_command,
-    start_scheduler,
-)
+from tests.support.commands import Command, alive, child_environment, descendants, run_command, start_scheduler
 from tests.support.monitoring import agent_status, snapshot
+from tests.support.ports import free_address
 from tests.support.users import another_user, listen
 from tests.support.waiting import wait_until
 

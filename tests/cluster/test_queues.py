@@ -14,7 +14,8 @@ from scaler import AsyncClient, Client, SchedulerClusterCombo
 from scaler.client.queue import Queue
 from scaler.utility.exceptions import ProcessorDiedError, ScalerError
 from tests.support import functions
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

@@ -16,7 +16,8 @@ from scaler import Client
 from scaler.utility.exceptions import DisconnectedError
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import Command, Stopwatch, free_address, start_cluster, start_scheduler
+from tests.support.commands import Command, Stopwatch, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

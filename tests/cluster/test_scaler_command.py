@@ -19,14 +19,8 @@ from scaler_protocol.key_files import generate
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import (
-    Command,
-    child_environment,
-    command_line,
-    free_address,
-    start_cluster,
-    start_scheduler,
-)
+from tests.support.commands import Command, child_environment, command_line, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

@@ -20,7 +20,8 @@ from scaler_scheduler.config import SchedulerSettings
 from scaler_scheduler.web.cli import UiSettings
 from scaler_worker.config import ClusterSettings
 from scaler_worker.manager.slurm_config import SlurmSettings
-from tests.support.commands import Command, child_environment, command_line, free_address, free_port
+from tests.support.commands import Command, child_environment, command_line
+from tests.support.ports import free_address, free_port
 from tests.support.waiting import wait_until
 
 

@@ -23,10 +23,10 @@ from tests.support.commands import (
     child_environment,
     command_line,
     descendants,
-    free_address,
     start_cluster,
     start_scheduler,
 )
+from tests.support.ports import free_address
 from tests.support.tmux import EXIT_MARK, Tmux
 from tests.support.waiting import wait_until
 

@@ -15,7 +15,8 @@ from scaler.client.semaphore import Semaphore
 from scaler.utility.exceptions import ScalerError
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

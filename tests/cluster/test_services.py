@@ -15,14 +15,8 @@ import pytest
 from scaler import Client
 from scaler_protocol.key_files import generate
 from scaler_protocol.transport.curve_authentication import new_key_pair
-from tests.support.commands import (
-    Command,
-    child_environment,
-    command_line,
-    free_address,
-    start_cluster,
-    start_scheduler,
-)
+from tests.support.commands import Command, child_environment, command_line, start_cluster, start_scheduler
+from tests.support.ports import free_address
 
 UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("scaler-*"))
 

@@ -13,7 +13,7 @@ import pytest
 
 from scaler import Client, SlurmCluster
 from tests.cluster.conftest import Gate
-from tests.support.commands import Command, child_environment, command_line, free_port, run_command, start_scheduler
+from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
 from tests.support.manager_scenarios import (
     end_with_the_scheduler,
@@ -21,6 +21,7 @@ from tests.support.manager_scenarios import (
     leave_no_job_without_scheduler,
     leave_no_late_job,
 )
+from tests.support.ports import free_port
 from tests.support.slurm_site import SlurmSite, slurm_site
 from tests.support.waiting import wait_until
 

@@ -31,12 +31,11 @@ from tests.support.commands import (
     child_environment,
     command_line,
     descendants,
-    free_address,
-    free_port,
     start_scheduler,
 )
 from tests.support.functions import wait_at_gate
 from tests.support.namespaces import on, two_hosts
+from tests.support.ports import free_address, free_port
 from tests.support.ssh_server import SSHServer, ssh_server, stand_in_for_program
 from tests.support.waiting import wait_until
 

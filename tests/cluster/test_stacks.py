@@ -14,7 +14,8 @@ import pytest
 
 from scaler import Client
 from scaler.utility.exceptions import ControlError
-from tests.support.commands import child_environment, command_line, free_address, start_cluster, start_scheduler
+from tests.support.commands import child_environment, command_line, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from scaler import Client, Cluster, SchedulerClusterCombo
 from scaler_protocol.command.turn_guard import BROKEN_CODE
-from tests.support.commands import free_address, start_scheduler
+from tests.support.commands import start_scheduler
 from tests.support.functions import sleep_and_return
+from tests.support.ports import free_address
 from tests.support.sabotage import write_sabotage
 from tests.support.waiting import wait_until
 

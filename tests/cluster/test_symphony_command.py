@@ -18,15 +18,8 @@ import zmq
 from scaler import Client
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import (
-    Stopwatch,
-    child_environment,
-    command_line,
-    free_address,
-    io_threads,
-    run_command,
-    start_scheduler,
-)
+from tests.support.commands import Stopwatch, child_environment, command_line, io_threads, run_command, start_scheduler
+from tests.support.ports import free_address
 from tests.support.symphony import SERVICE, Rig, Symphony, api_environment, start_symphony_cluster
 from tests.support.waiting import wait_until
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from scaler import Client, SymphonyCluster
-from tests.support.commands import Command, child_environment, command_line, free_address, run_command, start_scheduler
+from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
+from tests.support.ports import free_address
 from tests.support.symphony import FOLDER, SERVICE, Symphony
 from tests.support.waiting import wait_until
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.support.commands import Command, command_line, free_port
+from tests.support.commands import Command, command_line
 from tests.support.namespaces import on, run, two_hosts
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 ADDRESSES = ("10.231.13.1", "10.231.13.2")

@@ -26,16 +26,10 @@ from scaler_protocol.monitor.messages import MONITOR_MINOR, PeerState, Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.replay import Replay
 from tests.support import functions
-from tests.support.commands import (
-    child_environment,
-    command_line,
-    free_address,
-    run_command,
-    start_cluster,
-    start_scheduler,
-)
+from tests.support.commands import child_environment, command_line, run_command, start_cluster, start_scheduler
 from tests.support.monitor_stream import START_TIME, synthetic_messages
 from tests.support.monitoring import agent_status, monitor_address_with_keys, snapshot
+from tests.support.ports import free_address
 from tests.support.tmux import Tmux
 from tests.support.waiting import wait_until
 

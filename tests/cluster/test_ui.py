@@ -26,17 +26,9 @@ from scaler_protocol.monitor.feed import SNAPSHOT_KIND
 from scaler_scheduler.web.connection_limits import ADMIT_BYTES, ADMIT_SECONDS, CONNECTIONS_LIMIT
 from tests.support import functions
 from tests.support.browser import Watched, chromium
-from tests.support.commands import (
-    Command,
-    child_environment,
-    command_line,
-    free_address,
-    free_port,
-    run_command,
-    start_cluster,
-    start_scheduler,
-)
+from tests.support.commands import Command, child_environment, command_line, run_command, start_cluster, start_scheduler
 from tests.support.monitoring import monitor_address_with_keys, snapshot
+from tests.support.ports import free_address, free_port
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.commands import Command, command_line, free_port
+from tests.support.commands import Command, command_line
 from tests.support.namespaces import on, run, two_hosts
+from tests.support.ports import free_port
 
 ADDRESSES = ("10.231.19.1", "10.231.19.2")
 RATE = "8mbit"

@@ -16,15 +16,8 @@ from PySide6.QtGui import QImage
 
 from scaler import Client
 from scaler_protocol.address import default_monitor_address
-from tests.support.commands import (
-    Command,
-    child_environment,
-    command_line,
-    free_address,
-    run_command,
-    start_cluster,
-    start_scheduler,
-)
+from tests.support.commands import Command, child_environment, command_line, run_command, start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 WORKERS = 2

@@ -12,9 +12,11 @@ from scaler_gui.theme import LIGHT
 from scaler_gui.views.entity_window import EntityWindow
 from scaler_gui.views.stream_pane import StreamPane
 from scaler_gui.views.table_pane import TablePane
+from scaler_protocol.messages import LogLine
 from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.output_log import STDERR
-from scaler_protocol.monitor.tables import TASKS, WORKERS
+from scaler_protocol.monitor.records import NONE
+from scaler_protocol.monitor.tables import LOGS, TASKS, WORKERS
 from tests.support.monitor_stream import synthetic_messages
 
 
@@ -54,9 +56,36 @@ def test_a_table_leaves_out_columns_for_which_it_has_no_room(monitor: Monitor, q
     pane.refresh()
     shown = [column.key for number, column in enumerate(TASKS.columns) if not pane.view.isColumnHidden(number)]
     assert "parts" not in shown and {"ended", "task", "function", "status"} <= set(shown)
-    assert pane.view.horizontalHeader().length() <= pane.view.viewport().width() + 24
+    assert pane.view.horizontalHeader().length() <= pane.view.viewport().width()
     pane.resize(2000, 400)
     qtbot.waitUntil(lambda: not any(pane.view.isColumnHidden(number) for number in range(len(TASKS.columns))))
+
+
+def test_a_narrow_table_cuts_long_texts_and_follows_the_window(qtbot: QtBot) -> None:
+    monitor = Monitor()
+    monitor.model.activity.logs.add(
+        NONE, LogLine(0, 1.0, 20, "a line that is much longer than the window is wide " * 9)
+    )
+    pane = TablePane(monitor, LOGS)
+    qtbot.addWidget(pane)
+    pane.show()
+    for width in (560, 400, 1500, 450):
+        pane.resize(width, 300)
+        pane.refresh()
+        shown = [column.key for number, column in enumerate(LOGS.columns) if not pane.view.isColumnHidden(number)]
+        assert {"time", "text"} <= set(shown)
+        assert pane.view.horizontalHeader().length() <= pane.view.viewport().width()
+
+
+def test_widths_that_the_user_has_chosen_stay(monitor: Monitor, qtbot: QtBot) -> None:
+    pane = TablePane(monitor, TASKS)
+    qtbot.addWidget(pane)
+    pane.show()
+    pane.refresh()
+    pane.view.horizontalHeader().resizeSection(0, 333)
+    pane.resize(400, 300)
+    pane.refresh()
+    assert pane.view.columnWidth(0) == 333
 
 
 def test_an_empty_table_says_why(qtbot: QtBot) -> None:

@@ -16,7 +16,8 @@ from scaler import Client
 from scaler_protocol.key_files import generate
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.packaging.conftest import Built, run, try_to_run
-from tests.support.commands import Command, free_port
+from tests.support.commands import Command
+from tests.support.ports import free_port
 from tests.support.slurm_site import network_address
 from tests.support.waiting import wait_until
 

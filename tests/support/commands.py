@@ -47,16 +47,6 @@ def child_environment(**extra: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **extra}
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def free_address() -> str:
-    return f"tcp://127.0.0.1:{free_port()}"
-
-
 class Command:
     """A running command. Leaving the context kills it and every process it started."""
 

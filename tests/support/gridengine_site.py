@@ -17,7 +17,8 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
-from tests.support.commands import Command, free_port, kill_quietly
+from tests.support.commands import Command, kill_quietly
+from tests.support.ports import free_port
 from tests.support.slurm_site import network_address
 from tests.support.waiting import wait_until
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.commands import Command, free_port, kill_quietly
+from tests.support.commands import Command, kill_quietly
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 DAEMONS = ("munged", "slurmctld", "slurmd")

@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.commands import REPOSITORY, Command, free_port, is_bound
+from tests.support.commands import REPOSITORY, Command, is_bound
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 PRIVILEGE_SEPARATION_FOLDER = Path("/run/sshd")

@@ -12,15 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.support.commands import (
-    REPOSITORY,
-    Command,
-    child_environment,
-    command_line,
-    free_address,
-    start_scheduler,
-    when,
-)
+from tests.support.commands import REPOSITORY, Command, child_environment, command_line, start_scheduler, when
+from tests.support.ports import free_address
 
 FOLDER = Path(__file__).parent / "soamapi"
 SERVICE_PROGRAM = REPOSITORY / "examples" / "symphony" / "service.py"

@@ -736,7 +736,7 @@ class PrintedOutput:
 
 
 LOG_LINES_SINCE_MINOR = 4
-"""The first minor version of the protocol in which agents send lines of their logs."""
+"""The first minor version of the protocol in which agents and worker managers send lines of their logs."""
 
 
 @value(frozen=True, slots=True)
@@ -752,8 +752,8 @@ class LogLine:
 
 @value(frozen=True, slots=True)
 class LogLines:
-    """Agent to scheduler: new lines of its log, for monitors. An agent whose scheduler knows nothing of it sends the
-    newest ones that it has kept."""
+    """Agent or worker manager to scheduler: new lines of its log, for monitors. If the scheduler knows nothing of the
+    sender, the newest lines that it has kept are sent. Store to agent: new lines of the store's log."""
 
     lines: tuple[LogLine, ...]
 
@@ -936,11 +936,13 @@ class StoreFailure(enum.IntEnum):
 @value(frozen=True, slots=True)
 class StoreSettings:
     """The settings that an agent sends to its store: how much it may hold, where it may spill, and the address of this
-    host on which it serves the stores of other hosts. Zero or empty: as before."""
+    host on which it serves the stores of other hosts. Zero or empty: as before. ``receives_log``: the store sends the
+    lines of its log as LogLines, each line to one such agent."""
 
     memory_bytes: int
     spill_directory: str
     host: str
+    receives_log: bool = False
 
 
 @value(frozen=True, slots=True)

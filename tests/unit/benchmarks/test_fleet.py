@@ -8,7 +8,8 @@ from pathlib import Path
 
 from benchmarks.functions import noop
 from scaler import Client
-from tests.support.commands import free_address, start_scheduler
+from tests.support.commands import start_scheduler
+from tests.support.ports import free_address
 
 ROOT = Path(__file__).resolve().parents[3]
 AGENTS = 3

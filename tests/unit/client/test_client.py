@@ -10,7 +10,6 @@ import math
 import operator
 import os
 import pickle
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ import scaler
 from scaler import Client
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects, ScalerError
 from scaler_protocol.messages import Tasks
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 from tests.unit.client.fake_scheduler import FakeScheduler
 
@@ -257,12 +257,6 @@ def test_a_refusal_is_raised_at_once() -> None:
         Client(scheduler.address)
 
 
-def free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
-
-
 def test_a_scheduler_out_of_reach() -> None:
     with Client(free_address(), timeout_seconds=1) as client:
         future = client.submit(math.sqrt, 4.0)
@@ -274,8 +268,7 @@ def test_a_scheduler_out_of_reach() -> None:
 
 
 def test_waiting_for_a_scheduler_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    with FakeScheduler() as scheduler:
-        address = scheduler.address
+    address = free_address()
     lines = [f"Waiting for a scheduler at {address}: none answers there yet."]
     with Client(address) as client:
         wait_until(lambda: len(caplog.records) == 1)
@@ -297,12 +290,12 @@ def test_a_scheduler_that_comes_up_later() -> None:
 
 
 def test_a_restarted_scheduler_gets_unfinished_tasks_again() -> None:
-    first = FakeScheduler()
+    address = free_address()
+    first = FakeScheduler(address)
     first.hold.set()
-    with Client(first.address) as client:
+    with Client(address) as client:
         futures = [client.submit(math.sqrt, float(value)) for value in range(500)]
         wait_until(lambda: sum(run.count for _, run in first.held) == 500)
-        address = first.address
         first.stop()
         with FakeScheduler(address, epoch=2) as second:
             assert [future.result(10) for future in futures] == [math.sqrt(value) for value in range(500)]

@@ -13,7 +13,8 @@ from scaler import Client
 from scaler_protocol.monitor.messages import MONITOR_MAJOR, MONITOR_MINOR
 from scaler_protocol.monitor.replay import Replay
 from tests.support import functions
-from tests.support.commands import free_address, start_cluster, start_scheduler
+from tests.support.commands import start_cluster, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -164,3 +164,9 @@ def test_the_whole_line_stands_below_the_table_of_a_small_terminal() -> None:
     screen = draw(model, View(page="logs").pressed("down", 10), 80, 24, 1.0, "tcp://127.0.0.1:2345")
     shown_text = " ".join(" ".join(map(text_of, screen.lines)).split())
     assert text in shown_text
+
+
+def test_a_host_on_which_only_a_manager_runs_has_a_page_with_its_lines() -> None:
+    model = model_of(events(named(), logged(0, "of a manager", 0)))
+    page = page_of(model, EntityLink("host", ("vm",)))
+    assert page is not None and [section.title for section in page.sections] == ["Log"]

@@ -12,8 +12,8 @@ import zmq
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.feed import RefusedError
 from scaler_protocol.monitor.subscription import Subscription
-from tests.support.commands import free_port
 from tests.support.monitoring import snapshot
+from tests.support.ports import free_port
 from tests.support.users import another_user
 from tests.support.waiting import wait_until
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.activity import Activity
 from scaler_protocol.monitor.messages import Events, FunctionStatus
@@ -14,7 +16,9 @@ from scaler_protocol.monitor.palette import (
     FAILED_COLOUR,
     TERMINAL_COLOURS,
     ColourNumbers,
+    contrast,
     function_colour,
+    text_colour,
 )
 from scaler_protocol.monitor.records import Naming, name_record
 from tests.support.monitoring import snapshot
@@ -86,3 +90,14 @@ def test_monitors_that_begin_at_different_times_paint_alike() -> None:
         model.apply(said, 1.0)
     found = [[model.activity.colours.number_of(name) for name in names] for model in (early, late)]
     assert found == [[4, 3, 2]] * 2 and [early.activity.colour_number(index) for index in range(3)] == [4, 3, 2]
+
+
+def test_contrasts_are_those_of_wcag() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+def test_a_name_is_readable_in_a_bar_of_any_colour() -> None:
+    grounds = [*map(function_colour, range(1000)), FAILED_COLOUR, CANCELED_COLOUR]
+    assert min(contrast(text_colour(ground), ground) for ground in grounds) >= 4.5
+    assert {text_colour(ground) for ground in grounds} == {"#000000", "#ffffff"}

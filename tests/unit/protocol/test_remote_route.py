@@ -18,7 +18,7 @@ from scaler_protocol.transport import remote_route, zmtp_listener
 from scaler_protocol.transport.dealer_connection import DealerConnection
 from scaler_protocol.transport.remote_route import SchedulerHost
 from scaler_protocol.transport.socket_options import set_options
-from tests.support.commands import free_address
+from tests.support.ports import free_address
 from tests.support.routers import OpenRouter
 from tests.support.waiting import wait_until
 

@@ -11,15 +11,10 @@ import pytest
 
 from scaler_protocol.transport import socket_owner
 from scaler_protocol.transport.socket_owner import PeerOwners, credentials_of, is_foreign, is_trusted, owner_of_listener
+from tests.support.ports import free_port
 from tests.support.users import NOBODY, another_user, needs_root
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(params=["netlink", "proc"])
@@ -43,7 +38,7 @@ def test_our_own_listener(way: str, bound: str, asked: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_nothing_listens(way: str, host: str) -> None:
     with pytest.raises(ConnectionRefusedError):
-        owner_of_listener(host, free_port(host))
+        owner_of_listener(host, free_port())
 
 
 def test_who_is_bound_and_does_not_listen_is_no_listener(way: str) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from scaler_protocol.log_lines import LINE_CHARACTERS, LINES_LIMIT
-from scaler_protocol.messages import LogLine, LogLines
-from scaler_protocol.monitor import records
-from scaler_protocol.monitor.records import NONE, Kind
+from scaler_protocol.messages import Envelope, LogLine, LogLines
+from scaler_protocol.monitor import feed, records
+from scaler_protocol.monitor.messages import Events
+from scaler_protocol.monitor.records import NONE, Kind, Naming
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
 from scaler_scheduler.core.daemon_logs import RECORDED_CHARACTERS_PER_SECOND
 from scaler_scheduler.shell.event_stream import EventStream
 from tests.unit.monitor.test_daemon_logs import shown
-from tests.unit.scheduler.playbook import Playbook
+from tests.unit.scheduler.playbook import Peer, Playbook
+from tests.unit.scheduler.test_managers import manager, report
 
 
 def lines(first: int, *texts: str) -> LogLines:
@@ -73,3 +75,35 @@ def test_late_watchers_get_the_newest_lines_of_every_log() -> None:
     stream._recent.clear()
     texts = [row["text"] for row in shown(*stream.named())]
     assert sorted(texts, key=int) == sorted(2 * [str(number) for number in range(200, 300)], key=int)
+
+
+def say(cloud: Peer, body: LogLines) -> None:
+    """The messages of worker managers have no number."""
+    cloud.playbook.deliver(cloud, Envelope(body))
+    cloud.playbook.run()
+
+
+def test_lines_of_a_worker_manager_are_recorded_under_its_name() -> None:
+    book = Playbook()
+    cloud = manager(book)
+    index = book.core.state.agents[cloud.session].index
+    say(cloud, lines(0, "too early"))  # it has not said yet what it is
+    cloud.says(report("cloud"))
+    say(cloud, lines(1, "before"))
+    early = watched(book)
+    say(cloud, lines(2, "while watched"))
+    assert recorded(early) == [(index, "before"), (index, "while watched")]
+    late = watched(book)
+    found = [record for record in records.records(late.take(1 << 22)[0]) if record.kind == Kind.NAME]
+    assert [records.name_of(each)["name"] for each in found if each.flags == Naming.AGENT] == ["manager cloud"]
+
+
+def test_a_worker_manager_that_joins_is_named_for_monitors() -> None:
+    book = Playbook()
+    reader = watched(book)
+    cloud = manager(book)
+    cloud.says(report("cloud"))
+    say(cloud, lines(0, "line"))
+    data, _, _ = reader.take(1 << 22)
+    rows = shown(feed.encode(Events(1.0, 0, data, 0, 1, 7)))
+    assert [(row["log"], row["text"]) for row in rows] == [("manager cloud", "line")]

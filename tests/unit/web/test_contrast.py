@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import scaler_scheduler.web
+from scaler_protocol.monitor.palette import contrast
 
 STYLE = (Path(scaler_scheduler.web.__file__).parent / "static" / "style.css").read_text()
 TEXTS = ("text", "muted", "faint", "accent", "good", "warning", "bad")
@@ -22,25 +23,9 @@ def colours(theme: str) -> dict[str, str]:
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
 
 
-def luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
 def mixed(colour: str, ground: str, share: float) -> str:
     parts = [(int(colour[place : place + 2], 16), int(ground[place : place + 2], 16)) for place in (1, 3, 5)]
     return "#" + "".join(f"{round(over * share + under * (1 - share)):02x}" for over, under in parts)
-
-
-def test_the_rule_itself() -> None:
-    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
-    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

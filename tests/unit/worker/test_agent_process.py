@@ -34,6 +34,7 @@ from scaler_protocol.messages import (
 )
 from tests.support import functions
 from tests.support.commands import Command, alive, start_cluster
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 from tests.unit.worker import fake_scheduler
 from tests.unit.worker.fake_scheduler import FakeScheduler
@@ -429,9 +430,7 @@ def ok_pid(scheduler: FakeScheduler) -> int:
 
 
 def test_the_scheduler_stays_away() -> None:
-    with FakeScheduler() as scheduler:
-        address = scheduler.address
-    with start_cluster(address, "-n", 1, "--death-timeout-seconds", 1) as command:
+    with start_cluster(free_address(), "-n", 1, "--death-timeout-seconds", 1) as command:
         assert command.wait(5) == 1
 
 

@@ -48,10 +48,10 @@ class Told:
 
 
 class Side:
-    def __init__(self, cluster: bytes, host: str = "") -> None:
+    def __init__(self, cluster: bytes, host: str = "", receives_log: bool = False) -> None:
         self.loop = asyncio.new_event_loop()
         self.told = Told()
-        self.store = AgentHostStore(self.loop, self.told, StoreSettings(0, "", host))
+        self.store = AgentHostStore(self.loop, self.told, StoreSettings(0, "", host, receives_log))
         self.store.join(cluster)
 
     def run_until(self, condition: Callable[[], object]) -> None:
@@ -169,4 +169,12 @@ def test_one_that_stops_later_is_ended_too(side: Side, other: StoreConnection, m
 
 def test_closing_while_it_connects_leaves_nothing(cluster: bytes) -> None:
     side = Side(cluster, "127.0.0.1")
+    side.close()
+
+
+def test_the_agent_logs_what_its_store_logs(cluster: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    side = Side(cluster, "127.0.0.1", receives_log=True)
+    with caplog.at_level("INFO"):
+        side.run_until(lambda: caplog.messages and side.told.statuses)
+    assert caplog.messages == [f"Object store: Started as process {side.told.statuses[0].pid}."]
     side.close()

@@ -10,9 +10,12 @@ import pytest
 from scaler_protocol.command import BadInput, read_settings
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import PeerHandshake
+from scaler_protocol.log_lines import LINES_LIMIT
 from scaler_protocol.messages import (
     Envelope,
     Hello,
+    LogLine,
+    LogLines,
     ManagerOrder,
     ManagerReport,
     RefusalReason,
@@ -318,3 +321,27 @@ def test_an_old_scheduler_is_named() -> None:
     (hello,) = found.take_effects()
     found.on_message(Envelope(Welcome(b"w" * 16, 1, minor=3, number=hello.envelope.body.number)), 0.0)
     assert found.is_refused and found.ended.endswith("Update scaler-scheduler.")
+
+
+def test_reports_are_followed_by_the_lines_of_the_log() -> None:
+    found = session()
+    lines = [LogLine(number, 1.0, 30, "the job has failed") for number in range(3)]
+    found.on_logged(lines[:2])
+    found.report(REPORT, 0.0)
+    found.on_logged(lines[2:])
+    found.report(REPORT, 0.5)
+    found.report(REPORT, 1.0)
+    assert sent(found) == [REPORT, LogLines(tuple(lines[:2])), REPORT, LogLines(tuple(lines[2:]))]
+
+
+def test_a_restarted_scheduler_gets_the_newest_lines_again() -> None:
+    found = session()
+    lines = [LogLine(number, 1.0, 30, "the job has failed") for number in range(2 * LINES_LIMIT)]
+    found.on_logged(lines)
+    found.report(REPORT, 0.0)
+    found.on_message(Envelope(WhoAreYou()), 1.0)
+    hello = sent(found)[-1]
+    assert isinstance(hello, Hello)
+    found.on_message(Envelope(Welcome(b"x" * 16, 2, number=hello.number)), 1.0)
+    found.report(REPORT, 1.0)
+    assert sent(found) == [REPORT, LogLines(tuple(lines[LINES_LIMIT:]))]

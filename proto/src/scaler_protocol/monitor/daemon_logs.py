@@ -1,4 +1,4 @@
-"""The newest lines of the logs of scheduler and agents, as a monitor has received them. Pure."""
+"""The newest lines of the logs of scheduler, agents and worker managers, as a monitor has received them. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class DaemonLogs:
         self._rows: dict[int, tuple[tuple[object, ...], list[Row]]] = {}
 
     def add(self, agent: int, line: LogLine) -> None:
-        """A line of the log of this agent, or of the scheduler (NONE). One that has come before changes nothing."""
+        """A line of the log of this agent or manager, or of the scheduler (NONE). One that has come before changes
+        nothing."""
         log = self._logs.setdefault(agent, LatestLines())
         if log.add(LogLine(line.number, line.time, line.level, shown_text(line.text))):
             self._logs.move_to_end(agent)

@@ -337,7 +337,8 @@ def _host(model: Model, host: str) -> EntityPage | None:
     agents = [agent for agent in _agents(model) if agent.host == host]
     indices = [index for index, each in enumerate(model.activity.workers) if each.host == host]
     clients = _rows_with(model, "clients", host=host)
-    if not agents and not indices and not clients:
+    logs = _rows_with(model, "logs", host=host)
+    if not agents and not indices and not clients and not logs:
         return None
     workers = [worker for agent in agents for worker in agent.workers]
     facts = (
@@ -363,7 +364,7 @@ def _host(model: Model, host: str) -> EntityPage | None:
         *_section("Received from", "traffic", _rows_with(model, "traffic", target=host)),
         *_section("Sent to", "traffic", _rows_with(model, "traffic", source=host)),
         *_section("Clients", "clients", clients),
-        *_section("Log", "logs", _rows_with(model, "logs", host=host)),
+        *_section("Log", "logs", logs),
         *_executions(model, workers=indices),
     ]
     return EntityPage(links.HOST, f"Host {host}", facts, sections)

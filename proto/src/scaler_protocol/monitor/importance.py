@@ -28,7 +28,7 @@ _LESS_IMPORTANT = {
     "workers": ("agent_cpu", "agent_rss", "itl", "free", "sent", "lag", "queued", "state"),
     "processors": ("agent", "slot_lent", "initialized"),
     "agents": ("free", "sent", "lag", "silent", "pid", "queued"),
-    "logs": ("number", "host"),
+    "logs": ("number", "host", "level", "log"),
     "running": ("started", "usual", "pid", "session"),
 }
 """Columns that go first when there is no room, in this order. Others go from the right."""

@@ -63,6 +63,24 @@ def function_colour(number: int) -> str:
     return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
 
 
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours, ``#rrggbb``: from 1 to 21, as WCAG 2.1 defines it."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@functools.cache
+def text_colour(ground: str) -> str:
+    """Return black or white: the one that is easier to read on this colour."""
+    return max(("#ffffff", "#000000"), key=lambda text: contrast(text, ground))
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
 def function_terminal_colour(number: int) -> int:
     """One of a terminal's 256 colours for the function with this number."""
     return TERMINAL_COLOURS[number % len(TERMINAL_COLOURS)]

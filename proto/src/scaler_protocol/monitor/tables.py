@@ -452,7 +452,7 @@ LOGS = TableSpec(
     (
         Column("time", "time", "time", 12, "when the line was written, by the clock of its host"),
         Column("level", "level", "text", 8, "how serious it is"),
-        Column("log", "log of", "text", 18, "the scheduler, or the name of an agent"),
+        Column("log", "log of", "text", 18, "the scheduler, or the name of an agent or of a worker manager"),
         Column("host", "host", "text", 16, "where it runs"),
         Column("text", "line", "text", 90, "what it says"),
         Column("number", "#", "id", 4, "counts the lines of this log; missing ones were left out"),
@@ -460,7 +460,7 @@ LOGS = TableSpec(
     "time",
     ("host", "log", "number"),
     descending=True,
-    help="the newest lines that the scheduler and the agents have logged",
+    help="the newest lines that scheduler, agents, object stores and worker managers have logged",
 )
 
 TABLES: dict[str, TableSpec] = {

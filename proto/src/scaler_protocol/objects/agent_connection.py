@@ -7,6 +7,8 @@ Each verb sends a message; what it leads to comes out of ``on_readable``, in any
 * ``read``: Readable, ObjectMissing or StoreRefused
 * ``create``: Writable, StoreFound (it is there already) or StoreRefused
 * ``ask_status``: StoreStatus
+
+So do LogLines: the log of the store, if its settings say that this connection receives it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any, Union
 from scaler_protocol.codec import decode, encode
 from scaler_protocol.messages import (
     Envelope,
+    LogLines,
     ObjectKey,
     ObjectMissing,
     Refused,
@@ -62,7 +65,7 @@ class Writable:
     size: int
 
 
-AgentAnswer = Union[StoreFound, ObjectMissing, StoreRefused, StoreStatus, Readable, Writable]
+AgentAnswer = Union[StoreFound, ObjectMissing, StoreRefused, StoreStatus, LogLines, Readable, Writable]
 
 
 class AgentConnection:
@@ -202,7 +205,7 @@ class AgentConnection:
             return Readable(body.key, self._segments.read(body, self._releases))
         if isinstance(body, StoreGranted):
             return self._grant(body)
-        assert isinstance(body, (StoreFound, ObjectMissing, StoreRefused, StoreStatus))
+        assert isinstance(body, (StoreFound, ObjectMissing, StoreRefused, StoreStatus, LogLines))
         return body
 
     def _grant(self, granted: StoreGranted) -> StoreFound | Writable:

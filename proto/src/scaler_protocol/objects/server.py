@@ -13,6 +13,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from scaler_protocol.codec import MalformedMessage, decode, decode_hello, encode
+from scaler_protocol.command.log_tail import LogTail
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import (
@@ -51,6 +52,7 @@ from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
 from scaler_protocol.objects.directory import Directory
 from scaler_protocol.objects.disk import Disk
 from scaler_protocol.objects.memory_files import MemoryFiles
+from scaler_protocol.objects.store_log import StoreLog
 from scaler_protocol.transport.acceptor import ACCEPTED_AT_ONCE, Acceptor
 from scaler_protocol.transport.pending_handshakes import PendingHandshakes
 from scaler_protocol.transport.stream import SIZE_LIMIT_BYTES, StreamConnection
@@ -70,11 +72,13 @@ _DESCRIPTORS_LIMIT = 64
 
 
 class ObjectServer:
-    def __init__(self, listening: socket.socket) -> None:
+    def __init__(self, listening: socket.socket, log_tail: LogTail) -> None:
         self._acceptor = Acceptor(listening, "The object store of this host")
         self._pending_handshakes = PendingHandshakes()
-        self._guard = TurnGuard("Object store")
+        self._guard = TurnGuard("Main loop")
         self._why = ""  # a turn failed
+        self._log = StoreLog(log_tail)
+        self._disk_error = ""  # of the last attempt to write to disk
         self._store = new_session()
         self._admission = StoreAdmission("@" + listening.getsockname()[1:].decode())
         self._core = StoreCore(self._store, os.getpid(), default_capacity_bytes())
@@ -98,10 +102,12 @@ class ObjectServer:
 
     def run(self) -> None:
         """Run until the last peer is gone. A turn that fails is survived; when one after the other does, SystemExit."""
+        logging.info(f"Started as process {os.getpid()}.")
         try:
             while not self._is_over():
                 with self._guard:
                     self._take_turn()
+                self._send_log()
         except SystemExit:
             self._say_why()
             raise
@@ -114,6 +120,10 @@ class ObjectServer:
         text = f"The object store of this host failed repeatedly and has ended: {self._why}"
         for stream in self._streams.values():
             stream.send(encode(Envelope(Refused(RefusalReason.OTHER, text))))
+
+    def _send_log(self) -> None:
+        while (taken := self._log.take()) is not None:
+            self._send(StoreAnswer(*taken))
 
     def _take_turn(self) -> None:
         try:
@@ -187,7 +197,7 @@ class ObjectServer:
             self._end(number, error)
 
     def _end(self, number: int, error: Exception) -> None:
-        logging.warning(f"Disconnecting a peer of the object store: {error}", exc_info=error)
+        logging.warning(f"Disconnecting a peer: {error}", exc_info=error)
         if number in self._streams:
             self._lose(number)
 
@@ -216,7 +226,7 @@ class ObjectServer:
                 else:
                     self._on_hello(number, decode_hello(frames))
         except (MalformedMessage, MalformedRequest) as error:
-            logging.warning(f"Disconnecting a peer of the object store: {error}")
+            logging.warning(f"Disconnecting a peer: {error}")
             self._lose(number)
             return
         if stream.eof or len(stream.received_fds) > _DESCRIPTORS_LIMIT:
@@ -228,9 +238,11 @@ class ObjectServer:
             self._core.on_disk_measured(*self._disk.space)
         self._core.on_message(number, body, time.monotonic())
         if isinstance(body, StoreSettings):
-            self._on_settings(body)
+            self._on_settings(number, body)
 
-    def _on_settings(self, settings: StoreSettings) -> None:
+    def _on_settings(self, number: int, settings: StoreSettings) -> None:
+        if settings.receives_log:
+            self._log.add_receiver(number)
         if settings.spill_directory:
             self._disk.use_directory(settings.spill_directory)
         if settings.host and not self._core.endpoint:
@@ -271,7 +283,7 @@ class ObjectServer:
         except BlockingIOError:
             return
         except Exception as error:
-            logging.warning(f"Stopped reading from a peer of the object store: {error}")
+            logging.warning(f"Stopped reading from a peer: {error}")
         self._poll.unregister(pipe)
         os.close(pipe)
         del self._holders[pipe]
@@ -288,6 +300,7 @@ class ObjectServer:
         del self._peers[stream.fd]
         stream.close()
         self._writing.discard(number)
+        self._log.remove_receiver(number)
         self._pending_handshakes.remove(number)
         if number not in self._welcomed:
             return
@@ -372,9 +385,18 @@ class ObjectServer:
         now = time.monotonic()
         for done in self._disk.take_done():
             if done.is_spill:
+                self._note_disk(done.error)
                 self._core.on_spilled(done.number, done.error, now)
             else:
                 self._core.on_loaded(done.number, done.error, now)
+
+    def _note_disk(self, error: str) -> None:
+        """Log when objects can no longer be written to disk, and when they can be again."""
+        if error and error != self._disk_error:
+            logging.warning(f"Cannot write objects to disk: {error}. New objects are refused when its memory is full.")
+        elif self._disk_error and not error:
+            logging.info("Objects can be written to disk again.")
+        self._disk_error = error
 
     # ---- other stores --------------------------------------------------------------------------------------------
 
@@ -530,7 +552,7 @@ def _make_directory() -> Directory | None:
     try:
         return Directory()
     except OSError as error:
-        logging.warning(f"The object store of this host has no memory for its directory, and is slower: {error}")
+        logging.warning(f"There is no memory for the directory of objects, so reading them is slower: {error}")
         return None
 
 

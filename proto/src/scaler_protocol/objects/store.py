@@ -6,6 +6,7 @@ store does already; the child lives in a session of its own and ends when its la
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -37,12 +38,17 @@ def main() -> int:
     bound.listen(_BACKLOG)  # not before the fork: peers are told the number of the process that called this
     os.close(listening)
     allow_many_descriptors()
-    from scaler_protocol.objects.server import ObjectServer  # only the one that serves
+    from scaler_protocol.command.log_tail import log_tail  # only the one that serves needs these
+    from scaler_protocol.command.logs import PlainRecord
+    from scaler_protocol.objects.server import ObjectServer
 
-    try:
-        ObjectServer(bound).run()
-    except SystemExit as ended:  # it is broken
-        return int(ended.code or 0)
+    logging.setLogRecordFactory(PlainRecord)
+    logging.getLogger().setLevel(logging.INFO)  # agents decide what they show of it
+    with log_tail() as tail:
+        try:
+            ObjectServer(bound, tail).run()
+        except SystemExit as ended:  # it is broken
+            return int(ended.code or 0)
     return 0
 
 

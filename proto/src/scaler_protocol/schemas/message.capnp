@@ -355,12 +355,12 @@ struct OutputPiece {
 }
 
 struct LogLines {
-  # Agent to scheduler: new lines of its log, for monitors.
+  # Agent or worker manager to scheduler: new lines of its log, for monitors. Store to agent: of the store's log.
   lines @0 :List(LogLine);
 }
 
 struct LogLine {
-  number @0 :UInt64;  # counts the lines of this agent; missing ones were left out
+  number @0 :UInt64;  # counts the lines of this log; missing ones were left out
   time @1 :Float64;   # seconds since 1970, by the clock of its host
   level @2 :UInt8;    # 10 debug, 20 info, 30 warning, 40 error, 50 critical
   text @3 :Text;
@@ -602,6 +602,7 @@ struct StoreSettings {
   memoryBytes @0 :UInt64;
   spillDirectory @1 :Text;
   host @2 :Text;
+  receivesLog @3 :Bool;  # since 1.4
 }
 
 struct StoreCreate {

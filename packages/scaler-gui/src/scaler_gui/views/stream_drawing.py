@@ -25,7 +25,13 @@ from scaler_gui.theme import LIGHT, Theme
 from scaler_protocol.monitor.bar_parts import BarPart
 from scaler_protocol.monitor.model import StreamRow
 from scaler_protocol.monitor.open_bars import OpenBar
-from scaler_protocol.monitor.palette import CANCELED_COLOUR, FAILED_COLOUR, PART_TINTS, function_colour
+from scaler_protocol.monitor.palette import (
+    CANCELED_COLOUR,
+    FAILED_COLOUR,
+    PART_TINTS,
+    function_colour,
+    text_colour,
+)
 from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
 
@@ -37,7 +43,10 @@ _NAMES_FROM_PIXELS = 46
 _NAMES_FROM_HEIGHT = 16
 _NAMES_MOST = 400
 _MARKS_MOST = 300
-_OPEN_ALPHA = 0.22
+OPEN_ALPHA = 0.22
+"""The opacity of the bars of running tasks."""
+
+_STATUS_COLOURS = {FAILED: FAILED_COLOUR, CANCELED: CANCELED_COLOUR}
 _LEGEND_MOST = 10
 _PARTS_FROM_PIXELS = 12
 _PARTS_FROM_HEIGHT = 5
@@ -222,7 +231,7 @@ class StreamDrawing(QWidget):
         painter.drawLine(edges.bottomLeft(), edges.bottomRight())
         if bar.x0 > 0:
             painter.drawLine(edges.topLeft(), edges.bottomLeft())
-        colour.setAlphaF(_OPEN_ALPHA)
+        colour.setAlphaF(OPEN_ALPHA)
         painter.fillRect(box, colour)
         if self.window_shown.row_height >= _NAMES_FROM_HEIGHT and box.width() >= _NAMES_FROM_PIXELS:
             room = box.adjusted(5, 0, -4, 0)
@@ -245,19 +254,24 @@ class StreamDrawing(QWidget):
         font = painter.font()
         font.setPixelSize(min(12, height - 5))
         painter.setFont(font)
-        painter.setPen(QColor("#ffffff"))
         metrics = painter.fontMetrics()
         for bar in roomy.tolist():
             box = QRectF(
                 area.left() + x0[bar] + 5, area.top() + bars.rows[bar] * height, x1[bar] - x0[bar] - 9, height - 2
             )
             name = self.monitor.model.activity.function_name(bars.functions[bar])
+            painter.setPen(QColor(text_colour(self._bar_colour(name, bars.statuses[bar]))))
             painter.drawText(
                 box,
                 Qt.AlignmentFlag.AlignVCenter,
                 metrics.elidedText(name, Qt.TextElideMode.ElideRight, int(box.width())),
             )
         painter.setFont(self.font())
+
+    def _bar_colour(self, function: str, status: int) -> str:
+        if status in _STATUS_COLOURS:
+            return _STATUS_COLOURS[status]
+        return function_colour(self.monitor.model.activity.colours.number_of(function))
 
     def _paint_marks(self, painter: QPainter, area: QRect, bars: Bars) -> None:
         """A small triangle over each failure, so that it is found among thousands without its colour."""

@@ -19,15 +19,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
 from scaler_gui.models.table import TableModel
+from scaler_protocol.monitor.column_widths import TEXT_WIDTH_LIMIT, CellSize, fitted_columns
 from scaler_protocol.monitor.format import format_value
-from scaler_protocol.monitor.importance import columns_by_importance
 from scaler_protocol.monitor.operation import ACTION_LABELS, Operation, targets_of
 
 ROW_HEIGHT_PIXELS = 22
-_WIDEST_PIXELS = 340
-_CUT_PIXELS = 24
-"""The last column may be cut by so much."""
-
+_MARGINS_PIXELS = 16
 _FITTED_ROWS = 40
 """Number of rows from which on widths stay as they are."""
 
@@ -48,13 +45,13 @@ class TableWidget(QTableView):
         self._selected: tuple[Any, ...] | None = None
         self._restoring = False
         self._fitted_rows = 0
+        self._ideals: list[int] = []  # widths at which nothing is cut
         self._fitting = False
         self.setModel(model)
         self._set_looks()
         self._set_header()
         self.selectionModel().currentRowChanged.connect(self._on_current)
         self.doubleClicked.connect(lambda index: self.opened.emit(self.table.row(index.row())))
-        self._hidden: set[int] = set()
         self._is_users = False
         self.empty_text = ""
 
@@ -108,26 +105,25 @@ class TableWidget(QTableView):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
-        self._hide_what_does_not_fit()
+        self._share_width()
 
-    def _hide_what_does_not_fit(self) -> None:
-        """The least important columns, unless the user has chosen columns or widths."""
-        if self._is_users or not self._fitted_rows:
+    def _share_width(self) -> None:
+        """Hide the least important columns if there is no room, and cut texts, unless the user has chosen columns or
+        widths."""
+        if self._is_users:
             return
-        was_fitting, self._fitting = self._fitting, True
-        self._hide_columns()
-        self._fitting = was_fitting
-
-    def _hide_columns(self) -> None:
-        spec, header = self.table.spec, self.horizontalHeader()
-        for number in self._hidden:
-            self.setColumnHidden(number, False)
-        self._hidden = set()
-        for key in columns_by_importance(spec, self.table.sort_key):
-            if header.length() <= self.viewport().width() + _CUT_PIXELS:
-                return
-            self._hidden.add(spec.index(key))
-            self.setColumnHidden(spec.index(key), True)
+        self._fitting = True
+        spec, room = self.table.spec, self.viewport().width()
+        size = CellSize(self.fontMetrics().horizontalAdvance("0"), _MARGINS_PIXELS, gap=0)
+        fitted = dict(fitted_columns(spec, self._ideals, self.table.sort_key, room, size))
+        last = max(fitted, key=self.horizontalHeader().visualIndex)
+        if spec.columns[last].align == "left":
+            fitted[last] += max(0, room - sum(fitted.values()))
+        for number in range(len(self._ideals)):
+            self.setColumnHidden(number, number not in fitted)
+        for number, width in fitted.items():
+            self.horizontalHeader().resizeSection(number, width)
+        self._fitting = False
 
     def _set_looks(self) -> None:
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -150,34 +146,33 @@ class TableWidget(QTableView):
         header.setSectionsMovable(True)
         header.setSectionsClickable(True)
         header.setHighlightSections(False)
-        header.setStretchLastSection(self.table.spec.columns[-1].align == "left")
+        header.setStretchLastSection(False)  # _share_width does it: the header would resize columns at any time
         header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         header.customContextMenuRequested.connect(self._show_columns_menu)
         header.sectionClicked.connect(self.sort_by)
         width = self.fontMetrics().horizontalAdvance("0")
-        for number, column in enumerate(self.table.spec.columns):
-            header.resizeSection(number, width * max(column.width, len(column.title) + 3) + 16)
+        self._ideals = [
+            max(self._title_width(column.title), width * column.width + _MARGINS_PIXELS)
+            for column in self.table.spec.columns
+        ]
         header.sectionResized.connect(self._on_resized)
 
     def _fit_columns(self, rows: int) -> None:
         """Fit the columns to the first rows that arrive; as soon as the user changes one, widths are the user's."""
         self._fitted_rows = rows
-        self._fitting = True
-        header = self.horizontalHeader()
-        header.setResizeContentsPrecision(_FITTED_ROWS)
-        for number, column in enumerate(self.table.spec.columns):
-            least = self.fontMetrics().horizontalAdvance(column.title + "000") + 12
-            fitting = self.sizeHintForColumn(number) + 16
-            header.resizeSection(number, max(least, min(fitting, _WIDEST_PIXELS)))
-        self._hide_what_does_not_fit()
-        self._fitting = False
+        self.horizontalHeader().setResizeContentsPrecision(_FITTED_ROWS)
+        most = TEXT_WIDTH_LIMIT * self.fontMetrics().horizontalAdvance("0") + _MARGINS_PIXELS
+        self._ideals = [
+            max(self._title_width(column.title), min(self.sizeHintForColumn(number) + _MARGINS_PIXELS, most))
+            for number, column in enumerate(self.table.spec.columns)
+        ]
+        self._share_width()
 
-    def _on_resized(self, number: int) -> None:
-        """The last column takes what is left of the window, and the user did not choose that."""
-        header = self.horizontalHeader()
-        last = max((each for each in range(header.count()) if not self.isColumnHidden(each)), key=header.visualIndex)
-        is_stretched = header.stretchLastSection() and number == last
-        if not self._fitting and not is_stretched:
+    def _title_width(self, title: str) -> int:
+        return self.fontMetrics().horizontalAdvance(title + "000") + _MARGINS_PIXELS
+
+    def _on_resized(self) -> None:
+        if not self._fitting:
             self._fitted_rows = _FITTED_ROWS
             self._is_users = True
 

@@ -14,7 +14,7 @@ from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT
 def on_attach(state: SchedulerState, agent: Agent, body: AgentAttach, now: float) -> None:
     """An agent introduces itself: its worker processes, its capabilities, and the tasks that it has from before a
     restart."""
-    if agent.attached or agent.manager is not None:
+    if agent.has_introduced_itself:
         return
     agent.attach(body, state.settings.per_worker_queue_size, now)
     state.placement.add(agent)

@@ -60,6 +60,10 @@ class Agent:
     log: LatestLines
     """The newest lines that it has logged."""
 
+    @property
+    def has_introduced_itself(self) -> bool:
+        """Its first message has said whether it is an agent or a worker manager."""
+
     # ---- whether it may be given tasks -----------------------------------------------------------------------------
 
     load: AgentLoad

@@ -30,6 +30,10 @@ cdef class Agent:
         return self.available()
 
     @property
+    def has_introduced_itself(self):
+        return self.attached or self.manager is not None
+
+    @property
     def is_broken(self):
         return not self.attached
 

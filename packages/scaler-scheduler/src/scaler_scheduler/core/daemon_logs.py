@@ -1,8 +1,9 @@
-"""The newest lines of the logs of the scheduler and its agents, for monitors.
+"""The newest lines of the logs of the scheduler, its agents and worker managers, for monitors. Agents also send the
+lines of the object stores of their hosts, as lines of their own.
 
 | Event | Consequence |
 |---|---|
-| the scheduler, or an agent, has logged lines | the newest are kept; they are recorded, up to a limit per second |
+| scheduler, agent or manager has logged lines | the newest are kept; they are recorded, up to a limit per second |
 | a recording begins | the lines that are kept are recorded |
 """
 
@@ -24,8 +25,8 @@ TOLD_CHARACTERS = 2 * 1024 * 1024
 
 
 def on_lines(state: SchedulerState, agent: Agent, body: LogLines, now: float) -> None:
-    """An agent has logged lines."""
-    if agent.attached:
+    """An agent or a worker manager has logged lines."""
+    if agent.has_introduced_itself:
         _add(state, agent.log, bounded(body.lines), agent.index)
 
 
@@ -37,7 +38,8 @@ def on_own_lines(state: SchedulerState, lines: list[LogLine], now: float) -> Non
 
 def tell(state: SchedulerState) -> None:
     """Tell monitors of the lines that came before the recording."""
-    logs = [(state.log, NONE), *((agent.log, agent.index) for agent in state.agents.values() if agent.attached)]
+    agents = [agent for agent in state.agents.values() if agent.has_introduced_itself]
+    logs = [(state.log, NONE), *((agent.log, agent.index) for agent in agents)]
     room = TOLD_CHARACTERS // len(logs)
     for log, index in logs:
         _record(state, log.newest(room), index, TOLD_CHARACTERS)

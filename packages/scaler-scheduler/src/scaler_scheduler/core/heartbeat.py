@@ -55,7 +55,7 @@ def look_at_agent(state: SchedulerState, agent: Agent, now: float) -> None:
     if silent_seconds >= RELIEF_SECONDS and not agent.is_relieved:
         agent.is_relieved = True
         _relieve(state, agent, now)
-    ping_seconds = IDLE_PING_SECONDS if is_idle and _has_introduced_itself(agent) else PING_SECONDS
+    ping_seconds = IDLE_PING_SECONDS if is_idle and agent.has_introduced_itself else PING_SECONDS
     if agent.connection.is_open and now - agent.connection.sent_at >= ping_seconds - TICK_SECONDS / 2:
         outbox.send(state, agent, Ping(), now)
 
@@ -74,10 +74,6 @@ def _relieve(state: SchedulerState, agent: Agent, now: float) -> None:
 def _timeout_seconds(state: SchedulerState, agent: Agent) -> float:
     """Return how long the agent may be silent."""
     limit = state.settings.worker_timeout_seconds
-    if not _has_introduced_itself(agent):
+    if not agent.has_introduced_itself:
         return min(limit, ATTACH_SECONDS)
     return limit if agent.load.outstanding else max(limit, IDLE_SUSPECT_SECONDS)
-
-
-def _has_introduced_itself(agent: Agent) -> bool:
-    return agent.attached or agent.manager is not None

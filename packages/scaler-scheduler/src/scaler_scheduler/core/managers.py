@@ -26,7 +26,7 @@ from scaler_protocol.messages import (
     RefusalReason,
     Refused,
 )
-from scaler_scheduler.core import departures, notices, outbox, scaling, session_endings
+from scaler_scheduler.core import departures, notices, outbox, recording, scaling, session_endings
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.state import SchedulerState
@@ -105,6 +105,7 @@ def _manager(state: SchedulerState, agent: Agent, body: ManagerReport, now: floa
         agent.manager = WorkerManager(
             body, RecentNeeds(body.cool_down_seconds), RecentlyBusy(body.cool_down_seconds / 2)
         )
+        recording.note_manager_joined(state, agent)
     agent.manager.report = body
     return agent.manager
 

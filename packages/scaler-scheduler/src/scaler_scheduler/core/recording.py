@@ -23,7 +23,7 @@ def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: flo
     state.events.now = now
     state.events.start(ring, clock_offset)
     for agent in state.agents.values():
-        if agent.attached:
+        if agent.has_introduced_itself:
             _name_agent(state, agent)
     for client in state.clients.values():
         _name_client(state, client)
@@ -62,6 +62,11 @@ def note_agent_joined(state: SchedulerState, agent: Agent, now: float) -> None:
         outbox.send(state, agent, HeartbeatEcho(0.0, True), now)
 
 
+def note_manager_joined(state: SchedulerState, agent: Agent) -> None:
+    if state.events.is_on:
+        _name_agent(state, agent)
+
+
 def note_agent_lost(state: SchedulerState, agent: Agent) -> None:
     if state.events.is_on and agent.attached:
         state.events.note(Kind.AGENT_LOST, agent=agent.index)
@@ -97,7 +102,8 @@ def _note_known_parent(state: SchedulerState, client: ClientPeer) -> None:
 
 
 def _name_agent(state: SchedulerState, agent: Agent) -> None:
-    value = {"session": agent.shown_id.hex(), "name": agent.name, "host": agent.host, "pid": agent.pid}
+    name = agent.name if agent.manager is None else f"manager {agent.manager.report.name}"
+    value = {"session": agent.shown_id.hex(), "name": name, "host": agent.host, "pid": agent.pid}
     state.events.name_agent(agent.index, value | {"workers": agent.worker_names})
 
 

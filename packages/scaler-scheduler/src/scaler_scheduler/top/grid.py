@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from scaler_protocol.monitor.column_widths import TEXT_WIDTH_LIMIT, fitted_columns
 from scaler_protocol.monitor.format import display_width, format_value, left, right
-from scaler_protocol.monitor.importance import columns_by_importance
 from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.tables import Column, Row, TableSpec
 from scaler_scheduler.top.lines import Line, Span, Style
-
-TEXT_WIDTH_LEAST, TEXT_WIDTH_USUAL, TEXT_WIDTH_LIMIT = 10, 24, 100
 
 _ROW_STYLES = {
     "failed": Style.BAD,
@@ -53,14 +51,9 @@ class ScreenGrid:
 
 def grid_of(table: TableSpec, rows: Sequence[Row], sort_key: str, descending: bool, width: int) -> ScreenGrid:
     """Widths for these rows: numbers as wide as they are, the rest for texts."""
-    kept = list(range(len(table.columns)))
-    ideals = {position: _ideal(table.columns[position], position, rows, sort_key) for position in kept}
-    for key in columns_by_importance(table, sort_key):
-        if sum(_usual(table.columns[each], ideals[each]) + 1 for each in kept) - 1 <= width:
-            break
-        kept.remove(table.index(key))
-    widths = _shared([(table.columns[each], ideals[each]) for each in kept], width)
-    columns = [(each, table.columns[each], got) for each, got in zip(kept, widths, strict=True)]
+    ideals = [_ideal(column, position, rows, sort_key) for position, column in enumerate(table.columns)]
+    fitted = fitted_columns(table, ideals, sort_key, width)
+    columns = [(position, table.columns[position], got) for position, got in fitted]
     return ScreenGrid(tuple(columns), sort_key, descending)
 
 
@@ -68,31 +61,6 @@ def _ideal(column: Column, position: int, rows: Sequence[Row], sort_key: str) ->
     title = len(column.title) + (2 if column.key == sort_key else 0)
     widest = max((display_width(format_value(column.kind, row[position])) for row in rows), default=0)
     return max(title, min(widest, TEXT_WIDTH_LIMIT))
-
-
-def _usual(column: Column, ideal: int) -> int:
-    """Return the usual width of a column, beyond which others leave."""
-    return (
-        min(ideal, max(min(column.width, TEXT_WIDTH_USUAL), len(column.title) + 2)) if column.kind == "text" else ideal
-    )
-
-
-def _least(column: Column, ideal: int) -> int:
-    return min(ideal, max(TEXT_WIDTH_LEAST, len(column.title) + 2)) if column.kind == "text" else ideal
-
-
-def _shared(columns: Sequence[tuple[Column, int]], width: int) -> list[int]:
-    """The width of each column: at least its minimum; texts share the rest from left to right, evenly at first."""
-    widths = [_least(column, ideal) for column, ideal in columns]
-    spare = width - sum(widths) - len(widths) + 1
-    wanting = [index for index, (_, ideal) in enumerate(columns) if ideal > widths[index]]
-    while spare > 0 and wanting:
-        for index in list(wanting):
-            more = min(max(1, spare // len(wanting)), columns[index][1] - widths[index], spare)
-            widths[index] += more
-            spare -= more
-        wanting = [index for index in wanting if columns[index][1] > widths[index]]
-    return widths
 
 
 def _placed(column: Column, text: str, width: int) -> str:

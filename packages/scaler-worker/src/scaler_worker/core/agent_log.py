@@ -1,4 +1,4 @@
-"""The newest lines of the agent's log, and which of them its scheduler has not been sent yet."""
+"""The newest lines of the log of an agent or a manager, and which of them its scheduler has not been sent yet."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from scaler_protocol.command import BadInput, hold_stop_signals, run_command, setup_logging
 from scaler_protocol.command.completion import FLAG, Completable
+from scaler_protocol.command.log_tail import log_tail
 from scaler_protocol.command.runner import print_completion
 from scaler_worker import __version__
 from scaler_worker.manager.config import ManagerSettings, default_name
@@ -59,12 +60,13 @@ def _run(settings: ManagerSettings) -> None:
 
     lock = NameLock(settings.name) if settings.name is not None else None
     setup_logging(settings)
-    kind = KINDS[settings.kind]
-    backend = kind.load_backend(dataclasses.replace(settings, manager=name) if scales else settings)
-    connection = ManagerConnection(settings.address) if scales else None
-    core = ManagerCore(count, settings.maximum_workers)
-    loop = ManagerLoop(core, backend, settings, name, connection, waits_for_job=kind.starts_at_once and count > 0)
-    asyncio.run(loop.run())
+    with log_tail() as tail:
+        kind = KINDS[settings.kind]
+        backend = kind.load_backend(dataclasses.replace(settings, manager=name) if scales else settings)
+        connection = ManagerConnection(settings.address, tail) if scales else None
+        core = ManagerCore(count, settings.maximum_workers)
+        loop = ManagerLoop(core, backend, settings, name, connection, waits_for_job=kind.starts_at_once and count > 0)
+        asyncio.run(loop.run())
     if lock is not None:
         lock.release()
     if connection is not None and connection.session.is_refused:

@@ -499,6 +499,7 @@ def _store_settings(settings: ClusterSettings) -> StoreSettings:
         settings.object_store_memory,
         settings.spill_directory or "",
         local_host_towards(parse_address(settings.address)),
+        receives_log=True,
     )
 
 

@@ -11,7 +11,15 @@ from typing import Any, Protocol
 
 from scaler_protocol.address import Address
 from scaler_protocol.command.guarded_loop import GuardedLoop
-from scaler_protocol.messages import ObjectKey, ObjectMissing, StoreFound, StoreRefused, StoreSettings, StoreStatus
+from scaler_protocol.messages import (
+    LogLines,
+    ObjectKey,
+    ObjectMissing,
+    StoreFound,
+    StoreRefused,
+    StoreSettings,
+    StoreStatus,
+)
 from scaler_protocol.objects.agent_connection import AgentAnswer, AgentConnection, Readable
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.silence import PERIOD_SECONDS
@@ -265,6 +273,11 @@ class AgentHostStore:
         if self._read.pop(readable.key, False):
             self._agent.stored_view(readable.key, readable.view)
 
+    def _on_log(self, log: LogLines) -> None:
+        """The store has no log of its own: its lines become lines of the agent's log."""
+        for line in log.lines:
+            logging.log(line.level, f"Object store: {line.text}")
+
     def _on_status(self, status: StoreStatus) -> None:
         self._agent.store_status(status)
 
@@ -275,6 +288,7 @@ _HANDLERS: dict[type, Callable[[AgentHostStore, Any], None]] = {
     StoreRefused: AgentHostStore._on_not_found,
     Readable: AgentHostStore._on_view,
     StoreStatus: AgentHostStore._on_status,
+    LogLines: AgentHostStore._on_log,
 }
 
 

@@ -183,7 +183,7 @@ const EMPTY = {
   clients: { icon: "clients", title: "No clients", text: "Client(\"ADDRESS\") in a program connects one." },
   progress: { icon: "progress", title: "All tasks have ended", text: "Clients, groups, functions and graphs with unfinished tasks are listed here, with their progress and when they will end." },
   alerts: { icon: "alerts", title: "No alerts", text: "Hosts that run out of memory or disk, silent hosts, many failures, and tasks that no worker can run are listed here." },
-  logs: { icon: "output", title: "Nothing has been logged yet", text: "The newest lines that the scheduler and the agents log are listed here." },
+  logs: { icon: "output", title: "Nothing has been logged yet", text: "The newest lines that scheduler, agents, object stores and worker managers log are listed here." },
   settings: { icon: "settings", title: "The settings are not known yet", text: "Its settings arrive with its first snapshot." },
   messages: { icon: "settings", title: "No messages yet" },
 };

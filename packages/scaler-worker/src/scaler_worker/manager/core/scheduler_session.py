@@ -5,7 +5,7 @@
 | away | the transport connects | says Hello |
 | greeting | Welcome | welcomed; the next report is due |
 | greeting | no answer for some seconds | the connection is replaced |
-| welcomed | a report is due | sends it |
+| welcomed | a report is due | sends it, and the lines of the log that it has not sent yet |
 | welcomed | an order | notes it |
 | welcomed | WhoAreYou: the scheduler has restarted | says Hello |
 | welcomed | nothing came for some seconds | the connection is replaced |
@@ -17,12 +17,16 @@ Every Hello begins a new session in the scheduler, since a report says everythin
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.messages import (
+    Body,
     Challenge,
     Envelope,
     Hello,
+    LogLine,
     ManagerOrder,
     ManagerReport,
     Refused,
@@ -30,6 +34,7 @@ from scaler_protocol.messages import (
     Welcome,
     WhoAreYou,
 )
+from scaler_worker.core.agent_log import AgentLog
 from scaler_worker.core.effects import Reconnect
 
 SCHEDULER = b""
@@ -56,6 +61,7 @@ class ManagerSession:
         self._heard_at = now
         self._report_at = now
         self._obstacle = ""
+        self._log = AgentLog()
         self._effects: list[Send | Reconnect | Log] = []
 
     # ---- events ------------------------------------------------------------------------------------------------------
@@ -80,7 +86,7 @@ class ManagerSession:
         if isinstance(body, Challenge):
             proved = self._handshake.answer(body) if self._connected and not self._welcomed else None
             if proved is not None:
-                self._effects.append(Send(SCHEDULER, Envelope(proved)))
+                self._send(proved)
         elif isinstance(body, Welcome):
             self._on_welcome(body, now)
         elif isinstance(body, WhoAreYou):
@@ -92,11 +98,18 @@ class ManagerSession:
         elif isinstance(body, Refused):
             self._on_refused(body)
 
+    def on_logged(self, lines: Iterable[LogLine]) -> None:
+        """The manager's process has written these lines to its log."""
+        self._log.add(lines)
+
     def report(self, body: ManagerReport, now: float) -> None:
         """Send a report when one is due."""
         if self._welcomed and now >= self._report_at:
             self._report_at = now + REPORT_SECONDS
-            self._effects.append(Send(SCHEDULER, Envelope(body)))
+            self._send(body)
+            lines = self._log.take_unsent()
+            if lines is not None:
+                self._send(lines)
 
     def on_deadline(self, now: float) -> None:
         """Replace a connection on which nothing comes."""
@@ -109,12 +122,15 @@ class ManagerSession:
         effects, self._effects = self._effects, []
         return effects
 
+    def _send(self, body: Body) -> None:
+        self._effects.append(Send(SCHEDULER, Envelope(body)))
+
     # ---- greetings ---------------------------------------------------------------------------------------------------
 
     def _say_hello(self, now: float) -> None:
         self._welcomed = False
         self._heard_at = now
-        self._effects.append(Send(SCHEDULER, Envelope(self._handshake.begin(self._hello))))
+        self._send(self._handshake.begin(self._hello))
 
     def _on_welcome(self, welcome: Welcome, now: float) -> None:
         verdict = self._handshake.judge(welcome)
@@ -128,6 +144,7 @@ class ManagerSession:
         self._obstacle = ""
         self._welcomed = True
         self._report_at = now
+        self._log.restart()
         if welcome.minor < SUPPORT_SINCE_MINOR:
             self.ended, self.is_refused = _OLD_TEXT, True
 

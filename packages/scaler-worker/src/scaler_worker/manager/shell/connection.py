@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.command.log_tail import LogTail
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import ManagerReport, Role
@@ -22,12 +23,13 @@ _LOOK_SECONDS = 0.25
 class ManagerConnection:
     """``session`` knows the last order of the scheduler."""
 
-    def __init__(self, address: str) -> None:
-        """Raises OSError and ValueError, with a sentence."""
+    def __init__(self, address: str, log_tail: LogTail) -> None:
+        """``log_tail``: the lines that the scheduler is sent. Raises OSError and ValueError, with a sentence."""
         session = os.urandom(_SESSION_SIZE_BYTES)
         self._connection = SchedulerConnection(address, session, 1)
         hello = make_hello(Role.WORK, session, distribution="scaler-worker")
         self.session = ManagerSession(hello, self._connection.handshake, time.monotonic())
+        self._log_tail = log_tail
 
     async def run(self, report: Callable[[], ManagerReport], on_change: Callable[[], None]) -> None:
         """Run until cancelled; then close the connection. ``report`` tells what to report. ``on_change`` is called when
@@ -51,6 +53,7 @@ class ManagerConnection:
         self._read()
         now = time.monotonic()
         self.session.on_deadline(now)
+        self.session.on_logged(self._log_tail.take())
         self.session.report(self._report(), now)
         self._carry_out()
         if known != (self.session.order, self.session.ended):

@@ -1,0 +1,42 @@
+"""Which columns of a table a screen has room for, and how wide they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaler_protocol.monitor.column_widths import IN_CHARACTERS, CellSize, fitted_columns
+from scaler_protocol.monitor.tables import LOGS, TABLES, WAITS, TableSpec
+
+
+def ideals(table: TableSpec, size: CellSize) -> list[int]:
+    """Widths of usual values and of titles."""
+    characters = [max(column.width, len(column.title) + 2) for column in table.columns]
+    return [each * size.character + size.margins for each in characters]
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+@pytest.mark.parametrize("size", [IN_CHARACTERS, CellSize(7, 16, 0)], ids=["characters", "pixels"])
+def test_columns_fit_and_the_first_one_and_that_of_the_order_stay(table: TableSpec, size: CellSize) -> None:
+    for width in range(60 * size.character, 300 * size.character, 7 * size.character):
+        fitted = fitted_columns(table, ideals(table, size), table.default_sort, width, size)
+        assert {0, table.index(table.default_sort)} <= {position for position, _ in fitted}
+        assert sum(each + size.gap for _, each in fitted) - size.gap <= width or len(fitted) <= 2
+    assert len(fitted_columns(table, ideals(table, size), table.default_sort, 10_000, size)) == len(table.columns)
+
+
+@pytest.mark.parametrize(("table", "key"), [(LOGS, "text"), (WAITS, "reason")], ids=["logs", "waits"])
+def test_long_texts_are_cut_and_not_left_out(table: TableSpec, key: str) -> None:
+    long = [
+        200 if column.key == key else width
+        for column, width in zip(table.columns, ideals(table, IN_CHARACTERS), strict=True)
+    ]
+    fitted = {
+        table.columns[position].key: width for position, width in fitted_columns(table, long, table.default_sort, 100)
+    }
+    assert fitted[key] > 24
+
+
+def test_texts_share_what_numbers_leave() -> None:
+    fitted = dict(fitted_columns(LOGS, [8, 8, 30, 30, 100, 4], "time", 120))
+    assert fitted[0] == 8 and sum(width + 1 for width in fitted.values()) - 1 == 120
+    assert fitted[LOGS.index("text")] > fitted[LOGS.index("log")]
