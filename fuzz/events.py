@@ -116,6 +116,14 @@ def some_running(choices: Choices) -> RunningTaskStatus:
     )  # fmt: skip
 
 
+def some_client(choices: Choices) -> ClientStatus:
+    counts = [choices.pick(NUMBERS) for _ in range(6)]
+    return ClientStatus(
+        choices.take(16), choices.pick(NAMES), counts[0], choices.flag(), *counts[1:4], choices.take(16),
+        failed=counts[4], canceled=counts[5],
+    )  # fmt: skip
+
+
 def a_snapshot(choices: Choices) -> Snapshot:
     number, name = lambda: choices.pick(NUMBERS), lambda: choices.pick(NAMES)  # noqa: E731
     real, session = lambda: choices.pick(REALS), lambda: choices.take(16)  # noqa: E731
@@ -133,8 +141,7 @@ def a_snapshot(choices: Choices) -> Snapshot:
         (MessageCount(name(), number()),) * choices.below(3),
         (MessageCount(name(), number()),) * choices.below(3),
         (agent,) * choices.below(3),
-        (ClientStatus(session(), name(), number(), choices.flag(), number(), number(), number(), session()),)
-        * choices.below(3),
+        (some_client(choices),) * choices.below(3),
         tuple(
             FunctionStatus(session(), name(), number(), number(), number(), number(), number(), real(), module=name())
             for _ in range(choices.below(3))
@@ -142,8 +149,7 @@ def a_snapshot(choices: Choices) -> Snapshot:
         real(),
         (Setting(name(), name()),) * choices.below(2),
         (WaitGroup(session(), name(), name(), number(), real(), session(), number(), name()),) * choices.below(3),
-        (GraphStatus(session(), number(), number(), number(), number(), number(), number(), number()),)
-        * choices.below(3),
+        (GraphStatus(session(), *(number() for _ in range(8))),) * choices.below(3),
         (HostStoreStatus(name(), number(), number(), number(), number(), number(), number()),) * choices.below(3),
         EventTotals(number(), number()),
         number(),

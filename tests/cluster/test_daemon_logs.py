@@ -15,7 +15,8 @@ from scaler_protocol.address import default_monitor_address
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
-from tests.support.commands import Command, child_environment, command_line, free_address, start_scheduler
+from tests.support.commands import Command, child_environment, command_line, start_scheduler
+from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 

@@ -24,13 +24,13 @@ from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
 
-def scaler(*arguments: object) -> subprocess.CompletedProcess[str]:
+def scaler(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command_line("scaler", *arguments),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        env=child_environment(),
+        env=child_environment(**environment),
         check=False,
     )
 
@@ -85,6 +85,19 @@ def test_doctor_finds_what_differs_on_a_host(tmp_path: Path) -> None:
     assert "it has cloudpickle 99.1.0, but this host has" in shown.stdout
     assert re.search(r"its clock is (29|30)\.\d s ahead of this host's", shown.stdout)
     assert f"cannot be written to {spill_directory}" in shown.stdout and "/var/tmp" not in shown.stdout
+
+
+def test_doctor_compares_the_clock_of_the_scheduler_and_looks_at_the_disk_of_this_host(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import time\ntrue = time.time\ntime.time = lambda: true() - 30\n")
+    path = os.pathsep.join((str(tmp_path), child_environment()["PYTHONPATH"]))
+    blocked = tmp_path / "file"
+    blocked.touch()
+    address = free_address()
+    with start_scheduler(address, PYTHONPATH=path):
+        shown = scaler("doctor", address, SCALER_SPILL_DIRECTORY=str(blocked / "below"))
+    assert shown.returncode == 0, shown.stdout
+    assert re.search(r"\(scheduler\): its clock is (29|30)\.\d s behind this host's", shown.stdout)
+    assert f"(this host): objects that do not fit into memory cannot be written to {blocked}" in shown.stdout
 
 
 def test_doctor_says_what_to_do_when_nothing_listens() -> None:

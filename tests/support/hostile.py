@@ -20,6 +20,7 @@ from scaler_protocol.monitor.messages import (
     FunctionStatus,
     GraphStatus,
     HostStoreStatus,
+    MapStatus,
     MessageCount,
     MonitorMessage,
     PeerState,
@@ -78,10 +79,11 @@ class Hostile:
             self.chance.choice([0.0, 1e-9, 1.7e9, 9.9e10]),
             self.several(lambda: Setting(self.text(), self.text())),
             self.several(self.wait),
-            self.several(lambda: GraphStatus(self.identity(), *(self.integer() for _ in range(7)))),
+            self.several(lambda: GraphStatus(self.identity(), *(self.integer() for _ in range(8)))),
             self.several(lambda: HostStoreStatus(self.text(), *(self.integer() for _ in range(6)), self.text())),
             EventTotals(self.integer(), self.integer()),
             self.integer(), self.integer(), self.integer(), self.text(), self.several(self.ended_client),
+            maps=self.several(self.map),
         )  # fmt: skip
 
     def agent(self) -> AgentStatus:
@@ -102,10 +104,14 @@ class Hostile:
         flags = (self.chance.random() < 0.5 for _ in range(3))
         return WorkerStatus(self.text(), self.integer(), self.number(), self.integer(), *flags)
 
+    def map(self) -> MapStatus:
+        counts = [self.integer() for _ in range(4)]
+        return MapStatus(self.identity(), self.integer(), self.text(), *counts, self.text(), self.integer())
+
     def client(self) -> ClientStatus:
         return ClientStatus(
             self.identity(), self.text(), self.integer(), self.chance.random() < 0.5, self.integer(), self.integer(),
-            self.integer(), self.identity(),
+            self.integer(), self.identity(), failed=self.integer(), canceled=self.integer(),
         )  # fmt: skip
 
     def function(self) -> FunctionStatus:

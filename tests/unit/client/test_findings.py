@@ -11,7 +11,16 @@ import pytest
 
 from scaler.command import host_facts as host_facts_module
 from scaler.command.doctor import HostAnswer
-from scaler.command.findings import Finding, Severity, of_host, of_ways, versions_of
+from scaler.command.findings import (
+    Finding,
+    Severity,
+    certain_offset_seconds,
+    of_client_host,
+    of_clock,
+    of_host,
+    of_ways,
+    versions_of,
+)
 from scaler.command.host_facts import host_facts
 from scaler_protocol.objects.disk import default_directory
 
@@ -93,6 +102,21 @@ def test_a_clock_differs_only_as_far_as_the_measurement_is_certain() -> None:
     assert HostAnswer({}, 4.0, 9.0).certain_offset_seconds() == 4.0
     assert HostAnswer({}, -9.0, -4.0).certain_offset_seconds() == -4.0
     assert HostAnswer({}, 4.0, 9.0).narrowed_by(HostAnswer({}, 4.5, 12.0)) == HostAnswer({}, 4.5, 9.0)
+
+
+def test_the_clock_of_the_scheduler() -> None:
+    assert list(of_clock("vm (scheduler)", certain_offset_seconds(-3.0, 3.0))) == []
+    (found,) = of_clock("vm (scheduler)", certain_offset_seconds(2.5, 3.0))
+    assert found.text == "vm (scheduler): its clock is 2.5 s ahead of this host's." and found.remedy
+
+
+def test_the_disk_of_a_host_that_has_only_clients() -> None:
+    assert list(of_client_host(OURS)) == []
+    (full,) = of_client_host({**OURS, "spill_bytes": 5 << 20})
+    assert full.text.startswith("here (this host): /var/tmp has only 5 MiB left")
+    assert full.remedy == "Free some space there."
+    (closed,) = of_client_host({**OURS, "spill_bytes": 0, "spill_capacity_bytes": 0})
+    assert closed.remedy == "Make this directory writable."
 
 
 def test_a_difference_of_cloudpickle_concerns_functions() -> None:

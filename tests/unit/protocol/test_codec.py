@@ -17,6 +17,7 @@ from scaler_protocol.codec import (
     encode,
 )
 from scaler_protocol.messages import (
+    MAP_TASKS_UNKNOWN,
     MESSAGE_LIMIT_BYTES,
     UNNUMBERED,
     Body,
@@ -161,6 +162,8 @@ def test_options_and_capabilities() -> None:
         TaskOptions(hosts_actor=True),
         TaskOptions(hosts_actor=True, max_concurrency=2**16 - 1),
         TaskOptions(map_number=2**32 - 1),
+        TaskOptions(map_number=2, map_tasks=MAP_TASKS_UNKNOWN),
+        TaskOptions(map_number=2, map_tasks=7, submitted_at=1.5e9),
         TaskOptions(map_number=1, actor=3, actor_session=b"s" * 16, priority=2),
         TaskOptions(submitted_at=1.5e9),
         TaskOptions(submitted_at=1.5e9, ready_at=1.6e9, graph=3, map_number=2),

@@ -14,7 +14,16 @@ from typing import Any
 from scaler import Client, __version__
 from scaler.client.cluster_info import ClusterInfo
 from scaler.command import host_facts
-from scaler.command.findings import Finding, Severity, of_host, of_ways, versions_of
+from scaler.command.findings import (
+    Finding,
+    Severity,
+    certain_offset_seconds,
+    of_client_host,
+    of_clock,
+    of_host,
+    of_ways,
+    versions_of,
+)
 from scaler.command.settings import ReportSettings
 from scaler.core.scheduler_link import out_of_reach
 from scaler.utility.exceptions import ScalerError
@@ -23,6 +32,9 @@ from scaler_protocol.host_software import PACKAGES
 
 HOSTS_SECONDS = 10.0
 """Seconds that hosts have to answer."""
+
+_DESCRIPTION_AGE_SECONDS = 0.5
+"""A scheduler may answer with a description that it made a moment ago."""
 
 _TASKS_PER_WORKER = 2
 _ROUND_SECONDS = 0.2
@@ -50,12 +62,21 @@ def examine(address: str, timeout_seconds: float) -> Iterator[Finding]:
         return
     try:
         with Client(address, timeout_seconds=timeout_seconds) as client:
+            began = time.time()
             info = client.cluster_info()
+            ended = time.time()
             yield Finding(Severity.OK, f"A scheduler answers at {address} and accepts this client.")
             yield versions_of("scaler-client and scaler-scheduler", info.scheduler.version, __version__)
+            yield from of_clock(f"{info.scheduler.host} (scheduler)", _scheduler_offset_seconds(info, began, ended))
             yield from _workers(client, info)
     except (ScalerError, OSError) as error:
         yield _unaccepted(address, " ".join(str(error).split()), timeout_seconds)
+
+
+def _scheduler_offset_seconds(info: ClusterInfo, began: float, ended: float) -> float:
+    """Return how much the clock of the scheduler, which answered between these times, is ahead for certain."""
+    stated = info.snapshot.time
+    return certain_offset_seconds(stated - ended, stated - began + _DESCRIPTION_AGE_SECONDS)
 
 
 def _unaccepted(address: str, reason: str, timeout_seconds: float) -> Finding:
@@ -97,15 +118,17 @@ def _reach(address: Address, timeout_seconds: float) -> Finding:
 
 def _workers(client: Client, info: ClusterInfo) -> Iterator[Finding]:
     hosts = sorted({each.host for each in info.agents})
+    endpoints = _store_endpoints(info)
+    ours = host_facts.host_facts(list(PACKAGES), list(endpoints))
+    if ours["host"] not in hosts:
+        yield from of_client_host(ours)
     if not hosts:
         yield Finding(
             Severity.WARNING, "No workers are connected.", f"Start some on each host: scaler_cluster {client.address}"
         )
         return
     workers_by_host = {host: sum(len(each.workers) for each in info.agents if each.host == host) for host in hosts}
-    endpoints = _store_endpoints(info)
     answers, error = _ask_hosts(client, hosts, len(info.workers), list(endpoints))
-    ours = host_facts.host_facts(list(PACKAGES), list(endpoints))
     for host in hosts:
         if host in answers:
             answer = answers[host]
@@ -141,7 +164,7 @@ class HostAnswer:
 
     def certain_offset_seconds(self) -> float:
         """0 if the clocks may agree."""
-        return max(0.0, self.least_offset_seconds) + min(0.0, self.most_offset_seconds)
+        return certain_offset_seconds(self.least_offset_seconds, self.most_offset_seconds)
 
     def narrowed_by(self, other: HostAnswer) -> HostAnswer:
         return HostAnswer(

@@ -50,7 +50,7 @@ def of_host(
     problems = [
         *_python(host, theirs["python"], ours["python"]),
         *_packages(host, theirs["packages"], ours["packages"]),
-        *_clock(host, offset_seconds),
+        *of_clock(host, offset_seconds),
         *_limits(host, theirs),
         *_memory(host, theirs, workers),
     ]
@@ -91,7 +91,13 @@ def _contents(package: str) -> str:
     return "Functions" if package == "cloudpickle" else f"Values of {package}"
 
 
-def _clock(host: str, offset_seconds: float) -> Iterator[Finding]:
+def certain_offset_seconds(least_seconds: float, most_seconds: float) -> float:
+    """Return how much a clock is ahead of this host's for certain, if it is ahead by between these; 0: they may
+    agree."""
+    return max(0.0, least_seconds) + min(0.0, most_seconds)
+
+
+def of_clock(host: str, offset_seconds: float) -> Iterator[Finding]:
     if abs(offset_seconds) > CLOCK_LIMIT_SECONDS:
         direction = "ahead of" if offset_seconds > 0 else "behind"
         yield Finding(
@@ -114,23 +120,29 @@ def _limits(host: str, facts: Mapping[str, Any]) -> Iterator[Finding]:
             f"{host}: its user may have only {facts['processes']} processes and threads.",
             f"Raise the limit before starting the workers: ulimit -u {PROCESSES_LIMIT}",
         )
-    yield from _spill_directory(host, facts)
+    yield from _spill_directory(host, facts, ", or give scaler_cluster there another --spill-directory")
 
 
-def _spill_directory(host: str, facts: Mapping[str, Any]) -> Iterator[Finding]:
+def of_client_host(facts: Mapping[str, Any]) -> Iterator[Finding]:
+    """``facts``: of the host of this client, on which no workers run. It may have an object store for its clients."""
+    yield from _spill_directory(f"{facts['host']} (this host)", facts, "")
+
+
+def _spill_directory(host: str, facts: Mapping[str, Any], alternative: str) -> Iterator[Finding]:
+    """``alternative``: the end of the sentence that says what to do."""
     directory = facts["spill_directory"]
     if not facts["spill_capacity_bytes"]:
         yield Finding(
             Severity.WARNING,
             f"{host}: objects that do not fit into memory cannot be written to {directory}.",
-            "Make this directory writable, or give scaler_cluster there another --spill-directory.",
+            f"Make this directory writable{alternative}.",
         )
     elif facts["spill_bytes"] < SPILL_LIMIT_BYTES:
         yield Finding(
             Severity.WARNING,
             f"{host}: {directory} has only {facts['spill_bytes'] >> 20} MiB left for objects that do not fit into "
             "memory.",
-            "Free some space there, or give scaler_cluster there another --spill-directory.",
+            f"Free some space there{alternative}.",
         )
 
 

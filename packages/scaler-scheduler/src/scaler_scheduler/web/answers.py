@@ -33,7 +33,7 @@ from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.open_bars import OpenBar
 from scaler_protocol.monitor.palette import PART_TINTS, function_colour
 from scaler_protocol.monitor.parts import parts_of_task, shown_parts
-from scaler_protocol.monitor.progress import ALL
+from scaler_protocol.monitor.progress import ALL, failed_apart
 from scaler_protocol.monitor.progress import GRAPH as PROGRESS_OF_GRAPH
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.silence import silent_agents
@@ -58,7 +58,7 @@ _STATE_WORDS = {
     "busy": "runs a task",
     "": "is idle",
 }
-_GRAPH_PARTS = ("done", "running", "ready", "failed", "waiting")
+_GRAPH_PARTS = ("done", "running", "ready")
 
 
 def _shown(text: str) -> str:
@@ -298,7 +298,9 @@ def _left_text(model: Model, graph: GraphStatus) -> str:
 
 
 def _graph(model: Model, graph: GraphStatus) -> dict[str, Any]:
+    failed, canceled = failed_apart(graph)
     parts = [(name, getattr(graph, name)) for name in _GRAPH_PARTS]
+    parts += [("failed", failed), ("cancelled", canceled), ("waiting", graph.waiting)]
     ended = graph.done + graph.failed
     return {
         "name": f"Graph {graph.graph}",

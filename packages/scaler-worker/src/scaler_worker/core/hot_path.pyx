@@ -103,7 +103,11 @@ cdef class SlotsHotPath:
     cpdef object harvest(self, WorkerProcess process, double now):
         cdef Handed entry
         board = process.board
-        if board is None or not board.has_results():
+        if board is None:
+            return
+        if not board.has_results():
+            if board.has_left_out_tasks():
+                self._rules.end_broken(process)
             return
         self._starts.failures = 0
         harvest = board.harvest(
