@@ -6,6 +6,7 @@ A batch of calls is one task. Large arrays in it are sent once per call of ``Par
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import io
 import operator
 import pickle
@@ -47,6 +48,11 @@ _GROWTH_LIMIT = 8
 """A batch has at most this many times as many calls as the last one: the next calls may take longer."""
 
 _WRITABLE_MODES = "r+", "w+"
+
+_CONTEXT_MODULE = "sklearn.callback._callback_context"
+_SUBCONTEXTS = "_children_map"
+"""The module of scikit-learn's contexts, from 1.9 on, and their attribute for subcontexts. Contexts of a version
+that names these differently are pickled as they are."""
 
 
 def register() -> None:
@@ -331,6 +337,7 @@ class _BatchPickler(cloudpickle.Pickler):
         self._argument_of = argument_of
         self._arguments = arguments
         self._usual_types: set[type] = set()
+        self._context_type = getattr(sys.modules.get(_CONTEXT_MODULE), "CallbackContext", None)
 
     def reducer_override(self, value: Any) -> Any:
         """Called for most objects in the batch, so cloudpickle is asked only for those that concern it."""
@@ -344,12 +351,25 @@ class _BatchPickler(cloudpickle.Pickler):
             return super().reducer_override(value)
         if kind is _NestedBackend:
             return self._apart(None)
+        if kind is self._context_type and _is_without_callbacks(value):
+            return _without_subcontexts(value)
         self._usual_types.add(kind)
         return NotImplemented
 
     def _apart(self, argument: ObjectReference[Any] | None) -> Any:
         self._arguments.append(argument)
         return operator.getitem, ((self._next,), 0)
+
+
+def _is_without_callbacks(context: Any) -> bool:
+    return not vars(context).get("_callbacks", True) and _SUBCONTEXTS in vars(context)
+
+
+def _without_subcontexts(context: Any) -> Any:
+    """Reduce a context of scikit-learn that has no callbacks. Each fit of a search has a context, which leads to all
+    others, so every batch would contain them all. Only callbacks look at contexts, and those of scikit-learn look
+    at a context and what is above it."""
+    return copyreg.__newobj__, (type(context),), {**vars(context), _SUBCONTEXTS: {}}  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=256)
