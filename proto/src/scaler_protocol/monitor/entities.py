@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from scaler_protocol.messages import WorkerStatus
 from scaler_protocol.monitor import links
+from scaler_protocol.monitor.activity import UNKNOWN_WORKER
 from scaler_protocol.monitor.failures import details_of_task
 from scaler_protocol.monitor.format import (
     format_bytes,
@@ -20,6 +21,7 @@ from scaler_protocol.monitor.format import (
     format_duration,
     format_end,
     format_latency,
+    format_left,
     format_moment,
     format_percent,
     format_share,
@@ -174,7 +176,7 @@ def _last_execution(newest: dict[str, object], whole: float | None) -> list[Fact
     host, worker = str(newest.get("host", "")), str(newest.get("worker", ""))
     facts = []
     if worker:
-        known = worker not in ("?", "(nested)")
+        known = worker not in (UNKNOWN_WORKER, "(nested)")
         facts.append(Fact("worker", worker, EntityLink(links.WORKER, (host, worker)) if known else None))
     if host:
         facts.append(Fact("host", host, EntityLink(links.HOST, (host,))))
@@ -651,7 +653,7 @@ def _progress_facts(progress: Progress | None, model: Model) -> list[Fact]:
     facts = [Fact("progress", format_share(progress.share))]
     if progress.seconds_left:
         end = format_end(model.time + progress.seconds_left, model.time)
-        facts.append(Fact("left", f"{format_duration(progress.seconds_left)}, until {end}"))
+        facts.append(Fact("left", f"{format_left(progress.seconds_left)}, until {end}"))
     return facts
 
 

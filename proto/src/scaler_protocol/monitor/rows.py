@@ -27,7 +27,7 @@ from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
 from scaler_protocol.monitor.task_log import TaskLog
 from scaler_protocol.monitor.workers import WorkerRow
 
-_SEARCHED = ("text", "id")
+_SEARCHED = ("text", "id", "pid")
 _RANKED_LIMIT = 1_000_000
 _LOG_COLUMNS = {
     "ended": "ended_us",
@@ -292,7 +292,7 @@ def _message_rows(model: TabularState) -> list[Row]:
 
 def _setting_rows(model: TabularState) -> list[Row]:
     settings = model.snapshot.settings if model.snapshot is not None else ()
-    return [(each.name, each.value) for each in settings]
+    return [(each.name, each.value or "(none)") for each in settings]
 
 
 def _alert_rows(model: TabularState) -> list[Row]:

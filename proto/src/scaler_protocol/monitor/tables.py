@@ -12,6 +12,7 @@ from typing import Any, Literal
 Kind = Literal[
     "text",
     "id",
+    "pid",
     "count",
     "bytes",
     "percent",
@@ -26,8 +27,8 @@ Kind = Literal[
     "estimate",
 ]
 """The meaning of a value: ``duration``, ``latency`` and ``age`` are seconds, ``time`` is unix seconds, ``share`` is
-from 0 to 1, ``id`` is a number that is not a quantity, ``byte_rate`` is bytes per second, ``flag`` is true or false,
-``estimate`` is seconds, or 0 if not known."""
+from 0 to 1, ``id`` is a number that is not a quantity, ``pid`` is the id of a process, or 0 for none, ``byte_rate`` is
+bytes per second, ``flag`` is true or false, ``estimate`` is seconds, or 0 if not known."""
 
 Row = tuple[Any, ...]
 
@@ -71,7 +72,7 @@ WORKERS = TableSpec(
     "workers",
     "Workers",
     (
-        Column("pid", "pid", "id", 7, "process id of the worker"),
+        Column("pid", "pid", "pid", 7, "process id of the worker"),
         Column("host", "host", "text", 16, "where it runs"),
         Column("name", "worker", "text", 16, "its name"),
         Column(
@@ -103,7 +104,7 @@ AGENTS = TableSpec(
     (
         Column("name", "agent", "text", 20, "its name"),
         Column("host", "host", "text", 16, "where it runs"),
-        Column("pid", "pid", "id", 7, "its process id"),
+        Column("pid", "pid", "pid", 7, "its process id"),
         Column("state", "state", "text", 9, "connected, suspect (silent), paused or lost"),
         Column("workers", "workers", "count", 7, "how many workers it has"),
         Column("cpu", "cpu", "percent", 6, "its processor time"),
@@ -127,7 +128,7 @@ PROCESSORS = TableSpec(
         Column("host", "host", "text", 16, "where it runs"),
         Column("agent", "agent", "text", 20, "whose worker it is"),
         Column("name", "worker", "text", 16, "its name"),
-        Column("pid", "pid", "id", 7, "its process id"),
+        Column("pid", "pid", "pid", 7, "its process id"),
         Column("cpu", "cpu", "percent", 6, "its processor time"),
         Column("rss", "rss", "bytes", 9, "its memory"),
         Column("initialized", "initialized", "flag", 11, "ready for tasks"),
@@ -143,7 +144,7 @@ CLIENTS = TableSpec(
     "clients",
     "Clients",
     (
-        Column("pid", "pid", "id", 7, "its process id"),
+        Column("pid", "pid", "pid", 7, "its process id"),
         Column("host", "host", "text", 16, "where it runs"),
         Column("session", "session", "text", 8, "the beginning of its id"),
         Column("state", "state", "text", 9, "connected, away, or ended"),
@@ -233,7 +234,7 @@ RUNNING = TableSpec(
         Column("usual", "usual", "estimate", 7, "how long tasks of this function take; empty: none has ended"),
         Column("host", "host", "text", 12, "where it runs"),
         Column("worker", "worker", "text", 14, "which worker runs it"),
-        Column("pid", "pid", "id", 7, "the process id of the worker process"),
+        Column("pid", "pid", "pid", 7, "the process id of the worker process"),
         Column("task", "task", "id", 8, "its number within its client"),
         Column("session", "client", "text", 8, "whose task"),
         Column("started", "started", "time", 12, "when"),

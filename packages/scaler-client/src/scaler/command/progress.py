@@ -15,8 +15,8 @@ from scaler_protocol.monitor.format import (
     clip,
     display_width,
     format_count,
-    format_duration,
     format_end,
+    format_left,
     format_share,
     left,
     printable,
@@ -71,7 +71,7 @@ def _line(row: Progress, name: str, now: float) -> str:
     canceled = f", {format_count(row.canceled)} cancelled" if row.canceled else ""
     rest = ""
     if row.seconds_left:
-        rest = f", {format_duration(row.seconds_left)} left, until {format_end(now + row.seconds_left, now)}"
+        rest = f", {format_left(row.seconds_left)} left, until {format_end(now + row.seconds_left, now)}"
     return (
         f"{name} [{'=' * full}{' ' * (_BAR_WIDTH - full)}] {right(format_share(row.share), 4)}  {counts}"
         f"{failed}{canceled}{rest}"

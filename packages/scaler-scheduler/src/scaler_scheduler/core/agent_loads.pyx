@@ -7,7 +7,7 @@ from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:
-    LONGEST_AHEAD_US = 200000
+    LONGEST_AHEAD_US = 50000
     LONGEST_ROUND_TRIP_US = 250000
     MOST_TASKS = 1000000000
     ROUND_TRIPS = 4  # heartbeats; a busy machine delays some of them, but seldom all
@@ -138,21 +138,6 @@ cdef class AgentLoad:
         self.by_depth[min(record.depth, DEPTHS - 1)] += number
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) - amount * number
-
-    def amend_reserved(self, bint corrects):
-        """Say what is wrong with the count of reserved tasks; ``corrects``: put it right."""
-        cdef int64_t number = 0, us = 0
-        for reservations in self.reserved.values():
-            number += len(reservations)
-            for _, _, reservation in reservations:
-                us += reservation.estimate_us
-        if number == self.reserved_count and us == self.reserved_us:
-            return []
-        wrong = f"{self.reserved_count} tasks of {self.reserved_us} us reserved, {number} of {us} us counted"
-        if corrects:
-            self.reserved_count = number
-            self.reserved_us = us
-        return [wrong]
 
     def forget_reserved(self):
         """Tasks that are reserved for it wait for any agent again; the caller tells their queues."""

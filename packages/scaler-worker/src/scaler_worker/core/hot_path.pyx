@@ -240,7 +240,7 @@ cdef class AgentHotPath:
             self._rules.say_goodbye(now)
         state.acknowledge_at = state.link.acknowledgement_at(now, _acknowledgement_seconds)
         if state.acknowledge_at is not None and now >= <double> state.acknowledge_at:
-            self.send(state.link.wrap(Acknowledgement()), now)
+            send(state, state.link.wrap(Acknowledgement()), now)
             state.acknowledge_at = None
 
     cdef object send_results(self, double now):
@@ -251,10 +251,6 @@ cdef class AgentHotPath:
             self._outbox.add(Send(SCHEDULER, envelope))
         self._state.sent_at = now
         finished.clear()
-
-    cpdef object send(self, envelope, double now):
-        self._state.sent_at = now
-        self._outbox.add(Send(SCHEDULER, envelope))
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
@@ -267,6 +263,11 @@ cdef class AgentHotPath:
         if state.acknowledge_at is not None and <double> state.acknowledge_at < due:
             due = state.acknowledge_at
         return due if first is None or due < <double> first else first
+
+
+cpdef object send(AgentState state, envelope, double now):
+    state.sent_at = now
+    state.outbox.add(Send(SCHEDULER, envelope))
 
 
 cdef bint is_special(object run) except -1:
