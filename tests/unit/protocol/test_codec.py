@@ -55,6 +55,24 @@ def test_every_body_comes_back_equal(envelope: Envelope) -> None:
     assert decode(encode(envelope)) == envelope
 
 
+@pytest.mark.parametrize("body", samples.full_bodies(), ids=lambda body: samples.name_of(body))
+def test_every_field_of_a_body_comes_back(body: Body) -> None:
+    assert round_trip(body) == body
+
+
+def test_every_option_of_a_task_comes_back() -> None:
+    run = samples.plain_run().with_options(samples.FULL_OPTIONS)
+    received = round_trip(Tasks([run]))
+    assert isinstance(received, Tasks) and received.runs[0].options == samples.FULL_OPTIONS
+    defaults = TaskOptions()
+    same = [
+        field
+        for field in TaskOptions.__dataclass_fields__
+        if getattr(samples.FULL_OPTIONS, field) == getattr(defaults, field)
+    ]
+    assert same == ["rerun"], "an option without a value is not tested"
+
+
 def test_samples_have_every_body() -> None:
     from scaler_protocol.bodies import BODIES
 
@@ -163,6 +181,7 @@ def test_options_and_capabilities() -> None:
         TaskOptions(map_number=2**32 - 1),
         TaskOptions(map_number=1, actor=3, actor_session=b"s" * 16, priority=2),
         TaskOptions(submitted_at=1.5e9),
+        TaskOptions(ready_at=1.6e9),
         TaskOptions(submitted_at=1.5e9, ready_at=1.6e9, graph=3, map_number=2),
         TaskOptions(actor=2**64 - 1),
         TaskOptions(actor=1, actor_session=b"s" * 16),
