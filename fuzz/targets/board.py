@@ -36,7 +36,7 @@ class BoardBench:
         self.board = Board(MEMORY)
         self.handed: list[Handed] = []
         self.next_sequence = 0
-        self.claimed: list[int] = []
+        self.claimed: int | None = None
         self.position = 0
         self.head = 0
         self.expected: list[tuple[int, int, bytes]] = []
@@ -107,20 +107,19 @@ class BoardBench:
     # ---- the worker process ------------------------------------------------------------------------------------
 
     def claim(self) -> None:
-        """The next task that is still there."""
-        while self.position < self.next_sequence:
+        """The next task that is still there, after the last one has ended."""
+        while self.claimed is None and self.position < self.next_sequence:
             sequence, self.position = self.position, self.position + 1
             self.put(POSITION, self.position)
             if MEMORY[CELLS + sequence % WINDOW] == HANDED:
                 MEMORY[CELLS + sequence % WINDOW] = STARTED_CELL
                 self.put(RUNNING, sequence + 1)
-                self.claimed.append(sequence)
-                return
+                self.claimed = sequence
 
     def finish(self, choices: Choices) -> None:
-        if not self.claimed:
+        if self.claimed is None:
             return
-        sequence, status = self.claimed.pop(0), choices.pick(STATUSES[:4])
+        sequence, self.claimed, status = self.claimed, None, choices.pick(STATUSES[:4])
         payload = bytes(choices.pick([8, 24])) if status == Status.SUCCESS_LARGE else choices.take(choices.below(40))
         self.put(RUNNING, 0)
         self.append(sequence, status, payload, len(payload))

@@ -12,6 +12,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -367,6 +368,32 @@ def test_each_call_has_a_progress_of_its_own(on_scaler: Client) -> None:
         return [(each.total, each.unfinished) for each in found if each.function == "square_of_it"]
 
     wait_until(lambda: maps() == [(50, 0)] * 2)  # descriptions may be a moment old
+
+
+@pytest.mark.parametrize(("pre_dispatch", "is_open"), [("2*n_jobs", True), ("all", False)])
+def test_monitors_know_the_number_of_batches_if_all_are_submitted_at_once(
+    on_scaler: Client, tmp_path: Path, pre_dispatch: str, is_open: bool
+) -> None:
+    go = tmp_path / "go"
+
+    def look() -> None:
+        try:  # descriptions may be a moment old
+            wait_until(
+                lambda: any(each.unfinished and each.is_open is is_open for each in on_scaler.cluster_info().maps)
+            )
+        finally:
+            go.touch()
+
+    with ThreadPoolExecutor(1) as threads:
+        looking = threads.submit(look)
+        parallel = joblib.Parallel(n_jobs=2, batch_size=1, pre_dispatch=pre_dispatch)
+        parallel(joblib.delayed(wait_for)(go) for _ in range(6))
+        looking.result()
+
+
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.01)
 
 
 def square_of_it(number: int) -> int:

@@ -121,6 +121,9 @@ class SimulatedBoard:
     def has_results(self) -> bool:
         return bool(self._records)
 
+    def has_left_out_tasks(self) -> bool:
+        return False
+
     def harvest(self, handed: list[Any], now: float, worker: int | None = None) -> SimulatedHarvest:
         harvest = SimulatedHarvest()
         while self._records:

@@ -285,7 +285,7 @@ cdef uint16_t capability_data(list capabilities) except 0:
 cdef uint16_t options_data(object options) except 0:
     if options.submitted_at or options.ready_at:
         return OPTIONS_DATA
-    if options.map_number:
+    if options.map_number or options.map_tasks:
         return OPTIONS_DATA_WITHOUT_TIMES
     if options.actor_session:
         return OPTIONS_DATA_OF_FOREIGN_CALLS
@@ -327,6 +327,7 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
         store64(data + 40, options.actor)
     if own_words >= OPTIONS_DATA_WITHOUT_TIMES:
         store32(data + 64, options.map_number)
+        store32(data + 68, options.map_tasks)
     if own_words == OPTIONS_DATA:
         write_times(data + 72, options)
     if own_words >= OPTIONS_DATA_OF_FOREIGN_CALLS and options.actor_session:
@@ -837,6 +838,7 @@ cdef object make_options(StructView* view, tuple capabilities):
         actor_session=session_at(view),
         max_concurrency=field32(view, 8) >> 16,
         map_number=field32(view, 16),
+        map_tasks=field32(view, 17),
         submitted_at=seconds_at(view, 9, "submittedAt"),
         ready_at=seconds_at(view, 10, "readyAt"),
     )

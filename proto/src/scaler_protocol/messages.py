@@ -115,6 +115,9 @@ class Capability:
         return self.amount * UNITS_PER_WHOLE + self.millionths
 
 
+MAP_TASKS_UNKNOWN = 2**32 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
     """Properties that the tasks of a run share, in addition to function and client. Frozen, hashable: runs join if
@@ -138,6 +141,7 @@ class TaskOptions:
     actor_session: bytes = b""  # the session of that task; empty: that of the call
     max_concurrency: int = 0  # with hosts_actor: so many calls of the actor run at the same time; 0: one
     map_number: int = 0  # of the map that they belong to, inside their session, for monitors; 0: none
+    map_tasks: int = 0  # that the map will have when all have come; 0: those that have; MAP_TASKS_UNKNOWN: not known
     submitted_at: float = 0.0  # for spans: seconds since 1970, by the client's clock; 0: there are none
     ready_at: float = 0.0  # of a node, by that clock: when its inputs were there; 0: unknown, or they are not
 

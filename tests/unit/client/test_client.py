@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import gc
 import inspect
+import itertools
 import math
 import operator
 import os
@@ -19,7 +20,7 @@ import pytest
 import scaler
 from scaler import Client
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError, MissingObjects, ScalerError
-from scaler_protocol.messages import Tasks
+from scaler_protocol.messages import MAP_TASKS_UNKNOWN, Tasks
 from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 from tests.unit.client.fake_scheduler import FakeScheduler
@@ -60,7 +61,26 @@ def test_calls_that_belong_together_are_a_map_with_a_number(scheduler: FakeSched
     for run in runs:
         counts[run.options.map_number] = counts.get(run.options.map_number, 0) + run.count
     assert counts == {0: 2, 1: 10, 2: 4, 3: 5, 4: 3}
+    assert {run.options.map_number: run.options.map_tasks for run in runs} == {0: 0, 1: 10, 2: 4, 3: 5, 4: 0}
     assert {run.function_name for run in runs} == {"neg"}
+
+
+def test_maps_that_do_not_know_how_many_calls_they_will_make_say_so(scheduler: FakeScheduler) -> None:
+    class Lengthless(list[int]):
+        def __len__(self) -> int:
+            raise TypeError("an object of a class with a length that has none")
+
+    with Client(scheduler.address) as client:
+        for items in (iter(range(3)), Lengthless(range(3))):
+            assert list(client.imap(operator.neg, items)) == [0, -1, -2]
+        assert list(client.imap(operator.add, range(2), itertools.count())) == [0, 2]
+        with client.as_executor() as executor:
+            assert list(executor.map(operator.neg, iter(range(3)), buffersize=2)) == [0, -1, -2]
+            assert list(executor.map(operator.neg, range(5), buffersize=2, chunksize=2)) == [0, -1, -2, -3, -4]
+            assert list(executor.map(operator.neg, iter(range(3)))) == [0, -1, -2]
+    runs = [run for body in scheduler.seen if isinstance(body, Tasks) for run in body.runs]
+    said = {run.options.map_number: run.options.map_tasks for run in runs}
+    assert said == {1: MAP_TASKS_UNKNOWN, 2: MAP_TASKS_UNKNOWN, 3: MAP_TASKS_UNKNOWN, 4: MAP_TASKS_UNKNOWN, 5: 3, 6: 0}
 
 
 def test_the_first_failure_of_a_map(client: Client) -> None:

@@ -246,7 +246,7 @@ def test_unknown_kinds_of_records_are_passed_over() -> None:
 def test_an_agent_that_runs_tasks_without_saying_which_worker_has_a_row() -> None:
     name = records.name_record(Naming.AGENT, 0, {"session": "", "name": "a", "host": "h", "pid": 1, "workers": []})
     model = model_of(events(name, ended(1, agent=0), ended(2, agent=0, workers=[0xFFFF]), ended(3, agent=NONE)))
-    assert [(row.worker.host, row.worker.name) for row in model.stream_rows()] == [("h", "?")]
+    assert [(row.worker.host, row.worker.name) for row in model.stream_rows()] == [("h", "(unknown)")]
     assert [row[6] for row in model.rows("tasks")[0]] == ["", "h", "h"]
 
 

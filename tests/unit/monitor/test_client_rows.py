@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.document import document_of
-from scaler_protocol.monitor.messages import EndedClientStatus, FunctionStatus
+from scaler_protocol.monitor.format import format_value
+from scaler_protocol.monitor.messages import EndedClientStatus, FunctionStatus, Setting
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.tables import CLIENTS, FUNCTIONS, Row, TableSpec
 from tests.support.monitoring import snapshot
@@ -29,7 +30,16 @@ def test_clients_that_have_left_are_listed_with_what_they_used() -> None:
     one, earlier = sorted((by_column(CLIENTS, row) for row in rows), key=lambda row: str(row["session"]), reverse=True)
     assert (one["session"], one["host"], one["finished"], one["used"]) == ("12" * 4, "laptop", 40, 2.5)
     assert (earlier["host"], earlier["finished"], earlier["used"]) == ("30 clients", 7000, 1e6)
+    pids = [format_value(CLIENTS.columns[0].kind, row["pid"]) for row in (one, earlier)]
+    assert CLIENTS.columns[0].key == "pid" and pids == ["99", ""], "several clients have no process id"
     assert len(document_of(replace(snapshot(), ended_clients=ENDED))["ended_clients"]) == 2
+
+
+def test_a_setting_without_a_value_says_so() -> None:
+    model = Model(0.0)
+    settings = (Setting("group_weights", ""), Setting("protected", "True"))
+    model.apply(replace(snapshot(), settings=settings), 0.0)
+    assert model.rows("settings")[0] == [("group_weights", "(none)"), ("protected", "True")]
 
 
 def test_functions_have_a_distribution_and_processor_time() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -9,13 +10,14 @@ import pytest
 from scaler_protocol.log_lines import LINES_LIMIT
 from scaler_protocol.messages import LogLine
 from scaler_protocol.monitor import feed, records
+from scaler_protocol.monitor import rows as table_rows
 from scaler_protocol.monitor.daemon_logs import LOGS_LIMIT, DaemonLogs, level_name
 from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.links import SCHEDULER_LINK, EntityLink, row_link
 from scaler_protocol.monitor.messages import Events
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.records import NONE, BadRecord, Kind, Naming
-from scaler_protocol.monitor.tables import TABLES
+from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
 from scaler_scheduler.top.lines import text_of
 from scaler_scheduler.top.screen import draw
 from scaler_scheduler.top.view import View
@@ -126,7 +128,8 @@ def test_a_monitor_keeps_a_bounded_number_of_logs() -> None:
 
 
 def logs_in(logs: DaemonLogs) -> list[str]:
-    return [row[TABLES["logs"].index("log")] for row in logs.rows(lambda agent: (str(agent), "vm"))]
+    place = TABLES["logs"].index("log")
+    return [row[place] for log in logs.by_place(lambda agent: (str(agent), "vm")) for row in log.rows]
 
 
 def test_rows_follow_new_lines_and_new_names() -> None:
@@ -147,6 +150,37 @@ def test_a_part_of_the_rows_is_the_same_as_the_part_of_all(key: str, descending:
     for offset in range(total + 1):
         for limit in range(total + 2):
             assert model.rows("logs", "", key, descending, offset, limit) == (rows[offset : offset + limit], total)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_equal_values_stand_in_the_order_of_hosts_logs_and_lines(descending: bool) -> None:
+    agents = [{**AGENT, "session": f"{number:032x}", "name": f"vm-{number}"} for number in (10, 9)]
+    names = [records.name_record(Naming.AGENT, number, each) for number, each in enumerate(agents)]
+    found = [logged(number, "a", agent) for number in range(2) for agent in (0, 1)]
+    model = model_of(events(*names, *found, logged(2, "b", 0)))
+    rows = [(row[2], row[4], row[5]) for row in model.rows("logs", "", "text", descending)[0]]
+    equal = [("vm-9", "a", 0), ("vm-9", "a", 1), ("vm-10", "a", 0), ("vm-10", "a", 1)]
+    assert rows == ([("vm-10", "b", 2), *equal] if descending else [*equal, ("vm-10", "b", 2)])
+
+
+def test_only_the_rows_of_logs_that_have_changed_are_filtered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def counting(table: TableSpec, rows: Iterable[Row], text: str) -> list[Row]:
+        found = list(rows)
+        looked_at.append(len(found))
+        return filtered(table, found, text)
+
+    filtered = table_rows._filtered
+    monkeypatch.setattr(table_rows, "_filtered", counting)
+    model = model_of(events(named(), *(logged(number, "a line", agent) for agent in (0, NONE) for number in range(20))))
+    for _ in range(3):
+        assert model.rows("logs", "a line", limit=5)[1] == 40
+    assert sum(looked_at) == 40
+    looked_at.clear()
+    model.apply(feed.decode(events(logged(20, "a line", 0), first=41)).message, 2.0)
+    assert model.rows("logs", "a line", limit=5)[1] == 41 and looked_at == [21]
+    assert model.rows("logs", "vm-7", limit=5)[1] == 21
 
 
 @pytest.mark.parametrize(

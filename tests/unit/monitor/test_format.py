@@ -12,6 +12,7 @@ from scaler_protocol.monitor.format import (
     format_end,
     format_flags,
     format_latency,
+    format_left,
     format_moment,
     format_percent,
     format_share,
@@ -91,6 +92,7 @@ def test_only_the_whole_is_a_hundred_percent() -> None:
 
 def test_durations() -> None:
     assert [format_duration(seconds) for seconds in (12.4, 89, 180, 7200)] == ["12 s", "89 s", "3 min", "2 h"]
+    assert [format_left(seconds) for seconds in (0.001, 0.9, 12.4)] == ["1 s", "1 s", "12 s"]
 
 
 def test_clip_says_that_something_is_missing() -> None:

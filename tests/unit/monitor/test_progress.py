@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,8 @@ from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.links import EntityLink, row_link
 from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, GraphStatus, MapStatus, Snapshot, TaskCounts
 from scaler_protocol.monitor.model import Model
-from scaler_protocol.monitor.progress import ALL, CLIENT, FUNCTION, GRAPH, GROUP, Pace, ProgressWatch, seconds_left
-from scaler_protocol.monitor.tables import PROGRESS
+from scaler_protocol.monitor.progress import ALL, CLIENT, FUNCTION, GRAPH, GROUP, MAP, Pace, ProgressWatch, seconds_left
+from scaler_protocol.monitor.tables import CLIENTS, PROGRESS
 from tests.support.monitoring import snapshot
 
 SESSION = b"\xab" * 16
@@ -91,13 +92,83 @@ def test_a_clock_that_is_set_back_and_counts_that_begin_again_do_no_harm() -> No
 def test_a_graph_and_the_failures_of_a_function() -> None:
     shown = replace(
         at(1000.0, 10, 10),
-        graphs=(GraphStatus(SESSION, 60, 60, 10, 10, 10, 25, 5),),
+        graphs=(GraphStatus(SESSION, 60, 60, 10, 10, 10, 25, 5, 4),),
         functions=(FunctionStatus(b"\x01" * 16, "simulate", 10, 10, 6, 3, 1),),
     )
     watch = watched(shown)
     graph, function = watch.find(GRAPH, (SESSION, 60)), watch.find(FUNCTION, "simulate")
-    assert graph is not None and (graph.done, graph.failed, graph.unfinished) == (25, 5, 30)
-    assert function is not None and (function.done, function.failed, function.unfinished) == (6, 4, 10)
+    assert graph is not None and (graph.done, graph.failed, graph.canceled, graph.unfinished) == (25, 1, 4, 30)
+    assert function is not None and (function.done, function.failed, function.canceled) == (6, 3, 1)
+    assert function.unfinished == 10
+
+
+def test_failed_and_cancelled_tasks_of_clients_groups_and_maps_are_counted_apart() -> None:
+    clients = (
+        ClientStatus(SESSION, "notebook", 777, True, 7, 3, 20, group="night", failed=4, canceled=6),
+        ClientStatus(b"\xcd" * 16, "notebook", 778, True, 1, 0, 5, group="night", failed=1, canceled=2),
+    )
+    shown = replace(
+        at(1000.0, 10, 10),
+        tasks=TaskCounts(8, 3, 12, 4, 8, 1),
+        clients=clients,
+        maps=(MapStatus(SESSION, 3, "simulate", 30, 10, 3, 10, canceled=6),),
+    )
+    watch = watched(shown)
+    rows = [watch.find(*each) for each in ((ALL, ""), (CLIENT, SESSION), (GROUP, "night"), (MAP, (SESSION, 3)))]
+    assert [row and (row.done, row.failed, row.canceled, row.unfinished) for row in rows] == [
+        (12, 5, 8, 11),
+        (10, 4, 6, 10),
+        (12, 5, 8, 11),
+        (10, 4, 6, 10),
+    ]
+    model = Model(0.0)
+    model.apply(shown, 0.0)
+    client, _ = sorted(model.rows("clients")[0], key=lambda row: row[CLIENTS.index("pid")])
+    assert [client[CLIENTS.index(key)] for key in ("finished", "failed", "canceled")] == [20, 4, 6]
+
+
+def test_cancelled_tasks_say_nothing_about_the_time_that_the_others_take() -> None:
+    def after(seconds: int, done: int, canceled: int, unfinished: int) -> Snapshot:
+        clients = (ClientStatus(SESSION, "", 1, True, unfinished, 0, done + canceled, canceled=canceled),)
+        return replace(at(1000.0 + seconds, 0, 0), clients=clients)
+
+    watch = watched(after(0, 0, 0, 1_000), after(10, 10, 0, 990), after(20, 20, 900, 80))
+    found = watch.find(CLIENT, SESSION)
+    assert found is not None and found.seconds_left == pytest.approx(80.0)
+
+
+def mapping(second: int, sent: int, **more: Any) -> Snapshot:
+    """A map has sent so many tasks, of which 10 have ended each second."""
+    ended = 10 * second
+    named = (MapStatus(SESSION, 3, "simulate", sent, sent - ended, **more),)
+    return feed.decode(feed.encode(replace(at(1000.0 + second, ended, sent - ended), maps=named))).message
+
+
+def test_tasks_that_a_map_has_still_to_submit_count_everywhere() -> None:
+    watch = watched(*(mapping(second, 10 * second + 5, to_come=995 - 10 * second) for second in range(5)))
+    assert {row.kind for row in watch.rows} == {ALL, CLIENT, GROUP, FUNCTION, MAP}
+    assert {(row.unfinished, row.share) for row in watch.rows} == {(960, 0.04)}
+    assert all(row.seconds_left == pytest.approx(96.0) for row in watch.rows)
+
+
+def test_nothing_is_estimated_where_a_map_of_unknown_length_takes_part() -> None:
+    other = ClientStatus(b"\xcd" * 16, "notebook", 778, True, 100, 0, 0, group="day")
+    seen = [mapping(second, 10 * second + 5, is_open=True) for second in range(5)]
+    watch = watched(
+        *(
+            replace(each, clients=(*each.clients, replace(other, unassigned=100 - 10 * second, finished=10 * second)))
+            for second, each in enumerate(seen)
+        )
+    )
+    with_estimate = {(row.kind, row.key) for row in watch.rows if row.seconds_left}
+    assert with_estimate == {(CLIENT, other.session), (GROUP, "day")}
+    assert len(watch.rows) == 7
+
+
+def test_schedulers_that_do_not_tell_cancelled_tasks_apart_count_them_as_failed() -> None:
+    status = MapStatus(SESSION, 3, "simulate", 30, 10, 3, 10)
+    found = watched(replace(at(1000.0, 0, 0), maps=(status,))).find(MAP, (SESSION, 3))
+    assert found is not None and (found.done, found.failed, found.canceled) == (10, 10, 0)
 
 
 def test_the_table_names_the_end_and_other_tables_the_time_left() -> None:
@@ -130,13 +201,8 @@ def test_a_map_has_its_progress_and_a_page() -> None:
     assert page is not None
     facts = {each.name: each.text for each in page.facts}
     assert facts["function"] == "simulate: fast" and facts["client"] == "abababab"
-    assert [facts[name] for name in ("tasks", "done", "failed", "on hosts", "remaining")] == [
-        "110",
-        "48",
-        "2",
-        "4",
-        "60",
-    ]
+    names = ("tasks", "done", "failed", "cancelled", "on hosts", "remaining")
+    assert [facts[name] for name in names] == ["110", "48", "2", "0", "4", "60"]
     assert facts["progress"] == "45%" and facts["left"].startswith("6 s, until ")
     ended = page_of(model, EntityLink("map", ("abababab", "2")))
     assert ended is not None and ("remaining", "0") in [(each.name, each.text) for each in ended.facts]

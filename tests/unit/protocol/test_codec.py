@@ -17,6 +17,7 @@ from scaler_protocol.codec import (
     encode,
 )
 from scaler_protocol.messages import (
+    MAP_TASKS_UNKNOWN,
     MESSAGE_LIMIT_BYTES,
     UNNUMBERED,
     Body,
@@ -71,6 +72,13 @@ def test_every_option_of_a_task_comes_back() -> None:
         if getattr(samples.FULL_OPTIONS, field) == getattr(defaults, field)
     ]
     assert same == ["rerun"], "an option without a value is not tested"
+
+
+@pytest.mark.parametrize("name", TaskOptions.__dataclass_fields__)
+def test_each_option_of_a_task_comes_back_without_the_others(name: str) -> None:
+    options = replace(TaskOptions(), **{name: getattr(samples.FULL_OPTIONS, name)})
+    received = round_trip(Tasks([samples.plain_run().with_options(options)]))
+    assert isinstance(received, Tasks) and received.runs[0].options == options
 
 
 def test_samples_have_every_body() -> None:
@@ -179,9 +187,10 @@ def test_options_and_capabilities() -> None:
         TaskOptions(hosts_actor=True),
         TaskOptions(hosts_actor=True, max_concurrency=2**16 - 1),
         TaskOptions(map_number=2**32 - 1),
+        TaskOptions(map_number=2, map_tasks=MAP_TASKS_UNKNOWN),
+        TaskOptions(map_number=2, map_tasks=7, submitted_at=1.5e9),
         TaskOptions(map_number=1, actor=3, actor_session=b"s" * 16, priority=2),
         TaskOptions(submitted_at=1.5e9),
-        TaskOptions(ready_at=1.6e9),
         TaskOptions(submitted_at=1.5e9, ready_at=1.6e9, graph=3, map_number=2),
         TaskOptions(actor=2**64 - 1),
         TaskOptions(actor=1, actor_session=b"s" * 16),

@@ -27,6 +27,7 @@ from scaler_protocol.messages import (
     ClusterInfoRequest,
     ControlAction,
     ControlRequest,
+    CoordinationKind,
     EndProcess,
     Envelope,
     ExplainRequest,
@@ -36,9 +37,13 @@ from scaler_protocol.messages import (
     Hello,
     HostSoftware,
     Leaving,
+    LockAction,
+    LockRequest,
     LogLine,
     LogLines,
     ManagerReport,
+    NamedAction,
+    NamedRequest,
     ObjectChunk,
     ObjectCredit,
     ObjectKey,
@@ -88,6 +93,32 @@ FUNCTIONS = [digest(pickle) for pickle in PICKLES]
 EDGES = (0, 1, 2, 1022, 1023, 1024, 1025, 2**31, 2**32 - 1, 2**32, 2**63 - 2, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1)
 STORES = [name * 16 for name in (b"\1", b"\2", b"\0")]
 CAPABILITIES = ("gpu", "arm", "disk")
+OF_VARIABLES = [
+    NamedAction.SET,
+    NamedAction.CLEAR,
+    NamedAction.READ,
+    NamedAction.PEEK,
+    NamedAction.WITHDRAW,
+    NamedAction.RESTATE,
+    NamedAction.RESTATE_CLEARED,
+]
+OF_QUEUES = [
+    NamedAction.PUT,
+    NamedAction.TRY_PUT,
+    NamedAction.TAKE,
+    NamedAction.TRY_TAKE,
+    NamedAction.COUNT,
+    NamedAction.RETURN,
+    NamedAction.WITHDRAW,
+]
+NAMED_ACTIONS = {
+    CoordinationKind.EVENT: OF_VARIABLES,
+    CoordinationKind.VARIABLE: OF_VARIABLES,
+    CoordinationKind.QUEUE: OF_QUEUES,
+    CoordinationKind.PUBLISHED: [NamedAction.TRY_SET, NamedAction.CLEAR, NamedAction.PEEK, NamedAction.LIST],
+}
+"""Most actions that each kind of named value has."""
+
 LARGE_PAYLOAD = (1 << 20).to_bytes(8, "little") + b"\1" * 16
 
 Task = tuple[bytes, int, int]
@@ -106,6 +137,7 @@ class Attacker:
         self.link = Link()
         self.epoch = 0
         self.next_task = 1
+        self.next_request = 0
         self.graph_first = 0
         self.held: list[Task] = []
         """Of an agent: what it was given."""
@@ -414,6 +446,10 @@ class Attack:
             lambda: Goodbye() if chance.random() < 0.2 else Ping(),
             ShutdownRequest,
             self.control,
+            lambda: self.lock_request(client),
+            lambda: self.lock_request(client),
+            lambda: self.named_request(client),
+            lambda: self.named_request(client),
             lambda: OutputRequest(
                 chance.choice(EDGES), self.key().owner, chance.choice(EDGES), chance.choice(["", "w"])
             ),
@@ -437,6 +473,39 @@ class Attack:
         target = chance.choice(["nobody", "", "x" * 2000, "\x1b[2J"])  # without keys it may control what exists
         action = chance.choice([*ControlAction, 255])
         return ControlRequest(chance.choice([0, 1, 2**64 - 1]), action, target, chance.choice([-1.0, 0.0, 0.5, 1e9]))
+
+    def _asker(self) -> dict[str, Any]:
+        """The fields that name the execution of a task, or none, as the one that asks."""
+        session, task, attempt = self.some_task() if self.chance.random() < 0.5 else (b"", 0, 0)
+        return {"task_session": session, "task": task, "attempt": attempt}
+
+    def _request_number(self, client: Attacker) -> int:
+        client.next_request += 1
+        return client.next_request if self.chance.random() < 0.9 else self.chance.choice(EDGES)
+
+    def _shared_name(self) -> str:
+        return self.chance.choice("aaabb") if self.chance.random() < 0.95 else self.chance.choice(["", "x" * 2000])
+
+    def lock_request(self, client: Attacker) -> LockRequest:
+        chance = self.chance
+        kinds = [CoordinationKind.LOCK, CoordinationKind.SEMAPHORE]
+        kind = chance.choice(kinds if chance.random() < 0.97 else [*CoordinationKind, 255])
+        action = chance.choice(list(LockAction)) if chance.random() < 0.97 else 255
+        limit = chance.choice([1, 2]) if kind == CoordinationKind.SEMAPHORE else 0
+        limit = limit if chance.random() < 0.95 else 2**32 - 1
+        name = "" if action == LockAction.RELEASE else self._shared_name()
+        return LockRequest(kind, action, self._request_number(client), name, limit=limit, **self._asker())
+
+    def named_request(self, client: Attacker) -> NamedRequest:
+        chance = self.chance
+        kind, actions = chance.choice(list(NAMED_ACTIONS.items()))
+        kind = kind if chance.random() < 0.98 else chance.choice([*CoordinationKind, 255])
+        action = chance.choice(actions if chance.random() < 0.98 else [*NamedAction, 255])
+        name = "" if action == NamedAction.WITHDRAW else self._shared_name()
+        value = chance.choice([b"", b"v", bytes(70_000), bytes(300_000)])
+        limit = chance.choice([0, 1, 2**32 - 1]) if kind == CoordinationKind.QUEUE else 0
+        number, version = self._request_number(client), chance.choice([0, 1, *EDGES])
+        return NamedRequest(kind, action, number, name, value, version, limit=limit, **self._asker())
 
     def results(self, agent: Attacker) -> Results:
         chance = self.chance
@@ -488,6 +557,7 @@ class Attack:
                 )
             ),
             lambda: Leaving(),
+            lambda: CancelRefused((self.column(),), chance.random() < 0.5),
             lambda: ProfileReply(
                 chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "", chance.choice([0, 1]), b"not compressed"
             ),

@@ -116,7 +116,7 @@ def test_the_operators_settings() -> None:
 # ---- conversations ---------------------------------------------------------------------------------------------------
 
 
-AHEAD_US = 30_000
+AHEAD_US = 40_000
 """The first client of an idle cluster was given this much before the others came."""
 
 

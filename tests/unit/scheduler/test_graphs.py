@@ -100,6 +100,15 @@ def test_a_dependant_waits_for_its_input():
     assert book.core.state.clients[client.session].table.columns.unfinished == 0
 
 
+def test_a_failed_node_is_told_apart_from_those_that_it_cancels():
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=1)
+    client.says(nodes(client, 1, [[], []], 4), nodes(client, 3, [[1]], 4, True), nodes(client, 4, [[2]], 4, True))
+    agent.says(done(client, 1, status=Status.EXCEPTION))
+    (graph,) = book.core.snapshot(book.now).graphs
+    assert (graph.nodes, graph.failed, graph.canceled) == (4, 2, 1)
+
+
 def ready_times(said: list, agent: Peer) -> dict[int, float]:
     """When the inputs of the nodes were there that an agent is handed."""
     runs = [run for name, body in said if name == agent.name and isinstance(body, Tasks) for run in body.runs]

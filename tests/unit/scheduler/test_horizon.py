@@ -6,7 +6,7 @@ import pytest
 
 from scaler_protocol.messages import Heartbeat
 from scaler_scheduler.core.agent_loads import AgentLoad
-from tests.unit.scheduler.playbook import Peer, Playbook, handed, results, tasks
+from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, handed, results, tasks
 
 FAR_SECONDS = 0.05
 
@@ -59,6 +59,27 @@ def test_tasks_of_unknown_duration_are_prefetched_as_on_one_machine() -> None:
     near, near_client = near_book.agent("agent", 1), near_book.client()
     expected = len(handed(near_client.says(tasks(near_client, 0, 1000)), near))
     assert len(handed(client.says(tasks(client, 0, 1000)), agent)) == expected
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.02, 4), (0.2, 4), (0.21, 2), (3.0, 2)])
+def test_one_task_waits_for_each_slot_unless_tasks_are_long(seconds: float, expected: int) -> None:
+    """Otherwise a worker would be idle for a round trip after each task. Behind longer tasks, others would wait."""
+    book = Playbook()
+    agent, client = book.agent("agent", 2), book.client()
+    client.says(tasks(client, 0, 1))
+    agent.says(results(client, 0, duration_us=int(seconds * 1e6)))
+    assert len(handed(client.says(tasks(client, 1, 10)), agent)) == expected
+    assert len(handed(agent.says(results(client, 1, duration_us=int(seconds * 1e6))), agent)) == 1
+
+
+def test_no_task_waits_behind_long_ones() -> None:
+    book = Playbook()
+    agent, client = book.agent("agent", 2), book.client()
+    for function, first, seconds in ((FUNCTION, 0, 3.0), (OTHER_FUNCTION, 1, 0.1)):
+        client.says(tasks(client, first, 1, function=function))
+        agent.says(results(client, first, duration_us=int(seconds * 1e6)))
+    client.says(tasks(client, 2, 2))
+    assert handed(client.says(tasks(client, 4, 5, function=OTHER_FUNCTION)), agent) == []
 
 
 @pytest.mark.parametrize(("round_trip_seconds", "expected"), [(0.0005, 1000), (FAR_SECONDS, 15_000)])

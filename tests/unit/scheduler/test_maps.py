@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_protocol.messages import Cancel, Goodbye, Status, TaskColumn
+from scaler_protocol.messages import MAP_TASKS_UNKNOWN, Cancel, Goodbye, Status, TaskColumn, Tasks
 from scaler_protocol.monitor.messages import MapStatus
 from scaler_scheduler.core import map_loads, maps
-from tests.unit.scheduler.playbook import Peer, Playbook, results, tasks
+from tests.unit.scheduler.playbook import Peer, Playbook, definition, results, tasks
 
 LARGE = (10**6).to_bytes(8, "little")
 
@@ -58,6 +58,39 @@ def test_a_map_that_has_ended_is_listed_last_and_goes_on_with_further_tasks() ->
     assert counts(maps_of(book)[1])[:2] == (7, 5)
 
 
+def test_a_map_counts_the_tasks_that_are_still_to_come_as_long_as_it_has_any() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=8)
+    mapped(client, 1, 3, map_tasks=10)
+    assert (maps_of(book)[1].to_come, maps_of(book)[1].is_open) == (7, False)
+    mapped(client, 4, 8, map_tasks=10)
+    assert maps_of(book)[1].to_come == 0, "it said less than the truth"
+    mapped(client, 12, 1, 2, map_tasks=10)
+    agent.says(results(client, 12))
+    assert counts(maps_of(book)[2])[:2] == (1, 0) and maps_of(book)[2].to_come == 0, "it may have been given up"
+
+
+def test_a_map_of_unknown_length_is_open_until_it_has_no_task() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=8)
+    mapped(client, 1, 2, map_tasks=MAP_TASKS_UNKNOWN)
+    assert (maps_of(book)[1].to_come, maps_of(book)[1].is_open) == (0, True)
+    agent.says(results(client, 1, 2))
+    assert not maps_of(book)[1].is_open
+
+
+def test_after_a_restart_nobody_knows_how_many_tasks_of_a_map_are_to_come() -> None:
+    book = Playbook()
+    client = book.client()
+    client.says(Tasks(tasks(client, 91, 2, map_number=1, map_tasks=100).runs, [definition()], resubmitted=True))
+    mapped(client, 93, 2, map_tasks=100)
+    client.says(Tasks(tasks(client, 95, 2, map_number=2).runs, [], resubmitted=True))
+    assert {number: (each.to_come, each.is_open) for number, each in maps_of(book).items()} == {
+        1: (0, True),
+        2: (0, False),
+    }
+
+
 def test_large_results_are_done_and_cancelled_tasks_failed() -> None:
     book = Playbook()
     client, agent = book.client(), book.agent(slots=1)
@@ -65,7 +98,11 @@ def test_large_results_are_done_and_cancelled_tasks_failed() -> None:
     agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, LARGE)))
     assert counts(maps_of(book)[1])[:2] == (5000, 4999)
     client.says(Cancel((TaskColumn(client.session, (4999, 5000), ()),)))
-    assert counts(maps_of(book)[1])[:2] == (5000, 4997) and maps_of(book)[1].failed == 2
+    found = maps_of(book)[1]
+    assert (found.unfinished, found.failed, found.canceled) == (4997, 2, 2)
+    agent.says(results(client, (2, 1, Status.EXCEPTION, b"")))
+    found = maps_of(book)[1]
+    assert (found.unfinished, found.failed, found.canceled) == (4996, 3, 2)
 
 
 def test_pages_of_ended_tasks_are_skipped() -> None:

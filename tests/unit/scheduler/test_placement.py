@@ -93,7 +93,7 @@ def test_a_busy_holder_loses_when_the_bytes_are_few():
 
 
 def test_a_busy_holder_wins_when_the_bytes_are_many_and_its_turn_comes_soon():
-    book, client, a, b = begin("ab", 0.05)
+    book, client, a, b = begin("ab", 0.25)
     key = sent(client, 1000 * MB, a)
     assert given(client.says(needing(client, 1, key, count=3)), a, b) == [[1], []]
     assert book.core.explain(client.session, 2) == (
@@ -102,12 +102,12 @@ def test_a_busy_holder_wins_when_the_bytes_are_many_and_its_turn_comes_soon():
     )
     waits = book.core.snapshot(book.now).waits
     assert [(group.count, group.reason[:20]) for group in waits] == [(2, "a (host, pid 1) has ")]
-    assert given(a.says(results(client, 1, duration_us=50_000)), a, b) == [[2], []]
-    assert given(a.says(results(client, 2, duration_us=50_000)), a, b) == [[3], []]
+    assert given(a.says(results(client, 1, duration_us=250_000)), a, b) == [[2], []]
+    assert given(a.says(results(client, 2, duration_us=250_000)), a, b) == [[3], []]
 
 
 def test_nobody_waits_for_longer_than_the_bytes_would_take_to_move():
-    book, client, a, b = begin("ab", 0.05)
+    book, client, a, b = begin("ab", 0.25)
     key = sent(client, 500 * MB, a)
     assert given(client.says(needing(client, 1, key, count=2)), a, b) == [[1], []]
     assert given(book.wait(0.45, (a, b)), a, b) == [[], []]
@@ -155,23 +155,23 @@ def test_agents_of_one_host_share_what_its_store_has():
 
 
 def test_what_is_reserved_for_a_lost_holder_goes_elsewhere():
-    book, client, a, b = begin("ab", 0.05)
+    book, client, a, b = begin("ab", 0.25)
     key = sent(client, 10_000 * MB, a)
     client.says(needing(client, 1, key, count=3))
     said = book.lose(a)
     assert given(said, b) == [[2]], "and what ran there is waited for"
     assert given(book.wait(1.0, (b,)), b) == [[]]
-    assert given(b.says(results(client, 2, duration_us=50_000)), b) == [[1]]
-    assert given(b.says(results(client, (1, 2), duration_us=50_000)), b) == [[3]]
+    assert given(b.says(results(client, 2, duration_us=250_000)), b) == [[1]]
+    assert given(b.says(results(client, (1, 2), duration_us=250_000)), b) == [[3]]
 
 
 def test_a_cancelled_task_is_not_waited_for():
-    book, client, a, b = begin("ab", 0.05)
+    book, client, a, b = begin("ab", 0.25)
     key = sent(client, 1000 * MB, a)
     client.says(needing(client, 1, key, count=3))
     said = client.says(Cancel((TaskColumn(client.session, (2,)),)))
     assert statuses(said, client) == {2: Status.CANCELLED}
-    assert given(a.says(results(client, 1, duration_us=50_000)), a, b) == [[3], []]
+    assert given(a.says(results(client, 1, duration_us=250_000)), a, b) == [[3], []]
     assert given(client.says(tasks(client, 10, 1)), b) == [[10]]
 
 
@@ -198,11 +198,11 @@ def test_a_task_of_higher_priority_is_still_first():
     book = Playbook()
     client = book.client()
     a, _ = host(book, "a"), host(book, "b")
-    learn(book, client, 0.05)
+    learn(book, client, 0.25)
     key = sent(client, 1000 * MB, a)
     client.says(needing(client, 1, key), tasks(client, 2, 1))
     client.says(needing(client, 3, key), needing(client, 4, key, priority=1))
-    assert given(a.says(results(client, 1, duration_us=50_000)), a) == [[4]]
+    assert given(a.says(results(client, 1, duration_us=250_000)), a) == [[4]]
 
 
 def test_what_is_reserved_keeps_the_priority_to_which_its_client_was_raised():
@@ -225,7 +225,7 @@ def test_what_is_reserved_keeps_the_priority_to_which_its_client_was_raised():
 
 
 def test_a_deeper_task_passes_what_is_reserved():
-    book, client, a, b = begin("ab", 0.05)
+    book, client, a, b = begin("ab", 0.25)
     key = sent(client, 1000 * MB, a)
     client.says(needing(client, 1, key, count=3), tasks(client, 10, 1))
     said = client.says(tasks(client, 20, 2, depth=1))
@@ -286,7 +286,7 @@ def test_a_node_goes_where_most_of_its_inputs_are(size: int, other_size: int, ex
 
 
 def test_a_node_waits_for_the_holder_of_a_very_large_input_but_not_for_ever():
-    book, client, a, b = begin("ab", 0.05)
+    book, client, a, b = begin("ab", 0.25)
     other = book.client("other")
     assert given(client.says(nodes(client, 1, [[]], 2)), a, b) == [[1], []]
     assert given(other.says(tasks(other, 500, 1)), a, b) == [[], [500]]
@@ -294,7 +294,7 @@ def test_a_node_waits_for_the_holder_of_a_very_large_input_but_not_for_ever():
     assert given(other.says(tasks(other, 600, 1)), a, b) == [[600], []]
     said = client.says(nodes(client, 2, [[1]], 2, True))
     assert given(said, a, b) == [[], []]
-    assert given(b.says(results(other, 500, duration_us=50_000)), a, b) == [[], []]
+    assert given(b.says(results(other, 500, duration_us=250_000)), a, b) == [[], []]
     assert book.core.explain(client.session, 2).startswith("Task 2 (f) is queued: a (host, pid 1) has the objects")
     assert given(book.wait(1.2, (a, b)), a, b) == [[], [2]]
 

@@ -180,7 +180,7 @@ def _withdraw(found: Fixture) -> Action:
 
 def _lose(found: Fixture) -> Action:
     before = found.state
-    ranges, died, cancelled = found.table.lose(found.agent.index, False, LOSSES_LIMIT, Status.WORKER_DIED)
+    ranges, died, cancelled = found.table.lose(found.agent.index, LOSSES_LIMIT, Status.WORKER_DIED)
     ended = found.table.nodes.take_news() if found.is_node else None
     if died or (ended is not None and found.task in [task for task, _ in ended.died]):
         return Action.GIVE_UP

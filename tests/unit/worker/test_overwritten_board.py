@@ -92,6 +92,22 @@ def test_a_process_that_looks_at_tasks_it_was_not_handed_is_given_none(position:
 
 
 @pytest.mark.parametrize("value", [1, 2, 3, 255])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_process_that_leaves_out_tasks_is_ended(count: int, value: int) -> None:
+    """To the process, tasks whose cells were overwritten look as if they had been taken back."""
+    stage = given(count)
+    process = stage.processes[0]
+    process.memory[CELLS : CELLS + CELL_COUNT] = bytes([value]) * CELL_COUNT
+    process.run()
+    stage.core.on_worker_process_news(0, stage.now)
+    stage.turn()
+    assert stage.kills == (count > 1 or value != 1)  # a single one that looks started may be under way
+    stage.die(0, signal="SIGKILL")
+    stage.run_all()
+    assert sorted(stage.results()) == list(range(count))
+
+
+@pytest.mark.parametrize("value", [1, 2, 3, 255])
 def test_a_death_is_charged_to_no_task_that_cannot_have_started(value: int) -> None:
     """Other tasks wait in the same process, perhaps of other clients."""
     stage = given(4)

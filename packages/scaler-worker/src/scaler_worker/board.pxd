@@ -98,6 +98,7 @@ cdef class Board:
     cdef str _broken
 
     cdef void find_oldest(self) noexcept
+    cdef void check_order(self, uint64_t position) noexcept
     cdef bint note_long(self) noexcept
     cdef int find_long(self, uint64_t sequence) noexcept nogil
     cdef bint has_open(self, uint64_t sequence) noexcept nogil

@@ -76,6 +76,10 @@ class Board:
     def interrupt(self, sequence: int) -> None: ...
     def set_lease(self, until: float) -> None: ...
     def has_results(self) -> bool: ...
+    def has_left_out_tasks(self) -> bool:
+        """Return whether the process has gone past tasks that it had neither run nor lost to the agent: the board is
+        broken then. For a board without results that were not harvested."""
+
     def harvest(self, handed: list[Handed], now: float, worker: int | None = None) -> Harvest:
         """Take the results. With ``worker``, each result run names that worker and states how long before ``now`` each
         task ended."""

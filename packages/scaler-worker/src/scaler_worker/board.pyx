@@ -495,6 +495,7 @@ cdef class Board:
         and states how long before ``now`` (monotonic seconds) each task ended."""
         cdef Harvest harvest = Harvest()
         cdef Record record
+        cdef uint64_t position = scaler_load(self._base + POSITION)  # before the results that came until then
         cdef uint64_t head = scaler_load(self._base + HEAD)
         harvest.begin(handed, worker, now, self.output)
         if head - self._tail > ARENA_SIZE or head & 7:
@@ -511,7 +512,24 @@ cdef class Board:
                 harvest.add(&record)
         harvest.finish()
         scaler_store(self._base + TAIL, self._tail)
+        if not self.unordered:
+            self.check_order(position)
         return harvest
+
+    def has_left_out_tasks(self):
+        cdef uint64_t position = scaler_load(self._base + POSITION)
+        if not self.unordered and scaler_load(self._base + HEAD) == self._tail:
+            self.check_order(position)
+        return self._broken is not None
+
+    cdef void check_order(self, uint64_t position) noexcept:
+        """Break off if a task is open that precedes the one under way: such a task has ended, or was taken back."""
+        self.find_oldest()
+        if self._oldest < position <= self._next and (
+            self._oldest + 1 < position
+            or scaler_load_cell(self._cells + (self._oldest & (CELL_COUNT - 1))) not in (CELL_HANDED, CELL_STARTED)
+        ):
+            self.break_off("it has left out a task")
 
     cdef void close(self, uint64_t sequence) noexcept nogil:
         """The task has ended, and so has everything before it, unless it was withdrawn."""

@@ -74,6 +74,10 @@ class ShownOptions(NamedTuple):
     more_capabilities: int = 0
 
 
+UNKNOWN_WORKER = "(unknown)"
+"""In place of the name of a worker, for tasks of which only the agent is known."""
+
+
 class WorkerName(NamedTuple):
     """A worker that has run something. ``number`` is None for tasks of which only the agent is known."""
 
@@ -423,7 +427,7 @@ def _options(value: dict[str, Any]) -> ShownOptions:
 
 def _worker_name(agent: AgentName, number: int | None) -> WorkerName:
     if number is None:
-        return WorkerName(agent.host, agent.name, "?", None)
+        return WorkerName(agent.host, agent.name, UNKNOWN_WORKER, None)
     count = len(agent.workers)
     if number < count:
         return WorkerName(agent.host, agent.name, agent.workers[number], number)

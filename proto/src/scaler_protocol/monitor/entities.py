@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from scaler_protocol.messages import WorkerStatus
 from scaler_protocol.monitor import links
+from scaler_protocol.monitor.activity import UNKNOWN_WORKER
 from scaler_protocol.monitor.failures import details_of_task
 from scaler_protocol.monitor.format import (
     format_bytes,
@@ -20,6 +21,7 @@ from scaler_protocol.monitor.format import (
     format_duration,
     format_end,
     format_latency,
+    format_left,
     format_moment,
     format_percent,
     format_share,
@@ -33,13 +35,14 @@ from scaler_protocol.monitor.messages import (
     EndedClientStatus,
     FunctionStatus,
     GraphStatus,
+    MapStatus,
     ObjectStatus,
 )
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.nested_tasks import ChildTasks, TaskPlace
 from scaler_protocol.monitor.output_log import PrintedBy, PrintedLine
 from scaler_protocol.monitor.parts import parts_of_function, parts_text
-from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, MAP, Progress
+from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, MAP, Progress, failed_apart
 from scaler_protocol.monitor.records import NONE
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.stored_objects import function_of, is_result, label_of, reader_tasks
@@ -173,7 +176,7 @@ def _last_execution(newest: dict[str, object], whole: float | None) -> list[Fact
     host, worker = str(newest.get("host", "")), str(newest.get("worker", ""))
     facts = []
     if worker:
-        known = worker not in ("?", "(nested)")
+        known = worker not in (UNKNOWN_WORKER, "(nested)")
         facts.append(Fact("worker", worker, EntityLink(links.WORKER, (host, worker)) if known else None))
     if host:
         facts.append(Fact("host", host, EntityLink(links.HOST, (host,))))
@@ -435,7 +438,7 @@ def _client_facts(client: ClientStatus, model: Model) -> list[Fact]:
         Fact("state", "connected" if client.connected else "away"),
         Fact("waiting", format_count(client.unassigned)),
         Fact("on hosts", format_count(client.running)),
-        Fact("finished", format_count(client.finished)),
+        *_finished_facts(client),
         *_progress_facts(progress, model),
         *([Fact("group", client.group)] if client.group else []),
         Fact("weight", f"{client.weight:g}"),
@@ -448,8 +451,16 @@ def _ended_client_facts(client: EndedClientStatus) -> list[Fact]:
     return [
         *_place_facts(client.host, client.pid, b""),
         Fact("state", "ended"),
-        Fact("finished", format_count(client.finished)),
+        *_finished_facts(client),
         Fact("running time used", format_span(client.used_seconds)),
+    ]
+
+
+def _finished_facts(client: ClientStatus | EndedClientStatus) -> list[Fact]:
+    return [
+        Fact("finished", format_count(client.finished)),
+        Fact("failed", format_count(client.failed)),
+        Fact("cancelled", format_count(client.canceled)),
     ]
 
 
@@ -536,9 +547,14 @@ def _graph_counts(graph: GraphStatus, model: Model) -> list[Fact]:
         Fact("ready", format_count(graph.ready)),
         Fact("on hosts", format_count(graph.running)),
         Fact("done", format_count(graph.done)),
-        Fact("failed", format_count(graph.failed)),
+        *_failed_facts(graph),
         *_progress_facts(model.progress.find(GRAPH, (graph.session, graph.graph)), model),
     ]
+
+
+def _failed_facts(status: GraphStatus | MapStatus) -> list[Fact]:
+    failed, canceled = failed_apart(status)
+    return [Fact("failed", format_count(failed)), Fact("cancelled", format_count(canceled))]
 
 
 def _map(model: Model, client: str, number: str) -> EntityPage | None:
@@ -550,11 +566,14 @@ def _map(model: Model, client: str, number: str) -> EntityPage | None:
     facts = [
         *_function_fact(found.function),
         Fact("client", client, EntityLink(links.CLIENT, (client,))),
-        Fact("tasks", format_count(found.total)),
+        Fact(
+            "tasks",
+            f"{format_count(found.total)} so far" if found.is_open else format_count(found.total + found.to_come),
+        ),
         Fact("done", format_count(max(0, found.total - found.unfinished - found.failed))),
-        Fact("failed", format_count(found.failed)),
+        *_failed_facts(found),
         Fact("on hosts", format_count(found.running)),
-        Fact("remaining", format_count(found.unfinished)),
+        Fact("remaining", format_count(found.unfinished + found.to_come)),
         *_progress_facts(model.progress.find(MAP, (found.session, found.number)), model),
     ]
     return EntityPage(links.MAP, f"Map {number}", facts)
@@ -634,7 +653,7 @@ def _progress_facts(progress: Progress | None, model: Model) -> list[Fact]:
     facts = [Fact("progress", format_share(progress.share))]
     if progress.seconds_left:
         end = format_end(model.time + progress.seconds_left, model.time)
-        facts.append(Fact("left", f"{format_duration(progress.seconds_left)}, until {end}"))
+        facts.append(Fact("left", f"{format_left(progress.seconds_left)}, until {end}"))
     return facts
 
 
@@ -666,8 +685,7 @@ def _section(title: str, table: str, rows: Sequence[Row], total: int | None = No
 
 def _rows_with(model: Model, table: str, **values: object) -> list[Row]:
     """In the table's own order."""
-    wanted = [(TABLES[table].index(key), value) for key, value in values.items()]
-    return [row for row in model.rows(table)[0] if all(row[place] == value for place, value in wanted)]
+    return model.rows_where(table, values)
 
 
 def _session_indices(model: Model, client: str) -> list[int]:

@@ -67,6 +67,11 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
 
 
+def format_left(seconds: float) -> str:
+    """``12 s``, ``3 min``, and at least ``1 s``: how long something will take that has not ended."""
+    return format_duration(max(1.0, seconds))
+
+
 def format_flags(*flags: bool) -> str:
     """``101``."""
     return "".join("1" if flag else "0" for flag in flags)
@@ -173,6 +178,7 @@ def _character_width(character: str) -> int:
 _FORMATS: dict[str, Callable[[Any], str]] = {
     "text": lambda value: printable(str(value)),
     "id": str,
+    "pid": lambda value: str(value) if value else "",
     "count": format_count,
     "bytes": format_bytes,
     "percent": format_percent,

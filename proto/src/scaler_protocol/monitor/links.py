@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scaler_protocol.monitor.activity import UNKNOWN_WORKER
 from scaler_protocol.monitor.failures import FailureGroup
 from scaler_protocol.monitor.tables import TABLES, Row
 
@@ -72,7 +73,7 @@ _MENTIONS = {
 _ALONE = ("parent", "source", "target")
 """Columns that name a thing other than that of the row."""
 
-_NAMELESS = ("", "?", "(nested)")
+_NAMELESS = ("", UNKNOWN_WORKER, "(nested)")
 """In place of the name of a worker that is not known, or is none."""
 
 

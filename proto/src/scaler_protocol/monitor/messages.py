@@ -135,6 +135,8 @@ class ClientStatus:
     weight: float = 1.0  # within its group
     share: float = 0.0  # of all running time, that the client and those in its tasks are due; 0: it has no tasks
     used_seconds: float = 0.0  # the running time of its tasks and of those in its tasks; 0 for a nested client
+    failed: int = 0  # of the finished ones, as is the next one
+    canceled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,8 @@ class EndedClientStatus:
     finished: int = 0
     used_seconds: float = 0.0
     count: int = 1
+    failed: int = 0  # of the finished ones, as is the next one
+    canceled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +221,8 @@ class GraphStatus:
     ready: int = 0
     running: int = 0
     done: int = 0
-    failed: int = 0  # failed, or cancelled because what they need failed
+    failed: int = 0  # or cancelled, for example because what they need failed
+    canceled: int = 0  # of the failed ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +237,9 @@ class MapStatus:
     running: int = 0  # of these: assigned to an agent
     failed: int = 0  # or cancelled
     module: str = ""  # of the function
+    canceled: int = 0  # of the failed ones
+    to_come: int = 0  # tasks that the client has still to submit, as far as it has said
+    is_open: bool = False  # further tasks may come, and their number is not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
 from scaler_protocol.monitor.open_bars import OpenBar, open_bars
 from scaler_protocol.monitor.progress import ProgressWatch
 from scaler_protocol.monitor.records import BadRecord
-from scaler_protocol.monitor.rows import rows_of_table
+from scaler_protocol.monitor.rows import rows_of_table, rows_where
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey, running_rows
 from scaler_protocol.monitor.store_rates import StoreRate, StoreRates, TrafficRates
 from scaler_protocol.monitor.tables import Row
@@ -174,6 +174,10 @@ class Model:
         """Rows ``offset`` to ``offset + limit`` of those whose texts contain ``filter_text``, and how many these are.
         ``table`` and ``sort_key`` are names in ``tables``; None: the table's own order."""
         return rows_of_table(self, table, filter_text, sort_key, descending, offset, limit)
+
+    def rows_where(self, table: str, values: Mapping[str, object]) -> list[Row]:
+        """The rows of a table, other than that of tasks, with these values by the keys of their columns."""
+        return rows_where(self, table, values)
 
     def failure_details(self, group: int) -> str:
         """All that is known of a row of the table of failures, for people; empty when there is no such group."""

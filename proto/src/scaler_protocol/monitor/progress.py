@@ -1,7 +1,9 @@
 """Progress of all tasks, and of those of each client, group of clients, function, map and graph. Pure.
 
 The estimate is the same on every screen: the number of unfinished tasks times the time that one has lately taken. What
-is lately depends on how many end: the last half minute, or the last ten tasks if these took longer.
+is lately depends on how many end: the last half minute, or the last ten tasks if these took longer. Tasks that are
+cancelled do not count: they say nothing about the time that the others take. Tasks that a map has still to submit
+count; there is no estimate if their number is not known.
 """
 
 from __future__ import annotations
@@ -31,15 +33,17 @@ class Progress(NamedTuple):
     kind: str
     key: Hashable
     name: str
-    done: int = 0
-    failed: int = 0  # or cancelled
+    done: int = 0  # succeeded
+    failed: int = 0
+    canceled: int = 0
     running: int = 0  # assigned to an agent; of a function: those that have run for a second or longer
-    unfinished: int = 0  # the running ones included
+    unfinished: int = 0  # with the running ones, and with those that clients have still to submit, as far as known
+    is_open: bool = False  # further tasks may come, and their number is not known
     seconds_left: float = 0.0  # until all have ended; 0: not known, or all have ended
 
     @property
     def ended(self) -> int:
-        return self.done + self.failed
+        return self.done + self.failed + self.canceled
 
     @property
     def share(self) -> float:
@@ -88,10 +92,14 @@ class ProgressWatch:
         """Snapshots of one epoch, in order."""
         paces: dict[tuple[str, Hashable], Pace] = {}
         self.rows = []
-        for row in _counted(snapshot):
+        coming = _coming(snapshot)
+        for counted in _counted(snapshot):
+            to_come, is_open = coming.get((counted.kind, counted.key), (0, False))
+            row = counted._replace(unfinished=counted.unfinished + to_come, is_open=is_open)
             if row.unfinished:
                 pace = paces[row.kind, row.key] = self._pace(row, snapshot.time)
-                row = row._replace(seconds_left=pace.seconds_left(row.unfinished))
+                left = 0.0 if row.is_open else pace.seconds_left(row.unfinished)
+                row = row._replace(seconds_left=left)
             if row.unfinished or row.kind == ALL:
                 self.rows.append(row)
         self._paces = paces
@@ -106,15 +114,15 @@ class ProgressWatch:
     def _pace(self, row: Progress, time: float) -> Pace:
         pace = self._paces.get((row.kind, row.key))
         if pace is None:
-            return Pace(time, row.ended)
-        pace.add(time, row.ended)
+            return Pace(time, row.done + row.failed)
+        pace.add(time, row.done + row.failed)
         return pace
 
 
 def _counted(snapshot: Snapshot) -> Iterator[Progress]:
     tasks = snapshot.tasks
-    failed = tasks.failed + tasks.canceled + tasks.not_found
-    yield Progress(ALL, "", "all tasks", tasks.success, failed, tasks.running, tasks.running + tasks.unassigned)
+    failed, unfinished = tasks.failed + tasks.not_found, tasks.running + tasks.unassigned
+    yield Progress(ALL, "", "all tasks", tasks.success, failed, tasks.canceled, tasks.running, unfinished)
     yield from map(_of_client, snapshot.clients)
     yield from _of_groups(snapshot.clients)
     running = Counter(task.function for agent in snapshot.agents for task in agent.running)
@@ -123,10 +131,31 @@ def _counted(snapshot: Snapshot) -> Iterator[Progress]:
     yield from map(_of_graph, snapshot.graphs)
 
 
+def _coming(snapshot: Snapshot) -> dict[tuple[str, Hashable], tuple[int, bool]]:
+    """Return how many tasks are still to be submitted, and whether there may be more, by kind and key."""
+    found: dict[tuple[str, Hashable], tuple[int, bool]] = {}
+    groups = {client.session: client.group for client in snapshot.clients}
+    for each in snapshot.maps:
+        if not each.to_come and not each.is_open:
+            continue
+        session, group = each.session, groups.get(each.session, "")
+        for key in (
+            (ALL, ""), (CLIENT, session), (GROUP, group), (FUNCTION, each.function), (MAP, (session, each.number))
+        ):  # fmt: skip
+            to_come, is_open = found.get(key, (0, False))
+            found[key] = to_come + each.to_come, is_open or each.is_open
+    return found
+
+
 def _of_client(client: ClientStatus) -> Progress:
     name = f"{client.session.hex()[:8]} {client.host} (pid {client.pid})"
-    unfinished = client.unassigned + client.running
-    return Progress(CLIENT, client.session, name, client.finished, 0, client.running, unfinished)
+    return Progress(CLIENT, client.session, name, *_client_counts(client))
+
+
+def _client_counts(client: ClientStatus) -> tuple[int, int, int, int, int]:
+    """Its tasks, in the order of ``Progress``."""
+    done = max(0, client.finished - client.failed - client.canceled)
+    return done, client.failed, client.canceled, client.running, client.unassigned + client.running
 
 
 def _of_groups(clients: Iterable[ClientStatus]) -> Iterator[Progress]:
@@ -134,27 +163,35 @@ def _of_groups(clients: Iterable[ClientStatus]) -> Iterator[Progress]:
     sums: dict[str, list[int]] = {}
     for client in clients:
         if client.group:
-            total = sums.setdefault(client.group, [0, 0, 0])
-            for place, count in enumerate((client.finished, client.running, client.unassigned + client.running)):
+            total = sums.setdefault(client.group, [0] * 5)
+            for place, count in enumerate(_client_counts(client)):
                 total[place] += count
-    for group, (finished, running, unfinished) in sums.items():
-        yield Progress(GROUP, group, group, finished, 0, running, unfinished)
+    for group, (done, failed, canceled, running, unfinished) in sums.items():
+        yield Progress(GROUP, group, group, done, failed, canceled, running, unfinished)
 
 
 def _of_function(function: FunctionStatus, running: int) -> Progress:
-    failed = function.failed + function.canceled
-    done = max(0, function.finished - failed)
-    return Progress(FUNCTION, function.name, function.name, done, failed, running, function.unfinished)
+    done = max(0, function.finished - function.failed - function.canceled)
+    return Progress(
+        FUNCTION, function.name, function.name, done, function.failed, function.canceled, running, function.unfinished
+    )
 
 
 def _of_map(status: MapStatus) -> Progress:
     done = max(0, status.total - status.unfinished - status.failed)
     name = f"map {status.number} of {status.session.hex()[:8]}: {status.function}"
     key = status.session, status.number
-    return Progress(MAP, key, name, done, status.failed, status.running, status.unfinished)
+    return Progress(MAP, key, name, done, *failed_apart(status), status.running, status.unfinished)
 
 
 def _of_graph(graph: GraphStatus) -> Progress:
     unfinished = max(0, graph.nodes - graph.done - graph.failed)
     name = f"graph {graph.graph} of {graph.session.hex()[:8]}"
-    return Progress(GRAPH, (graph.session, graph.graph), name, graph.done, graph.failed, graph.running, unfinished)
+    key = graph.session, graph.graph
+    return Progress(GRAPH, key, name, graph.done, *failed_apart(graph), graph.running, unfinished)
+
+
+def failed_apart(status: MapStatus | GraphStatus) -> tuple[int, int]:
+    """Return how many tasks failed, and how many were cancelled."""
+    canceled = min(status.canceled, status.failed)
+    return status.failed - canceled, canceled

@@ -5,18 +5,20 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Protocol
 
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor.activity import Activity
 from scaler_protocol.monitor.alerts import Alert
+from scaler_protocol.monitor.daemon_logs import LogRows
 from scaler_protocol.monitor.failures import status_name
 from scaler_protocol.monitor.format import format_count, format_flags
 from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, Snapshot
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.parts import parts_of_function, parts_of_task, parts_text, spans_text
-from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress, ProgressWatch
+from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress, ProgressWatch, failed_apart
 from scaler_protocol.monitor.records import AGAIN, NONE
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey
 from scaler_protocol.monitor.store_rates import StoreRate
@@ -25,7 +27,7 @@ from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
 from scaler_protocol.monitor.task_log import TaskLog
 from scaler_protocol.monitor.workers import WorkerRow
 
-_SEARCHED = ("text", "id")
+_SEARCHED = ("text", "id", "pid")
 _RANKED_LIMIT = 1_000_000
 _LOG_COLUMNS = {
     "ended": "ended_us",
@@ -78,6 +80,8 @@ def rows_of_table(
         descending = table.descending if key == table.default_sort else False
     if name == "tasks":
         return _task_rows(model, filter_text, key, descending, offset, limit)
+    if name == "logs":
+        return _selected_log_rows(model, filter_text, key, descending, offset, limit)
     rows = _filtered(table, _ROWS[name](model), filter_text)
     if limit is None:
         return _ordered(table, rows, key, descending)[offset:], len(rows)
@@ -85,12 +89,22 @@ def rows_of_table(
     return _ordered(table, first, key, descending)[offset : offset + limit], len(rows)
 
 
+def rows_where(model: TabularState, name: str, values: Mapping[str, object]) -> list[Row]:
+    """The rows of a table, other than that of tasks, with these values in the columns that are named. They stand in the
+    table's own order."""
+    table = TABLES[name]
+    value_of = itemgetter(*map(table.index, values))
+    wanted = next(iter(values.values())) if len(values) == 1 else tuple(values.values())
+    rows = [row for row in _ROWS[name](model) if value_of(row) == wanted]
+    return _ordered(table, rows, table.default_sort, table.descending)
+
+
 def _filtered(table: TableSpec, rows: Iterable[Row], text: str) -> list[Row]:
     wanted = text.casefold()
     if not wanted:
         return list(rows)
     searched = [index for index, column in enumerate(table.columns) if column.kind in _SEARCHED]
-    return [row for row in rows if wanted in "|".join(str(row[index]) for index in searched).casefold()]
+    return [row for row in rows if wanted in "|".join([str(row[index]) for index in searched]).casefold()]
 
 
 def _first_rows(table: TableSpec, rows: list[Row], key: str, descending: bool, count: int) -> list[Row]:
@@ -171,7 +185,7 @@ def _present_clients(clients: Iterable[ClientStatus], left: Mapping[Hashable, Pr
     return [
         (
             each.pid, each.host, short_id(each.session), "connected" if each.connected else "away",
-            short_id(each.parent_session), each.unassigned, each.running, each.finished,
+            short_id(each.parent_session), each.unassigned, each.running, each.finished, each.failed, each.canceled,
             each.group, f"{each.weight:g}", min(each.share, 1.0), each.used_seconds,
             _seconds_left(left.get(each.session)),
         )
@@ -183,7 +197,7 @@ def _ended_clients(clients: Iterable[EndedClientStatus]) -> list[Row]:
     return [
         (
             each.pid, each.host if each.session else f"{format_count(each.count)} clients", short_id(each.session),
-            "ended", "", 0, 0, each.finished, each.group, "", 0.0, each.used_seconds, 0.0,
+            "ended", "", 0, 0, each.finished, each.failed, each.canceled, each.group, "", 0.0, each.used_seconds, 0.0,
         )
         for each in clients
     ]  # fmt: skip
@@ -247,7 +261,7 @@ def _graph_rows(model: TabularState) -> list[Row]:
     return [
         (
             each.graph, short_id(each.session), each.nodes, each.waiting, each.ready, each.running, each.done,
-            each.failed, min(1.0, (each.done + each.failed) / max(1, each.nodes)),
+            *failed_apart(each), min(1.0, (each.done + each.failed) / max(1, each.nodes)),
             _seconds_left(left.get((each.session, each.graph))),
         )
         for each in graphs
@@ -259,7 +273,7 @@ def _progress_rows(model: TabularState) -> list[Row]:
         (
             each.kind, each.name, each.share, each.seconds_left,
             model.time + each.seconds_left if each.seconds_left else 0.0, each.unfinished, each.running, each.done,
-            each.failed,
+            each.failed, each.canceled,
         )
         for each in model.progress.rows
     ]  # fmt: skip
@@ -279,7 +293,7 @@ def _message_rows(model: TabularState) -> list[Row]:
 
 def _setting_rows(model: TabularState) -> list[Row]:
     settings = model.snapshot.settings if model.snapshot is not None else ()
-    return [(each.name, each.value) for each in settings]
+    return [(each.name, each.value or "(none)") for each in settings]
 
 
 def _alert_rows(model: TabularState) -> list[Row]:
@@ -318,6 +332,37 @@ def _notice_rows(model: TabularState) -> list[Row]:
 
 
 def _log_rows(model: TabularState) -> list[Row]:
+    return [row for each in _logs(model) for row in each.rows]
+
+
+def _selected_log_rows(
+    model: TabularState, text: str, key: str, descending: bool, offset: int, limit: int | None
+) -> tuple[list[Row], int]:
+    """Equal values stand in the order of the table's key, because the logs do, and the rows of each."""
+    table = TABLES["logs"]
+    value_of = _value_of(table, key)
+
+    def select(rows: list[Row]) -> list[Row]:
+        return sorted(_filtered(table, rows, text), key=value_of, reverse=descending)
+
+    selected = [each.selected((text, key, descending), select) for each in _logs(model)]
+    total = sum(map(len, selected))
+    stop = total if limit is None else min(offset + limit, total)
+    return _merged(selected, value_of, descending, min(offset, stop), stop), total
+
+
+def _merged(
+    columns: Sequence[Sequence[Row]], value_of: Callable[[Row], Any], descending: bool, first: int, stop: int
+) -> list[Row]:
+    """Rows ``first`` to ``stop`` of ordered columns together, taken from the nearer end."""
+    total = sum(map(len, columns))
+    if first + stop > total:
+        backwards = [column[::-1] for column in reversed(columns)]
+        return _merged(backwards, value_of, not descending, total - stop, total - first)[::-1]
+    return list(islice(heapq.merge(*columns, key=value_of, reverse=descending), first, stop))
+
+
+def _logs(model: TabularState) -> list[LogRows]:
     scheduler_host = model.snapshot.scheduler.host if model.snapshot is not None else ""
 
     def place_of(index: int) -> tuple[str, str]:
@@ -326,7 +371,7 @@ def _log_rows(model: TabularState) -> list[Row]:
             return agent.name, agent.host
         return ("scheduler", scheduler_host) if index == NONE else ("?", "?")
 
-    return model.activity.logs.rows(place_of)
+    return model.activity.logs.by_place(place_of)
 
 
 def _task_rows(

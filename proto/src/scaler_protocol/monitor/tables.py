@@ -12,6 +12,7 @@ from typing import Any, Literal
 Kind = Literal[
     "text",
     "id",
+    "pid",
     "count",
     "bytes",
     "percent",
@@ -26,8 +27,8 @@ Kind = Literal[
     "estimate",
 ]
 """The meaning of a value: ``duration``, ``latency`` and ``age`` are seconds, ``time`` is unix seconds, ``share`` is
-from 0 to 1, ``id`` is a number that is not a quantity, ``byte_rate`` is bytes per second, ``flag`` is true or false,
-``estimate`` is seconds, or 0 if not known."""
+from 0 to 1, ``id`` is a number that is not a quantity, ``pid`` is the id of a process, or 0 for none, ``byte_rate`` is
+bytes per second, ``flag`` is true or false, ``estimate`` is seconds, or 0 if not known."""
 
 Row = tuple[Any, ...]
 
@@ -71,7 +72,7 @@ WORKERS = TableSpec(
     "workers",
     "Workers",
     (
-        Column("pid", "pid", "id", 7, "process id of the worker"),
+        Column("pid", "pid", "pid", 7, "process id of the worker"),
         Column("host", "host", "text", 16, "where it runs"),
         Column("name", "worker", "text", 16, "its name"),
         Column(
@@ -103,7 +104,7 @@ AGENTS = TableSpec(
     (
         Column("name", "agent", "text", 20, "its name"),
         Column("host", "host", "text", 16, "where it runs"),
-        Column("pid", "pid", "id", 7, "its process id"),
+        Column("pid", "pid", "pid", 7, "its process id"),
         Column("state", "state", "text", 9, "connected, suspect (silent), paused or lost"),
         Column("workers", "workers", "count", 7, "how many workers it has"),
         Column("cpu", "cpu", "percent", 6, "its processor time"),
@@ -127,7 +128,7 @@ PROCESSORS = TableSpec(
         Column("host", "host", "text", 16, "where it runs"),
         Column("agent", "agent", "text", 20, "whose worker it is"),
         Column("name", "worker", "text", 16, "its name"),
-        Column("pid", "pid", "id", 7, "its process id"),
+        Column("pid", "pid", "pid", 7, "its process id"),
         Column("cpu", "cpu", "percent", 6, "its processor time"),
         Column("rss", "rss", "bytes", 9, "its memory"),
         Column("initialized", "initialized", "flag", 11, "ready for tasks"),
@@ -143,7 +144,7 @@ CLIENTS = TableSpec(
     "clients",
     "Clients",
     (
-        Column("pid", "pid", "id", 7, "its process id"),
+        Column("pid", "pid", "pid", 7, "its process id"),
         Column("host", "host", "text", 16, "where it runs"),
         Column("session", "session", "text", 8, "the beginning of its id"),
         Column("state", "state", "text", 9, "connected, away, or ended"),
@@ -151,6 +152,8 @@ CLIENTS = TableSpec(
         Column("unassigned", "waiting", "count", 10, "tasks that are not assigned to an agent"),
         Column("running", "on hosts", "count", 8, "tasks assigned to an agent: they run, or are queued on its host"),
         Column("finished", "finished", "count", 11, "tasks that have ended"),
+        Column("failed", "failed", "count", 7, "of those: with an error"),
+        Column("canceled", "cancelled", "count", 9, "of those: cancelled"),
         Column("group", "group", "text", 12, "the clients with which it shares the workers"),
         Column("weight", "weight", "text", 7, "its weight within its group"),
         Column("share", "share", "share", 7, "of all running time, what it and its nested clients are due"),
@@ -231,7 +234,7 @@ RUNNING = TableSpec(
         Column("usual", "usual", "estimate", 7, "how long tasks of this function take; empty: none has ended"),
         Column("host", "host", "text", 12, "where it runs"),
         Column("worker", "worker", "text", 14, "which worker runs it"),
-        Column("pid", "pid", "id", 7, "the process id of the worker process"),
+        Column("pid", "pid", "pid", 7, "the process id of the worker process"),
         Column("task", "task", "id", 8, "its number within its client"),
         Column("session", "client", "text", 8, "whose task"),
         Column("started", "started", "time", 12, "when"),
@@ -327,14 +330,18 @@ PROGRESS = TableSpec(
         Column("progress", "progress", "share", 8, "what part has ended"),
         Column("left", "left", "estimate", 8, LEFT_HELP),
         Column("end", "ends at", "time", 12, "when this is, if it goes on like that"),
-        Column("unfinished", "remaining", "count", 10, "tasks that have not ended"),
+        Column(
+            "unfinished", "remaining", "count", 10,
+            "tasks that have not ended, with those that a map has still to submit if it knows how many",
+        ),
         Column(
             "running", "on hosts", "count", 8,
             "of these: assigned to an agent, where they run or are queued; of a function: those that have run for a "
             "second or longer",
         ),
-        Column("done", "done", "count", 11, "tasks that have ended; of clients and groups with the failed ones"),
-        Column("failed", "failed", "count", 7, "failed or cancelled"),
+        Column("done", "done", "count", 11, "tasks that have succeeded"),
+        Column("failed", "failed", "count", 7, "tasks that have failed"),
+        Column("canceled", "cancelled", "count", 9, "tasks that were cancelled"),
     ),
     "unfinished",
     ("kind", "name"),
@@ -353,7 +360,8 @@ GRAPHS = TableSpec(
         Column("ready", "ready", "count", 9, "calls that could run"),
         Column("running", "on hosts", "count", 9, "calls assigned to an agent: they run, or are queued on its host"),
         Column("done", "done", "count", 9, "calls that succeeded"),
-        Column("failed", "failed", "count", 7, "calls that failed or were cancelled"),
+        Column("failed", "failed", "count", 7, "calls that failed"),
+        Column("canceled", "cancelled", "count", 9, "calls that were cancelled, or not made because others failed"),
         Column("progress", "progress", "share", 8, "what part has ended"),
         Column("left", "left", "estimate", 8, LEFT_HELP),
     ),

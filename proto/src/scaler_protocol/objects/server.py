@@ -528,7 +528,7 @@ class ObjectServer:
                 self._files.prepare(extent, piece.offset, piece.length)
             return self._files.view(extent)[piece.offset + done : piece.offset + piece.length]
         except OSError:
-            self._core.on_piece_written(piece.key, time.monotonic(), failed=True)
+            self._core.on_piece_not_written(piece.key, time.monotonic())
             return None
 
     def received(self, label: str, piece: Piece, count: int) -> None:
@@ -547,7 +547,7 @@ class ObjectServer:
         try:
             self._files.write(extent, chunk.offset, chunk.data)
         except OSError:
-            self._core.on_piece_written(chunk.key, now, failed=True)
+            self._core.on_piece_not_written(chunk.key, now)
         else:
             self._core.on_piece_written(chunk.key, now)
 

@@ -227,6 +227,8 @@ struct TaskOptions {
   submittedAt @19 :Float64;       # for spans: seconds since 1970, by the client's clock; 0: there are none
   readyAt @20 :Float64;           # by the same clock, of a node that has submittedAt, to its agent: when its inputs were
                                   # there; 0: they are not, as far as the scheduler knows
+  mapTasks @21 :UInt32;           # with mapNumber: how many tasks the map will have when all have come; 0: those that have
+                                  # come so far are all; 4294967295: not known
 }
 
 struct Capability {

@@ -143,6 +143,8 @@ struct ClientColumns {
   weight @9 :Data; # f64
   share @10 :Data; # f64
   usedSeconds @11 :Data; # f32
+  failed @12 :Data; # u64: of the finished ones, as is the next one
+  canceled @13 :Data; # u64
 }
 
 struct EndedClientColumns {
@@ -153,6 +155,8 @@ struct EndedClientColumns {
   finished @4 :Data; # u64
   usedSeconds @5 :Data; # f64
   count @6 :Data; # u64
+  failed @7 :Data; # u64: of the finished ones, as is the next one
+  canceled @8 :Data; # u64
 }
 
 struct FunctionColumns {
@@ -204,7 +208,8 @@ struct GraphColumns {
   ready @4 :Data;
   running @5 :Data;
   done @6 :Data;
-  failed @7 :Data;
+  failed @7 :Data; # or cancelled
+  canceled @8 :Data; # of the failed ones
 }
 
 struct StoreColumns {
@@ -242,6 +247,9 @@ struct MapColumns {
   running @5 :Data; # of these: assigned to an agent
   failed @6 :Data; # or cancelled
   module @7 :List(Text); # of the function
+  canceled @8 :Data; # of the failed ones
+  toCome @9 :Data; # tasks that the client has still to submit, as far as it has said
+  isOpen @10 :Data; # u8: further tasks may come, and their number is not known
 }
 
 struct TrafficColumns {

@@ -37,6 +37,7 @@ from scaler.client.inquiries import (
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import MapOptions
 from scaler.client.outcomes import failure_of, hide_frames
+from scaler.client.progress import map_tasks_of
 from scaler.client.serializer import DefaultSerializer, Serializer
 from scaler.client.signatures import check_call
 from scaler.core.questions import Questions
@@ -347,7 +348,8 @@ class AsyncClient:
         if buffer_size is not None and buffer_size < 1:
             raise ValueError(f"buffer_size must be at least 1, not {buffer_size}.")
         check_call(fn, (None,) * len(iterables), {})
-        submit, ahead = partial(self._submit, self._client.new_map(), fn), buffer_size or _BUFFER_SIZE
+        its_calls = self._client.new_map(map_tasks_of(iterables))
+        submit, ahead = partial(self._submit, its_calls, fn), buffer_size or _BUFFER_SIZE
         source: Source | AsyncSource
         if isinstance(iterables[0], AsyncIterable):
             if len(iterables) > 1:

@@ -185,10 +185,10 @@ def shape_of(function: Function, arity: int, keywords: tuple[str, ...], options:
 
 class MapCalls:
     """The shapes of calls that are submitted one by one and belong together: monitors show their progress as that of
-    one map. ``number``: of the map."""
+    one map. ``number``: of the map. ``tasks``: how many calls there will be; 0: all are submitted at once."""
 
-    def __init__(self, options: TaskOptions, number: int) -> None:
-        self._options = replace(options, map_number=number)
+    def __init__(self, options: TaskOptions, number: int, tasks: int) -> None:
+        self._options = replace(options, map_number=number, map_tasks=tasks)
         self._shapes: dict[tuple[Function, object], Shape] = {}
 
     def find(self, function: Function, key: object) -> Shape | None:

@@ -68,7 +68,7 @@ from scaler.client.options import (
     whole_number,
 )
 from scaler.client.outcomes import failure_of, hide_frames
-from scaler.client.progress import progress_bar, progress_of, progress_of_results
+from scaler.client.progress import map_tasks_of, progress_bar, progress_of, progress_of_results
 from scaler.client.published import PublishedValue, publish_all, published_names
 from scaler.client.queue import Queue
 from scaler.client.representations import cluster_rows, table
@@ -332,9 +332,10 @@ class Client:
             self._give_up_call(error, future)
             raise
 
-    def new_map(self) -> MapCalls:
-        """Return a map for ``submit_as``. Monitors show the progress of its calls."""
-        return MapCalls(self._options, self._client_io.session.submissions.number_map())
+    def new_map(self, tasks: int = 0) -> MapCalls:
+        """Return a map for ``submit_as``. Monitors show the progress of its calls. ``tasks``: how many calls there will
+        be, or MAP_TASKS_UNKNOWN; 0: all are submitted at once."""
+        return MapCalls(self._options, self._client_io.session.submissions.number_map(), tasks)
 
     def as_executor(self) -> Executor:
         """A :class:`concurrent.futures.Executor` that uses this client. Its ``shutdown`` waits for its own calls and
@@ -745,7 +746,7 @@ class Client:
         if buffer_size is not None and buffer_size < 1:
             raise ValueError(f"buffer_size must be at least 1, not {buffer_size}.")
         check_call(fn, (None,) * len(iterables), {})
-        shape = self.new_map().add(self._functions.find(fn), len(iterables), len(iterables), ())
+        shape = self.new_map(map_tasks_of(iterables)).add(self._functions.find(fn), len(iterables), len(iterables), ())
         send = partial(self._send_call, fn, shape)
         return ImapCall(self._client_io, send, zip(*iterables, strict=False), buffer_size or _IMAP_BUFFER_SIZE)
 

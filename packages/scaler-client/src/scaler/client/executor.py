@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 from scaler.client.future import ScalerFuture, ask_to_cancel, cancel_unstarted
-from scaler.client.progress import progress_of_results, require_tqdm
+from scaler.client.progress import map_tasks_of, progress_of_results, require_tqdm
 from scaler.client.signatures import function_module, function_name
 from scaler.core.outcome import Outcome
 from scaler.shell.client_io import ClientIO
@@ -50,7 +50,7 @@ class ExecutorClient(Protocol):
         calls: MapCalls | None = None,
     ) -> None: ...
 
-    def new_map(self) -> MapCalls: ...
+    def new_map(self, tasks: int = 0) -> MapCalls: ...
 
     def disconnect(self) -> None: ...
 
@@ -289,20 +289,27 @@ class Executor(concurrent.futures.Executor):
             require_tqdm()
         deadline = None if timeout is None else timeout + time.monotonic()
         calls = zip(*iterables, strict=False)
+        tasks = 0 if buffersize is None else map_tasks_of(iterables, chunksize)
         if chunksize == 1:
-            results = self._map(fn, calls, deadline, buffersize)
+            results = self._map(fn, calls, deadline, buffersize, tasks)
             return progress_of_results(results, iterables, function_name(fn)) if progress else results
         chunks = ((chunk,) for chunk in iter(lambda: list(islice(calls, chunksize)), []))
-        lists = self._map(_chunk_function(fn), chunks, deadline, buffersize)
+        lists = self._map(_chunk_function(fn), chunks, deadline, buffersize, tasks)
         if progress:
             return progress_of_results(_items_of(lists), iterables, function_name(fn))
         return chain.from_iterable(lists)
 
     def _map(
-        self, fn: Callable[..., T], calls: Iterator[tuple[Any, ...]], deadline: float | None, buffersize: int | None
+        self,
+        fn: Callable[..., T],
+        calls: Iterator[tuple[Any, ...]],
+        deadline: float | None,
+        buffersize: int | None,
+        tasks: int,
     ) -> Generator[T, None, None]:
+        """``tasks``: as of ``MapCalls``."""
         futures: deque[ScalerFuture[T]] = deque()
-        its_calls = self._client.new_map()
+        its_calls = self._client.new_map(tasks)
         try:
             futures.extend(self._submit(fn, call, {}, its_calls) for call in islice(calls, buffersize))
         except BaseException:

@@ -10,7 +10,7 @@ from typing import Any
 
 from scaler.client.cluster_info import ClusterInfo
 from scaler_protocol.monitor.alerts import Alert
-from scaler_protocol.monitor.format import format_count, format_duration, format_rate
+from scaler_protocol.monitor.format import format_count, format_left, format_rate
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.running import longest_running, summary_of
 from scaler_protocol.monitor.tables import PROGRESS, Row
@@ -123,7 +123,7 @@ def _bar(row: Row) -> str:
     kind = row[PROGRESS.index("kind")]
     title = name if kind in _NAMED_KINDS else f"{kind} {name}"
     remaining = format_count(row[PROGRESS.index("unfinished")])
-    until = f", {format_duration(left)}" if left else ""
+    until = f", {format_left(left)}" if left else ""
     return (
         f'<tr><td style="text-align: left">{escape(title[:_NAME_LIMIT])}</td>'
         f'<td style="min-width: 260px"><progress value="{share:.4f}" style="width: 250px"></progress></td>'

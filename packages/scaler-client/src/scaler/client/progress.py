@@ -8,6 +8,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
+from scaler_protocol.messages import MAP_TASKS_UNKNOWN
+
 
 def progress_bar(total: int | None, title: str) -> Any:
     """A context manager whose ``update(n)`` says that ``n`` more tasks ended. Raises ImportError without tqdm.
@@ -59,12 +61,25 @@ def progress_of_results(
     results: Generator[Any, None, None], iterables: Sequence[Iterable[Any]], title: str
 ) -> Generator[Any, None, None]:
     """Yield the results of a call for each item of the iterables, and show how many there were."""
-    lengths = [len(each) for each in iterables if isinstance(each, Sized)]
-    total = min(lengths) if len(lengths) == len(iterables) else None
     try:
-        with progress_bar(total, title) as bar:
+        with progress_bar(calls_count(iterables), title) as bar:
             for result in results:
                 bar.update(1)
                 yield result
     finally:
         results.close()
+
+
+def calls_count(iterables: Sequence[Iterable[Any]]) -> int | None:
+    """Return how many items ``zip`` yields; None if an iterable does not know its length."""
+    try:
+        lengths = [len(each) for each in iterables if isinstance(each, Sized)]
+    except TypeError:  # classes with a length whose objects may have none, as torch's DataLoader
+        return None
+    return min(lengths) if len(lengths) == len(iterables) else None
+
+
+def map_tasks_of(iterables: Sequence[Iterable[Any]], calls_per_task: int = 1) -> int:
+    """Return how many tasks a map that submits its calls by and by will have, or MAP_TASKS_UNKNOWN."""
+    count = calls_count(iterables)
+    return MAP_TASKS_UNKNOWN if count is None else min(-(-count // calls_per_task), MAP_TASKS_UNKNOWN)

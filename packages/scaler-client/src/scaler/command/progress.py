@@ -15,8 +15,8 @@ from scaler_protocol.monitor.format import (
     clip,
     display_width,
     format_count,
-    format_duration,
     format_end,
+    format_left,
     format_share,
     left,
     printable,
@@ -68,11 +68,13 @@ def _line(row: Progress, name: str, now: float) -> str:
     full = int(_BAR_WIDTH * row.share)
     counts = f"{format_count(row.ended)} of {format_count(row.ended + row.unfinished)}"
     failed = f", {format_count(row.failed)} failed" if row.failed else ""
+    canceled = f", {format_count(row.canceled)} cancelled" if row.canceled else ""
     rest = ""
     if row.seconds_left:
-        rest = f", {format_duration(row.seconds_left)} left, until {format_end(now + row.seconds_left, now)}"
+        rest = f", {format_left(row.seconds_left)} left, until {format_end(now + row.seconds_left, now)}"
     return (
-        f"{name} [{'=' * full}{' ' * (_BAR_WIDTH - full)}] {right(format_share(row.share), 4)}  {counts}{failed}{rest}"
+        f"{name} [{'=' * full}{' ' * (_BAR_WIDTH - full)}] {right(format_share(row.share), 4)}  {counts}"
+        f"{failed}{canceled}{rest}"
     )
 
 
@@ -100,6 +102,6 @@ def _is_unfinished(rows: Sequence[Progress]) -> bool:
 
 def _document(row: Progress) -> dict[str, object]:
     return {
-        "kind": row.kind, "name": row.name, "done": row.done, "failed": row.failed, "running": row.running,
-        "unfinished": row.unfinished, "share": row.share, "seconds_left": row.seconds_left,
+        "kind": row.kind, "name": row.name, "done": row.done, "failed": row.failed, "canceled": row.canceled,
+        "running": row.running, "unfinished": row.unfinished, "share": row.share, "seconds_left": row.seconds_left,
     }  # fmt: skip

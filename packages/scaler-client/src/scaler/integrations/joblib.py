@@ -6,6 +6,7 @@ A batch of calls is one task. Large arrays in it are sent once per call of ``Par
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import io
 import operator
 import pickle
@@ -32,6 +33,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.signatures import function_module
 from scaler.utility.exceptions import ObjectStoreError
+from scaler_protocol.messages import MAP_TASKS_UNKNOWN
 from scaler_protocol.objects.comparison import same
 
 NAME = "scaler"
@@ -46,6 +48,11 @@ _GROWTH_LIMIT = 8
 """A batch has at most this many times as many calls as the last one: the next calls may take longer."""
 
 _WRITABLE_MODES = "r+", "w+"
+
+_CONTEXT_MODULE = "sklearn.callback._callback_context"
+_SUBCONTEXTS = "_children_map"
+"""The module of scikit-learn's contexts, from 1.9 on, and their attribute for subcontexts. Contexts of a version
+that names these differently are pickled as they are."""
 
 
 def register() -> None:
@@ -155,7 +162,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         arguments: list[ObjectReference[Any] | None] = []
         payload = self._pickle(batch, arguments)
         future: ScalerFuture[Any] = ScalerFuture(self._client._client_io)
-        self._calls = self._calls or self._client.new_map()
+        self._calls = self._calls or self._client.new_map(self._batches)
         self._client.submit_as(future, self._function_of(batch), (payload, *arguments), {}, self._calls)
         self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)
@@ -167,6 +174,13 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
         return out.result()
+
+    @property
+    def _batches(self) -> int:
+        """The number of batches, as of ``MapCalls``. Sizes of batches change, so it is known only if all are submitted
+        at once."""
+        is_whole = self.parallel is not None and self.parallel.pre_dispatch == "all"
+        return 0 if is_whole else MAP_TASKS_UNKNOWN
 
     def start_call(self) -> None:
         """Its batches are one map in monitors."""
@@ -323,6 +337,7 @@ class _BatchPickler(cloudpickle.Pickler):
         self._argument_of = argument_of
         self._arguments = arguments
         self._usual_types: set[type] = set()
+        self._context_type = getattr(sys.modules.get(_CONTEXT_MODULE), "CallbackContext", None)
 
     def reducer_override(self, value: Any) -> Any:
         """Called for most objects in the batch, so cloudpickle is asked only for those that concern it."""
@@ -336,12 +351,25 @@ class _BatchPickler(cloudpickle.Pickler):
             return super().reducer_override(value)
         if kind is _NestedBackend:
             return self._apart(None)
+        if kind is self._context_type and _is_without_callbacks(value):
+            return _without_subcontexts(value)
         self._usual_types.add(kind)
         return NotImplemented
 
     def _apart(self, argument: ObjectReference[Any] | None) -> Any:
         self._arguments.append(argument)
         return operator.getitem, ((self._next,), 0)
+
+
+def _is_without_callbacks(context: Any) -> bool:
+    return not vars(context).get("_callbacks", True) and _SUBCONTEXTS in vars(context)
+
+
+def _without_subcontexts(context: Any) -> Any:
+    """Reduce a context of scikit-learn that has no callbacks. Each fit of a search has a context, which leads to all
+    others, so every batch would contain them all. Only callbacks look at contexts, and those of scikit-learn look
+    at a context and what is above it."""
+    return copyreg.__newobj__, (type(context),), {**vars(context), _SUBCONTEXTS: {}}  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=256)

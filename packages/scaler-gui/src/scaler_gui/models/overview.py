@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scaler_protocol.monitor.format import format_bytes, format_count, format_duration, format_percent, format_rate
+from scaler_protocol.monitor.format import (
+    format_bytes,
+    format_count,
+    format_left,
+    format_percent,
+    format_rate,
+)
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.progress import ALL
 from scaler_protocol.monitor.running import longest_running, summary_of
@@ -93,7 +99,7 @@ def _since(count: int) -> str:
 
 def _left(model: Model) -> str:
     progress = model.progress.find(ALL, "")
-    return format_duration(progress.seconds_left) if progress is not None and progress.seconds_left else "-"
+    return format_left(progress.seconds_left) if progress is not None and progress.seconds_left else "-"
 
 
 def running_text(model: Model) -> tuple[str, str, str]:

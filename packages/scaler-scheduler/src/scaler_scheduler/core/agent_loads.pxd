@@ -37,6 +37,8 @@ cdef class AgentLoad:
     cdef bint keeps_room(self, int depth) except -1
     cpdef int64_t queued_us(self) noexcept
     cpdef int64_t budget_us(self, int depth) noexcept
+    cdef int64_t longest_ahead_us(self) noexcept
+    cdef bint are_tasks_short(self) noexcept
     cpdef int queued(self) noexcept
     cpdef double waiting_us(self, double now) noexcept
     cdef bint can_hold(self, QueueClass source) except -1

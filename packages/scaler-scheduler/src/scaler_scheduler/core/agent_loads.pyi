@@ -1,9 +1,10 @@
 """The load of an agent, in counts and in estimated microseconds (contract of agent_loads.pyx).
 
 An agent has room while a slot is free, or while what is queued there would last less than its horizon: 5 ms, or one and
-a half of its round trip to the scheduler if that is longer. It never has room for more than ``ceiling``, which is meant
-for 5 ms and grows with the horizon. Tasks that are less deep than a new one do not count against it: they may be
-waiting for it.
+a half of its round trip to the scheduler if that is longer. While its tasks take at most 200 ms on average, it also has
+room for one waiting task per slot, so that no worker waits for a round trip after each task. It never has room for more
+than ``ceiling``, which is meant for 5 ms and grows with the horizon. Tasks that are less deep than a new one do not
+count against it: they may be waiting for it.
 """
 
 from typing import Any
@@ -50,13 +51,15 @@ class AgentLoad:
         """The time from a heartbeat to its echo. The shortest of the last four counts, up to 250 ms: what a busy
         machine adds to some of them is not distance."""
 
-    def budget_us(self, depth: int) -> int: ...
+    def budget_us(self, depth: int) -> int:
+        """The work that may be added to what waits, in slot-microseconds; 1 if there is room for one more task, however
+        long, because there is not yet one for each slot."""
+
     def queued(self) -> int: ...
     def waiting_us(self, now: float) -> float: ...
     def key(self, depth: int, rarity: int = 0) -> tuple[bool, int, float, float]:
         """Order of preference: agents with a free slot first, then those with the least ``rarity``, then the least
         loaded."""
 
-    def amend_reserved(self, corrects: bool) -> list[str]: ...
     def forget_reserved(self) -> None: ...
     def fits(self, demand: tuple[tuple[str, int], ...]) -> int: ...

@@ -7,6 +7,7 @@ from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:
+    LONGEST_AHEAD_US = 200000
     LONGEST_ROUND_TRIP_US = 250000
     MOST_TASKS = 1000000000
     ROUND_TRIPS = 4  # heartbeats; a busy machine delays some of them, but seldom all
@@ -83,10 +84,20 @@ cdef class AgentLoad:
     cpdef int64_t budget_us(self, int depth) noexcept:
         cdef int here = self.deep(depth)
         cdef int usable = self.usable(depth)
-        cdef int64_t horizon = self.horizon_us * self.slots
+        cdef int64_t horizon = self.horizon_us * self.slots, budget
         if here <= usable:
             return horizon
-        return horizon - self.load_us * (here - usable) // self.outstanding
+        budget = horizon - self.load_us * (here - usable) // self.outstanding
+        if budget <= 0 and here - usable < self.slots and self.are_tasks_short():
+            return 1
+        return budget
+
+    cdef int64_t longest_ahead_us(self) noexcept:
+        """Return how long a task may take that waits here although it exceeds the budget."""
+        return max(2 * self.horizon_us, LONGEST_AHEAD_US if self.are_tasks_short() else 0)
+
+    cdef bint are_tasks_short(self) noexcept:
+        return self.load_us <= LONGEST_AHEAD_US * self.outstanding
 
     cpdef int queued(self) noexcept:
         return max(0, self.outstanding - self.slots - self.lent)
@@ -127,21 +138,6 @@ cdef class AgentLoad:
         self.by_depth[min(record.depth, DEPTHS - 1)] += number
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) - amount * number
-
-    def amend_reserved(self, bint corrects):
-        """Say what is wrong with the count of reserved tasks; ``corrects``: put it right."""
-        cdef int64_t number = 0, us = 0
-        for reservations in self.reserved.values():
-            number += len(reservations)
-            for _, _, reservation in reservations:
-                us += reservation.estimate_us
-        if number == self.reserved_count and us == self.reserved_us:
-            return []
-        wrong = f"{self.reserved_count} tasks of {self.reserved_us} us reserved, {number} of {us} us counted"
-        if corrects:
-            self.reserved_count = number
-            self.reserved_us = us
-        return [wrong]
 
     def forget_reserved(self):
         """Tasks that are reserved for it wait for any agent again; the caller tells their queues."""

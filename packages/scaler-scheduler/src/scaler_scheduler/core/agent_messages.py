@@ -38,7 +38,7 @@ def on_goodbye(state: SchedulerState, agent: Agent, body: Goodbye, now: float) -
     notices.log(state, f"Agent {agent.title()} left")
     outbox.acknowledge(state, agent, now)
     outbox.ignore(state, agent.session)
-    lost_agents.lose_agent(state, agent, now, blameless=True)
+    lost_agents.end_agent(state, agent, now)
 
 
 def on_output(state: SchedulerState, agent: Agent, body: Output, now: float) -> None:

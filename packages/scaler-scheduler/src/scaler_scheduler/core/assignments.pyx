@@ -234,15 +234,15 @@ cdef class Assignment:
         return found
 
     cdef inline bint may_wait(self, FunctionLoad function, uint32_t estimate) noexcept:
-        """Return whether a task may be prefetched while others run. The last one may be a little longer than what is
-        left of the horizon. Otherwise a worker whose tasks are exactly that long would have none prefetched and would
-        be idle for every round trip. Distance extends the horizon only for tasks whose duration is known: others may
+        """Return whether a task may be prefetched while others run. The last one may be longer than what is left of the
+        horizon. Otherwise a worker whose tasks are that long would have none prefetched and would be idle for every
+        round trip. Distance extends the horizon, and a task may be this long, only if its duration is known: others may
         last for hours."""
-        cdef int64_t horizon = self.agent.horizon_us, budget = self.budget_us
+        cdef int64_t longest = self.agent.longest_ahead_us(), budget = self.budget_us
         if function.samples == 0:
-            budget -= (horizon - HORIZON_US) * self.agent.slots
-            horizon = HORIZON_US
-        return budget >= estimate or (budget > 0 and estimate <= 2 * horizon)
+            budget -= (self.agent.horizon_us - HORIZON_US) * self.agent.slots
+            longest = 2 * HORIZON_US
+        return budget >= estimate or (budget > 0 and estimate <= longest)
 
     cdef inline bint may_admit(self, FunctionLoad function, uint32_t estimate) noexcept:
         if not self.may_go_on():

@@ -12,6 +12,9 @@ cdef class AgentTally:
     cdef add(self, RunRecord record, int64_t load_us, int64_t moving_us)
 
 cdef class Census:
+    cdef readonly list wrong
+    cdef public str subject
+    cdef bint _corrects
     cdef readonly dict queued
     cdef dict assigned
     cdef dict unfinished
@@ -19,3 +22,4 @@ cdef class Census:
     cdef add_queued(self, RunRecord record, int64_t number)
     cdef add_unfinished(self, RunRecord record, int64_t number)
     cdef AgentTally tally_of(self, agent)
+    cpdef bint must_correct(self, str text) except -1

@@ -1,8 +1,7 @@
 """All task counts, recounted from the states of the tasks (contract of census.pyx).
 
 One census goes through all tables (``TaskTable.recount`` adds a table to it); then it is compared with what queues,
-agents and functions have counted. The ``amend`` verbs return what was wrong, in words, and put it right when they are
-told to.
+agents and functions have counted. What differs is noted, in words, and also corrected by a census that ``corrects``.
 """
 
 from collections.abc import Mapping
@@ -13,13 +12,25 @@ from scaler_scheduler.core.priority_queues import QueueClass
 
 class Census:
     queued: dict[QueueClass, int]
-    def __init__(self) -> None: ...
-    def amend_queue(self, queue: QueueClass, corrects: bool) -> list[str]: ...
-    def amend_agent(self, agent: AgentLoad, total: dict[str, int], corrects: bool) -> list[str]:
+    wrong: list[str]
+    """The wrong counts, in words."""
+
+    subject: str
+    """The beginning of the texts that are noted: what the counts belong to."""
+
+    def __init__(self, corrects: bool = False) -> None: ...
+    def must_correct(self, text: str) -> bool:
+        """Note that a count is wrong. Returns whether the caller must correct it."""
+
+    def compare_queue(self, queue: QueueClass) -> None: ...
+    def compare_agent(self, agent: AgentLoad, total: dict[str, int]) -> None:
         """``total``: the capabilities that all its workers have together."""
 
-    def amend_functions(self, known: list[FunctionLoad], corrects: bool) -> list[str]:
-        """Correct the counts of these functions, and of all that tasks have."""
+    def compare_reserved(self, agent: AgentLoad) -> None:
+        """Compare the count of the tasks that are reserved for an agent with these tasks."""
+
+    def compare_functions(self, known: list[FunctionLoad]) -> None:
+        """Compare the counts of these functions, and of all that tasks have."""
 
     def unknown_agents(self, known: Mapping[int, object]) -> list[int]:
         """Agents that tasks are said to be with, and that are not there."""

@@ -30,7 +30,10 @@ cdef class AgentTally:
 
 @final
 cdef class Census:
-    def __init__(self):
+    def __init__(self, bint corrects=False):
+        self._corrects = corrects
+        self.wrong = []
+        self.subject = ""
         self.queued = {}
         self.assigned = {}
         self.unfinished = {}
@@ -47,49 +50,75 @@ cdef class Census:
             tally = self.assigned[agent] = AgentTally()
         return tally
 
-    def amend_queue(self, QueueClass queue, bint corrects):
+    cpdef bint must_correct(self, str text) except -1:
+        self.wrong.append(self.subject + text)
+        return self._corrects
+
+    def compare_queue(self, QueueClass queue):
         cdef int64_t counted = self.queued.get(queue, 0)
-        if queue.count == counted:
-            return []
-        wrong = f"{queue.count} tasks queued for {queue.demand} at depth {queue.depth}, {counted} counted"
-        if corrects:
+        if queue.count != counted and self.must_correct(
+            f"{queue.count} tasks queued for {queue.demand} at depth {queue.depth}, {counted} counted"
+        ):
             queue.count = counted
-        return [wrong]
 
-    def amend_agent(self, AgentLoad agent, dict total, bint corrects):
+    def compare_agent(self, AgentLoad agent, dict total):
         cdef AgentTally tally = self.tally_of(agent.index)
-        cdef dict left = {name: amount - tally.taken.get(name, 0) for name, amount in total.items()}
-        cdef list wrong = []
-        cdef int depth
-        for name in tally.taken:
-            left.setdefault(name, -tally.taken[name])
-        for name in agent.resources:
-            left.setdefault(name, 0)
-        if agent.outstanding != tally.number or agent.load_us != tally.load_us or agent.moving_us != tally.moving_us:
-            wrong.append(
-                f"{agent.outstanding} tasks of {agent.load_us} us, {agent.moving_us} us to move, with agent {agent.index}; "
-                f"{tally.number} of {tally.load_us} us, {tally.moving_us} us counted"
-            )
-        for depth in range(DEPTHS):
-            if agent.by_depth[depth] != tally.by_depth[depth]:
-                wrong.append(f"{agent.by_depth[depth]} tasks at depth {depth} with agent {agent.index}, "
-                             f"{tally.by_depth[depth]} counted")
-        if any(agent.resources.get(name, 0) != amount for name, amount in left.items()):
-            wrong.append(f"agent {agent.index} has {agent.resources} left, {left} counted")
-        if wrong and corrects:
+        cdef dict left = capabilities_left(agent, tally, total)
+        cdef list wrong = differences(agent, tally, left)
+        cdef bint corrects = False
+        for text in wrong:
+            corrects = self.must_correct(text)
+        if corrects:
             agent.amend(tally.number, tally.load_us, tally.moving_us, tally.by_depth, left)
-        return wrong
 
-    def amend_functions(self, list known, bint corrects):
+    def compare_reserved(self, AgentLoad agent):
+        cdef int64_t number = 0, us = 0
+        for reservations in agent.reserved.values():
+            number += len(reservations)
+            for _, _, reservation in reservations:
+                us += reservation.estimate_us
+        if (number != agent.reserved_count or us != agent.reserved_us) and self.must_correct(
+            f"{agent.reserved_count} tasks of {agent.reserved_us} us reserved, {number} of {us} us counted"
+        ):
+            agent.reserved_count = number
+            agent.reserved_us = us
+
+    def compare_functions(self, list known):
         cdef FunctionLoad function
-        cdef list wrong = []
         for function in {id(each): each for each in [*known, *self.unfinished]}.values():
             counted = self.unfinished.get(function, 0)
-            if function.unfinished != counted:
-                wrong.append(f"{function.unfinished} tasks of {function.name} unfinished, {counted} counted")
-                if corrects:
-                    function.unfinished = counted
-        return wrong
+            if function.unfinished != counted and self.must_correct(
+                f"{function.unfinished} tasks of {function.name} unfinished, {counted} counted"
+            ):
+                function.unfinished = counted
 
     def unknown_agents(self, dict known):
         return sorted(agent for agent in self.assigned if agent not in known and (<AgentTally> self.assigned[agent]).number)
+
+
+cdef dict capabilities_left(AgentLoad agent, AgentTally tally, dict total):
+    """Return the capabilities of an agent without those that its counted tasks take."""
+    cdef dict left = {name: amount - tally.taken.get(name, 0) for name, amount in total.items()}
+    for name in tally.taken:
+        left.setdefault(name, -tally.taken[name])
+    for name in agent.resources:
+        left.setdefault(name, 0)
+    return left
+
+
+cdef list differences(AgentLoad agent, AgentTally tally, dict left):
+    """Describe the counts of an agent that differ from the tally, in words."""
+    cdef list wrong = []
+    cdef int depth
+    if agent.outstanding != tally.number or agent.load_us != tally.load_us or agent.moving_us != tally.moving_us:
+        wrong.append(
+            f"{agent.outstanding} tasks of {agent.load_us} us, {agent.moving_us} us to move, with agent {agent.index}; "
+            f"{tally.number} of {tally.load_us} us, {tally.moving_us} us counted"
+        )
+    for depth in range(DEPTHS):
+        if agent.by_depth[depth] != tally.by_depth[depth]:
+            wrong.append(f"{agent.by_depth[depth]} tasks at depth {depth} with agent {agent.index}, "
+                         f"{tally.by_depth[depth]} counted")
+    if any(agent.resources.get(name, 0) != amount for name, amount in left.items()):
+        wrong.append(f"agent {agent.index} has {agent.resources} left, {left} counted")
+    return wrong

@@ -36,7 +36,7 @@ def _end_holds(client: ClientPeer) -> None:
     client.table.nodes.end_holds()
     held, client.held = client.held, []
     for first, stop in held:
-        requeue.push(client, client.table.ready(first, stop), False)
+        requeue.push(client, client.table.ready(first, stop))
 
 
 def _expire_large_results(state: SchedulerState, client: ClientPeer, now: float) -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.link import Link
 from scaler_protocol.messages import Envelope, Hello, ObjectKey, TaskName
+from scaler_scheduler.core.census import Census
 from scaler_scheduler.core.connections import PeerConnection
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.task_table import TaskTable
@@ -133,5 +134,5 @@ class ClientPeer:
     def forget(self, task: int) -> None:
         """A task has ended: drop what only few tasks have."""
 
-    def amend(self, corrects: bool) -> list[str]:
-        """Compare the byte counts with what they count. Returns what is wrong; ``corrects``: it is put right."""
+    def compare_bytes(self, census: Census) -> None:
+        """Compare the byte counts with what they count."""

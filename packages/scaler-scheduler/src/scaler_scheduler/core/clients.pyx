@@ -121,20 +121,17 @@ cdef class ClientPeer:
         self.large_bytes.pop(task, None)
         self.fetching.pop(task, None)
 
-    def amend(self, corrects):
-        cdef list wrong = []
-        name = f"client {self.session.hex()[:8]}"
+    def compare_bytes(self, census):
         counted = sum([size for _, size in self.deliveries.values()])
-        if counted != self.unacknowledged_bytes:
-            wrong.append(f"{name}: {self.unacknowledged_bytes} bytes under way, {counted} counted")
-            if corrects:
-                self.amend_bytes(counted)
+        if counted != self.unacknowledged_bytes and census.must_correct(
+            f"{self.unacknowledged_bytes} bytes under way, {counted} counted"
+        ):
+            self.amend_bytes(counted)
         counted = sum(self.functions.values()) + sum(self.serializers.values())
-        if counted != self.definition_bytes:
-            wrong.append(f"{name}: {self.definition_bytes} bytes of functions, {counted} counted")
-            if corrects:
-                self.definition_bytes = counted
-        return wrong
+        if counted != self.definition_bytes and census.must_correct(
+            f"{self.definition_bytes} bytes of functions, {counted} counted"
+        ):
+            self.definition_bytes = counted
 
 
 cdef list runs_of(bytes session, list rows):

@@ -8,7 +8,8 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable
 
 from scaler_protocol.messages import Status
 from scaler_scheduler.core import notices, requeue, task_endings
@@ -37,8 +38,8 @@ def on_tick(state: SchedulerState, now: float) -> None:
 
 
 def correct(state: SchedulerState) -> None:
-    """Correct what is wrong, and log it."""
-    wrong = find_wrong(state, True)
+    """Correct the wrong counts, and log them."""
+    wrong = _compare(state, Census(corrects=True))
     if wrong:
         text = "; ".join(wrong[:_SHOWN]) + (f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else "")
         notices.log(state, f"A count was wrong and has been corrected: {text}.", "WARNING")
@@ -46,49 +47,49 @@ def correct(state: SchedulerState) -> None:
             state.placement.offer(agent)
 
 
-def find_wrong(state: SchedulerState, corrects: bool) -> list[str]:
-    """Describe the errors found, in words. ``corrects``: they are also corrected."""
-    census = Census()
-    wrong: list[str] = []
+def find_wrong(state: SchedulerState) -> list[str]:
+    """Describe the wrong counts, in words."""
+    return _compare(state, Census())
+
+
+def _compare(state: SchedulerState, census: Census) -> list[str]:
+    """Take the census, and compare all counts with it. Returns those that were wrong, in words."""
     for client in state.clients.values():
-        name = client.session.hex()[:8]
-        wrong += [f"client {name}: {text}" for text in client.table.recount(census, corrects)]
-        wrong += client.amend(corrects)
+        census.subject = f"client {client.session.hex()[:8]}: "
+        client.table.recount(census)
+        client.compare_bytes(census)
+    census.subject = ""
     for queue in (*state.placement.classes.values(), *state.actors):
-        wrong += census.amend_queue(queue, corrects)
+        census.compare_queue(queue)
     for agent in state.agents.values():
-        wrong += census.amend_agent(agent.load, agent.capacity, corrects)
-        wrong += agent.load.amend_reserved(corrects)
-    wrong += census.amend_functions(list(state.function_loads.values()), corrects)
-    wrong += [
-        f"tasks are with agent {index}, which is not there" for index in census.unknown_agents(state.agent_by_index)
-    ]
-    wrong += [*_amend_total(state, corrects), *_amend_users(state, corrects)]
-    return wrong
+        census.compare_agent(agent.load, agent.capacity)
+        census.compare_reserved(agent.load)
+    census.compare_functions(list(state.function_loads.values()))
+    for index in census.unknown_agents(state.agent_by_index):
+        census.must_correct(f"tasks are with agent {index}, which is not there")  # nothing here can correct this
+    _compare_total(state, census)
+    _compare_users(census, state.function_users, [client.functions for client in state.clients.values()], "functions")
+    _compare_users(
+        census, state.serializer_users, [client.serializers for client in state.clients.values()], "serializers"
+    )
+    return census.wrong
 
 
-def _amend_total(state: SchedulerState, corrects: bool) -> Iterator[str]:
-    """The number of tasks of all clients."""
+def _compare_total(state: SchedulerState, census: Census) -> None:
+    """Compare the number of tasks of all clients."""
     noted, counted = state.totals.unfinished, sum(client.table.columns.unfinished for client in state.clients.values())
-    if noted != counted:
-        yield f"{noted} tasks of all clients, {counted} counted"
-        if corrects:
-            state.totals.unfinished = counted
+    if noted != counted and census.must_correct(f"{noted} tasks of all clients, {counted} counted"):
+        state.totals.unfinished = counted
 
 
-def _amend_users(state: SchedulerState, corrects: bool) -> Iterator[str]:
-    """Return how many clients have each function and each serializer."""
-    for users, name in ((state.function_users, "functions"), (state.serializer_users, "serializers")):
-        counted: dict[bytes, int] = {}
-        for client in state.clients.values():
-            for digest in getattr(client, name):
-                counted[digest] = counted.get(digest, 0) + 1
-        if users != counted:
-            noted, found = sum(users.values()), sum(counted.values())
-            yield f"{len(users)} {name} of {noted} clients, {len(counted)} of {found} counted"
-            if corrects:
-                users.clear()
-                users.update(counted)
+def _compare_users(census: Census, users: dict[bytes, int], of_clients: Iterable[Iterable[bytes]], name: str) -> None:
+    """Compare the number of clients that have each definition of one kind."""
+    counted = dict(Counter(digest for digests in of_clients for digest in digests))
+    if users != counted and census.must_correct(
+        f"{len(users)} {name} of {sum(users.values())} clients, {len(counted)} of {sum(counted.values())} counted"
+    ):
+        users.clear()
+        users.update(counted)
 
 
 def after_fault(state: SchedulerState, now: float) -> None:

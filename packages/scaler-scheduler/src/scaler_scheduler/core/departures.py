@@ -98,8 +98,11 @@ def on_copy_lost(state: SchedulerState, keeper: Agent, key: ObjectKey, now: floa
     agent = _leaving_holder(state, keeper, key)
     if agent is not None:
         departure = state.departures[agent.session]
-        _give_up(state, departure, key, now, again=key not in departure.lost)
-        departure.lost[key] = True
+        if key in departure.lost:
+            _give_up(state, departure, key, now)
+        else:
+            departure.lost[key] = True
+            _try_another(state, departure, key, now)
 
 
 def _leaving_holder(state: SchedulerState, keeper: Agent, key: ObjectKey) -> Agent | None:
@@ -158,7 +161,7 @@ def _look_at(
     if not _has_value(state, agent, key):
         _give_up(state, departure, key, now)
     elif target is None or target.is_leaving:
-        _give_up(state, departure, key, now, again=True)
+        _try_another(state, departure, key, now)
     elif key in departure.arrived and not state.relays.is_read(key):
         _pass_on(state, agent, departure, key, target)
     elif now - departure.progress_at >= PATIENCE_SECONDS:
@@ -180,11 +183,21 @@ def _pass_on(state: SchedulerState, agent: Agent, departure: Departure, key: Obj
     departure.moved += 1
 
 
-def _give_up(state: SchedulerState, departure: Departure, key: ObjectKey, now: float, again: bool = False) -> None:
-    """A value does not move, or (``again``) not to this agent. If it is of a graph, its table knows which agents may
-    have it; otherwise it is released where it was to be kept."""
+def _give_up(state: SchedulerState, departure: Departure, key: ObjectKey, now: float) -> None:
+    """A value does not move."""
+    _release_at_keeper(state, departure, key, now)
+    departure.end(key)
+
+
+def _try_another(state: SchedulerState, departure: Departure, key: ObjectKey, now: float) -> None:
+    """A value does not move to this agent."""
+    _release_at_keeper(state, departure, key, now)
+    departure.try_again(key)
+
+
+def _release_at_keeper(state: SchedulerState, departure: Departure, key: ObjectKey, now: float) -> None:
+    """Release a value where it was to be kept. If it is of a graph, its table knows which agents may have it."""
     target = state.agents.get(departure.moves[key])
-    departure.try_again(key) if again else departure.end(key)
     client = state.clients.get(key.owner)
     known = client.table.columns.describe(key.number) if client is not None else None
     if client is None or known is None or known.record.graph is not None:

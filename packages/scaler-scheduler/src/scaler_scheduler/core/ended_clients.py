@@ -31,6 +31,8 @@ class EndedClients:
             group=table.columns.share.group.name,
             finished=table.columns.finished,
             used_seconds=0.0 if client.is_nested else table.columns.share.used_us / 1e6,
+            failed=table.columns.failed,
+            canceled=table.columns.canceled,
         )
         if client.is_nested:
             self._fold(ended)
@@ -51,4 +53,6 @@ class EndedClients:
             finished=earlier.finished + ended.finished,
             used_seconds=earlier.used_seconds + ended.used_seconds,
             count=earlier.count + 1,
+            failed=earlier.failed + ended.failed,
+            canceled=earlier.canceled + ended.canceled,
         )

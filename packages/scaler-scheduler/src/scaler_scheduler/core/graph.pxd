@@ -33,6 +33,7 @@ cdef class Graph:
     cdef public bint is_closed
     cdef public int64_t targets
     cdef public int64_t live
+    cdef public int64_t failed
     cdef bint must_sweep
     cdef bint is_finishing
     cdef bint is_held

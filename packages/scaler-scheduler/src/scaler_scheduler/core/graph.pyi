@@ -14,6 +14,9 @@ class Graph:
     is_closed: bool
     targets: int
     live: int
+    failed: int
+    """Nodes that ended without a value and were not cancelled."""
+
     has_large: bool
     """A large value has been produced."""
 

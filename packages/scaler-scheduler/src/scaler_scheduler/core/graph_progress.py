@@ -30,7 +30,7 @@ def _apply_changes_of(state: SchedulerState, client: ClientPeer, now: float) -> 
 
 def _apply(state: SchedulerState, client: ClientPeer, news: GraphNews, now: float) -> None:
     """Queue nodes that are ready, report nodes that have ended, and have agents drop values or keep tasks ready."""
-    requeue.push(client, news.ready, False)
+    requeue.push(client, news.ready)
     for index, (tasks, attempts) in news.cancels.items():
         agent = state.agent_by_index.get(index)
         if agent is None:

@@ -67,7 +67,7 @@ def _relieve(state: SchedulerState, agent: Agent, now: float) -> None:
         tasks, attempts = client.table.short_tasks(agent.index, SHORT_TASK_US)
         if tasks:
             ranges, _ = client.table.withdrawn(tasks, attempts, agent.load)
-            requeue.push(client, ranges, True)
+            requeue.push_front(client, ranges)
             agent.cancel(client.session, tasks, attempts)
 
 

@@ -199,7 +199,7 @@ cdef bint enter(
         return task_entry.enter_special(state, client, run, load, state.last_queue, memory, is_resubmitted, now)
     record = RunRecord(run, load, state.last_queue, memory)
     if options.map_number:
-        maps.join(client, record, options.map_number)
+        maps.join(client, record, is_resubmitted)
     entry = HELD if is_resubmitted else queue_bound.entry_state(state, client, record) if state.is_bounded else QUEUED
     client.table.columns.append(record, entry)
     if entry == QUEUED:

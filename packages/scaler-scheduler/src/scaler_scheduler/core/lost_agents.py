@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from scaler_protocol.messages import Status
 from scaler_scheduler.core import client_endings, departures, outbox, recording, requeue, task_endings, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import LOSSES_LIMIT
+from scaler_scheduler.core.task_table import TaskTable
+
+_EndInTable = Callable[[TaskTable, int, int, int], tuple[list, list[int], list[int]]]
+"""The method of a table of tasks for the end of an agent: ``lose`` or ``take_back``."""
 
 
-def lose_agent(state: SchedulerState, agent: Agent, now: float, blameless: bool = False) -> None:
-    """An agent is gone for good: its tasks are queued again, and sessions that it relayed are cut off. ``blameless``:
-    the loss does not count against the tasks."""
+def lose_agent(state: SchedulerState, agent: Agent, now: float) -> None:
+    """An agent is gone for good, without a goodbye: its tasks may have started, and the loss counts against them."""
+    _remove(state, agent, TaskTable.lose, now)
+
+
+def end_agent(state: SchedulerState, agent: Agent, now: float) -> None:
+    """An agent has said goodbye: it has started none of the tasks that it still had, so nothing counts against them."""
+    _remove(state, agent, TaskTable.take_back, now)
+
+
+def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -> None:
     del state.agents[agent.session]
     recording.note_agent_lost(state, agent)
     del state.agent_by_index[agent.index]
@@ -28,7 +42,7 @@ def lose_agent(state: SchedulerState, agent: Agent, now: float, blameless: bool 
     values.forget_holder(state, agent.session, now)
     state.unclaimed.forget_agent(agent)
     nested = [client for client in state.clients.values() if client.route == agent.session]
-    ended = [(client, _take_from(state, client, agent, blameless)) for client in list(state.clients.values())]
+    ended = [(client, _take_from(state, client, agent, end)) for client in list(state.clients.values())]
     # Only now, when nothing is with the lost agent any more: children are ended as clients are.
     for client, died in ended if state.lineage else ():
         for task in died:
@@ -48,10 +62,10 @@ def leave_store(state: SchedulerState, agent: Agent) -> None:
             del state.agents_by_store[agent.store]
 
 
-def _take_from(state: SchedulerState, client: ClientPeer, agent: Agent, blameless: bool) -> list[int]:
-    """Queue the tasks of a client again that a lost agent had. Returns the tasks that fail instead."""
-    ranges, died, cancelled = client.table.lose(agent.index, blameless, LOSSES_LIMIT, Status.WORKER_DIED)
-    requeue.push(client, ranges, True)
+def _take_from(state: SchedulerState, client: ClientPeer, agent: Agent, end: _EndInTable) -> list[int]:
+    """Queue the tasks of a client again that the agent had. Returns the tasks that fail instead."""
+    ranges, died, cancelled = end(client.table, agent.index, LOSSES_LIMIT, Status.WORKER_DIED)
+    requeue.push_front(client, ranges)
     task_endings.report_cancelled(state, client, cancelled)
     for task in died:
         task_endings.report_failed(state, client, task, Status.WORKER_DIED)

@@ -6,7 +6,9 @@ cdef class MapLoad:
     cdef readonly str module
     cdef readonly int64_t total
     cdef readonly int64_t failed
+    cdef readonly int64_t canceled
     cdef readonly int64_t live_tasks
+    cdef public int64_t expected
     cdef int64_t looked_at  # by the count of a snapshot, as are the next two
     cdef int64_t unfinished
     cdef int64_t running

@@ -20,8 +20,14 @@ class MapLoad:
     failed: int
     """Tasks that failed or were cancelled."""
 
+    canceled: int
+    """Tasks that were cancelled; ``failed`` includes them."""
+
     live_tasks: int
     """All tasks of the runs that have tasks in the columns. 0: the map is over, unless more tasks come."""
+
+    expected: int
+    """The tasks that there will be when all have come; 0: those that have come; MAP_TASKS_UNKNOWN: not known."""
 
     def __init__(self, number: int, function: str, module: str = "") -> None: ...
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice, repeat, zip_longest
 
+from scaler_protocol.messages import MAP_TASKS_UNKNOWN
 from scaler_protocol.monitor.messages import MapStatus
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.map_loads import MapLoad
@@ -21,9 +22,13 @@ TASKS_LIMIT = 10_000_000
 _Maps = list[tuple[ClientPeer, MapLoad]]
 
 
-def join(client: ClientPeer, record: RunRecord, number: int) -> None:
-    """The tasks of a run belong to a map."""
-    record.join_map(client.table.columns.maps.find(number, record.function.name, record.function.module))
+def join(client: ClientPeer, record: RunRecord, is_resubmitted: bool) -> None:
+    """The tasks of a run belong to a map. After a restart nothing is known about those that had ended before."""
+    options = record.run.options
+    load = client.table.columns.maps.find(options.map_number, record.function.name, record.function.module)
+    if load.expected != MAP_TASKS_UNKNOWN:
+        load.expected = MAP_TASKS_UNKNOWN if is_resubmitted and options.map_tasks else options.map_tasks
+    record.join_map(load)
 
 
 def maps_of(state: SchedulerState) -> tuple[MapStatus, ...]:
@@ -60,5 +65,16 @@ def _counted(maps: _Maps) -> Iterator[MapStatus]:
 
 def _row(client: ClientPeer, load: MapLoad, unfinished: int, running: int) -> MapStatus:
     return MapStatus(
-        client.shown_id, load.number, load.function, load.total, unfinished, running, load.failed, load.module
-    )
+        client.shown_id, load.number, load.function, load.total, unfinished, running, load.failed, load.module,
+        load.canceled, *_to_come(load),
+    )  # fmt: skip
+
+
+def _to_come(load: MapLoad) -> tuple[int, bool]:
+    """Return how many tasks are still to come, and whether there may be more. If no task is left, the client may as
+    well have ended the map before its end."""
+    if not load.live_tasks:
+        return 0, False
+    if load.expected == MAP_TASKS_UNKNOWN:
+        return 0, True
+    return max(0, load.expected - load.total), False

@@ -17,8 +17,9 @@ class NodeTable:
     graphs: dict[int, Graph]
     prefers_holders: bool
     def __init__(self, columns: TaskColumns) -> None: ...
-    def count_nodes(self, graph: Graph) -> tuple[int, int, int, int, int, int]:
-        """Return the number of nodes of a graph, and how many wait for inputs, are ready, run, are done, failed."""
+    def count_nodes(self, graph: Graph) -> tuple[int, int, int, int, int, int, int]:
+        """Return the number of nodes of a graph, and how many wait for inputs, are ready, run, are done, failed or were
+        cancelled, and were cancelled."""
 
     def append_graph(self, record: RunRecord, state: int) -> bool:
         """Like append, for nodes of a graph. False: they cannot be part of their graph, and are not entered."""

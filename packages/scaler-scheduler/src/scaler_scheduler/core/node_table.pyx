@@ -83,6 +83,7 @@ cdef class NodeTable:
             )
         self.columns.close(page, task, status, record)
         if record.graph is not None:
+            record.graph.failed += status > SUCCESS_LARGE and status != CANCELLED
             self.node_ended(record, task)
 
     cdef void count_lost(self, RunRecord record) noexcept:
@@ -624,7 +625,7 @@ cdef class NodeTable:
 
     def count_nodes(self, Graph graph):
         """Return how many nodes there are, and how many wait for inputs, are ready, run, are done, failed or were
-        cancelled."""
+        cancelled, and were cancelled."""
         cdef int64_t waiting = 0, ready = 0, running = 0, done = 0, failed = 0, nodes = 0
         cdef uint32_t index = graph.next_present(0)
         cdef int state
@@ -642,7 +643,7 @@ cdef class NodeTable:
                 failed += 1
             else:
                 waiting += 1
-        return nodes, waiting, ready, running, done, failed
+        return nodes, waiting, ready, running, done, failed, max(0, failed - graph.failed)
 
     def value_holder(self, uint64_t task):
         """The agent that has the value of a node, or None."""

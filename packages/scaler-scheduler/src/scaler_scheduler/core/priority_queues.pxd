@@ -21,7 +21,8 @@ cdef class ClientQueue:
     cdef int64_t count_before(self, uint64_t task) except -1
     cdef begin_turn(self)
     cdef end_turn(self, double now, double aging_seconds)
-    cdef push(self, uint64_t first, uint64_t stop, bint front)
+    cdef push(self, uint64_t first, uint64_t stop)
+    cdef push_front(self, uint64_t first, uint64_t stop)
     cdef bint advance(self) except -1
     cdef sort(self)
 
@@ -30,7 +31,7 @@ cdef class PriorityQueue:
     cdef readonly list queues
     cdef dict clients
 
-    cdef push(self, client, table, uint64_t first, uint64_t stop, bint front)
+    cdef ClientQueue awake_queue_of(self, client, table)
     cdef wake(self, ClientQueue queue)
     cdef ClientQueue next_queue(self, double now, double aging_seconds)
     cdef bint may_serve(self, ClientQueue queue) except -1
@@ -48,7 +49,8 @@ cdef class QueueClass:
     cdef public dict served
     cdef readonly list reserving
 
-    cpdef push(self, client, table, int priority, uint64_t first, uint64_t stop, bint front=*)
+    cpdef push(self, client, table, int priority, uint64_t first, uint64_t stop)
+    cpdef push_front(self, client, table, int priority, uint64_t first, uint64_t stop)
     cdef put_back(self, client, table, int priority, uint64_t task)
     cdef ClientQueue next_queue(self, double now, double aging_seconds)
     cdef PriorityQueue queue_of(self, int priority)

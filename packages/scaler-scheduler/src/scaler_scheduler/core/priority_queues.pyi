@@ -30,7 +30,10 @@ class QueueClass:
     reserving: list[Any]
     """The loads of the agents for which something was reserved."""
     def __init__(self, demand: tuple[tuple[str, int], ...], depth: int) -> None: ...
-    def push(self, client: Any, table: Any, priority: int, first: int, stop: int, front: bool = False) -> None:
+    def push_front(self, client: Any, table: Any, priority: int, first: int, stop: int) -> None:
+        """Like ``push``, before all other tasks of the client of this priority."""
+
+    def push(self, client: Any, table: Any, priority: int, first: int, stop: int) -> None:
         """Queue the tasks first .. stop - 1 of a client's table, which have just become QUEUED."""
 
     def ahead_of(self, table: Any, task: int) -> tuple[int, list[Any]]:

@@ -59,15 +59,17 @@ cdef class ClientQueue:
         self.last_turn = shares.turns
         self.since = now - <double> (self.rank - self.priority) * aging_seconds
 
-    cdef push(self, uint64_t first, uint64_t stop, bint front):
-        if front and stop == self.first and self.first < self.stop:
+    cdef push_front(self, uint64_t first, uint64_t stop):
+        if self.first < self.stop and self.first == stop:
             self.first = first
-        elif front:
-            if self.first < self.stop:
-                self.ranges.appendleft((self.first, self.stop))
-            self.first = first
-            self.stop = stop
-        elif self.first == self.stop:
+            return
+        if self.first < self.stop:
+            self.ranges.appendleft((self.first, self.stop))
+        self.first = first
+        self.stop = stop
+
+    cdef push(self, uint64_t first, uint64_t stop):
+        if self.first == self.stop:
             self.first = first
             self.stop = stop
         elif self.stop == first and not self.ranges:
@@ -100,7 +102,8 @@ cdef class PriorityQueue:
         self.queues = []
         self.clients = {}
 
-    cdef push(self, client, table, uint64_t first, uint64_t stop, bint front):
+    cdef ClientQueue awake_queue_of(self, client, table):
+        """The queue of a client that gets tasks here, which is active from now on."""
         cdef ClientQueue queue = <ClientQueue> self.clients.get(table)
         if queue is None:
             queue = ClientQueue(client, table, self.priority)
@@ -109,7 +112,7 @@ cdef class PriorityQueue:
             self.queues.append(queue)
         elif queue.is_empty():
             self.wake(queue)
-        queue.push(first, stop, front)
+        return queue
 
     cdef wake(self, ClientQueue queue):
         """The client has become active here: what it did not use while it was away is not made up for."""
@@ -184,14 +187,18 @@ cdef class QueueClass:
     def priority(self):
         return (<PriorityQueue> self.by_priority[0]).priority if self.by_priority else 0
 
-    cpdef push(self, client, table, int priority, uint64_t first, uint64_t stop, bint front=False):
+    cpdef push(self, client, table, int priority, uint64_t first, uint64_t stop):
         """Queue the tasks first .. stop - 1 of the table, which have just become QUEUED."""
-        self.queue_of(priority).push(client, table, first, stop, front)
+        self.queue_of(priority).awake_queue_of(client, table).push(first, stop)
+        self.count += stop - first
+
+    cpdef push_front(self, client, table, int priority, uint64_t first, uint64_t stop):
+        self.queue_of(priority).awake_queue_of(client, table).push_front(first, stop)
         self.count += stop - first
 
     cdef put_back(self, client, table, int priority, uint64_t task):
         """A task of this class that was reserved for one agent waits for any agent, before the others."""
-        self.queue_of(priority).push(client, table, task, task + 1, True)
+        self.queue_of(priority).awake_queue_of(client, table).push_front(task, task + 1)
 
     cdef ClientQueue next_queue(self, double now, double aging_seconds):
         """The client whose turn it is: one of the highest rank, then by share. None: none of those that are here may be

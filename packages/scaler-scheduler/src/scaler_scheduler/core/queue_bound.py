@@ -67,4 +67,4 @@ def _admit_one_run(state: SchedulerState, client: ClientPeer, room: int) -> None
     if stop - first > room:
         client.waiting.appendleft((first + room, stop))
         stop = first + room
-    requeue.push(client, client.table.ready(first, stop), False)
+    requeue.push(client, client.table.ready(first, stop))

@@ -100,7 +100,7 @@ class SchedulerCore:
     def check(self) -> None:
         """Assert every invariant; for tests."""
         state = self.state
-        wrong = count_check.find_wrong(state, False)
+        wrong = count_check.find_wrong(state)
         assert not wrong, wrong
         state.objects.check()
         state.lineage.check(state.clients)

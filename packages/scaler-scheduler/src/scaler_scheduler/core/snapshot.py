@@ -174,6 +174,8 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
         weight=client.table.columns.share.weight,
         share=share,
         used_seconds=0.0 if client.is_nested else client.table.columns.share.used_us / 1e6,
+        failed=client.table.columns.failed,
+        canceled=client.table.columns.canceled,
     )
 
 

@@ -4,7 +4,7 @@ from scaler_scheduler.core.map_loads cimport MapLoad, MapTable
 from scaler_scheduler.core.pages cimport PAGE_BITS, PAGE_SIZE, Page, PageBox, next_attempt
 from scaler_scheduler.core.run_records cimport RunRecord
 from scaler_scheduler.core.fair_shares cimport Share
-from scaler_scheduler.core.states cimport ENDED, STATES, SUCCESS_LARGE
+from scaler_scheduler.core.states cimport CANCELLED, ENDED, STATES, SUCCESS_LARGE
 from scaler_scheduler.core.totals cimport Totals
 
 cdef enum:
@@ -26,6 +26,8 @@ cdef class TaskColumns:
     cdef uint64_t newest
     cdef int64_t counts[STATES]
     cdef readonly int64_t finished
+    cdef readonly int64_t failed
+    cdef readonly int64_t canceled
     cdef readonly uint64_t next_task
     cdef int64_t message_bytes
     cdef int64_t graph_bytes
@@ -68,6 +70,15 @@ cdef class TaskColumns:
         page.state[offset] = state
         self.counts[state] += 1
 
+    cdef inline void count_failed(self, bint is_cancelled, MapLoad load) noexcept:
+        if is_cancelled:
+            self.canceled += 1
+        else:
+            self.failed += 1
+        if load is not None:
+            load.failed += 1
+            load.canceled += is_cancelled
+
     cdef inline close(self, Page* page, uint64_t task, int status, RunRecord record):
         """A task leaves the columns with ``status``. Monitors know it, or are told by the caller; so is its graph."""
         cdef int offset = task & (PAGE_SIZE - 1)
@@ -79,8 +90,8 @@ cdef class TaskColumns:
         self.totals.outcomes[status & 15] += 1
         record.function.unfinished -= 1
         record.function.outcomes[status & 15] += 1
-        if status > SUCCESS_LARGE and record.map is not None:
-            record.map.failed += 1
+        if status > SUCCESS_LARGE:
+            self.count_failed(status == CANCELLED, record.map)
         record.remaining -= 1
         if record.remaining == 0:
             self.forget(record)

@@ -15,6 +15,12 @@ class TaskColumns:
     session: bytes
     share: Share
     finished: int
+    """Tasks that have ended."""
+
+    failed: int
+    """The finished tasks that neither succeeded nor were cancelled."""
+
+    canceled: int
     unfinished: int
     next_task: int
     """The least number that a new task may have: numbers only increase, so that none is used twice."""

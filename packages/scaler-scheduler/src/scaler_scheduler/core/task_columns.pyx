@@ -51,7 +51,7 @@ cdef class TaskColumns:
         self.last_page = NULL
         self.newest = 0
         self.next_task = 0
-        self.finished = 0
+        self.finished = self.failed = self.canceled = 0
         for state in range(STATES):
             self.counts[state] = 0
 

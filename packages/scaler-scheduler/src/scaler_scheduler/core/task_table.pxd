@@ -9,7 +9,7 @@ from scaler_scheduler.core.task_columns cimport TaskColumns
 
 cdef class LostTasks:
     cdef uint32_t agent
-    cdef bint blameless
+    cdef bint has_left
     cdef int losses_limit
     cdef int status
     cdef list ranges
@@ -53,6 +53,7 @@ cdef class TaskTable:
         self, AcceptedResults results, int64_t row, Page* page, uint64_t task, int status, uint32_t attempt,
         RunRecord record, bint is_wanted
     ) except -1
+    cdef tuple end_agent(self, LostTasks lost)
     cdef lose_page(self, PageBox box, LostTasks lost)
     cdef lose_task(self, Page* page, uint64_t task, LostTasks lost)
     cdef cancel_task(self, Page* page, uint64_t task, CancelledTasks cancelled)
@@ -61,6 +62,6 @@ cdef class TaskTable:
     cdef count_large(self, RunRecord record)
     cdef int64_t recount_page(self, PageBox box, Census census, int64_t* seen, int64_t* left) except -1
     cdef recount_assigned(self, PageBox box, int start, int stop, RunRecord record, Census census)
-    cdef amend_records(self, int64_t* left, bint corrects, list wrong)
-    cdef amend_graphs(self, bint corrects, list wrong)
+    cdef compare_records(self, int64_t* left, Census census)
+    cdef compare_graphs(self, Census census)
     cdef bint is_given(self, uint64_t task) except -1

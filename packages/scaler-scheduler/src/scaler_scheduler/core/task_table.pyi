@@ -42,17 +42,21 @@ class TaskTable:
     def set_priority(self, function: str | None, priority: int) -> int:
         """The queued tasks, apart from calls of actors, get this priority; ``function``: only those of functions with
         this name. Their queues are to be built again. Returns how many tasks these are."""
-    def lose(
-        self, agent: int, blameless: bool, losses_limit: int, status: int
-    ) -> tuple[Ranges, list[int], list[int]]: ...
+    def lose(self, agent: int, losses_limit: int, status: int) -> tuple[Ranges, list[int], list[int]]:
+        """The agent is gone without a goodbye, and its tasks may have started. Returns (ranges queued again, tasks
+        ended with ``status``, tasks whose cancel this answers)."""
+
+    def take_back(self, agent: int, losses_limit: int, status: int) -> tuple[Ranges, list[int], list[int]]:
+        """The same after a goodbye: the agent has started none of the tasks that it still had, so nothing counts
+        against them."""
+
     def cancel(
         self, tasks: Sequence[int] | None
     ) -> tuple[list[int], dict[int, tuple[list[int], list[int]]], dict[int, list[int]]]: ...
     def release(self, tasks: Sequence[int]) -> list[int]: ...
     def abandon(self, loads: dict[int, AgentLoad]) -> None: ...
-    def recount(self, census: Census, corrects: bool) -> list[str]:
-        """Recount the tasks from their states into ``census``. Returns the errors, in words; ``corrects``: it is put
-        right."""
+    def recount(self, census: Census) -> None:
+        """Recount the tasks from their states into ``census``, and compare the counts of this table with that."""
 
     def undecided(self) -> list[int]:
         """Tasks that a message has left DECIDING, because handling it raised."""

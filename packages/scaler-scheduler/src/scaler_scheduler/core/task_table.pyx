@@ -71,18 +71,19 @@ from scaler_scheduler.core.transitions cimport OF_NODES, OF_TASKS, TRANSITIONS
 
 @final
 cdef class LostTasks:
-    """The outcome of the tasks of a lost agent. ``fatal``: nodes that end once their graphs are settled."""
+    """The outcome of the tasks of an agent that is gone. ``has_left``: it had said goodbye, so it has started none of
+    those that it still had. ``fatal``: nodes that end once their graphs are settled."""
 
-    def __init__(self, uint32_t agent, bint blameless, int losses_limit, int status):
+    def __init__(self, uint32_t agent, bint has_left, int losses_limit, int status):
         self.agent = agent
-        self.blameless = blameless
+        self.has_left = has_left
         self.losses_limit = losses_limit
         self.status = status
         self.ranges, self.died, self.cancelled, self.fatal = [], [], [], []
         self.graphs = {}
 
     cdef int event(self, Page* page, int offset, RunRecord record) noexcept:
-        cdef bint is_blameless = self.blameless and page.state[offset] == ASSIGNED and not record.hosts_actor
+        cdef bint is_blameless = self.has_left and page.state[offset] == ASSIGNED and not record.hosts_actor
         cdef bint may_run_again = record.rerun or is_blameless
         cdef int spent = page.losses[offset], limit = self.losses_limit
         if record.hosts_actor:
@@ -477,12 +478,15 @@ cdef class TaskTable:
             return False
         return page.state[offset] == ASSIGNED or page.state[offset] == CANCELLING
 
-    def lose(self, uint32_t agent, bint blameless, int losses_limit, int status):
-        """The agent is gone. Returns (ranges queued again, tasks ended with ``status``, tasks whose cancel this
-        answers). ``blameless``: it had said goodbye, so it has started none of its tasks."""
-        cdef LostTasks lost = LostTasks(agent, blameless, losses_limit, status)
+    def lose(self, uint32_t agent, int losses_limit, int status):
+        return self.end_agent(LostTasks(agent, False, losses_limit, status))
+
+    def take_back(self, uint32_t agent, int losses_limit, int status):
+        return self.end_agent(LostTasks(agent, True, losses_limit, status))
+
+    cdef tuple end_agent(self, LostTasks lost):
         cdef PageBox box
-        self.nodes.forget_copies(agent)
+        self.nodes.forget_copies(lost.agent)
         for number in sorted(self.columns.pages):
             box = <PageBox> self.columns.pages.get(number)
             if box is not None:
@@ -490,7 +494,7 @@ cdef class TaskTable:
         for graph in lost.graphs.values():
             self.nodes.settle(graph, False)
         for task in lost.fatal:
-            self.nodes.kill(task, status)
+            self.nodes.kill(task, lost.status)
         return lost.ranges, lost.died, lost.cancelled
 
     cdef lose_page(self, PageBox box, LostTasks lost):
@@ -510,7 +514,7 @@ cdef class TaskTable:
             self.nodes.lose_stored(page, offset)
             lost.graphs[record.graph.last] = record.graph
             return
-        if not lost.blameless and state != CANCELLING:
+        if not lost.has_left and state != CANCELLING:
             page.losses[offset] += 1
         action = TRANSITIONS[table_of(record)][lost.event(page, offset, record)][state].action
         if state == DONE_LARGE:
@@ -624,10 +628,8 @@ cdef class TaskTable:
                         load.give_back(self.columns.record_at(page, offset), 1, page.estimate_us[offset], self.take_moving(task))
                     self.nodes.end(page, task, CANCELLED)
 
-    def recount(self, Census census, bint corrects):
-        """Recount the tasks from their states into ``census``. Returns what was wrong, in words; ``corrects``: and
-        puts it right."""
-        cdef list wrong = []
+    def recount(self, Census census):
+        """Recount the tasks from their states into ``census``, and compare the counts of this table with that."""
         cdef int64_t seen[STATES]
         cdef int64_t live
         cdef int64_t* left = <int64_t*> calloc(max(1, len(self.columns.records)), sizeof(int64_t))
@@ -640,22 +642,21 @@ cdef class TaskTable:
             for number in list(self.columns.pages):
                 box = <PageBox> self.columns.pages[number]
                 live = self.recount_page(box, census, seen, left)
-                if live != box.page.live:
-                    wrong.append(f"{box.page.live} tasks live on page {number}, {live} counted")
-                    if corrects:
-                        box.page.live = <int> live
-            self.amend_records(left, corrects, wrong)
+                if live != box.page.live and census.must_correct(
+                    f"{box.page.live} tasks live on page {number}, {live} counted"
+                ):
+                    box.page.live = <int> live
+            self.compare_records(left, census)
         finally:
             free(left)
         for state in range(1, STATES):
-            if seen[state] != self.columns.counts[state]:
-                wrong.append(f"{self.columns.counts[state]} tasks in state {state}, {seen[state]} counted")
-                if corrects:
-                    self.columns.counts[state] = seen[state]
+            if seen[state] != self.columns.counts[state] and census.must_correct(
+                f"{self.columns.counts[state]} tasks in state {state}, {seen[state]} counted"
+            ):
+                self.columns.counts[state] = seen[state]
         if seen[DECIDING]:
-            wrong.append(f"{seen[DECIDING]} tasks were left undecided")
-        self.amend_graphs(corrects, wrong)
-        return wrong
+            census.must_correct(f"{seen[DECIDING]} tasks were left undecided")  # the caller decides them
+        self.compare_graphs(census)
 
     cdef int64_t recount_page(self, PageBox box, Census census, int64_t* seen, int64_t* left) except -1:
         """Returns how many tasks are live."""
@@ -692,7 +693,8 @@ cdef class TaskTable:
             moving_us = self.moving.get(first + <uint64_t> offset, 0) if self.moving else 0
             census.tally_of(box.page.agent[offset]).add(record, box.page.estimate_us[offset], moving_us)
 
-    cdef amend_records(self, int64_t* left, bint corrects, list wrong):
+    cdef compare_records(self, int64_t* left, Census census):
+        """Compare the counts of runs and messages. ``left``: how many tasks each run has, by its index."""
         cdef RunRecord record
         cdef dict memories = {}
         cdef int64_t live = 0, index, size = 0
@@ -700,29 +702,29 @@ cdef class TaskTable:
             record = <RunRecord> self.columns.records[index]
             if record is None:
                 continue
-            if record.remaining != left[index]:
-                wrong.append(f"{record.remaining} tasks of a run remain, {left[index]} counted")
-                if corrects:
-                    record.remaining = left[index]
-                    if record.remaining == 0:
-                        self.columns.forget(record)
-                        continue
+            if record.remaining != left[index] and census.must_correct(
+                f"{record.remaining} tasks of a run remain, {left[index]} counted"
+            ):
+                record.remaining = left[index]
+                if record.remaining == 0:
+                    self.columns.forget(record)
+                    continue
             live += 1
             if record.memory not in memories:
                 size += record.memory.size_bytes
             memories[record.memory] = memories.get(record.memory, 0) + 1
-        if live != self.columns.live_records or size != self.columns.message_bytes:
-            wrong.append(f"{self.columns.live_records} runs in {self.columns.message_bytes} bytes, {live} in {size} counted")
-            if corrects:
-                self.columns.live_records = live
-                self.columns.message_bytes = size
+        if (live != self.columns.live_records or size != self.columns.message_bytes) and census.must_correct(
+            f"{self.columns.live_records} runs in {self.columns.message_bytes} bytes, {live} in {size} counted"
+        ):
+            self.columns.live_records = live
+            self.columns.message_bytes = size
         for memory, records in memories.items():
-            if (<MessageMemory> memory).records != records:
-                wrong.append(f"{(<MessageMemory> memory).records} runs of a message remain, {records} counted")
-                if corrects:
-                    (<MessageMemory> memory).records = records
+            if (<MessageMemory> memory).records != records and census.must_correct(
+                f"{(<MessageMemory> memory).records} runs of a message remain, {records} counted"
+            ):
+                (<MessageMemory> memory).records = records
 
-    cdef amend_graphs(self, bint corrects, list wrong):
+    cdef compare_graphs(self, Census census):
         """Graphs are not put right count by count: they are recounted as after the loss of an agent."""
         cdef Graph graph
         cdef int64_t size = 0
@@ -730,18 +732,16 @@ cdef class TaskTable:
             try:
                 self.nodes.check_graph(graph)
             except AssertionError as error:
-                wrong.append(f"graph {graph.last}: {error}")
-                if corrects:
+                if census.must_correct(f"graph {graph.last}: {error}"):
                     self.nodes.amend_graph(graph)
         for graph in self.nodes.graphs.values():
             size += graph.size_bytes
-        if size != self.columns.graph_bytes:
-            wrong.append(f"graphs in {self.columns.graph_bytes} bytes, {size} counted")
-            if corrects:
-                self.columns.graph_bytes = size
+        if size != self.columns.graph_bytes and census.must_correct(
+            f"graphs in {self.columns.graph_bytes} bytes, {size} counted"
+        ):
+            self.columns.graph_bytes = size
         for task in [task for task in self.moving if not self.is_given(task)]:
-            wrong.append(f"task {task} is to be moved, and is with no agent")
-            if corrects:
+            if census.must_correct(f"task {task} is to be moved, and is with no agent"):
                 del self.moving[task]
 
     cdef bint is_given(self, uint64_t task) except -1:
@@ -779,5 +779,6 @@ cdef class TaskTable:
 
     def check(self):
         """Assert that counters agree with the columns."""
-        wrong = self.recount(Census(), False)
-        assert not wrong, wrong
+        cdef Census census = Census()
+        self.recount(census)
+        assert not census.wrong, census.wrong

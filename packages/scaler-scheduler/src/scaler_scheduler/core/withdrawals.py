@@ -37,7 +37,7 @@ def on_withdrawn(state: SchedulerState, agent: Agent, body: Withdrawn, now: floa
             continue
         ranges, cancelled = client.table.withdrawn(column.tasks, column.attempts, agent.load, agent.withdraw_pending)
         given -= sum(stop - first for record, first, stop in ranges if _must_return(state, agent, record))
-        requeue.push(client, ranges, True)
+        requeue.push_front(client, ranges)
         task_endings.report_cancelled(state, client, cancelled)
     if agent.withdraw_pending:
         state.balancer.answered(agent, given, now)

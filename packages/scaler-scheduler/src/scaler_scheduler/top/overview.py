@@ -11,6 +11,7 @@ from scaler_protocol.monitor.format import (
     format_count,
     format_duration,
     format_end,
+    format_left,
     format_percent,
     format_rate,
     format_share,
@@ -167,7 +168,7 @@ def _tasks_text(model: Model, tasks: Progress | None) -> str:
     if not tasks.seconds_left:
         return text
     end = format_end(model.time + tasks.seconds_left, model.time)
-    return f"{text}, {format_duration(tasks.seconds_left)}, until {end}"
+    return f"{text}, {format_left(tasks.seconds_left)}, until {end}"
 
 
 def _meter(name: str, share: float, text: str, warns: bool, width: int, text_width: int, blocks: bool) -> Line:
@@ -267,7 +268,7 @@ def _named(row: Progress) -> str:
 
 
 def _progress_line(row: Progress, name_width: int, width: int) -> Line:
-    rest = f"{format_duration(row.seconds_left)} left" if row.seconds_left else ""
+    rest = f"{format_left(row.seconds_left)} left" if row.seconds_left else ""
     text = f" {right(format_share(row.share), 4)} {format_count(row.unfinished):>9} to do {right(rest, 12)}"
     length = max(3, width - name_width - len(text) - 3)
     full = int(length * row.share)

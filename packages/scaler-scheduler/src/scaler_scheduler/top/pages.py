@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from scaler_protocol.monitor.format import (
     format_bytes_short,
@@ -167,6 +167,13 @@ def _selected(page: str, row: Row) -> Hashable:
     return row[-1] if page == "failures" else tuple(row[TABLES[page].index(part)] for part in TABLES[page].key)
 
 
+def _rows_of(model: Model, page: str, selected: Hashable) -> list[Row]:
+    """The row with this key, if it still exists. The page of a thing may stand over any other page."""
+    if isinstance(selected, EntityLink):
+        return []
+    return model.rows_where(page, dict(zip(TABLES[page].key, cast(tuple[Any, ...], selected), strict=True)))
+
+
 def _details_height(model: Model, view: View, width: int, height: int, rows: int) -> int:
     """The height that the table leaves; on a tall screen it leaves half. A reason needs no more than its lines, and
     gets half."""
@@ -207,7 +214,7 @@ def details_lines(model: Model, page: str, selected: Hashable, width: int) -> li
     if isinstance(selected, EntityLink):
         return entity_lines(model, selected, width)
     if page in _SENTENCES:
-        found = [row for row in model.rows(page)[0] if _selected(page, row) == selected]
+        found = _rows_of(model, page, selected)
         return _SENTENCES[page](found[0], width) if found else [line_of(_GONE[page], Style.DIM)]
     lines = model.failure_details(cast(int, selected)).expandtabs(4).splitlines()
     styles = [Style.TITLE, *[Style.PLAIN] * len(lines)]
@@ -218,12 +225,7 @@ def _mention_lines(model: Model, page: str, selected: Hashable) -> list[Line]:
     """A line for each thing that the details of failures and waiting tasks mention."""
     links: list[EntityLink] = []
     if page in _SENTENCES:
-        links = [
-            link
-            for row in model.rows(page)[0]
-            if _selected(page, row) == selected
-            for link in mentions_of_row(page, row)
-        ]
+        links = [link for row in _rows_of(model, page, selected) for link in mentions_of_row(page, row)]
     elif page == "failures" and not isinstance(selected, EntityLink):
         group = model.activity.failures.group(cast(int, selected))
         links = mentions_of_failures(group) if group is not None else []

@@ -68,13 +68,18 @@ _TABLES = (
         "total",
     ),
     ReportTable(
-        "Unfinished work", "progress", ("kind", "name", "progress", "unfinished", "done", "failed"), "unfinished"
+        "Unfinished work", "progress",
+        ("kind", "name", "progress", "unfinished", "done", "failed", "canceled"),
+        "unfinished",
     ),
     ReportTable(
         "Longest executions", "tasks", ("function", "duration", "ended", "status", "host", "worker", "session", "task"),
         "duration",
     ),
-    ReportTable("Clients", "clients", ("session", "host", "pid", "state", "finished", "group", "used"), "used"),
+    ReportTable(
+        "Clients", "clients", ("session", "host", "pid", "state", "finished", "failed", "canceled", "group", "used"),
+        "used",
+    ),
     ReportTable("Hosts", "agents", ("host", "name", "state", "workers", "cpu", "rss", "rss_free"), "host", False),
     ReportTable("Objects", "objects", ("host", "objects", "used", "capacity", "spilled", "sent", "received"), "used"),
     ReportTable("Joined and left", "notices", ("time", "event", "who"), "time", False),

@@ -19,6 +19,7 @@ from scaler_protocol.monitor.format import (
     format_duration,
     format_end,
     format_latency,
+    format_left,
     format_percent,
     format_rate,
     format_time,
@@ -33,7 +34,7 @@ from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.open_bars import OpenBar
 from scaler_protocol.monitor.palette import PART_TINTS, function_colour
 from scaler_protocol.monitor.parts import parts_of_task, shown_parts
-from scaler_protocol.monitor.progress import ALL
+from scaler_protocol.monitor.progress import ALL, failed_apart
 from scaler_protocol.monitor.progress import GRAPH as PROGRESS_OF_GRAPH
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.silence import silent_agents
@@ -58,7 +59,7 @@ _STATE_WORDS = {
     "busy": "runs a task",
     "": "is idle",
 }
-_GRAPH_PARTS = ("done", "running", "ready", "failed", "waiting")
+_GRAPH_PARTS = ("done", "running", "ready")
 
 
 def _shown(text: str) -> str:
@@ -175,7 +176,7 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
     progress = model.progress.find(ALL, "")
     left = progress.seconds_left if progress is not None else 0.0
     return {
-        "left": [format_duration(left) if left else "–", _left_note(model, left)],
+        "left": [format_left(left) if left else "–", _left_note(model, left)],
         "throughput": [format_rate(model.latest.get("throughput", 0.0)), f"{format_count(ended_count(tasks))} ended"],
         "running": [format_count(unfinished.running), _running_note(model, unfinished.queued)],
         "waiting": [format_count(unfinished.waiting), _waiting_note(model)],
@@ -294,11 +295,13 @@ def _graphs(model: Model, query: Query) -> dict[str, Any]:
 
 def _left_text(model: Model, graph: GraphStatus) -> str:
     progress = model.progress.find(PROGRESS_OF_GRAPH, (graph.session, graph.graph))
-    return f"{format_duration(progress.seconds_left)} left" if progress is not None and progress.seconds_left else ""
+    return f"{format_left(progress.seconds_left)} left" if progress is not None and progress.seconds_left else ""
 
 
 def _graph(model: Model, graph: GraphStatus) -> dict[str, Any]:
+    failed, canceled = failed_apart(graph)
     parts = [(name, getattr(graph, name)) for name in _GRAPH_PARTS]
+    parts += [("failed", failed), ("cancelled", canceled), ("waiting", graph.waiting)]
     ended = graph.done + graph.failed
     return {
         "name": f"Graph {graph.graph}",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from scaler_protocol.messages import Envelope, Heartbeat, HeartbeatEcho, Ping, RunningTask, WorkerStatus
-from scaler_worker.core.hot_path import PING_SECONDS
+from scaler_protocol.messages import Heartbeat, HeartbeatEcho, Ping, RunningTask, WorkerStatus
+from scaler_worker.core.hot_path import PING_SECONDS, send
 from scaler_worker.core.state import AgentState
 
 IDLE_PING_SECONDS = 2.2
@@ -26,12 +25,11 @@ def seconds_to_report(interval_seconds: float, wall_seconds: float) -> float:
 
 class Heartbeats:
     """A status report is a heartbeat, and its echo proves that the scheduler is there. After PING_SECONDS without any
-    message, a ping stands in for it. ``send`` sends to the scheduler at once."""
+    message, a ping stands in for it."""
 
-    def __init__(self, state: AgentState, send: Callable[[Envelope, float], None]) -> None:
+    def __init__(self, state: AgentState) -> None:
         self.last: Heartbeat | None = None
         self._state = state
-        self._send = send
         self._lag_seconds = 0.0
 
     def report(
@@ -44,7 +42,7 @@ class Heartbeats:
             memory_limit_bytes,
         )  # fmt: skip
         if self._state.welcomed:
-            self._send(self._state.link.wrap(self.last), now)
+            send(self._state, self._state.link.wrap(self.last), now)
 
     def on_echo(self, echo: HeartbeatEcho, now: float) -> None:
         self._state.is_watched = echo.watched
@@ -55,7 +53,7 @@ class Heartbeats:
     def ask_for_proof(self, now: float) -> None:
         """Nothing starts until the scheduler has answered a heartbeat of now."""
         if self.last is not None and self._state.welcomed:
-            self._send(self._state.link.wrap(replace(self.last, sent_at=now)), now)
+            send(self._state, self._state.link.wrap(replace(self.last, sent_at=now)), now)
 
     def keep_alive(self, now: float, has_nothing: bool) -> None:
         """Send something if nothing was sent for long; for longer if the agent ``has_nothing`` that its loss would
@@ -65,4 +63,4 @@ class Heartbeats:
             return
         if self._state.lease.proof_wanted_since is not None:
             self.ask_for_proof(now)
-        self._send(self._state.link.wrap(Ping()), now)
+        send(self._state, self._state.link.wrap(Ping()), now)

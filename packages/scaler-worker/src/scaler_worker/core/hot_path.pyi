@@ -26,6 +26,9 @@ PING_SECONDS: float
 LEASE_STEP_SECONDS: float
 _Handler = Callable[[Any, float], None]
 
+def send(state: AgentState, envelope: Envelope, now: float) -> None:
+    """Send an envelope to the scheduler, at once."""
+
 class SlotsHotPath:
     """Tasks to worker processes, and results from them."""
 
@@ -79,8 +82,5 @@ class AgentHotPath:
     def on_message(self, peer: bytes, envelope: Envelope, now: float) -> None: ...
     def take_effects(self, now: float) -> list[Any]:
         """End the turn: start tasks, send what has gathered, and return the effects."""
-
-    def send(self, envelope: Envelope, now: float) -> None:
-        """Send an envelope to the scheduler, at once."""
 
     def next_deadline(self) -> float | None: ...

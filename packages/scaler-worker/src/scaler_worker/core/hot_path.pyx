@@ -103,7 +103,11 @@ cdef class SlotsHotPath:
     cpdef object harvest(self, WorkerProcess process, double now):
         cdef Handed entry
         board = process.board
-        if board is None or not board.has_results():
+        if board is None:
+            return
+        if not board.has_results():
+            if board.has_left_out_tasks():
+                self._rules.end_broken(process)
             return
         self._starts.failures = 0
         harvest = board.harvest(
@@ -234,7 +238,7 @@ cdef class AgentHotPath:
             self._rules.say_goodbye(now)
         state.acknowledge_at = state.link.acknowledgement_at(now)
         if state.acknowledge_at is not None and now >= <double> state.acknowledge_at:
-            self.send(state.link.wrap(Acknowledgement()), now)
+            send(state, state.link.wrap(Acknowledgement()), now)
             state.acknowledge_at = None
 
     cdef object send_results(self, double now):
@@ -245,10 +249,6 @@ cdef class AgentHotPath:
             self._outbox.add(Send(SCHEDULER, envelope))
         self._state.sent_at = now
         finished.clear()
-
-    cpdef object send(self, envelope, double now):
-        self._state.sent_at = now
-        self._outbox.add(Send(SCHEDULER, envelope))
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
@@ -261,6 +261,11 @@ cdef class AgentHotPath:
         if state.acknowledge_at is not None and <double> state.acknowledge_at < due:
             due = state.acknowledge_at
         return due if first is None or due < <double> first else first
+
+
+cpdef object send(AgentState state, envelope, double now):
+    state.sent_at = now
+    state.outbox.add(Send(SCHEDULER, envelope))
 
 
 cdef bint is_special(object run) except -1:

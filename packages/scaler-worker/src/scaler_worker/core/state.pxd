@@ -26,6 +26,7 @@ cdef class AgentState:
     # the connection
     cdef public object link
     cdef public bint welcomed
+    cdef public int scheduler_minor
     cdef readonly Lease lease
     cdef readonly list unsent
     cdef public double sent_at

@@ -75,6 +75,9 @@ class AgentState:
 
     link: Link
     welcomed: bool
+    scheduler_minor: int
+    """The minor version of the protocol that the scheduler speaks."""
+
     @property
     def lease(self) -> Lease: ...
     @property

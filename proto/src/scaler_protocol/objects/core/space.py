@@ -53,10 +53,17 @@ class Segment:
     def cold_bytes(self, offset: int, size: int) -> int:
         return self.reserved.count(0, offset // PAGE_BYTES, (offset + size) // PAGE_BYTES) * PAGE_BYTES
 
-    def mark(self, offset: int, size: int, reserved: bool) -> None:
-        count = size // PAGE_BYTES
-        first = offset // PAGE_BYTES
-        self.reserved[first : first + count] = (b"\1" if reserved else b"\0") * count
+    def warm(self, offset: int, size: int) -> None:
+        """The system keeps memory for these pages from now on."""
+        self._mark(offset, size, b"\1")
+
+    def cool(self, offset: int, size: int) -> None:
+        """The system keeps no memory for these pages any more."""
+        self._mark(offset, size, b"\0")
+
+    def _mark(self, offset: int, size: int, mark: bytes) -> None:
+        first, count = offset // PAGE_BYTES, size // PAGE_BYTES
+        self.reserved[first : first + count] = mark * count
 
 
 class Space:
@@ -100,7 +107,7 @@ class Space:
             self._add_hole(segment, extent.end, size - extent.size)
         if extent.fresh:
             self.reserved_bytes += segment.cold_bytes(extent.offset, extent.size)
-            segment.mark(extent.offset, extent.size, True)
+            segment.warm(extent.offset, extent.size)
         self.used_bytes += extent.size
 
     def add_segment(self, size: int) -> Segment:
@@ -131,7 +138,7 @@ class Space:
         """The system takes the memory of this run of pages back."""
         segment = self.segments[extent.segment]
         self.reserved_bytes -= extent.size - segment.cold_bytes(extent.offset, extent.size)
-        segment.mark(extent.offset, extent.size, False)
+        segment.cool(extent.offset, extent.size)
 
     def warm_run(self, limit: int) -> Extent | None:
         """Some pages, of at most ``limit`` bytes, that are in no extent and keep memory."""

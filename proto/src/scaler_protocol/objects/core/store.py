@@ -454,15 +454,18 @@ class StoreCore:
         self._let_servings_go(self._peers[peer], self.servings.on_bulk_lost(peer), now)
         self._after(now)
 
-    def on_piece_written(self, key: ObjectKey, now: float, failed: bool = False) -> None:
-        """``failed``: the host has no memory left."""
-        if failed:
-            text = "This host has no free memory. End other programs, or lower --object-store-memory."
-            self._end_fetch(key, StoreRefused(key, StoreFailure.FULL, text), now)
-        elif key in self.fetches:
+    def on_piece_written(self, key: ObjectKey, now: float) -> None:
+        """A piece of an object that is fetched is in memory."""
+        if key in self.fetches:
             self._end_servings(self.servings.on_grown(key, self.fetches.note_written(key)), now)
             if self.fetches.is_complete(key):
                 self._complete(key, now)
+        self._after(now)
+
+    def on_piece_not_written(self, key: ObjectKey, now: float) -> None:
+        """The host has no memory left for an object that is fetched."""
+        text = "This host has no free memory. End other programs, or lower --object-store-memory."
+        self._end_fetch(key, StoreRefused(key, StoreFailure.FULL, text), now)
         self._after(now)
 
     def _complete(self, key: ObjectKey, now: float) -> None:

@@ -84,7 +84,7 @@ export class EntityView {
   }
 
   makeSection({ title, table: name }) {
-    const table = new DataTable(this.page.tables[name], { compact: true, limit: 50, actions: this.page.actions.of(this.page.tables[name]), fixedOrder: true }, this.page.changed);
+    const table = new DataTable(this.page.tables[name], { compact: true, limit: 50, hide: name === "logs" ? ["number"] : [], actions: this.page.actions.of(this.page.tables[name]), fixedOrder: true }, this.page.changed);
     table.element.className = "table-card";
     const count = h("span", { class: "about" });
     const element = h("section", { class: "card" }, h("header", {}, h("h2", {}, title), count, this.more(name)), table.element);

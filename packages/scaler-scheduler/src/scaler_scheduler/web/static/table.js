@@ -56,7 +56,7 @@ export class DataTable {
 
   sortBy(key) {
     const column = this.spec.columns.find((each) => each.key === key);
-    this.descending = this.sort === key ? !this.descending : column.align === "right" && column.kind !== "id";
+    this.descending = this.sort === key ? !this.descending : column.align === "right" && !["id", "pid"].includes(column.kind);
     this.sort = key;
     this.offset = 0;
     this.showSort();
