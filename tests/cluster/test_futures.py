@@ -538,3 +538,37 @@ def test_a_task_that_raises_what_interrupts_tasks_was_not_cancelled(client: Clie
     future = client.submit(raises)
     error = future.exception(timeout=20)
     assert type(error).__name__ == "TaskCancelled" and str(error) == "by itself" and not future.cancelled()
+
+
+# ---- many results at once --------------------------------------------------------------------------------------
+
+
+def test_callbacks_that_submit_do_not_run_inside_one_another(single_client: Client) -> None:
+    running: set[int] = set()
+    nested: list[bool] = []
+    again: list[concurrent.futures.Future[int]] = []
+
+    def submit_again(_: object) -> None:
+        me = threading.get_ident()
+        nested.append(me in running)
+        running.add(me)
+        again.append(single_client.submit(functions.add, 1, 1))
+        running.discard(me)
+
+    for _ in range(4):
+        futures = [single_client.submit(functions.add, number, 1) for number in range(2000)]
+        for future in futures:
+            future.add_done_callback(submit_again)
+        assert [future.result() for future in futures] == list(range(1, 2001))
+    wait_until(lambda: len(again) == 8000)
+    assert {future.result() for future in again} == {2}
+    assert not any(nested)
+
+
+def test_a_sum_by_pairs_of_thousands_of_numbers(single_client: Client) -> None:
+    """The results of a level arrive together, and each lets a call of the next level be sent."""
+    for _ in range(4):
+        level = [single_client.submit(functions.add, number, number) for number in range(4096)]
+        while len(level) > 1:
+            level = [single_client.submit(functions.add, *pair) for pair in zip(level[::2], level[1::2], strict=True)]
+        assert level[0].result(timeout=30) == 4095 * 4096

@@ -260,7 +260,7 @@ def test_a_map_does_not_keep_large_functions() -> None:
     def with_data(data: bytes) -> Callable[[], int]:
         return lambda: len(data)
 
-    book, calls = FunctionBook(Encoder(DefaultSerializer)), MapCalls(TaskOptions(), 1)
+    book, calls = FunctionBook(Encoder(DefaultSerializer)), MapCalls(TaskOptions(), 1, 0)
     small, large = book.find(with_data(b"x")), book.find(with_data(b"x" * 100_000))
     shapes = {function: calls.add(function, 0, 0, ()) for function in (small, large)}
     assert (calls.find(small, 0), calls.find(large, 0)) == (shapes[small], None)

@@ -436,7 +436,7 @@ class Client:
         if client_io.background.reads and not submissions.submitted & 63:
             client_io.background.wake()
         if client_io.notices or client_io.leading:
-            client_io.settle_notices()
+            client_io.settle_after_call()
 
     def _send_with_inputs(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: CallSink) -> None:
         if not isinstance(future, ScalerFuture):

@@ -239,7 +239,7 @@ class HeldCall:
         if client_io.background.dozes and not self._must_turn:
             client_io.background.wake()
         if client_io.notices or client_io.leading:
-            client_io.settle_notices()
+            client_io.settle_after_call()
         return placement
 
     def _inputs(self) -> list[Future]:

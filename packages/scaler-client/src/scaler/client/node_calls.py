@@ -50,7 +50,7 @@ def join_at_once(
     if not must_turn and client_io.background.dozes:
         client_io.background.wake()
     if client_io.notices or client_io.leading:
-        client_io.settle_notices()
+        client_io.settle_after_call()
     return True
 
 

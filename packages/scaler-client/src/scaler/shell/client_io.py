@@ -114,7 +114,7 @@ class ClientIO:
     def turn(self, polled_at: float | None = None) -> None:
         """Send what waits and receive what is there, with the lock held. Pass ``polled_at`` if the caller has just
         polled: then receive before sending. After releasing the lock, call ``settle_notices`` if there are ``notices``
-        or a thread is ``leading``."""
+        or a thread is ``leading``; after a call was submitted, ``settle_after_call``."""
         session, receive = self.session, self._connection.receive
         has_received = polled_at is not None
         now = time.monotonic() if polled_at is None else polled_at
@@ -421,6 +421,14 @@ class ClientIO:
 
     def leave_blocked(self, kind: Waits = Waits.FOR_TASKS) -> None:
         self._note_wait(kind, -1)
+
+    def settle_after_call(self) -> None:
+        """Like ``settle_notices``, after a call was submitted. Notices that are new to a callback follow when it has
+        returned: their callbacks may submit calls, too, and would nest until the stack is exhausted."""
+        if not self.notices.are_settled_here:
+            self.settle_notices()
+        elif self.leading:
+            self._leader_waker.wake()
 
     def _note_wait(self, kind: Waits, change: int) -> None:
         if not self._nested or not kind:

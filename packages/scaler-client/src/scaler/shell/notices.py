@@ -63,6 +63,11 @@ class Notices(deque[Effect]):
             raise interruption
 
     @property
+    def are_settled_here(self) -> bool:
+        """Whether this thread carries out notices now: its caller is a callback."""
+        return threading.get_ident() in self._threads
+
+    @property
     def are_elsewhere(self) -> bool:
         """Whether notices wait, or another thread carries one out."""
         return bool(self or self._threads - {threading.get_ident()})
