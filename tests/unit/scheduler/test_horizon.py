@@ -61,7 +61,7 @@ def test_tasks_of_unknown_duration_are_prefetched_as_on_one_machine() -> None:
     assert len(handed(client.says(tasks(client, 0, 1000)), agent)) == expected
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(0.02, 4), (0.2, 4), (0.21, 2), (3.0, 2)])
+@pytest.mark.parametrize(("seconds", "expected"), [(0.02, 4), (0.05, 4), (0.06, 2), (3.0, 2)])
 def test_one_task_waits_for_each_slot_unless_tasks_are_long(seconds: float, expected: int) -> None:
     """Otherwise a worker would be idle for a round trip after each task. Behind longer tasks, others would wait."""
     book = Playbook()

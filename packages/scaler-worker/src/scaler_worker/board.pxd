@@ -1,4 +1,5 @@
 cimport cython
+from cpython.array cimport array
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef class Handed:
@@ -56,7 +57,7 @@ cdef class Harvest:
     cdef bytes _session
     cdef object _builder  # of the result run that is being filled
     cdef object _append
-    cdef object _ages
+    cdef array _ages  # u32, of the run that is being filled
     cdef object _parts  # of the run that is being filled, as ``ResultRun.parts``; None: there are none
     cdef object _worker
     cdef object _output  # told of tasks that have printed
@@ -69,6 +70,7 @@ cdef class Harvest:
     cdef int account(self, Record* record) except -1
     cdef int add(self, Record* record) except -1
     cdef bytes take_output(self, Record* record)
+    cdef int add_age(self, uint32_t age) except -1
     cdef int add_parts(self, Parts* parts) except -1
     cdef int begin_run(self) except -1
     cdef int finish_entry(self) except -1

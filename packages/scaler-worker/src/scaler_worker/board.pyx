@@ -20,12 +20,13 @@ that cannot be true breaks the board: it says why in ``broken``, nothing more is
 """
 
 cimport cython
+from cpython.array cimport array, resize_smart
+from cpython.object cimport Py_SIZE
 from libc.string cimport memcpy
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from scaler_protocol.codec import ResultRunBuilder
 
-from array import array
 
 cdef extern from *:
     """
@@ -208,7 +209,7 @@ cdef class Harvest:
             record.duration_ns // 1000, record.cpu_ns // 1000, record.memory_peak,
         )
         if self._is_placed:
-            self._ages.append(age_us(record.ended_ns, self._now_ns))
+            self.add_age(age_us(record.ended_ns, self._now_ns))
         if record.has_parts:
             self.add_parts(&record.parts)
         return 0
@@ -221,6 +222,13 @@ cdef class Harvest:
             (printed.stdout_start, printed.stdout_end), (printed.stderr_start, printed.stderr_end),
         )
         return record.payload[:record.payload_bytes] + words if words and is_exception(record.status) else None
+
+    cdef int add_age(self, uint32_t age) except -1:
+        """Append without a Python number: there is one for each task while a monitor watches."""
+        cdef Py_ssize_t place = Py_SIZE(self._ages)
+        resize_smart(self._ages, place + 1)
+        self._ages.data.as_uints[place] = age
+        return 0
 
     cdef int add_parts(self, Parts* parts) except -1:
         """Add the parts of the result that was added last."""

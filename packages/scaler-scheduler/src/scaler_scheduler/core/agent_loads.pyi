@@ -1,7 +1,7 @@
 """The load of an agent, in counts and in estimated microseconds (contract of agent_loads.pyx).
 
 An agent has room while a slot is free, or while what is queued there would last less than its horizon: 5 ms, or one and
-a half of its round trip to the scheduler if that is longer. While its tasks take at most 200 ms on average, it also has
+a half of its round trip to the scheduler if that is longer. While its tasks take at most 50 ms on average, it also has
 room for one waiting task per slot, so that no worker waits for a round trip after each task. It never has room for more
 than ``ceiling``, which is meant for 5 ms and grows with the horizon. Tasks that are less deep than a new one do not
 count against it: they may be waiting for it.

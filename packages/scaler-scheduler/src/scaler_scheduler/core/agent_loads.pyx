@@ -7,7 +7,7 @@ from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:
-    LONGEST_AHEAD_US = 200000
+    LONGEST_AHEAD_US = 50000
     LONGEST_ROUND_TRIP_US = 250000
     MOST_TASKS = 1000000000
     ROUND_TRIPS = 4  # heartbeats; a busy machine delays some of them, but seldom all
