@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import pickle
 import struct
+from dataclasses import replace
 
 from fuzz.choices import Choices
-from scaler_protocol.messages import Status, WorkerStatus
+from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
-from scaler_protocol.monitor.messages import (
-    AgentStatus,
-    ClientStatus,
-    Events,
-    EventTotals,
-    FunctionStatus,
-    GraphStatus,
-    HostStoreStatus,
-    MessageCount,
-    PeerState,
-    RunningTaskStatus,
-    SchedulerStatus,
-    Setting,
-    Snapshot,
-    TaskCounts,
-    WaitGroup,
-)
+from scaler_protocol.monitor.messages import Events, Snapshot
 from scaler_protocol.monitor.records import NONE, Flag, Kind
+from tests.support.any_value import any_instance
 
 NAMES = ("", "name", "f<lambda>", "größe\x1b[31m\n", "x" * 300)
 INDICES = (0, 1, 2, 7, 65_535, 1_000_000, NONE - 1, NONE)
@@ -107,53 +94,36 @@ def some_events(choices: Choices) -> Events:
     )
 
 
-def some_running(choices: Choices) -> RunningTaskStatus:
-    numbers = [choices.pick(NUMBERS) for _ in range(4)]
-    reals = [choices.pick(REALS) for _ in range(4)]
-    return RunningTaskStatus(
-        choices.take(16), choices.pick(NAMES), choices.take(16), *numbers, *reals, choices.pick(NUMBERS),
-        choices.flag(), choices.pick(NAMES),
-    )  # fmt: skip
+class ChosenValues:
+    """Values of fields, chosen by the fuzzer."""
 
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
 
-def some_client(choices: Choices) -> ClientStatus:
-    counts = [choices.pick(NUMBERS) for _ in range(6)]
-    return ClientStatus(
-        choices.take(16), choices.pick(NAMES), counts[0], choices.flag(), *counts[1:4], choices.take(16),
-        failed=counts[4], canceled=counts[5],
-    )  # fmt: skip
+    def integer(self) -> int:
+        return self._choices.pick(NUMBERS)
+
+    def number(self) -> float:
+        return self._choices.pick(REALS)
+
+    def text(self) -> str:
+        return self._choices.pick(NAMES)
+
+    def identity(self) -> bytes:
+        return self._choices.take(16)
+
+    def flag(self) -> bool:
+        return self._choices.flag()
+
+    def length(self) -> int:
+        return self._choices.below(3)
+
+    def member(self, kind: type[enum.Enum]) -> enum.Enum:
+        return self._choices.pick([*kind])
 
 
 def a_snapshot(choices: Choices) -> Snapshot:
-    number, name = lambda: choices.pick(NUMBERS), lambda: choices.pick(NAMES)  # noqa: E731
-    real, session = lambda: choices.pick(REALS), lambda: choices.take(16)  # noqa: E731
-    workers = tuple(
-        WorkerStatus(name(), number(), real(), number(), choices.flag(), choices.flag(), choices.flag())
-        for _ in range(choices.below(3))
-    )
-    agent = AgentStatus(
-        session(), name(), name(), number(), choices.pick([*PeerState]), real(), number(), number(), number(), real(),
-        number(), number(), real(), workers, (some_running(choices),) * choices.below(3),
-    )  # fmt: skip
-    return Snapshot(
-        SchedulerStatus(name(), choices.below(3), name(), name(), choices.number(3), real(), real(), number()),
-        TaskCounts(number(), number(), number(), number(), number(), number()),
-        (MessageCount(name(), number()),) * choices.below(3),
-        (MessageCount(name(), number()),) * choices.below(3),
-        (agent,) * choices.below(3),
-        (some_client(choices),) * choices.below(3),
-        tuple(
-            FunctionStatus(session(), name(), number(), number(), number(), number(), number(), real(), module=name())
-            for _ in range(choices.below(3))
-        ),
-        real(),
-        (Setting(name(), name()),) * choices.below(2),
-        (WaitGroup(session(), name(), name(), number(), real(), session(), number(), name()),) * choices.below(3),
-        (GraphStatus(session(), *(number() for _ in range(8))),) * choices.below(3),
-        (HostStoreStatus(name(), number(), number(), number(), number(), number(), number()),) * choices.below(3),
-        EventTotals(number(), number()),
-        number(),
-        number(),
-        number(),
-        name(),
-    )
+    """Any, with the fields that a snapshot has now."""
+    found = any_instance(Snapshot, ChosenValues(choices))
+    scheduler = replace(found.scheduler, epoch=choices.below(3))
+    return replace(found, scheduler=scheduler)

@@ -34,8 +34,10 @@ def data_of(frames: Sequence[bytes]) -> bytes:
 
 
 def sample_envelopes() -> Iterator[Envelope]:
-    """One of each body, and runs that say when their tasks ended."""
+    """One of each body, those with values in every field, and runs that say when their tasks ended."""
     yield from samples.all_envelopes()
+    yield from (Envelope(body, 5, 6) for body in samples.full_bodies())
+    yield Envelope(Tasks([samples.plain_run().with_options(samples.FULL_OPTIONS)]), 5, 6)
     yield Envelope(Results(samples.timed_runs()), 5, 6)
 
 
@@ -114,7 +116,7 @@ def a_task_run(choices: Choices) -> TaskRun:
     keywords = tuple(f"k{number}" for number in range(choices.below(arity + 1)))
     tasks = [[_slot(choices) for _ in range(arity)] for _ in range(count)]
     serializer = choices.pick([b"", samples.SERIALIZER])
-    options = choices.pick([samples.TaskOptions(), samples.OPTIONS])
+    options = choices.pick([samples.TaskOptions(), samples.OPTIONS, samples.FULL_OPTIONS])
     first = choices.pick([1, 7, 2**40, 2**62])
     return TaskRun(samples.SESSION, samples.FUNCTION, "f", serializer, first, 1, keywords, options, tasks)
 

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import pickle
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
-from typing import Any
 
-from scaler_protocol.messages import Status, WorkerStatus
+from scaler_protocol.messages import Status
 from scaler_protocol.monitor import feed, records
-from scaler_protocol.monitor.messages import (
-    AgentStatus,
-    ClientStatus,
-    EndedClientStatus,
-    Events,
-    EventTotals,
-    FunctionStatus,
-    GraphStatus,
-    HostStoreStatus,
-    MapStatus,
-    MessageCount,
-    MonitorMessage,
-    PeerState,
-    RunningTaskStatus,
-    SchedulerStatus,
-    Setting,
-    Snapshot,
-    TaskCounts,
-    WaitGroup,
-)
+from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
 from scaler_protocol.monitor.records import Kind, Naming
+from tests.support.any_value import any_instance
 
 INTEGERS = [0, 1, 2, 7, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**63 - 1, 2**63, 2**64 - 1, 2**64, -1]
 FLOATS = [0.0, -0.0, 1.5, -1.0, 1e-300, 5e-324, 3.4e38, 1e300, -1e300, float("nan"), float("inf"), float("-inf")]
@@ -65,72 +48,9 @@ class Hostile:
         return feed.decode(feed.encode(made)).message
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(
-            SchedulerStatus(
-                self.text(), self.chance.choice([1] * 9 + [2]), self.text(), self.text(), self.integer(), self.number(),
-                self.number(), self.integer(),
-            ),
-            TaskCounts(*(self.integer() for _ in range(6))),
-            self.several(lambda: MessageCount(self.text(), self.integer())),
-            self.several(lambda: MessageCount(self.text(), self.integer())),
-            self.several(self.agent),
-            self.several(self.client),
-            self.several(self.function),
-            self.chance.choice([0.0, 1e-9, 1.7e9, 9.9e10]),
-            self.several(lambda: Setting(self.text(), self.text())),
-            self.several(self.wait),
-            self.several(lambda: GraphStatus(self.identity(), *(self.integer() for _ in range(8)))),
-            self.several(lambda: HostStoreStatus(self.text(), *(self.integer() for _ in range(6)), self.text())),
-            EventTotals(self.integer(), self.integer()),
-            self.integer(), self.integer(), self.integer(), self.text(), self.several(self.ended_client),
-            maps=self.several(self.map),
-        )  # fmt: skip
-
-    def agent(self) -> AgentStatus:
-        return AgentStatus(
-            self.identity(), self.text(), self.text(), self.integer(), self.chance.choice(list(PeerState)),
-            self.number(), self.integer(), self.integer(), self.integer(), self.number(), self.integer(),
-            self.integer(), self.number(), self.several(self.worker), self.several(self.running),
-        )  # fmt: skip
-
-    def running(self) -> RunningTaskStatus:
-        counts, reals = [self.integer() for _ in range(4)], [self.number() for _ in range(4)]
-        blocked = self.chance.random() < 0.5
-        return RunningTaskStatus(
-            self.identity(), self.text(), self.identity(), *counts, *reals, self.integer(), blocked
-        )
-
-    def worker(self) -> WorkerStatus:
-        flags = (self.chance.random() < 0.5 for _ in range(3))
-        return WorkerStatus(self.text(), self.integer(), self.number(), self.integer(), *flags)
-
-    def map(self) -> MapStatus:
-        counts = [self.integer() for _ in range(4)]
-        return MapStatus(self.identity(), self.integer(), self.text(), *counts, self.text(), self.integer())
-
-    def client(self) -> ClientStatus:
-        return ClientStatus(
-            self.identity(), self.text(), self.integer(), self.chance.random() < 0.5, self.integer(), self.integer(),
-            self.integer(), self.identity(), failed=self.integer(), canceled=self.integer(),
-        )  # fmt: skip
-
-    def function(self) -> FunctionStatus:
-        counts = tuple(self.integer() for _ in range(self.chance.choice([0, 1, 14, 500])))
-        return FunctionStatus(
-            self.identity(), self.text(), *(self.integer() for _ in range(5)), self.number(), self.number(),
-            self.integer(), self.number(), self.number(), self.number(), counts, counts[:14],
-            *(self.number() for _ in range(5)),
-        )  # fmt: skip
-
-    def ended_client(self) -> EndedClientStatus:
-        return EndedClientStatus(
-            self.identity(), self.text(), self.integer(), self.text(), self.integer(), self.number(), self.integer()
-        )
-
-    def wait(self) -> WaitGroup:
-        return WaitGroup(
-            self.identity(), self.text(), self.text(), self.integer(), self.number(), self.identity(), self.integer()
-        )
+        made = any_instance(Snapshot, self)
+        scheduler = replace(made.scheduler, epoch=self.chance.choice([1] * 9 + [2]))
+        return replace(made, scheduler=scheduler, time=self.chance.choice([0.0, 1e-9, 1.7e9, 9.9e10]))
 
     def events(self) -> Events:
         count = self.chance.choice([1, 1, 2, 5, 40])
@@ -213,8 +133,14 @@ class Hostile:
     def _bytes(self, size: int) -> bytes:
         return self.chance.choice([bytes(size), b"\xff" * size, self.chance.randbytes(size)])
 
-    def several(self, make: Callable[[], Any]) -> tuple[Any, ...]:
-        return tuple(make() for _ in range(self.chance.randrange(4)))
+    def length(self) -> int:
+        return self.chance.choice([0, 1, 2, 3, 3, 14])
+
+    def flag(self) -> bool:
+        return self.chance.random() < 0.5
+
+    def member(self, kind: type[enum.Enum]) -> enum.Enum:
+        return self.chance.choice(list(kind))
 
     def integer(self) -> int:
         return self.chance.choice(INTEGERS)

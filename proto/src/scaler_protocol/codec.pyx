@@ -283,9 +283,9 @@ cdef uint16_t capability_data(list capabilities) except 0:
 
 
 cdef uint16_t options_data(object options) except 0:
-    if options.submitted_at:
+    if options.submitted_at or options.ready_at:
         return OPTIONS_DATA
-    if options.map_number:
+    if options.map_number or options.map_tasks:
         return OPTIONS_DATA_WITHOUT_TIMES
     if options.actor_session:
         return OPTIONS_DATA_OF_FOREIGN_CALLS

@@ -9,6 +9,7 @@ import pytest
 
 from scaler_protocol.command.log_tail import LogTail
 from scaler_protocol.command.logs import PlainRecord
+from scaler_protocol.log_lines import LINES_LIMIT
 from scaler_protocol.messages import LogLine, LogLines, StoreSettings
 from scaler_protocol.objects.agent_connection import AgentConnection
 from scaler_protocol.objects.errors import StoreFull
@@ -25,25 +26,37 @@ def log(tail: LogTail, text: str) -> None:
     tail.handle(PlainRecord("root", 30, "file.py", 1, text, (), None))
 
 
-def taken(log: StoreLog) -> list[tuple[int, list[str]]]:
-    found = []
-    while (each := log.take()) is not None:
-        found.append((each[0], [line.text for line in each[1].lines]))
-    return found
+def taken(log: StoreLog, now: float) -> tuple[int, list[str]] | None:
+    found = log.take(now)
+    return None if found is None else (found[0], [line.text for line in found[1].lines])
 
 
 def test_lines_wait_for_a_receiver_and_go_to_the_first_one() -> None:
     tail = LogTail()
     store_log = StoreLog(tail)
     log(tail, "one")
-    assert taken(store_log) == []
+    assert taken(store_log, 1.0) is None and store_log.next_deadline() is None
     store_log.add_receiver(3)
     store_log.add_receiver(2)
-    assert taken(store_log) == [(3, ["one"])]
+    assert taken(store_log, 1.0) == (3, ["one"])
     log(tail, "two")
     store_log.remove_receiver(3)
     store_log.remove_receiver(3)
-    assert taken(store_log) == [(2, ["two"])]
+    assert taken(store_log, 2.0) == (2, ["two"])
+
+
+def test_lines_are_sent_once_a_second() -> None:
+    tail = LogTail()
+    store_log = StoreLog(tail)
+    store_log.add_receiver(1)
+    log(tail, "one")
+    assert taken(store_log, 10.0) == (1, ["one"])
+    for number in range(2 * LINES_LIMIT):
+        log(tail, str(number))
+        assert taken(store_log, 10.0 + number / 1000) is None
+    assert store_log.next_deadline() == 11.0
+    assert taken(store_log, 11.0) == (1, [str(number) for number in range(LINES_LIMIT, 2 * LINES_LIMIT)])
+    assert taken(store_log, 12.0) is None and store_log.next_deadline() is None
 
 
 def lines_of(agent: AgentConnection, count: int) -> list[LogLine]:

@@ -1,4 +1,4 @@
-"""One message of every body, with every field set to something other than its default."""
+"""One message of every body, with values other than the defaults in the fields of the first release, and full ones."""
 
 from __future__ import annotations
 
@@ -111,6 +111,7 @@ from scaler_protocol.messages import (
     Withdrawn,
     WorkerStatus,
 )
+from tests.support.any_value import UsualValues, any_instance
 
 SESSION = bytes(range(1, 17))
 FUNCTION = b"function digest!"
@@ -128,6 +129,9 @@ OPTIONS = TaskOptions(
     stream_output=True,
     capabilities=(Capability("gpu", 2), Capability("größe", 1)),
 )
+FULL_OPTIONS = any_instance(TaskOptions, UsualValues())
+"""Options of which none has its default."""
+
 COLUMNS = (TaskColumn(SESSION, (1, 2**63), (1, 2**32 - 1)), TaskColumn(FUNCTION, (7,)))
 
 
@@ -280,6 +284,12 @@ def name_of(body: Body) -> str:
     return field[0].upper() + field[1:]
 
 
+def full_bodies() -> list[Body]:
+    """Bodies in which every field has a value, also those that older versions do not have."""
+    kinds = [type(body) for body in all_bodies() if not isinstance(body, (Tasks, Results, ObjectChunk))]
+    return [any_instance(kind, UsualValues()) for kind in kinds]
+
+
 def all_envelopes() -> list[Envelope]:
     return [Envelope(body, 5, 6) for body in all_bodies()]
 
@@ -288,7 +298,7 @@ def random_run(chance: random.Random) -> TaskRun:
     arity = chance.randrange(4)
     keywords = tuple(f"keyword{index}" for index in range(chance.randrange(arity + 1)))
     tasks = [[_random_slot(chance) for _ in range(arity)] for _ in range(1 + chance.randrange(20))]
-    options = chance.choice([TaskOptions(), OPTIONS, TaskOptions(depth=chance.randrange(5))])
+    options = chance.choice([TaskOptions(), OPTIONS, FULL_OPTIONS, TaskOptions(depth=chance.randrange(5))])
     serializer = chance.choice([b"", SERIALIZER])
     return TaskRun(
         SESSION, FUNCTION, "f" * chance.randrange(20), serializer, chance.randrange(2**40), 1, keywords, options, tasks

@@ -56,6 +56,31 @@ def test_every_body_comes_back_equal(envelope: Envelope) -> None:
     assert decode(encode(envelope)) == envelope
 
 
+@pytest.mark.parametrize("body", samples.full_bodies(), ids=lambda body: samples.name_of(body))
+def test_every_field_of_a_body_comes_back(body: Body) -> None:
+    assert round_trip(body) == body
+
+
+def test_every_option_of_a_task_comes_back() -> None:
+    run = samples.plain_run().with_options(samples.FULL_OPTIONS)
+    received = round_trip(Tasks([run]))
+    assert isinstance(received, Tasks) and received.runs[0].options == samples.FULL_OPTIONS
+    defaults = TaskOptions()
+    same = [
+        field
+        for field in TaskOptions.__dataclass_fields__
+        if getattr(samples.FULL_OPTIONS, field) == getattr(defaults, field)
+    ]
+    assert same == ["rerun"], "an option without a value is not tested"
+
+
+@pytest.mark.parametrize("name", TaskOptions.__dataclass_fields__)
+def test_each_option_of_a_task_comes_back_without_the_others(name: str) -> None:
+    options = replace(TaskOptions(), **{name: getattr(samples.FULL_OPTIONS, name)})
+    received = round_trip(Tasks([samples.plain_run().with_options(options)]))
+    assert isinstance(received, Tasks) and received.runs[0].options == options
+
+
 def test_samples_have_every_body() -> None:
     from scaler_protocol.bodies import BODIES
 

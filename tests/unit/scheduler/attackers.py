@@ -61,6 +61,7 @@ from scaler_protocol.messages import (
     PrintedOutput,
     ProfileReply,
     ProfileRequest,
+    ReceivedBytes,
     Refused,
     Relay,
     RelayClosed,
@@ -350,6 +351,9 @@ class Attack:
             actor=chance.choice([0, 0, 0, 1, 2, 2**64 - 1]) if chance.random() < 0.2 else 0,
             timeout_seconds=chance.choice([0.0, 0.0, 1e12]),
             memory_bytes=chance.choice([0, 2**64 - 1]),
+            map_number=chance.choice([0, 0, 1, 2**32 - 1]),
+            submitted_at=chance.choice([0.0, 0.0, 1.7e9, 1e12]),
+            ready_at=chance.choice([0.0, 0.0, 1.7e9, 1e12]),
             capabilities=capabilities,
             **more,
         )
@@ -571,7 +575,12 @@ class Attack:
             lambda: ObjectsLost((self.key(), self.key())),
             lambda: StoreAttached(chance.choice(STORES), chance.choice(["", "tcp://a"])),
             lambda: StoreStatus(
-                STORES[0], 1, "", *[chance.choice(EDGES) for _ in range(10)], largest_bytes=chance.choice(EDGES)
+                STORES[0],
+                1,
+                "",
+                *[chance.choice(EDGES) for _ in range(10)],
+                received_from=(ReceivedBytes("tcp://a", chance.choice(EDGES)),) * chance.choice([0, 1, 3]),
+                largest_bytes=chance.choice(EDGES),
             ),
             lambda: Output(chance.choice(self.clients).session, 1, 1, b"text"),
             lambda: ManagerReport(

@@ -41,8 +41,11 @@ def test_every_text_is_readable_on_every_ground(theme: str) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(("text", "tint"), [("accent", "accent-soft"), ("bad", "bad-soft")])
-def test_texts_are_readable_on_their_tints(theme: str, text: str, tint: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "tint"),
+    [*((text, "accent-soft") for text in TEXTS), ("text", "bad-soft"), ("bad", "bad-soft"), ("text", "warning-soft")],
+)
+def test_texts_are_readable_on_their_tints_and_in_selected_rows(theme: str, text: str, tint: str) -> None:
     found = colours(theme)
     selector = ":root" if theme == "light" else '[data-theme="dark"]'
     block = STYLE.split(f"{selector} {{", 1)[1].split("}", 1)[0]

@@ -89,6 +89,20 @@ def test_results_come_in_order_with_their_names() -> None:
     assert not pair.board.has_results()
 
 
+def test_results_of_a_named_worker_state_how_long_ago_they_were_made() -> None:
+    pair = Pair()
+    before = time.monotonic()
+    pair.hand(run_of(1000, function=echo))
+    pair.process.run()
+    after = time.monotonic()
+    (run,) = pair.board.harvest(pair.handed, after + 5.0, 3).runs
+    assert run.age_column is not None
+    ages = run.age_column.tolist()
+    assert run.worker == 3 and len(ages) == run.count == 1000
+    assert ages == sorted(ages, reverse=True)
+    assert 5e6 - 1 <= ages[-1] <= ages[0] <= 1e6 * (after + 5.0 - before) + 1
+
+
 def test_a_withdrawn_task_does_not_run() -> None:
     pair = Pair()
     pair.hand(run_of(5, function=echo))

@@ -442,7 +442,7 @@ def _client_facts(client: ClientStatus, model: Model) -> list[Fact]:
         *_progress_facts(progress, model),
         *([Fact("group", client.group)] if client.group else []),
         Fact("weight", f"{client.weight:g}"),
-        Fact("share of running time", format_share(client.share)),
+        Fact("share of running time", format_share(min(client.share, 1.0))),
         Fact("running time used", format_span(client.used_seconds)),
     ]
 

@@ -186,7 +186,8 @@ def _present_clients(clients: Iterable[ClientStatus], left: Mapping[Hashable, Pr
         (
             each.pid, each.host, short_id(each.session), "connected" if each.connected else "away",
             short_id(each.parent_session), each.unassigned, each.running, each.finished, each.failed, each.canceled,
-            each.group, f"{each.weight:g}", each.share, each.used_seconds, _seconds_left(left.get(each.session)),
+            each.group, f"{each.weight:g}", min(each.share, 1.0), each.used_seconds,
+            _seconds_left(left.get(each.session)),
         )
         for each in clients
     ]  # fmt: skip

@@ -122,8 +122,13 @@ class ObjectServer:
             stream.send(encode(Envelope(Refused(RefusalReason.OTHER, text))))
 
     def _send_log(self) -> None:
-        while (taken := self._log.take()) is not None:
+        taken = self._log.take(time.monotonic())
+        if taken is None:
+            return
+        try:
             self._send(StoreAnswer(*taken))
+        except Exception as error:
+            self._end(taken[0], error)
 
     def _take_turn(self) -> None:
         try:
@@ -141,8 +146,8 @@ class ObjectServer:
 
     def _wait_seconds(self) -> float | None:
         deadline = self._pending_handshakes.next_deadline()
-        if (due := self._core.next_deadline()) is not None:
-            deadline = _sooner(deadline, due)
+        deadline = _sooner(deadline, self._core.next_deadline())
+        deadline = _sooner(deadline, self._log.next_deadline())
         if self._exchange is not None:
             deadline = _sooner(deadline, self._exchange.next_deadline())
         if not self._had_peers:

@@ -25,7 +25,7 @@ from scaler.client.shims import call_with_inputs, pack_inputs
 from scaler.client.signatures import function_name
 from scaler.core.effects import Finish
 from scaler.core.large_results import LargeResult
-from scaler.core.open_graph import NodePart
+from scaler.core.open_graph import NodePart, OpenGraph
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Upload
@@ -278,10 +278,32 @@ class HeldCall:
         submissions = session.submissions
         is_call = self._shape.options.actor != 0  # not a node: it waits here for inputs that are not made yet
         graph = None if is_call else submissions.current_graph
+        found = self._sort(inputs, small, graph)
+        if found is None:
+            return None
+        nodes, elsewhere, others = found
+        if elsewhere:
+            others += [future for future in nodes if future.is_unsettled]
+        if others or self._predecessor is not None:
+            waited = self._wait_for(others)
+            if self._waits_for:
+                return waited
+        if not all(map(submissions.id_of, nodes)):
+            submissions.close_batch()
+            if submissions.current_graph is not graph:
+                return None  # it is full now
+        self._submit(session, small, nodes, elsewhere)
+        return []
+
+    @staticmethod
+    def _sort(
+        inputs: list[Future], small: dict[int, Any], graph: OpenGraph | None
+    ) -> tuple[list[Future], list[Future], list[Future]] | None:
+        """Return the inputs that are nodes of the open graph, those whose results stay elsewhere in the cluster, and
+        others that have not ended. None: one has just ended, or another thread has just begun to fetch it."""
         nodes: list[Future] = []
         elsewhere: list[Future] = []
-        waited: list[Future] = []
-        followed: list[HeldCall] = []
+        others: list[Future] = []
         for future in inputs:
             entry = future.task_range
             part = None
@@ -291,33 +313,26 @@ class HeldCall:
             known = small.get(id(future))
             if type(known) is bytes:
                 continue
-            if known is None and not future.is_unsettled:
+            if not future.is_unsettled if known is None else known.index not in known.range.large:
                 return None
-            if known is not None and known.index not in known.range.large:
-                return None  # another thread has just begun to fetch it
             if type(part) is NodePart and part.group is graph and graph is not None and not graph.is_closed:
                 nodes.append(future)
             elif known is not None:
                 elsewhere.append(future)
-            elif future.held_call is not None:
-                followed.append(cast(HeldCall, future.held_call))
             else:
-                waited.append(future)
-        if elsewhere:
-            waited += [future for future in nodes if future.is_unsettled]
+                others.append(future)
+        return nodes, elsewhere, others
+
+    def _wait_for(self, futures: list[Future]) -> list[Future]:
+        """Follow the calls of those futures, and of the predecessor, that have not been sent. Returns the others."""
+        waited = [future for future in futures if future.held_call is None]
+        held = [future.held_call for future in futures if future.held_call is not None]
         if self._predecessor is not None and self._predecessor.held_call is not None:
-            followed.append(cast(HeldCall, self._predecessor.held_call))
-        self._waits_for = len(waited) + len(followed)
-        if self._waits_for:
-            for call in followed:
-                call._followers.append(self)
-            return waited
-        if not all(map(submissions.id_of, nodes)):
-            submissions.close_batch()
-            if submissions.current_graph is not graph:
-                return None  # it is full now
-        self._submit(session, small, nodes, elsewhere)
-        return []
+            held.append(self._predecessor.held_call)
+        self._waits_for = len(waited) + len(held)
+        for call in held:
+            cast(HeldCall, call)._followers.append(self)
+        return waited
 
     def _submit(self, session: Session, small: dict[int, Any], nodes: list[Future], elsewhere: list[Future]) -> None:
         submissions, future = session.submissions, self._future

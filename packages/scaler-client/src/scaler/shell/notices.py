@@ -45,8 +45,8 @@ class Notices(deque[Effect]):
         interruption: BaseException | None = None
         me = threading.get_ident()
         is_outermost = me not in self._threads
-        self._threads.add(me)
         try:
+            self._threads.add(me)  # here: an interruption must not leave it behind
             for notice in map(_take_first, repeat(self)):  # in C: no signal is taken between this and what follows
                 try:
                     self._carry_out(notice)
