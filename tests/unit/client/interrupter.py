@@ -63,4 +63,7 @@ def interrupted(work: Callable[[], object], at: int) -> str:
 
 
 def interrupt(*_: object) -> None:
+    """An alarm that is set strikes after its interval, and not in what this interruption leads to."""
+    _, interval_seconds = signal.getitimer(signal.ITIMER_REAL)
+    signal.setitimer(signal.ITIMER_REAL, interval_seconds, interval_seconds)
     raise Interruption

@@ -115,6 +115,26 @@ def test_a_call_that_is_interrupted_leaves_no_task(scheduler: SlowScheduler, nam
         assert client.submit(operator.neg, 1).result(10) == -1 and not kept.done()
 
 
+@pytest.mark.usefixtures("alarm")
+def test_a_map_that_is_interrupted_again_while_it_leaves_leaves_no_task(
+    scheduler: SlowScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second Ctrl-C is raised when the turn that it interrupts has ended."""
+    with Client(scheduler.address) as client:
+        take_turn = client._client_io.take_turn_shielded
+
+        def take_turn_and_raise(change: Callable[[Session], object]) -> None:
+            take_turn(change)
+            raise Interruption
+
+        with monkeypatch.context() as patch:
+            patch.setattr(client._client_io, "take_turn_shielded", take_turn_and_raise)
+            with pytest.raises(Interruption):
+                with_alarm(CALLS["map"], client)
+        wait_until(lambda: not left_in(client._client_io.session, 0))
+        assert client.submit(operator.neg, 1).result(10) == -1
+
+
 def with_alarm(call: Callable[[Client], object], client: Client) -> None:
     signal.setitimer(signal.ITIMER_REAL, BLOCKED_SECONDS, AGAIN_SECONDS)
     try:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.fetching import Fetching, take_next
-from scaler.client.future import FutureInArgument, ScalerFuture, cancel_futures
+from scaler.client.future import FutureInArgument, ScalerFuture
 from scaler.client.map_items import ItemFailure
 from scaler.client.outcomes import failure_of, loads_result
 from scaler.core.large_results import LargeResult
@@ -24,6 +24,7 @@ from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
 if TYPE_CHECKING:
     from scaler.client.arguments import Arguments
     from scaler.core.runs import MapPart, Range, Shape
+    from scaler.core.session import Session
     from scaler.shell.client_io import ClientIO
     from scaler_protocol.codec import ResultRun
 
@@ -302,9 +303,15 @@ class MapCall:
                 self._report(1)
 
     def _cancel_rest(self) -> None:
-        cancel_futures(self._client_io, [future for _, future in self._with_inputs])
-        entries = list(self._entries)
-        self._client_io.take_turn_shielded(lambda session: session.endings.cancel_map(entries))
+        """In one turn: a second interruption, which is raised when a turn has ended, leaves nothing."""
+        entries, futures = list(self._entries), [future for _, future in self._with_inputs]
+
+        def cancel(session: Session) -> None:
+            for future in futures:
+                future.withdraw()
+            session.endings.cancel_map(entries)
+
+        self._client_io.take_turn_shielded(cancel)
 
     # ---- a sink of the session, a target of the client's I/O -------------------------------------------------------
 
