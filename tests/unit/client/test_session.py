@@ -307,6 +307,27 @@ def test_a_refusal_ends_everything() -> None:
     assert side.session.refusal == "Another user's scheduler."
 
 
+def test_what_is_asked_after_a_refusal_fails_with_its_reason() -> None:
+    side = SchedulerSide()
+    side.session.on_connected(side.now)
+    side.exchange()
+    side.deliver(Envelope(Refused(RefusalReason.TOKEN, "Another user's scheduler.")))
+    assert side.session.next_deadline() is None
+    welcome, information = Sink(), Sink()
+
+    def fails(sink: Sink) -> bool:
+        side.pass_time(0.0)
+        (outcome,) = sink.outcomes
+        is_told = outcome.status == DISCONNECTED and outcome.payload == b"Another user's scheduler."
+        return is_told and side.session.next_deadline() is None and len(side.hellos) == 1
+
+    assert fails(side.submit(math.sqrt, 0.0))
+    side.session.questions.await_welcome(welcome)
+    assert fails(welcome)
+    side.session.questions.ask_cluster_info(information)
+    assert fails(information)
+
+
 def test_an_idle_client_pings(side: SchedulerSide) -> None:
     assert Ping() in side.pass_time(2.1)
 

@@ -204,6 +204,9 @@ class Session:
 
     def on_deadline(self, now: float) -> None:
         connection = self._connection
+        if connection.refusal:
+            self._give_up(connection.refusal, now)
+            return
         if self._is_waiting and connection.is_overdue(now):
             self._give_up(connection.overdue_text, now)
         self._sender.on_deadline(now)
@@ -217,7 +220,9 @@ class Session:
             if cancels_due is not None and cancels_due < due:
                 due = cancels_due
             return due if graph_due is None or due < graph_due else graph_due
-        return None if connection.refusal else connection.deadline_while_away(self._is_waiting)
+        if connection.refusal:  # what was asked since then fails at once
+            return connection.lost_since if self._is_waiting or not self.questions.is_blank else None
+        return connection.deadline_while_away(self._is_waiting)
 
     def take_effects(self, now: float) -> list[Effect]:
         connection, outgoing = self._connection, self._outgoing
