@@ -218,7 +218,7 @@ def test_progress_names_clients_and_functions_with_unfinished_tasks(address: str
     assert lines[0].startswith("all tasks ") and " 0 of 12" in lines[0]
     assert any("sleep" in line for line in lines) and any("client" in line for line in lines)
     assert rows[0]["kind"] == "all" and (rows[0]["share"], rows[0]["unfinished"]) == (0.0, 12)
-    assert done.stdout.splitlines() == [f"all tasks [{'=' * 30}] 100%  12 of 12, 12 failed"]
+    assert done.stdout.splitlines() == [f"all tasks [{'=' * 30}] 100%  12 of 12, 12 cancelled"]
 
 
 def test_output_is_followed(address: str, gate: Gate) -> None:
