@@ -23,7 +23,7 @@ _PARTS_FROM_PIXELS = 4
 
 
 LINE_COLOURS = BLUE, RED, YELLOW, GREEN, PURPLE = "#2f81f7", "#d62728", "#b87a00", "#1f9d72", "#9a6fd8"
-"""Of lines in charts, on a white and on a dark ground."""
+"""The colours of lines in charts, which contrast with a white and with a dark ground."""
 
 
 class ReportChart(NamedTuple):
