@@ -44,7 +44,7 @@ class UnsentCall(Protocol):
     def function_name(self) -> str: ...
 
     def explain(self) -> str:
-        """With the lock of the client held: what it waits for, as a sentence."""
+        """Return a sentence on what it waits for. The caller holds the lock of the client."""
 
     def wait_for_inputs(self) -> None:
         """Wait until its inputs have ended. It is sent soon afterwards."""
