@@ -43,6 +43,9 @@ class UnsentCall(Protocol):
     @property
     def function_name(self) -> str: ...
 
+    def explain(self) -> str:
+        """Return a sentence on what it waits for. The caller holds the lock of the client."""
+
     def wait_for_inputs(self) -> None:
         """Wait until its inputs have ended. It is sent soon afterwards."""
 
@@ -416,9 +419,9 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def blame(self, culprit: TaskSink) -> None:
         """The task cannot run because ``culprit``, one of its arguments, did not succeed."""
-        name = _description(culprit)
+        name = described_call(culprit)
         root = getattr(culprit, "_blamed", "")
-        self._blamed = root or f"An input of {_description(self)} did not succeed: {name}."
+        self._blamed = root or f"An input of {described_call(self)} did not succeed: {name}."
 
     def _take(self, outcome: Outcome) -> None:
         status, payload, duration_us, cpu_time_us, memory_peak = outcome
@@ -444,7 +447,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._answer.outcome = self._outcome
 
 
-def _description(future: TaskSink) -> str:
+def described_call(future: TaskSink) -> str:
     """The call of a future, for a note."""
     entry = future.task_range
     if entry is None:

@@ -17,7 +17,7 @@ import cloudpickle
 
 from scaler.client.arguments import Arguments
 from scaler.client.calls import FunctionBook, shape_of
-from scaler.client.future import FutureInArgument, ScalerFuture
+from scaler.client.future import FutureInArgument, ScalerFuture, described_call
 from scaler.client.gathering import ScatteredFuture
 from scaler.client.node_calls import join_at_once
 from scaler.client.serializer import PICKLE_PROTOCOL
@@ -41,6 +41,7 @@ Part = bytes | ObjectKey | Future
 _INPUTS_LIMIT = 2048
 _FUNCTIONS_LIMIT = 1024
 _SENDING_SECONDS = 0.0002
+_NAMED_LIMIT = 5
 
 
 class InputCalls:
@@ -195,6 +196,16 @@ class HeldCall:
     @property
     def function_name(self) -> str:
         return self._shape.function.name
+
+    def explain(self) -> str:
+        start = f"The call of {self.function_name}()"
+        names = [described_call(each) for each in self._inputs() if each.is_unsettled]
+        if names:
+            others = f" and {len(names) - _NAMED_LIMIT} others" if len(names) > _NAMED_LIMIT else ""
+            return f"{start} waits in the client for the result of {'; '.join(names[:_NAMED_LIMIT])}{others}."
+        if self._predecessor is not None and self._predecessor.held_call is not None:
+            return f"{start} waits in the client for the call before it of the same actor."
+        return f"{start} is about to leave the client: the results that it waited for are there."
 
     def _detach(self) -> Future | None:
         """Release the inputs of a call that is over, with the lock held: their callbacks hold the call. Returns its
