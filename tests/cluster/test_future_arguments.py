@@ -277,6 +277,22 @@ def test_explain_names_the_inputs_of_calls_that_wait_in_the_client(client: Clien
     assert client.explain(last) == "The call of identity() waits in the client for the result of add()."
 
 
+def test_calls_that_wait_in_the_client_are_counted(client: Client, gate: Gate) -> None:
+    def unfinished() -> dict[str, int]:
+        functions_of = client.cluster_info().functions
+        return {each.name: each.unfinished for each in functions_of if each.name in ("add", "identity")}
+
+    before = unfinished()
+    waiting = client.submit(functions.wait_at_gate, *gate.paths, 7)
+    middle = client.submit(functions.identity, waiting)
+    last = [client.submit(functions.add, middle, 1) for _ in range(3)]
+    expected = {"identity": before.get("identity", 0) + 1, "add": before.get("add", 0) + 3}
+    wait_until(lambda: unfinished() == expected)
+    gate.open()
+    assert [future.result(timeout=20) for future in last] == [8, 8, 8]
+    wait_until(lambda: set(unfinished().values()) == {0})
+
+
 def test_a_future_of_another_client_is_refused(client: Client, combo: SchedulerClusterCombo) -> None:
     with Client(combo.get_address()) as other:
         foreign = other.submit(functions.square, 2)
