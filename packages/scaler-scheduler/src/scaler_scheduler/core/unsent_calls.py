@@ -28,6 +28,6 @@ def count_of(client: ClientPeer) -> int:
 
 
 def counts_of(state: SchedulerState) -> Iterator[UnsentCount]:
-    """Those of all clients."""
+    """Yield the counts of all clients."""
     for client in state.clients.values():
         yield from client.unsent
