@@ -199,6 +199,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._loaded = True
             self._outcome = _RELEASED if self._outcome is None else self._outcome._replace(status=0, payload=b"")
 
+    def load(self) -> None:
+        """Wait until the task has ended, and load what it returned or raised. A large result is fetched."""
+        if not self._loaded:
+            self._load(None)
+
     @property
     def unfetched_bytes(self) -> int | None:
         """The size of a large result whose fetch has not begun; None: the task has not ended."""

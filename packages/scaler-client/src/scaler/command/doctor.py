@@ -132,7 +132,8 @@ def _workers(client: Client, info: ClusterInfo) -> Iterator[Finding]:
     for host in hosts:
         if host in answers:
             answer = answers[host]
-            yield from of_host(answer.facts, ours, answer.certain_offset_seconds(), workers_by_host[host])
+            offset_seconds = answer.certain_offset_seconds()
+            yield from of_host(answer.facts, ours, offset_seconds, workers_by_host[host], info.scheduler.version)
         elif error:
             yield Finding(Severity.FAILURE, f"{host}: its workers cannot be examined.", f"A task failed: {error}")
         else:
