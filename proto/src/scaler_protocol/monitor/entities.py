@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from scaler_protocol.messages import WorkerStatus
 from scaler_protocol.monitor import links
-from scaler_protocol.monitor.activity import UNKNOWN_WORKER
 from scaler_protocol.monitor.failures import details_of_task
 from scaler_protocol.monitor.format import (
     format_bytes,
@@ -47,6 +46,7 @@ from scaler_protocol.monitor.records import NONE
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.stored_objects import function_of, is_result, label_of, reader_tasks
 from scaler_protocol.monitor.tables import TABLES, Row
+from scaler_protocol.process_names import UNKNOWN_WORKER
 
 ROWS_LIMIT = 50
 """Maximum number of rows of one table on a page."""
@@ -176,7 +176,7 @@ def _last_execution(newest: dict[str, object], whole: float | None) -> list[Fact
     host, worker = str(newest.get("host", "")), str(newest.get("worker", ""))
     facts = []
     if worker:
-        known = worker not in (UNKNOWN_WORKER, "(nested)")
+        known = worker != UNKNOWN_WORKER
         facts.append(Fact("worker", worker, EntityLink(links.WORKER, (host, worker)) if known else None))
     if host:
         facts.append(Fact("host", host, EntityLink(links.HOST, (host,))))
@@ -308,10 +308,11 @@ def _worker(model: Model, host: str, name: str) -> EntityPage | None:
     facts = [Fact("host", host, EntityLink(links.HOST, (host,)))]
     for agent, worker in found:
         facts += _worker_facts(agent, worker)
+    running = _rows_with(model, "running", host=host, worker=name)
     if not found:
-        facts.append(Fact("state", "not connected"))
+        facts.append(Fact("state", "runs a nested task" if running else "not connected"))
     sections = [
-        *_section("Running", "running", _rows_with(model, "running", host=host, worker=name)),
+        *_section("Running", "running", running),
         *_executions(model, workers=indices),
     ]
     return EntityPage(links.WORKER, f"Worker {name}", facts, sections)
