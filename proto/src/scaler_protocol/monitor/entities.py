@@ -37,6 +37,7 @@ from scaler_protocol.monitor.messages import (
     GraphStatus,
     MapStatus,
     ObjectStatus,
+    user_of_client,
 )
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.nested_tasks import ChildTasks, TaskPlace
@@ -435,6 +436,7 @@ def _client_facts(client: ClientStatus, model: Model) -> list[Fact]:
     progress = model.progress.find(CLIENT, client.session)
     return [
         *_place_facts(client.host, client.pid, client.parent_session),
+        *_program_facts(client),
         Fact("state", "connected" if client.connected else "away"),
         Fact("waiting", format_count(client.unassigned)),
         Fact("on hosts", format_count(client.running)),
@@ -450,10 +452,16 @@ def _client_facts(client: ClientStatus, model: Model) -> list[Fact]:
 def _ended_client_facts(client: EndedClientStatus) -> list[Fact]:
     return [
         *_place_facts(client.host, client.pid, b""),
+        *_program_facts(client),
         Fact("state", "ended"),
         *_finished_facts(client),
         Fact("running time used", format_span(client.used_seconds)),
     ]
+
+
+def _program_facts(client: ClientStatus | EndedClientStatus) -> list[Fact]:
+    facts = Fact("user", user_of_client(client)), Fact("program", client.program)
+    return [fact for fact in facts if fact.text]
 
 
 def _finished_facts(client: ClientStatus | EndedClientStatus) -> list[Fact]:

@@ -146,6 +146,8 @@ CLIENTS = TableSpec(
     (
         Column("pid", "pid", "pid", 7, "its process id"),
         Column("host", "host", "text", 16, "where it runs"),
+        Column("user", "user", "text", 10, "whose process it is, as it says, and the name of its key if that differs"),
+        Column("program", "program", "text", 14, "what its process runs, as it says"),
         Column("session", "session", "text", 8, "the beginning of its id"),
         Column("state", "state", "text", 9, "connected, away, or ended"),
         Column("parent", "parent", "text", 8, "a nested client: the client whose task it lives in"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from scaler_protocol.ids import shown_id
+from scaler_protocol.keys import name_of_user
 from scaler_protocol.messages import Status, WorkerStatus
 from scaler_protocol.monitor.messages import (
     DURATION_BOUNDS_SECONDS,
@@ -180,6 +181,9 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
         used_seconds=0.0 if client.is_nested else client.table.columns.share.used_us / 1e6,
         failed=client.table.columns.failed,
         canceled=client.table.columns.canceled,
+        user=client.hello.user,
+        key_name=name_of_user(client.user),
+        program=client.hello.program,
     )
 
 
