@@ -39,7 +39,6 @@ _WAITING = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
 
 _RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
 _ROWS_SHOWN = 200
-_FUNCTIONS_SHOWN = NAME_LIMIT + 1
 _NODES_COUNTED = 1_000_000
 """Nodes of all graphs together that one snapshot looks at: more would keep the scheduler too long."""
 
@@ -180,11 +179,12 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
 
 
 def _functions(totals: dict[FunctionKey, FunctionTotal], numbers: FunctionNumbers) -> tuple[FunctionStatus, ...]:
-    """Return the functions that stay, because a counter that has been shown must not disappear, and others with most to
-    do: there may be as many as tasks."""
+    """Return the functions that stay, because a counter that has been shown must not disappear, and as many others
+    with most to do: there may be as many as tasks."""
     shown = list(totals.items())
-    if len(shown) > _FUNCTIONS_SHOWN:
-        shown = sorted(shown, key=lambda entry: (not entry[1].stays, -entry[1].unfinished))[:_FUNCTIONS_SHOWN]
+    if len(shown) > NAME_LIMIT:
+        shown.sort(key=lambda entry: (not entry[1].stays, -entry[1].unfinished))
+        shown[NAME_LIMIT:] = sorted(shown[NAME_LIMIT:], key=lambda entry: -entry[1].unfinished)[:NAME_LIMIT]
     return tuple(_function(name, total, numbers.number_of(name)) for name, total in shown)
 
 
