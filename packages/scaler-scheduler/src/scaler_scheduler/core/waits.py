@@ -12,7 +12,7 @@ from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
-from scaler_scheduler.core.waiting_tasks import waiting_tasks
+from scaler_scheduler.core.waiting_tasks import tasks_outside_queues, waiting_tasks
 
 RUNS_LIMIT = 10_000
 """Runs of all queues together that are looked at; the tasks in further ones of a queue are one group."""
@@ -20,13 +20,17 @@ RUNS_LIMIT = 10_000
 QUEUES_LIMIT = 200
 """Queues that are looked at, the longest ones; the tasks in further ones are one group."""
 
+OUTSIDE_LIMIT = 100_000
+"""Runs of few tasks, of all clients together, that are looked at for tasks outside queues; further ones are one group
+for each client and state."""
+
 OTHERS = "other functions"
 _OTHER_QUEUES = "Waits for workers with capabilities that few tasks need."
-_STATES = (
-    (TaskState.PENDING, "Waits for results of other tasks of its graph."),
-    (TaskState.HELD, "Waits a second after the scheduler's restart, in case an agent already has it."),
-    (TaskState.WAITING, "Waits outside the queue, which is full."),
-)
+_REASONS = {
+    TaskState.PENDING: "Waits for results of other tasks of its graph.",
+    TaskState.HELD: "Waits a second after the scheduler's restart, in case an agent already has it.",
+    TaskState.WAITING: "Waits outside the queue, which is full.",
+}
 
 
 @dataclass
@@ -56,8 +60,9 @@ def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
     """Return the groups with the most tasks first."""
     waits = _Waits(now, {})
     _add_queued(state, waits)
+    room = OUTSIDE_LIMIT
     for client in state.clients.values():
-        _add_others(client, waits)
+        room = _add_outside_queues(client, waits, room)
     for agent in state.agents.values():
         if agent.load.outstanding and not agent.is_available and not agent.is_leaving and not agent.is_paused:
             reason = f"Is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
@@ -102,8 +107,11 @@ def _reason(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str
     return text[0].upper() + text[1:]
 
 
-def _add_others(client: ClientPeer, waits: _Waits) -> None:
-    for state, reason in _STATES:
-        count = client.table.columns.count(state)
-        if count:
-            waits.add(None, reason, count, waits.now, client.shown_id)
+def _add_outside_queues(client: ClientPeer, waits: _Waits, room: int) -> int:
+    """Return what is left of ``room``."""
+    found, left_out, room = tasks_outside_queues(client.table.columns, room)
+    for (state, function), (count, since, task, _) in found.items():
+        waits.add(function, _REASONS[TaskState(state)], count, since, client.shown_id, task)
+    for state, count in left_out.items():
+        waits.add(None, _REASONS[TaskState(state)], count, waits.now, client.shown_id)
+    return room
