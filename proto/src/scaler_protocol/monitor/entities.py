@@ -213,7 +213,7 @@ def _option_facts(model: Model, indices: Iterable[int], task: int) -> list[Fact]
 def _graph_facts(model: Model, indices: Sequence[int], client: str, task: int) -> list[Fact]:
     """The graph of a node, and its neighbours there."""
     for graph in model.activity.graphs.all():
-        if graph.session in indices and graph.first <= task <= graph.graph:
+        if graph.session in indices and graph.has(task):
             facts = [Fact("graph", str(graph.graph), EntityLink(links.GRAPH, (client, str(graph.graph))))]
             needed = [needed for node, needed in graph.edges if node == task]
             needing = [node for node, needed in graph.edges if needed == task]
