@@ -52,7 +52,7 @@ _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FO
 
 
 def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
-    waits = waits_of(state, now)
+    waits, wait_count = waits_of(state, now, _ROWS_SHOWN)
     functions = state.function_totals.with_current(state.function_loads.values())
     return Snapshot(
         scheduler=_scheduler(state, now),
@@ -66,8 +66,8 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
         maps=maps.maps_of(state),
         traffic=traffic_of(state),
         objects=object_reports.largest_objects(state),
-        waits=tuple(waits[:_ROWS_SHOWN]),
-        wait_count=len(waits),
+        waits=tuple(waits),
+        wait_count=wait_count,
         graphs=tuple(graphs_of(state, _ROWS_SHOWN)),
         graph_count=sum(len(client.table.nodes.graphs) for client in state.clients.values()),
         events=EventTotals(state.events.recorded, state.events.dropped),
