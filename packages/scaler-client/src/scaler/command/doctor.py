@@ -69,7 +69,7 @@ def examine(address: str, timeout_seconds: float) -> Iterator[Finding]:
             yield versions_of("scaler-client and scaler-scheduler", info.scheduler.version, __version__)
             yield from of_clock(f"{info.scheduler.host} (scheduler)", _scheduler_offset_seconds(info, began, ended))
             yield from _workers(client, info)
-    except (ScalerError, OSError) as error:
+    except (ScalerError, OSError, ValueError) as error:  # the last one: a key is missing or wrong
         yield _unaccepted(address, " ".join(str(error).split()), timeout_seconds)
 
 
@@ -132,7 +132,8 @@ def _workers(client: Client, info: ClusterInfo) -> Iterator[Finding]:
     for host in hosts:
         if host in answers:
             answer = answers[host]
-            yield from of_host(answer.facts, ours, answer.certain_offset_seconds(), workers_by_host[host])
+            offset_seconds = answer.certain_offset_seconds()
+            yield from of_host(answer.facts, ours, offset_seconds, workers_by_host[host], info.scheduler.version)
         elif error:
             yield Finding(Severity.FAILURE, f"{host}: its workers cannot be examined.", f"A task failed: {error}")
         else:

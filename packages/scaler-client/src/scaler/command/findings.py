@@ -42,12 +42,13 @@ def versions_of(name: str, theirs: str, ours: str) -> Finding:
 
 
 def of_host(
-    theirs: Mapping[str, Any], ours: Mapping[str, Any], offset_seconds: float, workers: int
+    theirs: Mapping[str, Any], ours: Mapping[str, Any], offset_seconds: float, workers: int, scheduler_version: str
 ) -> Iterator[Finding]:
     """``theirs`` and ``ours``: host facts. ``offset_seconds``: how much their clock is ahead, beyond what the
     measurement may be wrong by. ``workers``: how many run there."""
     host = theirs["host"]
     problems = [
+        *_worker_version(host, theirs["scaler"], scheduler_version),
         *_python(host, theirs["python"], ours["python"]),
         *_packages(host, theirs["packages"], ours["packages"]),
         *of_clock(host, offset_seconds),
@@ -58,6 +59,16 @@ def of_host(
     if not problems:
         yield Finding(
             Severity.OK, f"{host}: Python {theirs['python']}, {theirs['cpus']} CPUs, packages and limits fit."
+        )
+
+
+def _worker_version(host: str, theirs: str, scheduler_version: str) -> Iterator[Finding]:
+    """``theirs``: empty where scaler-worker runs without being installed."""
+    if theirs and theirs.split(".")[:1] != scheduler_version.split(".")[:1]:
+        yield Finding(
+            Severity.WARNING,
+            f"{host}: its workers have version {theirs}, but the scheduler has {scheduler_version}.",
+            "Install the same major version of scaler-worker there and of scaler-scheduler.",
         )
 
 
@@ -176,4 +187,6 @@ def of_ways(facts: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, int], 
                 "firewall, or see docs/objects.md.",
             )
     if is_open and names:
-        yield Finding(Severity.OK, f"The object stores of {len(names)} hosts can be reached from everywhere.")
+        hosts = len({*names.values()})
+        stores = f"object stores of {hosts} hosts" if hosts > 1 else f"object store of {hosts} host"
+        yield Finding(Severity.OK, f"The {stores} can be reached from everywhere.")
