@@ -287,8 +287,8 @@ def _arrived_function(model: Model, indices: Iterable[int], task: int) -> str:
 def _reasons(model: Model, indices: Sequence[int], client: str, task: int, function: str) -> list[Fact]:
     """Return why tasks of its client and function wait, of all functions if it is not known: of these, only tasks that
     are like this one, if there are any."""
-    groups = model.snapshot.waits if model.snapshot is not None else ()
-    groups = [each for each in groups if short_id(each.session) == client and function in ("", each.function)]
+    waits = model.snapshot.waits if model.snapshot is not None else ()
+    groups = [each for each in waits if short_id(each.session) == client and function in ("", each.function)]
     options = _options_of(model, indices, task)
     demand = None if options is None or options.more_capabilities else _shown_demand(options)
     misses_results = _misses_results(model, indices, task)
