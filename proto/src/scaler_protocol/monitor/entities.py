@@ -300,7 +300,7 @@ def _reasons(model: Model, indices: Sequence[int], client: str, task: int, funct
 
 
 def _shown_demand(options: ShownOptions) -> str:
-    """As in groups of waiting tasks."""
+    """Write capabilities as groups of waiting tasks have them."""
     return ", ".join(f"{name}={amount:.15g}" for name, amount in sorted(options.capabilities))
 
 

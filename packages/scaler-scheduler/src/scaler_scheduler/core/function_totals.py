@@ -90,7 +90,7 @@ class FunctionTotals:
     def __init__(self) -> None:
         self._past: dict[FunctionKey, FunctionTotal] = {}
         self._idle: OrderedDict[FunctionKey, None] = OrderedDict()
-        """Of these, the names that no client has now, the one that was dropped longest ago first."""
+        """Names of the past that no client has now, the one that was dropped longest ago first."""
         self._users: Counter[FunctionKey] = Counter()
         self.numbers = FunctionNumbers()
 
