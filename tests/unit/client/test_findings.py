@@ -18,6 +18,7 @@ from scaler.command.findings import (
     of_client_host,
     of_clock,
     of_host,
+    of_missing_stores,
     of_ways,
     versions_of,
 )
@@ -130,6 +131,11 @@ def test_a_port_where_nothing_listens_cannot_be_reached() -> None:
         reserved.bind(("127.0.0.1", 0))
         found = host_facts([], [reserved.getsockname(), listening.getsockname()])
         assert found["unreachable"] == [(*reserved.getsockname(), "Connection refused")]
+
+
+def test_a_host_without_an_object_store() -> None:
+    (found,) = of_missing_stores(["vm-1", "vm-2"], {"vm-1"})
+    assert found.severity is Severity.WARNING and found.text.startswith("vm-2: it has no object store") and found.remedy
 
 
 def test_ways_between_hosts() -> None:

@@ -21,6 +21,7 @@ from scaler.command.findings import (
     of_client_host,
     of_clock,
     of_host,
+    of_missing_stores,
     of_ways,
     versions_of,
 )
@@ -142,6 +143,8 @@ def _workers(client: Client, info: ClusterInfo) -> Iterator[Finding]:
                 f"{host}: its workers did not answer within {HOSTS_SECONDS:g} s.",
                 "They may be busy: try again later, or see what they run with scaler status.",
             )
+    if not parse_address(client.address).is_local:
+        yield from of_missing_stores(hosts, {each.host for each in info.snapshot.stores})
     yield from of_ways([ours, *(answer.facts for answer in answers.values())], endpoints)
 
 

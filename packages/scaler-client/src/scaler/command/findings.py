@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -171,6 +171,17 @@ def _memory(host: str, facts: Mapping[str, Any], workers: int) -> Iterator[Findi
             f"{host}: its {workers} workers share the {limit >> 20} MiB of their control group.",
             "Raise the limit of the container or the job, or run fewer workers there.",
         )
+
+
+def of_missing_stores(hosts: Sequence[str], hosts_with_stores: Collection[str]) -> Iterator[Finding]:
+    """``hosts``: those with workers."""
+    for host in hosts:
+        if host not in hosts_with_stores:
+            yield Finding(
+                Severity.WARNING,
+                f"{host}: it has no object store, so its large values go through the scheduler.",
+                "The log of its scaler_cluster says why, for example because the home directory is not writable.",
+            )
 
 
 def of_ways(facts: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, int], str]) -> Iterator[Finding]:

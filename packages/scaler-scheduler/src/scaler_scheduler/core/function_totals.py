@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import add
 from typing import NamedTuple
 
+from scaler_protocol.messages import UnsentCount
 from scaler_scheduler.core.duration_histogram import DurationHistogram
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.function_numbers import FunctionNumbers
@@ -112,19 +113,16 @@ class FunctionTotals:
             self._idle[name] = None
         self._make_room()
 
-    def with_current(self, loads: Iterable[FunctionLoad]) -> dict[FunctionKey, FunctionTotal]:
-        """Return the totals by name, together with the functions that clients have."""
+    def with_current(
+        self, loads: Iterable[FunctionLoad], unsent: Iterable[UnsentCount] = ()
+    ) -> dict[FunctionKey, FunctionTotal]:
+        """Return the totals by name, together with the functions that clients have, and with the calls that have not
+        left their clients."""
         totals = dict(self._past)
         for load in loads:
-            name = _name_of(load)
-            if len(totals) >= CURRENT_LIMIT and name not in totals:
-                name = OTHERS
-            total = totals.get(name)
-            if total is None:
-                total = totals[name] = FunctionTotal(load.digest)
-            elif total is self._past.get(name):
-                total = totals[name] = total.copy()
-            total.add(load)
+            _current(totals, self._past, load).add(load)
+        for each in unsent:
+            _current(totals, self._past, each).unfinished += each.count
         return totals
 
     def _make_room(self) -> None:
@@ -135,5 +133,20 @@ class FunctionTotals:
             self._past.setdefault(OTHERS, FunctionTotal(total.digest, stays=True)).merge(total)
 
 
-def _name_of(load: FunctionLoad) -> FunctionKey:
+def _current(
+    totals: dict[FunctionKey, FunctionTotal], past: dict[FunctionKey, FunctionTotal], load: FunctionLoad | UnsentCount
+) -> FunctionTotal:
+    """The total of its name, which may be changed: those of the past are copied."""
+    name = _name_of(load)
+    if len(totals) >= CURRENT_LIMIT and name not in totals:
+        name = OTHERS
+    total = totals.get(name)
+    if total is None:
+        total = totals[name] = FunctionTotal(load.digest)
+    elif total is past.get(name):
+        total = totals[name] = total.copy()
+    return total
+
+
+def _name_of(load: FunctionLoad | UnsentCount) -> FunctionKey:
     return FunctionKey(load.name[:NAME_LIMIT_CHARACTERS], load.module[:NAME_LIMIT_CHARACTERS])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from scaler_protocol.monitor.messages import WaitGroup
 from scaler_protocol.monitor.reasons import RESULTS_MISSING
-from scaler_scheduler.core import explanation
+from scaler_scheduler.core import explanation, unsent_calls
 from scaler_scheduler.core.agents import shown_demand
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_loads import FunctionLoad
@@ -157,4 +157,8 @@ def _add_outside_queues(client: ClientPeer, waits: _Waits, room: int) -> int:
         waits.add_of_function(function, _REASONS[TaskState(state)], count, since, client, task, record)
     for state, count in left_out.items():
         waits.add_some(_REASONS[TaskState(state)], count, waits.now, client.shown_id)
+    for each in client.unsent:
+        seconds = max(0.0, waits.now - client.unsent_since)
+        shown = each.digest, each.name, unsent_calls.REASON, each.count, seconds, client.shown_id, 0, each.module
+        waits.add(WaitGroup(*shown))
     return room
