@@ -211,7 +211,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class WaitGroup:
-    """Tasks of one function that do not run, all for the same reason (a sentence), with one of them as an example."""
+    """Tasks of one function and client that do not run, all for the same reason (a sentence), with one of them as an
+    example."""
 
     digest: bytes
     function: str
@@ -221,6 +222,8 @@ class WaitGroup:
     session: bytes = b""
     task: int = 0
     module: str = ""  # of the function
+    demand: str = ""  # the capabilities that they need: "gpu=1, linux=1"
+    place: str = ""  # a sentence about what is served before ``task``; empty: nothing, or not known
 
 
 @dataclass(frozen=True, slots=True)

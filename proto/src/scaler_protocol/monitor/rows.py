@@ -223,9 +223,12 @@ def _function_rows(model: TabularState) -> list[Row]:
 def _wait_rows(model: TabularState) -> list[Row]:
     waits = model.snapshot.waits if model.snapshot is not None else ()
     return [
-        (each.function, each.reason, each.count, each.oldest_seconds, short_id(each.session), each.task)
+        (
+            each.function, f"{each.reason} {each.place}".rstrip(), each.count, each.oldest_seconds,
+            short_id(each.session), each.task,
+        )
         for each in waits
-    ]
+    ]  # fmt: skip
 
 
 def _object_rows(model: TabularState) -> list[Row]:

@@ -211,7 +211,7 @@ WAITS = TableSpec(
         Column("reason", "reason", "text", 48, "why it does not run"),
         Column("count", "tasks", "count", 9, "how many wait for this reason"),
         Column("oldest", "oldest", "age", 7, "how long the first of them has waited"),
-        Column("session", "client", "text", 8, "the client of one of them"),
+        Column("session", "client", "text", 8, "their client"),
         Column("task", "task", "id", 8, "the number of one of them"),
     ),
     "count",

@@ -204,6 +204,8 @@ struct WaitColumns {
   session @5 :List(Data);
   task @6 :Data; # u64
   module @7 :List(Text); # of the function
+  demand @8 :List(Text);
+  place @9 :List(Text);
 }
 
 struct GraphColumns {
