@@ -820,6 +820,8 @@ def test_while_a_task_is_blocked_one_spare_is_ready_for_the_next() -> None:
         stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
         stage.ready()
         assert sorted(stage.processes) == [0, 1]
+        names = {process.place: process.name for process in stage.core.slots.processes.values()}
+        assert names[1] == f"{stage.core.agent.settings.name} nested 1"
         stage.pass_time(25.0)
         assert sorted(stage.processes) == [0, 1] and not stage.kills
         stage.core.on_nested_unblocked(b"N" * 16, stage.now)

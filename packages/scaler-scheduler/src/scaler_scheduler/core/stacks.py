@@ -18,6 +18,7 @@ from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.stack_table import WaitingStackRequest
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.worker_names import has_process
 
 ANSWER_SECONDS = 4.0
 
@@ -82,4 +83,4 @@ def _agent_of_task(state: SchedulerState, client: ClientPeer, task: int) -> Agen
 
 
 def _agent_of_worker(state: SchedulerState, name: str) -> Agent | None:
-    return next((agent for agent in state.agents.values() if agent.attached and name in agent.worker_names), None)
+    return next((agent for agent in state.agents.values() if has_process(agent, name)), None)

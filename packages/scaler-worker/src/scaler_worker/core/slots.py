@@ -53,6 +53,7 @@ class Slots:
 
     def __init__(
         self,
+        agent_name: str,
         worker_names: tuple[str, ...],
         state: AgentState,
         *,
@@ -78,7 +79,7 @@ class Slots:
             self._roster, state.queue, self.durations, state.nodes, DispatchContents(state), state.outbox
         )
         self._starts = Starts(
-            worker_names, self._roster, state.outbox, process_limit, fixed_slots, max_tasks_per_worker
+            agent_name, worker_names, self._roster, state.outbox, process_limit, fixed_slots, max_tasks_per_worker
         )
         self._recycle_memory_threshold_bytes = recycle_memory_threshold_bytes
         self.running_tasks = RunningTasks(self._roster)

@@ -31,6 +31,7 @@ class WorkerCore:
         """``read_output``: as for ``HostOutput``."""
         self.state = AgentState(store, now)
         self.slots = Slots(
+            settings.name,
             settings.worker_names,
             self.state,
             task_timeout_seconds=settings.task_timeout_seconds,
