@@ -59,6 +59,7 @@ from scaler_protocol.messages import (
     ObjectRelease,
     ObjectRequest,
     ObjectsLost,
+    ObjectsStored,
     ObjectStored,
     Output,
     OutputPiece,
@@ -93,6 +94,7 @@ from scaler_protocol.messages import (
     StoreGet,
     StoreGranted,
     StorePlace,
+    StorePlaceMany,
     StoreRefused,
     StoreRegion,
     StoreRelease,
@@ -254,6 +256,8 @@ def all_bodies() -> list[Body]:
         KeepValues((KEY, ObjectKey(SESSION, 1))),
         MayLeave(),
         LogLines((LogLine(7, 1700000000.5, 30, "worker process 12 died: SIGKILL"),)),
+        ObjectsStored(SESSION, (2**64 - 1, 2**64 - 2), (2**15, 2**32), FUNCTION),
+        StorePlaceMany(SESSION, (2**64 - 1, 2**64 - 2), 2**12, (2**15, 2**16)),
     ]
 
 

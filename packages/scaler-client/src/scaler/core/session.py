@@ -30,6 +30,7 @@ from scaler.core.unstarted_cancels import UnstartedCancels
 from scaler_protocol.codec import split
 from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.messages import (
+    OBJECTS_STORED_SINCE_MINOR,
     UPLOAD_NUMBER,
     Body,
     Cancel,
@@ -332,6 +333,7 @@ class Session:
             uploads.restart()
         self.claims.on_welcome(welcome.minor)
         self.named.on_welcome(welcome.minor)
+        self._sender.takes_many = welcome.minor >= OBJECTS_STORED_SINCE_MINOR
         self.unstarted_cancels.on_welcome(welcome.minor, welcome.resumed)
         if is_known_elsewhere:
             self._state_again(unheard)

@@ -18,12 +18,12 @@ FIRST_PIECE_BYTES = 4 * 1024
 
 
 class Stored:
-    """An object in this host's store, or kept by this client (``store`` is empty). ``read`` returns its bytes, or None
-    if the store has lost them."""
+    """An object in this host's store, or kept by this client (``store`` is empty). ``read`` returns the bytes of the
+    object with a key, or None if the store has lost them."""
 
     __slots__ = ("size", "store", "read")
 
-    def __init__(self, size: int, store: bytes, read: Callable[[], bytes | memoryview | None]) -> None:
+    def __init__(self, size: int, store: bytes, read: Callable[[ObjectKey], bytes | memoryview | None]) -> None:
         self.size = size
         self.store = store
         self.read = read
@@ -79,7 +79,7 @@ class Upload:
 
     def content(self) -> bytes | memoryview | None:
         """The bytes, or None if they were dropped or lost with the store."""
-        return self.data if self.stored is None or self.data is not None else self.stored.read()
+        return self.data if self.stored is None or self.data is not None else self.stored.read(self.key)
 
     def begin(self) -> bool:
         """Begin to send the bytes, which the scheduler has requested. Returns False if they are lost."""

@@ -12,6 +12,7 @@ from scaler_protocol.messages import (
     ObjectRelease,
     ObjectRequest,
     ObjectsLost,
+    ObjectsStored,
     ObjectStored,
     StoreAttached,
     StoreStatus,
@@ -60,6 +61,20 @@ def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChun
         client_endings.expel(state, client, str(error), now)
         return
     outbox.send_all(state, replies, now)
+
+
+def on_client_objects(state: SchedulerState, client: ClientPeer, body: ObjectsStored, now: float) -> None:
+    """A client has put objects of its own into the store of its host."""
+    if len(body.numbers) != len(body.sizes):
+        client_endings.expel(state, client, "The objects that were stored are not as many as their sizes.", now)
+        return
+    if body.owner != client.session:
+        client_endings.expel(state, client, "A client may only store objects of its own session.", now)
+        return
+    for number, size in zip(body.numbers, body.sizes, strict=True):
+        on_client_object(state, client, ObjectStored(ObjectKey(body.owner, number), size, body.store), now)
+        if state.clients.get(client.session) is not client:
+            return  # expelled
 
 
 def on_client_missing(state: SchedulerState, client: ClientPeer, body: ObjectMissing, now: float) -> None:
