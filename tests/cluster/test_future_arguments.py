@@ -266,6 +266,17 @@ def test_a_call_is_cancelled_while_it_waits(client: Client, tmp_path: Any) -> No
     assert waiting.result(timeout=20) == 7
 
 
+def test_explain_names_the_inputs_of_calls_that_wait_in_the_client(client: Client, gate: Gate) -> None:
+    first = client.submit(functions.wait_at_gate, *gate.paths)
+    second = client.submit(functions.wait_at_gate, *gate.paths)
+    wait_until(gate.started.exists)
+    middle = client.submit(functions.add, first, second)
+    last = client.submit(functions.identity, middle)
+    names = "; ".join(f"wait_at_gate(), task {future.task_id}" for future in (first, second))
+    assert client.explain(middle) == f"The call of add() waits in the client for the result of {names}."
+    assert client.explain(last) == "The call of identity() waits in the client for the result of add()."
+
+
 def test_a_future_of_another_client_is_refused(client: Client, combo: SchedulerClusterCombo) -> None:
     with Client(combo.get_address()) as other:
         foreign = other.submit(functions.square, 2)

@@ -330,7 +330,10 @@ def read_public_file(path: Path) -> bytes:
 def _read_file(path: Path) -> bytes:
     content = read_private_file(path, is_secret=path.suffix == ".key")
     if content is None:
-        raise ValueError(f"Cannot use {path}: it is missing. Make keys with scaler_keygen, or unset {VARIABLE}.")
+        raise ValueError(
+            f"Cannot use {path}: it is missing. Copy it from the host where scaler_keygen has made the keys, or make "
+            f"new ones if there are none. {VARIABLE} names their directory."
+        )
     return content
 
 

@@ -146,8 +146,9 @@ class Sender:
         waiting = self._outgoing.waiting
         uploads: list[Upload] = []
         for body in waiting:
-            is_next = isinstance(body, Upload) and body.stored is not None and body.stored.store == store
-            if not is_next or len(uploads) == _UPLOADS_PER_MESSAGE:
+            if not isinstance(body, Upload) or body.stored is None or body.stored.store != store:
+                break
+            if len(uploads) == _UPLOADS_PER_MESSAGE:
                 break
             uploads.append(body)
         if len(uploads) == 1:
