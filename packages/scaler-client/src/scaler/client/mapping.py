@@ -147,7 +147,8 @@ class MapCall:
             self._uploads.update(zip(map(id, items), uploads, strict=True))
             entry = self._open(shape)
             assert entry.builder is not None
-            entry.builder.append_all([upload.key for upload in uploads])
+            for upload in uploads:
+                entry.builder.append([upload.key])
             with self._client_io.lock:
                 for index, upload in enumerate(uploads):
                     self._client_io.session.objects.refer(entry, index, [upload])
