@@ -260,7 +260,7 @@ class ObjectServer:
         stream = self._streams[number]
         wanted = () if hello is None else hello.features
         directory = self._directory if DIRECTORY_FEATURE in wanted else None
-        features = () if directory is None else (DIRECTORY_FEATURE,)
+        features: tuple[str, ...] = () if directory is None else (DIRECTORY_FEATURE,)
         features += (PLACE_MANY_FEATURE,) if PLACE_MANY_FEATURE in wanted else ()
         welcome = Welcome(self._store, 0, number=hello.number if hello is not None else 0, features=features)
         answer = self._admission.answer(hello, welcome, time.monotonic())
