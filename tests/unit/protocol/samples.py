@@ -107,6 +107,8 @@ from scaler_protocol.messages import (
     TaskColumn,
     TaskOptions,
     Tasks,
+    UnsentCalls,
+    UnsentCount,
     Welcome,
     WhoAreYou,
     Withdraw,
@@ -256,6 +258,7 @@ def all_bodies() -> list[Body]:
         KeepValues((KEY, ObjectKey(SESSION, 1))),
         MayLeave(),
         LogLines((LogLine(7, 1700000000.5, 30, "worker process 12 died: SIGKILL"),)),
+        UnsentCalls((UnsentCount(FUNCTION, "größe", 2**32 - 1, "modul"),)),
         ObjectsStored(SESSION, (2**64 - 1, 2**64 - 2), (2**15, 2**32), FUNCTION),
         StorePlaceMany(SESSION, (2**64 - 1, 2**64 - 2), 2**12, (2**15, 2**16)),
     ]
