@@ -19,10 +19,13 @@ from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import MessageMemory, RunRecord
 from scaler_scheduler.core.states import (
+    FINISHED,
     GRAPH_EVENTS,
     LOSSES_LIMIT,
     NODES,
+    ON_HOSTS,
     TASKS,
+    UNASSIGNED,
     Action,
     Table,
     TaskEvent,
@@ -257,6 +260,12 @@ def test_every_event_is_driven() -> None:
     assert [*DRIVERS, *GRAPH_EVENTS] == list(TaskEvent) == list(TASKS) == list(NODES)
     assert set(GRAPH_CASES) == {(event, state) for event in GRAPH_EVENTS for state in NODES[event]}
     assert not [event for event in GRAPH_EVENTS if TASKS[event]]
+
+
+def test_monitors_count_each_state_once() -> None:
+    """Tasks are DECIDING only within a call of the core, and WAITING ones are counted apart."""
+    counted = [*UNASSIGNED, *ON_HOSTS, *FINISHED, TaskState.WAITING, TaskState.DECIDING]
+    assert sorted(counted) == sorted(TaskState)
 
 
 @pytest.mark.parametrize("state", TASK_STATES, ids=lambda state: state.name)

@@ -9,7 +9,7 @@ from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
-from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.states import ON_HOSTS, TaskState
 
 _BUSY = "are busy."
 
@@ -49,7 +49,7 @@ def _pending(client: ClientPeer, task: int) -> str:
 def _place(
     state: SchedulerState, client: ClientPeer, task: int, where: int, agent_index: int, record: RunRecord
 ) -> str:
-    if where in (TaskState.ASSIGNED, TaskState.CANCELLING):
+    if where in ON_HOSTS:
         return _assigned(state, client, task, where, agent_index)
     if where == TaskState.WAITING:
         limit = state.settings.max_number_of_tasks_waiting

@@ -12,9 +12,9 @@ from scaler_scheduler.core import outbox, requeue
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
-from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.states import ON_HOSTS, TaskState
 
-_WITH_AN_AGENT = (TaskState.ASSIGNED, TaskState.CANCELLING, TaskState.HELD)
+_WITH_AN_AGENT = (*ON_HOSTS, TaskState.HELD)
 
 
 def entry_state(state: SchedulerState, client: ClientPeer, record: RunRecord) -> TaskState:

@@ -30,14 +30,10 @@ from scaler_scheduler.core.running_tasks import running_tasks_of
 from scaler_scheduler.core.settings import OPTION_NAMES
 from scaler_scheduler.core.share_reports import shares_of
 from scaler_scheduler.core.state import SchedulerState
-from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.states import ON_HOSTS, UNASSIGNED, TaskState
 from scaler_scheduler.core.traffic import traffic_of
 from scaler_scheduler.core.waits import waits_of
 
-_WAITING = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
-"""Tasks outside a bounded queue are not among them: not yet taken, they are still their client's."""
-
-_RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
 _ROWS_SHOWN = 200
 _FUNCTIONS_SHOWN = NAME_LIMIT + 1
 _NODES_COUNTED = 1_000_000
@@ -104,8 +100,8 @@ def _tasks(state: SchedulerState) -> TaskCounts:
     tables = [client.table for client in state.clients.values()]
     large = sum(table.columns.count(TaskState.DONE_LARGE) for table in tables)
     return TaskCounts(
-        unassigned=sum(table.columns.count(state) for table in tables for state in _WAITING),
-        running=sum(table.columns.count(state) for table in tables for state in _RUNNING),
+        unassigned=sum(table.columns.count(state) for table in tables for state in UNASSIGNED),
+        running=sum(table.columns.count(state) for table in tables for state in ON_HOSTS),
         success=large + sum(state.totals.outcome(status) for status in _SUCCESSES),
         failed=sum(state.totals.outcome(status) for status in Status if status not in _OTHERS),
         canceled=state.totals.outcome(Status.CANCELLED),
@@ -166,8 +162,8 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
         host=client.hello.host,
         pid=client.hello.pid,
         connected=client.connection.is_open,
-        unassigned=sum(client.table.columns.count(state) for state in _WAITING),
-        running=sum(client.table.columns.count(state) for state in _RUNNING),
+        unassigned=sum(client.table.columns.count(state) for state in UNASSIGNED),
+        running=sum(client.table.columns.count(state) for state in ON_HOSTS),
         finished=client.table.columns.finished,
         parent_session=shown_id(client.hello.parent_session),
         group=client.table.columns.share.group.name,

@@ -17,7 +17,7 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.stack_table import WaitingStackRequest
 from scaler_scheduler.core.state import SchedulerState
-from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.states import ON_HOSTS
 
 ANSWER_SECONDS = 4.0
 
@@ -76,7 +76,7 @@ def _agent_to_ask(state: SchedulerState, client: ClientPeer, body: StackRequest)
 
 def _agent_of_task(state: SchedulerState, client: ClientPeer, task: int) -> Agent | None:
     known = client.table.columns.describe(task)
-    if known is None or known.state not in (TaskState.ASSIGNED, TaskState.CANCELLING):
+    if known is None or known.state not in ON_HOSTS:
         return None
     return state.agent_by_index.get(known.agent_index)
 
