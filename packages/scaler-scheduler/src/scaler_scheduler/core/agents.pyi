@@ -135,7 +135,7 @@ class Agent:
         """Return whether one of its workers has what a task demands."""
 
     def cancel(self, session: bytes, tasks: Sequence[int], attempts: Sequence[int]) -> None:
-        """Have these tasks stopped; the message is sent at the end of this drain."""
+        """Have these tasks stopped; the message is sent at the end of this turn."""
 
     def title(self) -> str:
         """The agent's name for logs."""

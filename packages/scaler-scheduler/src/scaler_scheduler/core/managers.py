@@ -26,7 +26,7 @@ from scaler_protocol.messages import (
     RefusalReason,
     Refused,
 )
-from scaler_scheduler.core import departures, notices, outbox, recording, scaling, session_endings
+from scaler_scheduler.core import draining, notices, outbox, recording, scaling, session_endings
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.state import SchedulerState
@@ -190,11 +190,11 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
     manager.keeping = 0
     if not able:
         return
-    held = departures.count_values(state)
+    held = draining.count_values(state)
     for agent in sorted(able, key=lambda each: (-each.load.slots, each.index)):
         if agent.load.slots <= surplus and not held[agent.index]:
             surplus -= agent.load.slots
-            departures.drain(state, agent, now)
+            draining.drain(state, agent, now)
     if not any(_moves_values(state, each, held, now) for each in state.agents.values()):
         holders = [each for each in able if held[each.index] and each.load.slots <= surplus]
         if not _drain_one_with_values(state, manager, holders, held, now):
@@ -207,7 +207,7 @@ def _moves_values(state: SchedulerState, agent: Agent, held: Sequence[int], now:
     if not agent.is_drained or agent.load.outstanding or not held[agent.index]:
         return False
     departure = state.departures.get(agent.session)
-    return now - agent.drained_at < departures.PATIENCE_SECONDS if departure is None else not departure.is_over
+    return now - agent.drained_at < draining.PATIENCE_SECONDS if departure is None else not departure.is_over
 
 
 def _drain_one_with_values(
@@ -218,9 +218,9 @@ def _drain_one_with_values(
     ordered = sorted(holders, key=lambda each: (held[each.index], each.index))
     first = manager.looked_at if manager.looked_at < len(ordered) else 0
     for agent in ordered[first : first + HOLDERS_LIMIT]:
-        if departures.can_move(state, agent):
+        if draining.can_move(state, agent):
             manager.looked_at = 0
-            departures.drain(state, agent, now)
+            draining.drain(state, agent, now)
             return True
     manager.looked_at = first + HOLDERS_LIMIT
     return False

@@ -2,7 +2,7 @@
 
 Tasks that need the same capabilities at the same depth share a queue class. Each class keeps a heap of the agents
 that have room: agents with a free slot first, then the least loaded. An entry is stale when its agent has changed
-since; a full agent has no entry. So a drain costs nothing for an agent that it does not touch.
+since; a full agent has no entry. So a turn costs nothing for an agent that it does not touch.
 
 Workers with **scarce** capabilities are kept for the tasks that need them. A class is scarcer than another one if at
 most half as many workers can run its tasks: it is served first, whatever priorities and shares say, because workers

@@ -43,7 +43,7 @@ def hold_back(state: SchedulerState, client: ClientPeer, record: RunRecord) -> N
 
 
 def admit_waiting(state: SchedulerState, now: float) -> None:
-    """Let waiting tasks enter the queue at the end of a drain while it has room, one run of each client in turn."""
+    """Let waiting tasks enter the queue at the end of a turn while it has room, one run of each client in turn."""
     limit = max(1, state.settings.max_number_of_tasks_waiting)
     while state.clients_waiting:
         room = limit - state.placement.queued

@@ -1,4 +1,4 @@
-"""The tick, which looks at everything timed, and pauses in which the scheduler itself did not run."""
+"""The tick, which looks at everything timed, and stalls, in which the scheduler itself did not run."""
 
 from __future__ import annotations
 

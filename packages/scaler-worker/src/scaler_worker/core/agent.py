@@ -55,13 +55,13 @@ from scaler_protocol.messages import (
 from scaler_protocol.profile import ProfileTree
 from scaler_worker.core.accepted_tasks import AcceptedTasks
 from scaler_worker.core.columns import columns_of
+from scaler_worker.core.draining import OrderlyLeave
 from scaler_worker.core.effects import EndProfile, InstallPackages, ReadStack, SendNested
 from scaler_worker.core.execution_backend import ExecutionBackend
 from scaler_worker.core.heartbeat import Heartbeats
 from scaler_worker.core.host_reports import HostReports
 from scaler_worker.core.hot_path import PING_SECONDS, SCHEDULER, AgentHotPath, send
 from scaler_worker.core.joining import Joining
-from scaler_worker.core.leaving import OrderlyLeave
 from scaler_worker.core.needed_objects import NeededObjects
 from scaler_worker.core.operator_requests import OperatorRequests
 from scaler_worker.core.requested_objects import RequestedObjects
