@@ -319,7 +319,7 @@ def _cancels(*tasks: int) -> Callable[[Fixture], None]:
 
 def _settle(found: Fixture) -> None:
     (graph,) = found.table.nodes.graphs.values()
-    found.table.nodes.settle(graph, False)
+    found.table.nodes.settle(graph)
 
 
 def _end_holds(found: Fixture) -> None:

@@ -19,7 +19,7 @@ def answer(task: int, text: str) -> Explanation:
 
 
 def explain(state: SchedulerState, session: bytes, task: int) -> str:
-    """One sentence or two on where the task is, and why it is not further."""
+    """Return one or two sentences that say where a task is, and why it has not ended."""
     client = state.clients.get(session)
     known = client.table.columns.describe(task) if client is not None else None
     if client is None or known is None:
@@ -121,6 +121,6 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
 
 
 def _starting(state: SchedulerState) -> str:
-    """Return what worker managers do about it."""
+    """Return a sentence about the workers that managers are starting; empty if there are none."""
     starting = sum(agent.manager.report.starting for agent in state.agents.values() if agent.manager is not None)
     return f" {starting} workers are starting." if starting else ""

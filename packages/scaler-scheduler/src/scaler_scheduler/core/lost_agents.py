@@ -54,7 +54,7 @@ def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -
 
 
 def leave_store(state: SchedulerState, agent: Agent) -> None:
-    """The agent does not share its object store with others any more."""
+    """Remove an agent from those that share its object store."""
     others = state.agents_by_store.get(agent.store, [])
     if agent in others:
         others.remove(agent)

@@ -99,7 +99,7 @@ def _is_taken(state: SchedulerState, agent: Agent, name: str, now: float) -> boo
 
 
 def _manager(state: SchedulerState, agent: Agent, body: ManagerReport, now: float) -> WorkerManager:
-    """The record of the manager, with this report."""
+    """Return the record of the manager, with this report."""
     if agent.manager is None:
         notices.log(state, f"Worker manager {body.name} joined")
         agent.manager = WorkerManager(
@@ -114,7 +114,7 @@ def _manager(state: SchedulerState, agent: Agent, body: ManagerReport, now: floa
 
 
 def demands(state: SchedulerState) -> list[Demand]:
-    """The tasks that wait for a worker."""
+    """Return the tasks that wait for a worker, by what they require."""
     queues = [queue for queue in state.placement.classes.values() if queue.count]
     runs = max(FEWEST_RUNS, RUNS_LIMIT // max(1, len(queues)))
     return [_demand(queue, runs) for queue in queues]
@@ -230,7 +230,7 @@ def _drain_one_with_values(
 
 
 def descriptions(state: SchedulerState) -> list[tuple[str, str]]:
-    """The name of each manager, and a text about its workers."""
+    """Return the name of each manager, with a text about its workers."""
     managers = [agent.manager for agent in state.agents.values() if agent.manager is not None]
     return [(manager.report.name, _description(manager)) for manager in managers]
 

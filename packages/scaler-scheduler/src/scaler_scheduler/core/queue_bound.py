@@ -18,7 +18,7 @@ _WITH_AN_AGENT = (*ON_HOSTS, TaskState.HELD)
 
 
 def entry_state(state: SchedulerState, client: ClientPeer, record: RunRecord) -> TaskState:
-    """QUEUED, or WAITING outside the queue."""
+    """Return the state in which tasks enter: QUEUED, or WAITING outside the queue."""
     if client.parent is not None and _occupies_worker(state, client.parent):
         return TaskState.QUEUED
     limit = state.settings.max_number_of_tasks_waiting

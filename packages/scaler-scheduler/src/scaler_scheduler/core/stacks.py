@@ -49,7 +49,7 @@ def on_reply(state: SchedulerState, agent: Agent, body: StackReply, now: float) 
 
 
 def on_tick(state: SchedulerState, now: float) -> None:
-    """Requests that are not answered any more."""
+    """Answer the requests that no agent has answered in time."""
     for request in state.stacks.take_overdue(now):
         _answer(state, request, False, _SILENT_TEXT, now)
 
@@ -61,7 +61,7 @@ def _answer(state: SchedulerState, request: WaitingStackRequest, is_found: bool,
 
 
 def _agent_to_ask(state: SchedulerState, client: ClientPeer, body: StackRequest) -> tuple[Agent | None, str]:
-    """The agent to which the request is passed on, or why it is not."""
+    """Return the agent to which the request is passed on, or why it is refused."""
     if not state.stacks.has_room_for(client.session):
         return None, _FULL_TEXT
     if body.worker and not admission.is_operator(state, client):

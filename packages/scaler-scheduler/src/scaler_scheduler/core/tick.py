@@ -56,7 +56,7 @@ def _tick(state: SchedulerState, now: float) -> None:
 
 
 def _look_at_all(state: SchedulerState, now: float) -> None:
-    """Every peer, then everything that is timed for all of them."""
+    """Look at every peer, then at everything that is timed for all of them."""
     due = due_agents(state.agents, int(now / TICK_SECONDS), IDLE_TICKS)
     faults.for_each(state, due, heartbeat.look_at_agent, now)
     faults.for_each(state, list(state.clients.values()), client_timeouts.look_at_client, now)

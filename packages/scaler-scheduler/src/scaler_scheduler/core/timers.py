@@ -7,7 +7,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def arm_tick(state: SchedulerState, now: float) -> None:
-    """Have the tick come: something timed exists."""
+    """Set the time of the next tick, if it is not set."""
     if state.next_tick_at is None:
         state.next_tick_at = now + TICK_SECONDS
 

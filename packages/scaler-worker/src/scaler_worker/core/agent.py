@@ -236,7 +236,7 @@ class AgentCore:
             self._joining.on_deadline(now)
 
     def _has_nothing(self) -> bool:
-        """No task, and nothing that anyone could still ask for."""
+        """Return whether the agent has no task, and nothing that a peer could still request."""
         state = self._state
         is_empty = not state.retained and state.objects.is_empty and not state.lent[0]
         return is_empty and self._backend.is_idle
@@ -259,7 +259,7 @@ class AgentCore:
             self._state.finished.extend(self._state.rows.take())
 
     def check(self) -> None:
-        """Assert what must always hold."""
+        """Assert every invariant; for tests."""
         self._state.link.check()
         self._backend.check()
         assert not self._state.retained or max(self._state.retained) <= self._state.link.sent
