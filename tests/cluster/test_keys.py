@@ -184,7 +184,7 @@ def test_monitors_need_the_keys_too_and_say_so(tmp_path: Path, monkeypatch: pyte
             monkeypatch.setenv("SCALER_KEYS", str(folder))
             assert sentence in refusal(monitor_address, 1)
         monkeypatch.setenv("SCALER_KEYS", str(tmp_path / "missing"))
-        assert "is missing. Make keys with scaler_keygen" in refusal(monitor_address, 2)
+        assert "is missing. Copy it from the host" in refusal(monitor_address, 2)
         monkeypatch.delenv("SCALER_KEYS")
         assert "set SCALER_KEYS" in refusal(monitor_address, 1)
 

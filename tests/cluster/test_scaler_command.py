@@ -123,6 +123,15 @@ def test_doctor_says_which_keys_are_wrong_and_nothing_else(
     assert "set SCALER_KEYS to the keys of its scheduler" in shown.stdout
 
 
+def test_doctor_says_which_key_is_missing(keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = free_address()
+    with start_scheduler(address):
+        monkeypatch.setenv("SCALER_KEYS", str(tmp_path))
+        shown = scaler("doctor", address)
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert f"Cannot use {tmp_path}/submit.key: it is missing. Copy it from the host" in shown.stdout
+
+
 def test_doctor_of_a_server_that_is_no_scheduler() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"

@@ -329,7 +329,10 @@ def read_public_file(path: Path) -> bytes:
 
 def _checked(path: Path, content: bytes | None) -> bytes:
     if content is None:
-        raise ValueError(f"Cannot use {path}: it is missing. Make keys with scaler_keygen, or unset {VARIABLE}.")
+        raise ValueError(
+            f"Cannot use {path}: it is missing. Copy it from the host where scaler_keygen has made the keys, or make "
+            f"new ones if there are none. {VARIABLE} names their directory."
+        )
     return content
 
 

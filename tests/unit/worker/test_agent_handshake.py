@@ -12,6 +12,7 @@ from scaler_protocol.handshake import PeerHandshake, ServerHandshake, place_of, 
 from scaler_protocol.messages import AgentAttach, Challenge, Hello, Stop, Tasks, Welcome
 from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import DispatchTasks, Exit, Reconnect
+from scaler_worker.core.joining import TELL_AFTER_SECONDS
 from tests.unit.worker.playbook import Stage, definition, nothing, run_of
 
 ADDRESS, TOKEN = "tcp://127.0.0.1:2345", b"0" * 64
@@ -84,6 +85,29 @@ def test_a_refused_key_is_said_once_and_tried_again(stage: Stage) -> None:
     assert [type(each) for each in others(stage)] == [Log, Reconnect, Reconnect, Reconnect]
     stage.say_raw(welcome(challenge(stage, connect(stage))))
     assert stage.bodies(AgentAttach)
+
+
+def test_an_obstacle_of_the_transport_is_said_once() -> None:
+    stage = Stage(1, welcome=False, death_timeout_seconds=100.0, address=ADDRESS)
+    for _ in range(3):
+        stage.core.on_obstacle("Each handshake fails.", stage.now)
+        stage.pass_time(2, heard=False)
+    assert others(stage) == [Log("ERROR", "Each handshake fails.")]
+
+
+def test_a_scheduler_that_is_away_is_worth_a_line_and_so_is_its_return() -> None:
+    stage = Stage(1, welcome=False, death_timeout_seconds=100.0, address=ADDRESS)
+    stage.pass_time(TELL_AFTER_SECONDS - 0.1, heard=False)
+    assert others(stage) == []
+    stage.pass_time(10, heard=False)
+    told = f"Waiting for the scheduler at {ADDRESS}: none answers there. Check with: scaler doctor {ADDRESS}"
+    assert others(stage) == [Log("WARNING", told)]
+    stage.say_raw(Welcome(b"S" * 16, 1, number=connect(stage).number))
+    assert others(stage)[1:] == [Log("INFO", f"The scheduler at {ADDRESS} answers.")]
+    stage.core.on_peer_lost(SCHEDULER, stage.now)
+    stage.pass_time(1, heard=False)
+    stage.say_raw(Welcome(b"S" * 16, 2, number=connect(stage).number))
+    assert len(others(stage)) == 2, "a scheduler that merely starts again is not worth a line"
 
 
 def test_after_a_loss_it_proves_itself_again(stage: Stage) -> None:

@@ -69,7 +69,7 @@ def examine(address: str, timeout_seconds: float) -> Iterator[Finding]:
             yield versions_of("scaler-client and scaler-scheduler", info.scheduler.version, __version__)
             yield from of_clock(f"{info.scheduler.host} (scheduler)", _scheduler_offset_seconds(info, began, ended))
             yield from _workers(client, info)
-    except (ScalerError, OSError) as error:
+    except (ScalerError, OSError, ValueError) as error:  # the last one: a key is missing or wrong
         yield _unaccepted(address, " ".join(str(error).split()), timeout_seconds)
 
 

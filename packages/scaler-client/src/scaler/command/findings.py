@@ -176,4 +176,6 @@ def of_ways(facts: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, int], 
                 "firewall, or see docs/objects.md.",
             )
     if is_open and names:
-        yield Finding(Severity.OK, f"The object stores of {len(names)} hosts can be reached from everywhere.")
+        hosts = len({*names.values()})
+        stores = f"object stores of {hosts} hosts" if hosts > 1 else f"object store of {hosts} host"
+        yield Finding(Severity.OK, f"The {stores} can be reached from everywhere.")

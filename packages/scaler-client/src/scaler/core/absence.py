@@ -20,8 +20,11 @@ class Absence:
         """Return when to log the line, if the scheduler does not come back before."""
         return None if lost_since is None or self._is_told else lost_since + TELL_AFTER_SECONDS
 
-    def tell(self, is_connected: bool) -> Log:
+    def tell(self, is_connected: bool, obstacle: str) -> Log:
+        """``obstacle``: why there is no connection, if that is known."""
         self._is_told = True
+        if obstacle:
+            return Log("WARNING", f"Waiting for the scheduler. {obstacle}")
         return Log("WARNING", f"{self._state(is_connected)} Start one there with: scaler_scheduler {self._address}")
 
     def _state(self, is_connected: bool) -> str:

@@ -237,7 +237,7 @@ class SchedulerLink:
             self._outgoing.effects.append(ReplaceConnection())
         due = self._absence.due(self.lost_since)
         if due is not None and now >= due:
-            self._outgoing.effects.append(self._absence.tell(self._connected))
+            self._outgoing.effects.append(self._absence.tell(self._connected, self._obstacle))
         if self.welcomed and now >= self.last_sent_at + self._heartbeat_interval_seconds:
             self.send(Ping(), now)
 

@@ -44,6 +44,9 @@ HELLO_LIMIT_SECONDS = 8.0
 KEY_REFUSED_SECONDS = 2.0
 """Seconds until it connects again after its key was refused."""
 
+TELL_AFTER_SECONDS = 3.0
+"""A scheduler that is away for longer is worth a line in the log: it does not merely start again."""
+
 
 class Joining:
     def __init__(
@@ -72,6 +75,7 @@ class Joining:
         self._epoch = 0
         self._connected = False
         self._obstacle = ""
+        self._has_told_absence = False
         self._reconnect_at: float | None = None
         self._hello_again_at = now
         self._hello_again_seconds = HELLO_SECONDS
@@ -99,6 +103,10 @@ class Joining:
         self._leave(now)
         self._note_obstacle(text)
         self._reconnect_at = now + KEY_REFUSED_SECONDS
+
+    def on_obstacle(self, text: str, now: float) -> None:
+        """The transport knows why it cannot connect. It keeps trying."""
+        self._note_obstacle(text)
 
     def _note_obstacle(self, text: str) -> None:
         """Said once, until the scheduler has welcomed this agent."""
@@ -170,6 +178,7 @@ class Joining:
             return
         self._obstacle = ""
         self._away_since = None
+        self._tell_return()
         self._state.welcomed = True
         self._state.scheduler_minor = welcome.minor
         if self._settings.uses_store:
@@ -252,6 +261,8 @@ class Joining:
         """Times at which an agent that is not welcomed must do something."""
         if self._away_since is not None:
             yield self._away_since + self._settings.death_timeout_seconds
+            if self._has_absence_to_tell:
+                yield self._away_since + TELL_AFTER_SECONDS
         if self._connected:
             yield self._hello_again_at
         if self._reconnect_at is not None:
@@ -259,6 +270,7 @@ class Joining:
 
     def on_deadline(self, now: float) -> None:
         """The agent is not welcomed: end, say hello again or connect again, if it is time."""
+        self._tell_absence(now)
         timeout_seconds = self._settings.death_timeout_seconds
         if self._away_since is not None and now >= self._away_since + timeout_seconds:
             self._leaving.exit(1, f"no connection to the scheduler for {timeout_seconds:g} seconds")
@@ -267,6 +279,23 @@ class Joining:
         elif self._reconnect_at is not None and now >= self._reconnect_at:
             self._reconnect_at = None
             self._state.outbox.add(Reconnect())
+
+    @property
+    def _has_absence_to_tell(self) -> bool:
+        return bool(self._settings.address) and not (self._has_told_absence or self._obstacle)
+
+    def _tell_absence(self, now: float) -> None:
+        if self._away_since is None or now < self._away_since + TELL_AFTER_SECONDS or not self._has_absence_to_tell:
+            return
+        self._has_told_absence = True
+        address = self._settings.address
+        text = f"Waiting for the scheduler at {address}: none answers there. Check with: scaler doctor {address}"
+        self._state.outbox.add(Log("WARNING", text))
+
+    def _tell_return(self) -> None:
+        if self._has_told_absence:
+            self._state.outbox.add(Log("INFO", f"The scheduler at {self._settings.address} answers."))
+        self._has_told_absence = False
 
     def check(self) -> None:
         assert not (self._state.welcomed and not self._epoch)

@@ -64,7 +64,8 @@ class ExecutionOptions(ConnectionOptions):
 class AgentSettings(ExecutionOptions):
     """``process_limit``: the most worker processes at a time; 0: no limit. ``fixed_slots``: a worker process serves
     only the slot that it was started for, whose devices it has. ``uses_store``: whether large values go
-    through the object store of the host. ``manager``: the worker manager that started the agent; empty: none."""
+    through the object store of the host. ``manager``: the worker manager that started the agent; empty: none.
+    ``address``: of the scheduler, for the log; empty: the log does not say that the scheduler is away."""
 
     name: str
     worker_names: tuple[str, ...]
@@ -73,3 +74,4 @@ class AgentSettings(ExecutionOptions):
     fixed_slots: bool = False
     uses_store: bool = False
     manager: str = ""
+    address: str = ""

@@ -43,9 +43,8 @@ class WorkerCore:
             read_output=read_output,
         )
         self.agent = agent = AgentCore(settings, hello, self.state, self.slots, now, handshake)
-        self.on_connected, self.on_peer_lost, self.on_key_refused = (
-            agent.on_connected, agent.on_peer_lost, agent.on_key_refused,
-        )  # fmt: skip
+        self.on_connected, self.on_peer_lost = agent.on_connected, agent.on_peer_lost
+        self.on_key_refused, self.on_obstacle = agent.on_key_refused, agent.on_obstacle
         self.on_message, self.take_effects = agent.on_message, agent.take_effects
         self.next_deadline = agent.next_deadline
         self.on_not_taken_in, self.on_stop, self.report = agent.on_not_taken_in, agent.on_stop, agent.report

@@ -492,6 +492,7 @@ def _core_settings(settings: ClusterSettings, worker_count: int, *, fixed_slots:
         fixed_slots=fixed_slots,
         uses_store=True,
         manager=settings.manager or "",
+        address=str(settings.address),
         **values_of(ExecutionOptions, settings),
     )
 

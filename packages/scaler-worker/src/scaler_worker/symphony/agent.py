@@ -189,5 +189,6 @@ def _core_settings(settings: SymphonySettings) -> AgentSettings:
         name=name,
         worker_names=tuple(f"{name}-{index}" for index in range(settings.base_concurrency)),
         manager=settings.manager or "",
+        address=str(settings.address),
         **values_of(ConnectionOptions, settings),
     )

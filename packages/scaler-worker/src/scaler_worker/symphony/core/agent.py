@@ -29,9 +29,8 @@ class SymphonyCore:
         self.state = AgentState(self._store, now)
         self.grid = Grid(settings.worker_names, self.state, self._store, now)
         self.agent = agent = AgentCore(settings, hello, self.state, self.grid, now, handshake)
-        self.on_connected, self.on_peer_lost, self.on_key_refused = (
-            agent.on_connected, agent.on_peer_lost, agent.on_key_refused,
-        )  # fmt: skip
+        self.on_connected, self.on_peer_lost = agent.on_connected, agent.on_peer_lost
+        self.on_key_refused, self.on_obstacle = agent.on_key_refused, agent.on_obstacle
         self.on_message, self.on_not_taken_in = agent.on_message, agent.on_not_taken_in
         self.on_not_carried_out, self.on_stop = agent.on_not_carried_out, agent.on_stop
         self.report, self.check, self.on_logged = agent.report, agent.check, agent.on_logged
