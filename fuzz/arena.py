@@ -96,7 +96,7 @@ class ObjectArena(Fight, LyingObjectCluster):
 def some_fights() -> Iterator[bytes]:
     """Inputs to begin with."""
     for seed in range(16):
-        yield random.Random(seed).randbytes(50 * (seed + 1))
+        yield random.Random(seed).randbytes(128 * (seed + 1))
 
 
 def be_lied_to(data: bytes, role: Role) -> None:

@@ -762,6 +762,31 @@ class LogLines:
     lines: tuple[LogLine, ...]
 
 
+UNSENT_CALLS_SINCE_MINOR = 4
+"""The first minor version of the protocol in which clients count the calls that have not left them."""
+
+UNSENT_FUNCTIONS_LIMIT = 200
+"""Functions whose calls are counted, those with the most."""
+
+
+@value(frozen=True, slots=True)
+class UnsentCount:
+    """So many calls of a function."""
+
+    digest: bytes
+    name: str
+    count: int
+    module: str = ""  # in which the function is defined, for people; empty: not known
+
+
+@value(frozen=True, slots=True)
+class UnsentCalls:
+    """Client to scheduler, for monitors: its calls that wait in the client for results of other tasks, in place of what
+    it said before. It says so a few times a second at most."""
+
+    counts: tuple[UnsentCount, ...]
+
+
 @value(frozen=True, slots=True)
 class Drain:
     """Scheduler to agent: return what has not started, and leave when the running tasks have ended."""
@@ -1139,7 +1164,7 @@ Body = Union[
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
     StackReply, HostSoftware, EndProcess, ProfileRequest, ProfileReply, OutputRequest, OutputReply,
-    PrintedOutput, Leaving, KeepValues, MayLeave, LogLines,
+    PrintedOutput, Leaving, KeepValues, MayLeave, LogLines, UnsentCalls,
 ]  # fmt: skip
 
 UNNUMBERED = (

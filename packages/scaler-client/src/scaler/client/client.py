@@ -1016,13 +1016,17 @@ class Client:
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
         answer = PendingAnswer(self._client_io)
 
-        def ask(session: Session) -> bool:
+        def ask(session: Session) -> str:
             if future.task_id:
                 session.explain(future.task_id, answer)
-            return bool(future.task_id)
-
-        if not self._client_io.take_turn(ask):
+                return ""
+            if future.held_call is not None:
+                return future.held_call.explain()
             return "The task has not left the client yet: the scheduler has not taken what was sent before it."
+
+        unsent = self._client_io.take_turn(ask)
+        if unsent:
+            return unsent
         outcome = answer.wait(self._settings[2])
         return bytes(outcome.payload).decode(errors="replace")
 

@@ -43,6 +43,9 @@ class UnsentCall(Protocol):
     @property
     def function_name(self) -> str: ...
 
+    def explain(self) -> str:
+        """Return a sentence on what it waits for. The caller holds the lock of the client."""
+
     def wait_for_inputs(self) -> None:
         """Wait until its inputs have ended. It is sent soon afterwards."""
 
@@ -195,6 +198,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._result, self._exception = None, MissingObjects("The result was released by release().")
             self._loaded = True
             self._outcome = _RELEASED if self._outcome is None else self._outcome._replace(status=0, payload=b"")
+
+    def load(self) -> None:
+        """Wait until the task has ended, and load what it returned or raised. A large result is fetched."""
+        if not self._loaded:
+            self._load(None)
 
     @property
     def unfetched_bytes(self) -> int | None:
@@ -411,9 +419,9 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def blame(self, culprit: TaskSink) -> None:
         """The task cannot run because ``culprit``, one of its arguments, did not succeed."""
-        name = _description(culprit)
+        name = described_call(culprit)
         root = getattr(culprit, "_blamed", "")
-        self._blamed = root or f"An input of {_description(self)} did not succeed: {name}."
+        self._blamed = root or f"An input of {described_call(self)} did not succeed: {name}."
 
     def _take(self, outcome: Outcome) -> None:
         status, payload, duration_us, cpu_time_us, memory_peak = outcome
@@ -439,7 +447,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._answer.outcome = self._outcome
 
 
-def _description(future: TaskSink) -> str:
+def described_call(future: TaskSink) -> str:
     """The call of a future, for a note."""
     entry = future.task_range
     if entry is None:

@@ -17,7 +17,7 @@ import cloudpickle
 
 from scaler.client.arguments import Arguments
 from scaler.client.calls import FunctionBook, shape_of
-from scaler.client.future import FutureInArgument, ScalerFuture
+from scaler.client.future import FutureInArgument, ScalerFuture, described_call
 from scaler.client.gathering import ScatteredFuture
 from scaler.client.node_calls import join_at_once
 from scaler.client.serializer import PICKLE_PROTOCOL
@@ -41,6 +41,7 @@ Part = bytes | ObjectKey | Future
 _INPUTS_LIMIT = 2048
 _FUNCTIONS_LIMIT = 1024
 _SENDING_SECONDS = 0.0002
+_NAMED_LIMIT = 5
 
 
 class InputCalls:
@@ -196,6 +197,16 @@ class HeldCall:
     def function_name(self) -> str:
         return self._shape.function.name
 
+    def explain(self) -> str:
+        start = f"The call of {self.function_name}()"
+        names = [described_call(each) for each in self._inputs() if each.is_unsettled]
+        if names:
+            others = f" and {len(names) - _NAMED_LIMIT} others" if len(names) > _NAMED_LIMIT else ""
+            return f"{start} waits in the client for the result of {'; '.join(names[:_NAMED_LIMIT])}{others}."
+        if self._predecessor is not None and self._predecessor.held_call is not None:
+            return f"{start} waits in the client for the call before it of the same actor."
+        return f"{start} is about to leave the client: the results that it waited for are there."
+
     def _detach(self) -> Future | None:
         """Release the inputs of a call that is over, with the lock held: their callbacks hold the call. Returns its
         future, unless the call was over before."""
@@ -203,26 +214,36 @@ class HeldCall:
         self._parts, self._predecessor = [], None
         if future is not None:
             future.held_call = None
+            self._client_io.session.unsent_calls.discard(id(self))
         return future
 
     def attempt(self) -> list[HeldCall]:
         """Send the call, or fail, if all its inputs allow it. Returns the calls that need wait for it no more."""
-        while self._future is not None:
-            try:
-                inputs = self._inputs()
-                small = {id(part): self._small(part) for part in inputs if not part.is_unsettled}
-                placement = self._place_now(inputs, small)
-            except _InputFailed as failed:
-                return self._fail(failed.future)
-            except Exception as error:
-                return self._break_off(error)
-            if placement is not None:
-                for future in placement:
-                    future.add_done_callback(self._on_input_ended)
-                return self._take_followers() if self._future is None else []
-        return self._take_followers()
+        try:
+            waited = self._place_finally()
+        except _InputFailed as failed:
+            return self._fail(failed.future)
+        except Exception as error:
+            return self._break_off(error)
+        for future in waited:
+            future.add_done_callback(self._on_input_ended)
+        return self._take_followers() if self._future is None else []
 
-    def _place_now(self, inputs: list[Future], small: dict[int, Any]) -> list[Future] | None:
+    def _place_finally(self) -> list[Future]:
+        """Repeat ``_place`` while inputs change. An input that changes again is loaded here, so that the number of
+        repetitions is limited."""
+        changed: list[Future] = []
+        while True:
+            inputs = self._inputs()
+            small = {id(part): self._small(part) for part in inputs if not part.is_unsettled}
+            placement = self._place_now(inputs, small)
+            if isinstance(placement, list):
+                return placement
+            if placement in changed and not placement.is_unsettled:
+                self._bring_here(placement)
+            changed.append(placement)
+
+    def _place_now(self, inputs: list[Future], small: dict[int, Any]) -> list[Future] | Future:
         """``_place`` with the lock held. As in ``submit``, most calls only join the open batch."""
         client_io = self._client_io
         client_io.check_usable()
@@ -254,53 +275,69 @@ class HeldCall:
         outcome = future._outcome
         if outcome is not None and outcome.status == Status.SUCCESS_LARGE and future._answer is None:
             large: LargeResult = outcome.payload
-            return large
+            if large.is_kept:
+                return large
         if outcome is not None and outcome.status == Status.SUCCESS and not future._loaded:
             payload = outcome.payload
             if not future._loaded:  # still: it was not loaded between
                 return bytes(payload)
-        if future.cancelled() or future.exception() is not None:
+        slot = self._load(future)
+        return slot if type(slot) is bytes else None
+
+    def _load(self, future: Future) -> bytes | ObjectKey:
+        """Serialize the result of a future again. If it is large, it takes the place of the future at once."""
+        if future.cancelled():
+            raise _InputFailed(future)
+        future.load()
+        if future.exception() is not None:
             raise _InputFailed(future)
         slots, uploads, _ = self._arguments.place(self._arguments.encode((future.result(),)), self._held)
-        if type(slots[0]) is bytes:
-            return slots[0]
-        self._uploads = [*self._uploads, *uploads]
-        self._parts = [slots[0] if part is future else part for part in self._parts]
-        return None
+        if type(slots[0]) is not bytes:
+            self._uploads = [*self._uploads, *uploads]
+            self._replace(future, slots[0])
+        return slots[0]
+
+    def _bring_here(self, future: Future) -> None:
+        self._replace(future, self._load(future))
+
+    def _replace(self, future: Future, slot: bytes | ObjectKey) -> None:
+        self._parts = [slot if part is future else part for part in self._parts]
 
     # ---- within a turn -----------------------------------------------------------------------------------------
 
-    def _place(self, inputs: list[Future], small: dict[int, Any], session: Session) -> list[Future] | None:
+    def _place(self, inputs: list[Future], small: dict[int, Any], session: Session) -> list[Future] | Future:
         """Send the call, and return nothing to wait for. Otherwise return the inputs whose ends it must wait for;
-        those that are held themselves will say when they have been sent. None: an input has just ended, try again."""
+        those that are held themselves will say when they have been sent. A single future: this input is not as it was
+        before the turn."""
         if self._future is None:
             return []
         submissions = session.submissions
         is_call = self._shape.options.actor != 0  # not a node: it waits here for inputs that are not made yet
         graph = None if is_call else submissions.current_graph
         found = self._sort(inputs, small, graph)
-        if found is None:
-            return None
+        if isinstance(found, ScalerFuture):
+            return found
         nodes, elsewhere, others = found
         if elsewhere:
             others += [future for future in nodes if future.is_unsettled]
         if others or self._predecessor is not None:
             waited = self._wait_for(others)
             if self._waits_for:
+                session.unsent_calls.add(id(self), self._shape.function)
                 return waited
         if not all(map(submissions.id_of, nodes)):
             submissions.close_batch()
             if submissions.current_graph is not graph:
-                return None  # it is full now
+                return nodes[0]  # the graph is full now
         self._submit(session, small, nodes, elsewhere)
         return []
 
     @staticmethod
     def _sort(
         inputs: list[Future], small: dict[int, Any], graph: OpenGraph | None
-    ) -> tuple[list[Future], list[Future], list[Future]] | None:
+    ) -> tuple[list[Future], list[Future], list[Future]] | Future:
         """Return the inputs that are nodes of the open graph, those whose results stay elsewhere in the cluster, and
-        others that have not ended. None: one has just ended, or another thread has just begun to fetch it."""
+        others that have not ended. A single future: it has just ended, or its result does not stay there any more."""
         nodes: list[Future] = []
         elsewhere: list[Future] = []
         others: list[Future] = []
@@ -313,8 +350,8 @@ class HeldCall:
             known = small.get(id(future))
             if type(known) is bytes:
                 continue
-            if not future.is_unsettled if known is None else known.index not in known.range.large:
-                return None
+            if not future.is_unsettled if known is None else not known.is_kept:
+                return future
             if type(part) is NodePart and part.group is graph and graph is not None and not graph.is_closed:
                 nodes.append(future)
             elif known is not None:

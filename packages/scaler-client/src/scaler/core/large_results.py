@@ -45,6 +45,12 @@ class LargeResult:
         self.store = store
         self._dropped_results = dropped_results
 
+    @property
+    def is_kept(self) -> bool:
+        """False: it is here, on its way here, or lost. Then only a request says which."""
+        known = self.range.large.get(self.index)
+        return known is not None and known.status == Status.SUCCESS_LARGE
+
     def __del__(self) -> None:
         self._dropped_results.append((self.range, self.index))
 

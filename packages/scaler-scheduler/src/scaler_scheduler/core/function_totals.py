@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from operator import add
 from typing import NamedTuple
 
+from scaler_protocol.messages import UnsentCount
 from scaler_scheduler.core.duration_histogram import DurationHistogram
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.function_numbers import FunctionNumbers
@@ -86,21 +87,30 @@ class FunctionTotals:
         total.add(load)
         total.unfinished, total.stays = 0, True
 
-    def with_current(self, loads: Iterable[FunctionLoad]) -> dict[FunctionKey, FunctionTotal]:
-        """Return the totals by name, together with the functions that clients have."""
+    def with_current(
+        self, loads: Iterable[FunctionLoad], unsent: Iterable[UnsentCount] = ()
+    ) -> dict[FunctionKey, FunctionTotal]:
+        """Return the totals by name, together with the functions that clients have, and with the calls that have not
+        left their clients."""
         totals = dict(self._past)
         for load in loads:
-            name = self._name_of(load)
-            if len(totals) >= CURRENT_LIMIT and name not in totals:
-                name = OTHERS
-            total = totals.get(name)
-            if total is None:
-                total = totals[name] = FunctionTotal(load.digest)
-            elif total is self._past.get(name):
-                total = totals[name] = total.copy()
-            total.add(load)
+            self._current(totals, load).add(load)
+        for each in unsent:
+            self._current(totals, each).unfinished += each.count
         return totals
 
-    def _name_of(self, load: FunctionLoad) -> FunctionKey:
+    def _current(self, totals: dict[FunctionKey, FunctionTotal], load: FunctionLoad | UnsentCount) -> FunctionTotal:
+        """The total of its name, which may be changed."""
+        name = self._name_of(load)
+        if len(totals) >= CURRENT_LIMIT and name not in totals:
+            name = OTHERS
+        total = totals.get(name)
+        if total is None:
+            total = totals[name] = FunctionTotal(load.digest)
+        elif total is self._past.get(name):
+            total = totals[name] = total.copy()
+        return total
+
+    def _name_of(self, load: FunctionLoad | UnsentCount) -> FunctionKey:
         name = FunctionKey(load.name[:NAME_LIMIT_CHARACTERS], load.module[:NAME_LIMIT_CHARACTERS])
         return name if name in self._past or len(self._past) < NAME_LIMIT else OTHERS

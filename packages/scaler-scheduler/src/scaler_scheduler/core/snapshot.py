@@ -21,7 +21,7 @@ from scaler_protocol.monitor.messages import (
     Snapshot,
     TaskCounts,
 )
-from scaler_scheduler.core import managers, maps, object_reports
+from scaler_scheduler.core import managers, maps, object_reports, unsent_calls
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_numbers import FunctionNumbers
@@ -50,7 +50,7 @@ _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FO
 
 def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
     waits = waits_of(state, now)
-    functions = state.function_totals.with_current(state.function_loads.values())
+    functions = state.function_totals.with_current(state.function_loads.values(), unsent_calls.counts_of(state))
     return Snapshot(
         scheduler=_scheduler(state, now),
         tasks=_tasks(state),
@@ -100,13 +100,17 @@ def _tasks(state: SchedulerState) -> TaskCounts:
     tables = [client.table for client in state.clients.values()]
     large = sum(table.columns.count(TaskState.DONE_LARGE) for table in tables)
     return TaskCounts(
-        unassigned=sum(table.columns.count(state) for table in tables for state in UNASSIGNED),
+        unassigned=sum(map(_waiting, state.clients.values())),
         running=sum(table.columns.count(state) for table in tables for state in ON_HOSTS),
         success=large + sum(state.totals.outcome(status) for status in _SUCCESSES),
         failed=sum(state.totals.outcome(status) for status in Status if status not in _OTHERS),
         canceled=state.totals.outcome(Status.CANCELLED),
         not_found=state.totals.outcome(Status.NOT_FOUND),
     )
+
+
+def _waiting(client: ClientPeer) -> int:
+    return sum(client.table.columns.count(state) for state in UNASSIGNED) + unsent_calls.count_of(client)
 
 
 def _agent(state: SchedulerState, agent: Agent, now: float) -> AgentStatus:
@@ -162,7 +166,7 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
         host=client.hello.host,
         pid=client.hello.pid,
         connected=client.connection.is_open,
-        unassigned=sum(client.table.columns.count(state) for state in UNASSIGNED),
+        unassigned=_waiting(client),
         running=sum(client.table.columns.count(state) for state in ON_HOSTS),
         finished=client.table.columns.finished,
         parent_session=shown_id(client.hello.parent_session),

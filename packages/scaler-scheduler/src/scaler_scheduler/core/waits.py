@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from scaler_protocol.messages import UnsentCount
 from scaler_protocol.monitor.messages import WaitGroup
-from scaler_scheduler.core import explanation
+from scaler_scheduler.core import explanation, unsent_calls
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.priority_queues import QueueClass
@@ -35,7 +36,13 @@ class _Waits:
     groups: dict[tuple[bytes, str], WaitGroup]
 
     def add(
-        self, function: FunctionLoad | None, reason: str, count: int, since: float, session: bytes = b"", task: int = 0
+        self,
+        function: FunctionLoad | UnsentCount | None,
+        reason: str,
+        count: int,
+        since: float,
+        session: bytes = b"",
+        task: int = 0,
     ) -> None:
         """``function`` is None for tasks of several functions."""
         digest = b"" if function is None else function.digest
@@ -107,3 +114,5 @@ def _add_others(client: ClientPeer, waits: _Waits) -> None:
         count = client.table.columns.count(state)
         if count:
             waits.add(None, reason, count, waits.now, client.shown_id)
+    for each in client.unsent:
+        waits.add(each, unsent_calls.REASON, each.count, client.unsent_since, client.shown_id)
