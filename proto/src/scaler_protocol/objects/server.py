@@ -559,7 +559,7 @@ def _make_directory() -> Directory | None:
     try:
         return Directory()
     except OSError as error:
-        logging.warning(f"There is no memory for the directory of objects, so reading them is slower: {error}")
+        logging.warning(f"Cannot create the directory of small objects: {error}. Peers read these more slowly.")
         return None
 
 

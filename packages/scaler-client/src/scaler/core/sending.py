@@ -184,7 +184,7 @@ def restated_runs(entry: AnyRange) -> list[TaskRun]:
 
 
 def unfinished_runs(entry: AnyRange) -> list[TaskRun]:
-    """The tasks of a range that have not ended, as runs."""
+    """Return the tasks of a range that have not ended, as runs."""
     run = entry.run
     assert run is not None
     if entry.remaining == entry.count:

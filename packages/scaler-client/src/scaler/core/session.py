@@ -383,7 +383,7 @@ class Session:
     # ---- the end of everything -------------------------------------------------------------------------------------
 
     def _give_up(self, text: str, now: float) -> None:
-        """Everything unfinished fails. A later request starts a new wait."""
+        """Fail everything that is unfinished. A later request starts a new wait."""
         outcome = Outcome(DISCONNECTED, text.encode())
         self._end_all(outcome)
         self.questions.end_all(outcome)
@@ -399,7 +399,7 @@ class Session:
         self._clear_when_welcomed = bool(self._connection.epoch)
 
     def _end_all(self, outcome: Outcome) -> None:
-        """Every task ends with ``outcome`` here and now. Results that arrive later are dropped."""
+        """End every task with ``outcome`` at once. Results that arrive later are dropped."""
         self.endings.end_all(self.submissions.take_open_runs(), outcome)
         self.unstarted_cancels.refuse_all()
         self.objects.clear()

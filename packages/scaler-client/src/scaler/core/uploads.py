@@ -78,7 +78,7 @@ class Upload:
         self.limit = OBJECT_WINDOW_BYTES
 
     def content(self) -> bytes | memoryview | None:
-        """The bytes, or None if they were dropped or lost with the store."""
+        """Return the bytes, or None if they were dropped or lost with the store."""
         return self.data if self.stored is None or self.data is not None else self.stored.read(self.key)
 
     def begin(self) -> bool:
@@ -89,7 +89,7 @@ class Upload:
         return self.data is not None
 
     def let_go(self) -> None:
-        """Drop the bytes: the object is not used any more."""
+        """Drop the bytes of an object that is not used any more."""
         self.data = self.stored = None
 
     def grant(self, offset: int) -> None:
@@ -99,17 +99,17 @@ class Upload:
 
     @property
     def has_more(self) -> bool:
-        """Whether bytes may be sent now."""
+        """True if bytes may be sent now."""
         return self.data is not None and self.sent < min(self.size, self.limit)
 
     def piece(self, size: int) -> ObjectChunk:
-        """The next bytes, at most ``size``. Call ``note_sent`` when they have left."""
+        """Return the next bytes, at most ``size``. Call ``note_sent`` when they have left."""
         assert self.data is not None
         view = memoryview(self.data)[self.sent : min(self.sent + size, self.limit)]
         return ObjectChunk(self.key, self.size, self.sent, view)  # type: ignore[arg-type]
 
     def first_piece(self) -> ObjectChunk:
-        """The first bytes, which announce the object to the scheduler."""
+        """Return the first bytes, which announce the object to the scheduler."""
         self.sent = 0
         return self.piece(FIRST_PIECE_BYTES)
 

@@ -57,7 +57,7 @@ from scaler_scheduler.core import (
     client_messages,
     control,
     daemon_logs,
-    departures,
+    draining,
     heartbeat,
     lock_requests,
     managers,
@@ -126,6 +126,6 @@ AGENT_RULES: dict[type, Callable[[SchedulerState, Agent, Any, float], None]] = {
     PrintedOutput: outputs.on_printed,
     LogLines: daemon_logs.on_lines,
     ManagerReport: managers.on_report,
-    Leaving: departures.on_leaving,
+    Leaving: draining.on_leaving,
     Goodbye: agent_messages.on_goodbye,
 }

@@ -154,7 +154,7 @@ cdef class NodeTable:
         if record.stop == graph.last + 1:
             self.close_graph(graph)
         if graph.lacks_values:
-            self.settle(graph, False)
+            self.settle(graph)
         else:
             self.finish_if_over(graph)
         return True
@@ -229,7 +229,7 @@ cdef class NodeTable:
             return
         graph.is_closed = True
         if graph.must_sweep:
-            self.settle(graph, False)
+            self.settle(graph)
         else:
             self.finish_if_over(graph)
 
@@ -247,7 +247,7 @@ cdef class NodeTable:
             if graph.is_held:
                 graph.is_held = False
                 graph.is_closed = True
-                self.settle(graph, True)
+                self.settle(graph)
 
     cdef note_size(self, Graph graph, uint64_t task, run, int64_t index):
         """Return how large a value is: row ``index`` of ``run`` says it, -1: small."""
@@ -530,9 +530,9 @@ cdef class NodeTable:
             self.columns.drop_page(task >> PAGE_BITS)
         self.left_graph(record.graph)
 
-    def settle(self, Graph graph, bint release):
+    def settle(self, Graph graph):
         """Recount a graph from its states: values that are needed and nowhere are made again, and nodes that
-        are not needed do not run. ``release``: those HELD may run."""
+        are not needed do not run. Nodes that are HELD stay so while the graph is held."""
         cdef list fatal = [], broken = []
         cdef uint32_t index
         cdef Node* node
@@ -544,7 +544,7 @@ cdef class NodeTable:
             index = graph.next_present(index + 1)
         index = graph.present_before(graph.count)
         while index < graph.count:
-            self.settle_need(graph, index, release, fatal)
+            self.settle_need(graph, index, fatal)
             index = graph.present_before(index)
         index = graph.next_present(0)
         while index < graph.count:
@@ -556,7 +556,7 @@ cdef class NodeTable:
             self.cancel_node(graph, task)
         self.finish_if_over(graph)
 
-    cdef settle_need(self, Graph graph, uint32_t index, bint release, list fatal):
+    cdef settle_need(self, Graph graph, uint32_t index, list fatal):
         """Later nodes have been settled: decide whether this one must run, and whether its value is needed."""
         cdef uint64_t task = graph.base + index
         cdef Node* node = graph.at(index)
@@ -582,7 +582,7 @@ cdef class NodeTable:
             record.function.unfinished += 1
             if not record.rerun:
                 fatal.append(task)
-        elif state == PENDING or state == QUEUED or (state == HELD and release):
+        elif state == PENDING or state == QUEUED or (state == HELD and not graph.is_held):
             needed = needed or not graph.is_closed
             if state == QUEUED and not needed:
                 record.queue.count -= 1
@@ -757,7 +757,7 @@ cdef class NodeTable:
             return DO_NOTHING
         if page.state[offset] == STORED:
             self.lose_stored(page, offset)
-            self.settle(self.columns.record_at(page, offset).graph, False)
+            self.settle(self.columns.record_at(page, offset).graph)
             return DO_NOTHING
         if page.state[offset] != DONE_LARGE:
             return DO_NOTHING
@@ -769,7 +769,7 @@ cdef class NodeTable:
             self.count_lost(record)
         if action == DO_WAIT:
             self.to_pending_again(page, offset)
-            self.settle(record.graph, False)
+            self.settle(record.graph)
         return action
 
     cdef lose_stored(self, Page* page, int offset):
@@ -815,7 +815,7 @@ cdef class NodeTable:
         if graph.live == 0:
             self.graphs.pop(graph.last, None)
             return
-        self.settle(graph, False)
+        self.settle(graph)
 
     cdef check_graph(self, Graph graph):
         cdef uint32_t index, at

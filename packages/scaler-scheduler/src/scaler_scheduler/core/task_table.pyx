@@ -379,9 +379,9 @@ cdef class TaskTable:
         else:
             self.columns.least_attempt = max(self.columns.least_attempt, next_attempt(min(claimed, CREDIBLE_ATTEMPT)))
 
-    def withdrawn(self, tasks, attempts, AgentLoad agent, bint was_asked=False):
-        """``agent`` gave these back unstarted. Returns (ranges queued again, tasks whose cancel this answers).
-        ``was_asked``: they have waited there for so long that others may have them."""
+    def withdrawn(self, tasks, attempts, AgentLoad agent, bint to_any_agent=False):
+        """``agent`` gave these tasks back unstarted. Return (ranges that are queued again, tasks whose cancel this
+        answers). ``to_any_agent``: the first agent with a free slot takes them, even if another has their objects."""
         cdef list ranges = [], cancelled = []
         cdef Page* page
         cdef int offset, index
@@ -402,7 +402,7 @@ cdef class TaskTable:
                 self.nodes.end(page, task, CANCELLED)
                 cancelled.append(task)
             elif self.requeue(task) is not None:
-                if was_asked:
+                if to_any_agent:
                     page.agent[offset] = OUT_OF_PATIENCE
                 extend(ranges, record, task)
         return ranges, cancelled
@@ -492,7 +492,7 @@ cdef class TaskTable:
             if box is not None:
                 self.lose_page(box, lost)
         for graph in lost.graphs.values():
-            self.nodes.settle(graph, False)
+            self.nodes.settle(graph)
         for task in lost.fatal:
             self.nodes.kill(task, lost.status)
         return lost.ranges, lost.died, lost.cancelled

@@ -97,7 +97,7 @@ def _serve_next(state: SchedulerState, holder: Agent, key: ObjectKey, now: float
 
 
 def result_holder(state: SchedulerState, client: ClientPeer, key: ObjectKey) -> Agent | None:
-    """The agent that holds a large result of this client."""
+    """Return the agent that holds a large result of this client; None: there is none."""
     if key.owner != client.session or key.number >= UPLOAD_NUMBER:
         return None
     known = client.table.columns.describe(key.number)

@@ -60,7 +60,7 @@ class _Waits:
 
 
 def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
-    """Return the groups with the most tasks first."""
+    """Return all tasks that wait, grouped, the groups with the most tasks first."""
     waits = _Waits(now, {})
     _add_queued(state, waits)
     for client in state.clients.values():

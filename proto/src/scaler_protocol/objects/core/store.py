@@ -339,7 +339,7 @@ class StoreCore:
 
     def _give_back_region(self, peer: StorePeer, now: float) -> None:
         if peer.region is not None:
-            self.memory.free(peer.region, False, now)
+            self.memory.free(peer.region, now, written=False)
             peer.region = None
 
     def _new_object(self, key: ObjectKey, size: int, writer: int | None) -> Object:
