@@ -193,6 +193,8 @@ class Hello:
     proof: bytes = b""  # see ``handshake``
     group: str = ""  # of a client: with whom it shares the workers; empty: the group of its user
     weight: float = 0.0  # of a client within its group; 0: 1
+    user: str = ""  # of a client: the login name of its process; this and the next one are for people, and unproven
+    program: str = ""  # of a client: what it runs
 
 
 @value(frozen=True, slots=True)

@@ -131,6 +131,8 @@ struct Hello {
   proof @20 :Data;      # that this peer knows the token
   group @21 :Text;      # of a client: with whom it shares the workers; empty: the group of its user
   weight @22 :Float64;  # of a client within its group; 0: 1
+  user @23 :Text;       # of a client: the login name of its process, as it says; for people
+  program @24 :Text;    # of a client: what it runs, as it says; for people
 }
 
 struct Challenge {

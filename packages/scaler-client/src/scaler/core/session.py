@@ -289,9 +289,8 @@ class Session:
     def is_blank(self) -> bool:
         """True if no task, object, question or message is pending, so that another client may reuse this session."""
         kept = self.objects.uploads or self.objects.dropped or self.large.fetches or self.large.dropped
-        kept = kept or self.unsent_calls
         asked = self.unstarted_cancels or self.named or not (self.questions.is_blank and self.claims.is_blank)
-        return self.welcomed and not (asked or self.has_unfinished or kept or self._outgoing)
+        return self.welcomed and not (asked or self.has_unfinished or kept or self._outgoing or self.unsent_calls)
 
     @property
     def _is_waiting(self) -> bool:

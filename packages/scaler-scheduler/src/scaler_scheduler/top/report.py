@@ -77,7 +77,8 @@ _TABLES = (
         "duration",
     ),
     ReportTable(
-        "Clients", "clients", ("session", "host", "pid", "state", "finished", "failed", "canceled", "group", "used"),
+        "Clients", "clients",
+        ("session", "user", "program", "host", "pid", "state", "finished", "failed", "canceled", "group", "used"),
         "used",
     ),
     ReportTable("Hosts", "hosts", ("host", "workers", "cpu", "workers_rss", "memory", "limit"), "host", False),
