@@ -8,6 +8,7 @@ import operator
 import os
 import pickle
 import threading
+import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import wait
 from typing import Any
@@ -21,6 +22,7 @@ from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol.messages import Cancel
 from scaler_protocol.objects.layout import load, plan
 from tests.unit.client.fake_scheduler import FakeScheduler
+from tests.unit.client.graph_scheduler import GraphScheduler
 
 
 @pytest.fixture
@@ -72,6 +74,25 @@ def test_cancels_of_one_pass_of_the_loop_leave_together(scheduler: FakeScheduler
         assert await client.submit(operator.neg, 7) == -7
 
     run(scheduler, body)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.map(operator.neg, [1, "x"]),
+        lambda client: client.starmap(operator.neg, [(1,), ("x",)]),
+        lambda client: client.get({"a": "text", "b": (operator.neg, "a")}, ["b"]),
+    ],
+)
+def test_a_failure_shows_only_frames_of_the_user(call: Callable[[AsyncClient], Awaitable[Any]]) -> None:
+    async def body(client: AsyncClient) -> None:
+        with pytest.raises(TypeError) as caught:
+            await call(client)
+        frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+        assert frames == [__name__]
+
+    with GraphScheduler() as scheduler:
+        run(scheduler, body)
 
 
 def test_a_coroutine_that_never_waits_gets_its_results(scheduler: FakeScheduler) -> None:

@@ -248,13 +248,21 @@ class AsyncClient:
     async def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **options: Any) -> list[Any]:
         """Return the results in order. See :meth:`scaler.Client.map`. The iterables are read in another thread. If this
         is cancelled, all its tasks are."""
-        return await call_in_thread(self._link, partial(self._client.map, fn, *iterables, **options))
+        try:
+            return await call_in_thread(self._link, partial(self._client.map, fn, *iterables, **options))
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     async def starmap(
         self, fn: Callable[..., T], iterable: Iterable[Iterable[Any]], /, **options: Unpack[MapOptions]
     ) -> list[T]:
         """Like ``map``, but each item is an argument list."""
-        return await call_in_thread(self._link, partial(self._client.starmap, fn, iterable, **options))
+        try:
+            return await call_in_thread(self._link, partial(self._client.starmap, fn, iterable, **options))
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     @overload
     def imap(
@@ -363,7 +371,11 @@ class AsyncClient:
 
     async def get(self, graph: Any, keys: Any, capabilities: Mapping[str, float] | Sequence[str] | None = None) -> Any:
         """Compute ``keys`` of a graph, and return a dict of results. See :meth:`scaler.Client.get`."""
-        return await call_in_thread(self._link, partial(self._client.get_and_wait, graph, keys, capabilities))
+        try:
+            return await call_in_thread(self._link, partial(self._client.get_and_wait, graph, keys, capabilities))
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     async def send_object(self, obj: T, name: str | None = None, *, shared: bool = True) -> ObjectReference[T]:
         """Send ``obj`` once, from another thread. See :meth:`scaler.Client.send_object`."""
