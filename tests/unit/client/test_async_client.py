@@ -95,6 +95,37 @@ def test_a_failure_shows_only_frames_of_the_user(call: Callable[[AsyncClient], A
         run(scheduler, body)
 
 
+def test_gather_returns_the_same_containers(scheduler: FakeScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        first, second = (client.submit(operator.neg, number) for number in (1, 2))
+        nested = {"a": [first, (second, 7)], "b": {first}}
+        assert await client.gather(nested) == {"a": [-1, (-2, 7)], "b": {-1}}
+        assert await client.gather([]) == []
+        failing = client.submit(operator.neg, "x")
+        with pytest.raises(TypeError) as caught:
+            await client.gather([first, failing])
+        frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+        assert frames == [__name__]
+
+    run(scheduler, body)
+
+
+def test_a_gather_that_is_cancelled_cancels_its_futures(scheduler: FakeScheduler) -> None:
+    scheduler.hold.set()
+
+    async def body(client: AsyncClient) -> None:
+        future = client.submit(operator.neg, 1)
+        gathering = asyncio.ensure_future(client.gather([future]))
+        await asyncio.sleep(0)
+        gathering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gathering
+        assert future.cancelled()
+        scheduler.hold.clear()
+
+    run(scheduler, body)
+
+
 def test_a_coroutine_that_never_waits_gets_its_results(scheduler: FakeScheduler) -> None:
     async def body(client: AsyncClient) -> None:
         future = client.submit(operator.neg, 1)

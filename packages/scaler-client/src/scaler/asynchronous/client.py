@@ -21,6 +21,7 @@ from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
 from scaler.asynchronous.thread_call import call_in_thread
 from scaler.asynchronous.variable import AsyncVariable
+from scaler.client.gathering import replace_futures
 from scaler.client.inquiries import (
     Inquiry,
     act_on_worker,
@@ -205,6 +206,29 @@ class AsyncClient:
         """The result of ``fn(*args, **kwargs)``, which starts when this is awaited. A coroutine, for
         ``asyncio.TaskGroup.create_task``, which takes no futures."""
         return await self.submit(fn, *args, **kwargs)
+
+    @overload
+    async def gather(self, nested: dict[A, AsyncFuture[T]]) -> dict[A, T]: ...
+
+    @overload
+    async def gather(self, nested: list[AsyncFuture[T]]) -> list[T]: ...
+
+    @overload
+    async def gather(self, nested: Any) -> Any: ...
+
+    async def gather(self, nested: Any) -> Any:
+        """Await all futures in lists, tuples, sets and dicts, at any depth, and return the same containers with their
+        results. As with ``asyncio.gather``, the first exception is raised at once and other tasks continue, and if this
+        is cancelled, all its futures are."""
+        _ = self._link  # open, and in its loop
+        futures: list[AsyncFuture[Any]] = []
+        replace_futures(nested, AsyncFuture, futures.append)
+        try:
+            await asyncio.gather(*futures)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+        return replace_futures(nested, AsyncFuture, AsyncFuture.result)
 
     # ---- map ---------------------------------------------------------------------------------------------------------
 
