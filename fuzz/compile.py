@@ -1,15 +1,17 @@
 """Compiles every .pyx file of a source tree with clang's sanitizers: ``python -m fuzz.compile FOLDER -O1``.
 
-Only what has changed since the last time is compiled again. Each file decides about checks of bounds itself, as in a
-release, so that the sanitizers see what users run.
+Only what has changed since the last time is compiled again. It is translated with the directives of a release, so that
+the sanitizers see what users run.
 """
 
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from pathlib import Path
 
+RELEASE = Path(__file__).resolve().parents[1] / "proto" / "setup.py"
 SANITIZERS = "-fsanitize=address,undefined,fuzzer-no-link"
 FLAGS = [
     "-g1",
@@ -25,6 +27,7 @@ def compile_all(folder: Path, optimization: str) -> None:
     from Cython.Build import cythonize
     from setuptools import Extension, setup
 
+    directives = runpy.run_path(str(RELEASE))["DIRECTIVES"]
     os.chdir(folder)
     sources = sorted(Path().rglob("*.pyx"))
     flags = [optimization, *FLAGS]
@@ -36,7 +39,7 @@ def compile_all(folder: Path, optimization: str) -> None:
     setup(
         name="sanitized",
         packages=[],
-        ext_modules=cythonize(extensions, language_level=3, nthreads=jobs, quiet=True),
+        ext_modules=cythonize(extensions, compiler_directives=directives, nthreads=jobs, quiet=True),
         script_args=["-q", "build_ext", "--inplace", f"--parallel={jobs}"],
     )
 

@@ -27,6 +27,11 @@ HANG_SECONDS = 60
 REPORT_LINES = 12
 
 
+def inputs_at_once(mode: Mode) -> int:
+    """Return how many inputs are tried where libFuzzer sees one."""
+    return 1 if mode == Mode.GUIDED else 1 + MUTANTS
+
+
 @dataclass(frozen=True)
 class Bound:
     """The condition that ends a run."""
@@ -38,7 +43,7 @@ class Bound:
         """libFuzzer's."""
         if not self.inputs:
             return [f"-max_total_time={self.seconds}"]
-        return [f"-runs={self.inputs if mode == Mode.GUIDED else math.ceil(self.inputs / (1 + MUTANTS))}"]
+        return [f"-runs={math.ceil(self.inputs / inputs_at_once(mode))}"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def fuzz_one(target: FuzzTarget, bound: Bound, mode: Mode) -> DriveOutcome:
     (folder / "tally").unlink(missing_ok=True)
     started = time.monotonic()
     corpora = [str(each) for each in (corpus, target.corpus) if each.is_dir()]
-    code, log = run(target, folder, [*corpora, *bound.arguments(mode), *limits(target)], mode)
+    code, log = run(target, folder, [*corpora, *bound.arguments(mode), *limits(target, mode)], mode)
     inputs, messages = tally.read(folder / "tally")
     crash = save_crash(folder) if code else None
     report = essence(log) if code else ""
@@ -95,10 +100,10 @@ def save_crash(folder: Path) -> Path | None:
     return path
 
 
-def limits(target: FuzzTarget) -> Iterator[str]:
+def limits(target: FuzzTarget, mode: Mode = Mode.GUIDED) -> Iterator[str]:
     yield f"-rss_limit_mb={MEMORY_LIMIT_MB}"
     yield f"-malloc_limit_mb={ALLOCATION_LIMIT_MB}"
-    yield f"-timeout={HANG_SECONDS}"
+    yield f"-timeout={HANG_SECONDS * inputs_at_once(mode)}"
     if target.dictionary.exists():
         yield f"-dict={target.dictionary}"
 

@@ -13,10 +13,12 @@ REMEMBERED = 256
 
 
 class Mutants:
-    """Each has at most ``longest_bytes``, and one to ``MOST_CHANGES`` changes."""
+    """Each has at most ``longest_bytes``, and one to ``MOST_CHANGES`` changes. ``are_filled``: it has as many bytes as
+    it may have, and other inputs follow the first one."""
 
-    def __init__(self, longest_bytes: int) -> None:
+    def __init__(self, longest_bytes: int, are_filled: bool = False) -> None:
         self._longest_bytes = longest_bytes
+        self._are_filled = are_filled
         self._bits = random.Random(0).getrandbits
         self._others: list[bytes] = [b""]
         self._changes: tuple[Callable[[bytearray, int], None], ...] = (
@@ -33,7 +35,12 @@ class Mutants:
             mutant = bytearray(data)
             for _ in range(1 + self._bits(8) % MOST_CHANGES):
                 self._changes[self._bits(3)](mutant, self._bits(16) % (len(mutant) + 1))
+            while self._are_filled and len(mutant) < self._longest_bytes:
+                mutant += self._other() or self._bits(8 * LONGEST_RANGE).to_bytes(LONGEST_RANGE, "little")
             yield bytes(mutant[: self._longest_bytes])
+
+    def _other(self) -> bytes:
+        return self._others[self._bits(8) % len(self._others)]
 
     def _flip(self, mutant: bytearray, at: int) -> None:
         if at < len(mutant):
@@ -61,5 +68,5 @@ class Mutants:
 
     def _splice(self, mutant: bytearray, at: int) -> None:
         """The rest is that of another input."""
-        other = self._others[self._bits(8) % len(self._others)]
+        other = self._other()
         mutant[at:] = other[self._bits(16) % (len(other) + 1) :]

@@ -43,9 +43,8 @@ def bounded(one_input: Callable[[bytes], None]) -> Callable[[bytes], None]:
     return run
 
 
-def multiplied(run: Callable[[bytes], None], longest_bytes: int) -> Callable[[bytes], None]:
+def multiplied(run: Callable[[bytes], None], mutants: Mutants) -> Callable[[bytes], None]:
     """``run`` with each input of libFuzzer's, and with mutants of it."""
-    mutants = Mutants(longest_bytes)
 
     def run_all(data: bytes) -> None:
         run(data)
@@ -64,7 +63,7 @@ def main(name: str, tally_path: str, mode: str, *arguments: str) -> None:
     longest_bytes = loaded.longest_input_bytes
     # libFuzzer starts it again to merge, through a shell.
     command = [f"{sys.executable} -m fuzz.run {name} {tally_path} {mode}", f"-max_len={longest_bytes}", *arguments]
-    chosen = run if is_guided else multiplied(run, longest_bytes)
+    chosen = run if is_guided else multiplied(run, Mutants(longest_bytes, loaded.is_sequence))
     atheris.Setup(command, chosen, enable_python_coverage=is_guided)
     atheris.Fuzz()
 

@@ -88,15 +88,26 @@ def _copy_sources() -> None:
     """Files that are the same keep their times, so that they are not compiled again."""
     SOURCES.mkdir(parents=True, exist_ok=True)
     for package in _packages():
-        shutil.copytree(
-            package, SOURCES / package.name, ignore=_GENERATED, copy_function=_copy_changed, dirs_exist_ok=True
-        )
-        _remove_others(package, SOURCES / package.name)
+        copied = SOURCES / package.name
+        shutil.copytree(package, copied, ignore=_GENERATED, copy_function=_copy_changed, dirs_exist_ok=True)
+        _remove_others(package, copied)
+        _copy_translations(package, copied)
 
 
 def _copy_changed(source: str, target: str) -> None:
     if not os.path.exists(target) or Path(source).read_bytes() != Path(target).read_bytes():
         shutil.copyfile(source, target)
+
+
+def _copy_translations(package: Path, copied: Path) -> None:
+    """C that the normal build has translated from these sources need not be translated again."""
+    compiled_sources = [path for path in package.rglob("*") if path.suffix in (".pyx", ".pxd")]
+    changed = max((path.stat().st_mtime for path in compiled_sources), default=0.0)
+    for path in package.rglob("*.c"):
+        target = copied / path.relative_to(package)
+        known = target.stat().st_mtime if target.exists() else 0.0
+        if path.stat().st_mtime > max(changed, known):
+            shutil.copyfile(path, target)
 
 
 def _remove_others(package: Path, copied: Path) -> None:

@@ -23,7 +23,9 @@ class FuzzTarget:
     * a docstring: what is fuzzed, and what counts as a failure;
     * ``one_input(data)``, which raises when something is wrong;
     * ``seeds()``, optional: inputs to begin with;
-    * ``LONGEST_INPUT_BYTES``, optional.
+    * ``LONGEST_INPUT_BYTES``, optional;
+    * ``IS_SEQUENCE``, optional: inputs are operations one after another, and what comes before and after them costs
+      much, so that long inputs are better where many are tried.
     """
 
     def __init__(self, name: str) -> None:
@@ -51,6 +53,7 @@ class LoadedTarget:
         self.one_input: Callable[[bytes], None] = module.one_input  # type: ignore[attr-defined]
         self.seeds: Callable[[], Iterable[bytes]] = getattr(module, "seeds", tuple)
         self.longest_input_bytes: int = getattr(module, "LONGEST_INPUT_BYTES", LONGEST_INPUT_BYTES)
+        self.is_sequence: bool = getattr(module, "IS_SEQUENCE", False)
 
 
 def names() -> list[str]:

@@ -42,6 +42,20 @@ is_current() {
         ! -path '*/build/*' ! -name '*.so' ! -name '*.c' ! -path '*.egg-info/*' ! -name '*.pyc' -print -quit)" ]
 }
 
+# They are kept, since tests/packaging installs the same ones in other environments.
+# No cache: pip takes a folder named scaler-client for an archive of version "client", and would keep its wheel.
+build_wheels() {
+    $ENVIRONMENT/bin/python -m pip wheel --disable-pip-version-check --no-deps --no-build-isolation --no-cache-dir \
+        --wheel-dir $ENVIRONMENT/wheels "$@" || stop "The build failed, see above."
+}
+
+# First the wheels, also if the same version is installed already, then what they require.
+install_wheels() {
+    pip="$ENVIRONMENT/bin/python -m pip install --disable-pip-version-check"
+    $pip --no-index --find-links $ENVIRONMENT/wheels --no-deps --force-reinstall "$@" && $pip "$@" ||
+        stop "The installation failed, see above."
+}
+
 install_distributions() {
     check_machine
     if [ ! -x $ENVIRONMENT/bin/python ]; then
@@ -55,11 +69,9 @@ install_distributions() {
     # shellcheck disable=SC2086
     $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check $BUILD_TOOLS || stop "pip failed, see above."
     say "3/3 compiling and installing scaler-protocol, scaler-scheduler, scaler-worker and scaler-client (a minute or two)"
-    rm -rf proto/build packages/*/build
-    # No cache: pip takes a folder named scaler-client for an archive of version "client", and would keep its wheel.
-    $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check --no-build-isolation --no-cache-dir --upgrade \
-        ./proto "./packages/scaler-scheduler[uvloop,ui]" "./packages/scaler-worker[uvloop]" ./packages/scaler-client ||
-        stop "The installation failed, see above."
+    rm -rf proto/build packages/*/build $ENVIRONMENT/wheels/scaler_[!g]*
+    build_wheels ./proto ./packages/scaler-scheduler ./packages/scaler-worker ./packages/scaler-client
+    install_wheels scaler-protocol "scaler-scheduler[uvloop,ui]" "scaler-worker[uvloop]" scaler-client
     touch $ENVIRONMENT/installed
 }
 
@@ -70,8 +82,8 @@ install_desktop() {
         return
     fi
     say "installing scaler-gui, with Qt"
-    rm -rf packages/scaler-gui/build
-    $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check --no-build-isolation --no-cache-dir --upgrade \
-        ./packages/scaler-gui || stop "The installation failed, see above."
+    rm -rf packages/scaler-gui/build $ENVIRONMENT/wheels/scaler_gui*
+    build_wheels ./packages/scaler-gui
+    install_wheels scaler-gui
     touch $ENVIRONMENT/desktop
 }

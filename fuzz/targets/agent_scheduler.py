@@ -12,6 +12,7 @@ from fuzz.arena import be_lied_to, some_fights
 from scaler_protocol.messages import Role
 
 LONGEST_INPUT_BYTES = 2048
+IS_SEQUENCE = True
 
 
 def one_input(data: bytes) -> None:

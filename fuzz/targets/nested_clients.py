@@ -11,7 +11,8 @@ from fuzz.arena import attack, some_fights
 from tests.simulation.lying import LyingScenario
 
 SCENARIO = LyingScenario(agents=1, clients=1, lying_nested=2, function_names=("short", "long", "parent"))
-LONGEST_INPUT_BYTES = 2048
+LONGEST_INPUT_BYTES = 1024
+IS_SEQUENCE = True
 
 
 def one_input(data: bytes) -> None:

@@ -12,6 +12,7 @@ from tests.simulation.lying import LyingObjectScenario
 
 SCENARIO = LyingObjectScenario(agents=1, clients=1, lying_agents=1)
 LONGEST_INPUT_BYTES = 2048
+IS_SEQUENCE = True
 
 
 def one_input(data: bytes) -> None:

@@ -109,11 +109,16 @@ class Stores(World):
         """Into all memory that was granted, since all of it may become an object. The last of it."""
         last = None
         for body in self.peers[number]["inbox"]:
-            if isinstance(body, StoreGranted | StoreRegion) and body.size and body.segment in self.memory:
+            if isinstance(body, StoreGranted | StoreRegion) and self.has_memory(body):
                 self.fill(Extent(body.segment, body.offset, pages(body.size)), (0, self.key_of_liar()))
                 last = body
         self.peers[number]["inbox"].clear()
         return last
+
+    def has_memory(self, granted: StoreGranted | StoreRegion) -> bool:
+        """An object without bytes has a page; one that is sealed has been written."""
+        has_pages = not granted.sealed if isinstance(granted, StoreGranted) else granted.size > 0
+        return has_pages and granted.segment in self.memory
 
     def step(self) -> None:
         if self.choices.flag(16):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 
 def extension(source: Path) -> Extension:
@@ -16,11 +17,20 @@ DIRECTIVES = {"language_level": 3, "nonecheck": True}
 """A None where an object is expected raises AttributeError; without nonecheck the process would read address 0."""
 
 
+class TranslateAndCompile(build_ext):
+    """Translates with as many processes as there are cores, and only for a build: metadata and archives need no C."""
+
+    def run(self) -> None:
+        translated = cythonize(self.extensions, nthreads=os.cpu_count() or 1, compiler_directives=DIRECTIVES)
+        for each, with_c in zip(self.extensions, translated, strict=True):
+            each.sources = with_c.sources
+        super().run()
+
+
 def setup_all(sources: list[Path]) -> None:
-    """Translate and compile with as many processes as there are cores."""
-    extensions = [extension(source) for source in sources]
     setup(
-        ext_modules=cythonize(extensions, nthreads=os.cpu_count() or 1, compiler_directives=DIRECTIVES),
+        ext_modules=[extension(source) for source in sources],
+        cmdclass={"build_ext": TranslateAndCompile},
         options={"build_ext": {"parallel": True}},
     )
 

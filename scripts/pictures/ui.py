@@ -10,7 +10,7 @@ from tests.support.commands import Command, child_environment, command_line
 PICTURES = (
     ("overview", "dark", (1280, 1000)),
     ("stream", "dark", (1280, 720)),
-    ("processors", "light", (1280, 560)),
+    ("workers", "light", (1280, 560)),
     ("tasks", "light", (1280, 640)),
     ("failures", "dark", (1280, 720)),
     ("waiting", "light", (1280, 420)),

@@ -1,4 +1,4 @@
-"""A busy cluster for pictures: three hosts, two clients, work that succeeds, fails, waits and is cancelled."""
+"""A busy cluster for pictures: two hosts, two clients, work that succeeds, fails, waits and is cancelled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scaler_protocol.address import default_monitor_address
 from tests.support.commands import Command, child_environment, command_line, start_scheduler
 from tests.support.ports import free_address
 
-HOSTS = {"node-a": 6, "node-b": 6, "node-c": 4}
+HOSTS = {"node-a": 5, "node-b": 4}
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have this module
 
 
@@ -101,13 +101,13 @@ for _function in (simulate, price_option, load_prices, fit_curve, calibrate, ren
 
 
 def _simulations(address: str, stopped: threading.Event) -> None:
-    with Client(address) as client:
+    with Client(address, group="risk") as client:
         for _ in range(120):
             client.submit_verbose(render_on_gpu, (1,), capabilities={"gpu": 1})
         turn = 0
         while not stopped.is_set():
             turn += 1
-            futures = [client.submit(simulate, turn * 1000 + number, 4_000) for number in range(160)]
+            futures = [client.submit(simulate, turn * 1000 + number, 1_000) for number in range(160)]
             futures += [client.submit(calibrate, turn * 4 + number) for number in range(4)]
             for future in futures[40:44]:
                 future.cancel()
@@ -115,7 +115,7 @@ def _simulations(address: str, stopped: threading.Event) -> None:
 
 
 def _pipeline(address: str, stopped: threading.Event) -> None:
-    with Client(address) as client:
+    with Client(address, group="pricing") as client:
         turn = 0
         while not stopped.is_set():
             turn += 1

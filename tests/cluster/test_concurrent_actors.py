@@ -337,18 +337,28 @@ def test_a_cancelled_call_that_does_not_react_ends_no_other(room: Any, client: C
 
 
 def test_the_limit_of_a_worker_counts_for_each_call() -> None:
+    class Small:
+        """Sent by value: its process has no modules of tests to import while the limit counts."""
+
+        def loop(self) -> None:
+            while True:
+                time.sleep(0.001)
+
+        def size(self, value: bytes) -> int:
+            return len(value)
+
     address = free_address()
     with (
         start_scheduler(address),
-        start_cluster(address, "-n", 1, "--task-timeout-seconds", 1),
+        start_cluster(address, "-n", 1, "--task-timeout-seconds", 3),
         Client(address) as client,
     ):
-        room = make_room(client, 3)
-        looping = room.loop("never")
-        assert room.size(b"xyz").result(timeout=LIMIT_SECONDS) == 3
+        small = client.actor_verbose(Small, max_concurrency=3)
+        looping = small.loop()
+        assert small.size(b"xyz").result(timeout=LIMIT_SECONDS) == 3
         with pytest.raises(TaskTimeoutError):
             looping.result(timeout=LIMIT_SECONDS)
-        assert room.size(b"xyz").result(timeout=LIMIT_SECONDS) == 3
+        assert small.size(b"xyz").result(timeout=LIMIT_SECONDS) == 3
 
 
 # ---- endings ---------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import operator
 import pickle
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -277,6 +278,22 @@ def test_explain_names_the_inputs_of_calls_that_wait_in_the_client(client: Clien
     assert client.explain(last) == "The call of identity() waits in the client for the result of add()."
 
 
+def test_calls_that_wait_in_the_client_are_counted(client: Client, gate: Gate) -> None:
+    def unfinished() -> dict[str, int]:
+        functions_of = client.cluster_info().functions
+        return {each.name: each.unfinished for each in functions_of if each.name in ("add", "identity")}
+
+    before = unfinished()
+    waiting = client.submit(functions.wait_at_gate, *gate.paths, 7)
+    middle = client.submit(functions.identity, waiting)
+    last = [client.submit(functions.add, middle, 1) for _ in range(3)]
+    expected = {"identity": before.get("identity", 0) + 1, "add": before.get("add", 0) + 3}
+    wait_until(lambda: unfinished() == expected)
+    gate.open()
+    assert [future.result(timeout=20) for future in last] == [8, 8, 8]
+    wait_until(lambda: set(unfinished().values()) == {0})
+
+
 def test_a_future_of_another_client_is_refused(client: Client, combo: SchedulerClusterCombo) -> None:
     with Client(combo.get_address()) as other:
         foreign = other.submit(functions.square, 2)
@@ -309,34 +326,36 @@ def test_calls_that_wait_end_with_their_client(combo: SchedulerClusterCombo) -> 
 # ---- losses ----------------------------------------------------------------------------------------------------
 
 
-def slow_chain(client: Client) -> Any:
-    """A future of 1, after a chain of calls that takes a second."""
+def slow_chain(client: Client, path: Path) -> Any:
+    """A future of 1, after a chain of calls that takes a second. One of the first notes in the file that it runs."""
     value = client.submit(functions.increment, 0)
     client.submit(functions.identity, client.submit(functions.sleep_and_return, 0.1, value)).result(timeout=30)
     value = client.submit(functions.increment, 0)
-    for _ in range(30):
+    for number in range(30):
         value = client.submit(functions.sleep_and_return, 0.03, value)
+        if number == 5:
+            value = client.submit(functions.note_and_return, str(path), value)
     return value
 
 
-def test_a_restarted_scheduler_continues_a_chain() -> None:
+def test_a_restarted_scheduler_continues_a_chain(tmp_path: Path) -> None:
     address = free_address()
     first = start_scheduler(address)
     with start_cluster(address, "-n", 2), Client(address) as client:
         try:
-            value = slow_chain(client)
-            time.sleep(0.3)
+            value = slow_chain(client, tmp_path / "notes")
+            wait_until(lambda: functions.notes(tmp_path / "notes"))
         finally:
             first.__exit__()
         with start_scheduler(address):
             assert value.result(timeout=60) == 1
 
 
-def test_values_of_a_lost_agent_are_made_again() -> None:
+def test_values_of_a_lost_agent_are_made_again(tmp_path: Path) -> None:
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", 1), Client(address) as client:
         with start_cluster(address, "-n", 1) as lost:
-            chains = [slow_chain(client) for _ in range(4)]
+            chains = [slow_chain(client, tmp_path / "notes") for _ in range(4)]
             time.sleep(0.3)
             lost.process.kill()
             assert [chain.result(timeout=90) for chain in chains] == [1] * 4

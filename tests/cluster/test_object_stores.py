@@ -84,8 +84,10 @@ def test_what_was_kept_for_too_long_frees_its_memory(tmp_path: Path) -> None:
         futures = [client.submit(make, COUNT) for _ in range(12)]  # more than there is memory for
         wait_until(lambda: all(each.done() for each in futures), 30)
         wait_until(lambda: objects_in_store(client) == 0, 30)
-        with pytest.raises(MissingObjects):
+        with pytest.raises(MissingObjects, match="--object-retention-seconds"):
             futures[0].result(timeout=10)
+        with pytest.raises(MissingObjects, match="--object-retention-seconds"):
+            client.submit(total, futures[1]).result(timeout=10)
         assert client.submit(total, make(COUNT)).result(timeout=30) == TOTAL
 
 

@@ -1,22 +1,22 @@
-"""The standard library's own tests of executors, on this one. Many installations of Python come without them."""
+"""The standard library's own tests of executors, on this one."""
 
 from __future__ import annotations
 
+import os
 import unittest
 from typing import Any, ClassVar
+from unittest import mock
 
 import pytest
 
 import scaler
 from scaler import SchedulerClusterCombo
+from tests.support.standard_tests import find_standard_tests, standard_module
 
-standard = pytest.importorskip("test.test_concurrent_futures.executor")
-from test.test_concurrent_futures import (  # noqa: E402
-    test_as_completed,
-    test_process_pool,
-    test_shutdown,
-    test_wait,
-)
+found = find_standard_tests()
+if found is None:
+    pytest.skip("this Python comes without its tests", allow_module_level=True)
+ENVIRONMENT: dict[str, str] = found
 
 PROGRAM = """
 import concurrent.futures, scaler
@@ -66,7 +66,8 @@ class OnScaler(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.combo = SchedulerClusterCombo(n_workers=cls.worker_count)
+        with mock.patch.dict(os.environ, ENVIRONMENT):
+            cls.combo = SchedulerClusterCombo(n_workers=cls.worker_count)
 
     @classmethod
     def tearDownClass(cls) -> None:
@@ -85,19 +86,24 @@ class OnScaler(unittest.TestCase):
         return multiprocessing.get_context("fork")
 
 
-class TestExecutor(OnScaler, test_process_pool.ProcessPoolExecutorTest): ...
+class TestExecutor(OnScaler, standard_module("test_process_pool").ProcessPoolExecutorTest): ...  # type: ignore[misc]
 
 
-class TestWait(OnScaler, test_wait.WaitTests): ...
+class TestWait(OnScaler, standard_module("test_wait").WaitTests): ...  # type: ignore[misc]
 
 
-class TestAsCompleted(OnScaler, test_as_completed.AsCompletedTests): ...
+class TestAsCompleted(OnScaler, standard_module("test_as_completed").AsCompletedTests): ...  # type: ignore[misc]
 
 
-class TestShutdown(OnScaler, test_shutdown.ExecutorShutdownTest): ...
+class TestShutdown(OnScaler, standard_module("test_shutdown").ExecutorShutdownTest): ...  # type: ignore[misc]
 
 
 @pytest.fixture(autouse=True)
 def programs_find_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    test_shutdown: Any = standard_module("test_shutdown")
     run = test_shutdown.assert_python_ok
-    monkeypatch.setattr(test_shutdown, "assert_python_ok", lambda flag, program: run(flag, PROGRAM + program))
+    monkeypatch.setattr(
+        test_shutdown,
+        "assert_python_ok",
+        lambda flag, program: run(flag, PROGRAM + program, __isolated=not ENVIRONMENT, **ENVIRONMENT),
+    )

@@ -9,6 +9,7 @@ import pytest
 from fuzz import drive, tally
 from fuzz.mode import MUTANTS, Mode
 from fuzz.mutants import Mutants
+from fuzz.target import FuzzTarget
 
 
 def test_mutants_differ_and_are_not_too_long() -> None:
@@ -16,6 +17,11 @@ def test_mutants_differ_and_are_not_too_long() -> None:
     found = [each for number in range(50) for each in mutants.of(bytes([number]) * 30, MUTANTS)]
     assert len(found) == 50 * MUTANTS and len(set(found)) > len(found) * 0.9
     assert max(map(len, found)) == 40
+
+
+def test_mutants_of_sequences_are_as_long_as_they_may_be() -> None:
+    mutants = Mutants(1000, are_filled=True)
+    assert {len(each) for number in range(5) for each in mutants.of(bytes([number]) * 30, MUTANTS)} == {1000}
 
 
 @pytest.mark.parametrize("data", [b"", b"x"])
@@ -46,3 +52,9 @@ def test_as_many_inputs_are_tried_as_were_asked_for() -> None:
     assert bound.arguments(Mode.GUIDED) == ["-runs=100"]
     assert bound.arguments(Mode.VOLUME) == ["-runs=7"], "each with its mutants"
     assert drive.Bound(seconds=5).arguments(Mode.VOLUME) == ["-max_total_time=5"]
+
+
+def test_inputs_that_are_tried_at_once_have_the_time_of_all() -> None:
+    target = FuzzTarget("codec")
+    assert f"-timeout={drive.HANG_SECONDS}" in drive.limits(target)
+    assert f"-timeout={drive.HANG_SECONDS * (1 + MUTANTS)}" in drive.limits(target, Mode.VOLUME)

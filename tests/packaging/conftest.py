@@ -1,4 +1,4 @@
-"""Wheels of every distribution, built once from their source archives, and clean environments to install them in."""
+"""Wheels of every distribution, built once, and clean environments to install them in."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -21,14 +22,18 @@ FOLDERS = {
     "scaler-gui": REPOSITORY / "packages" / "scaler-gui",
     "scaler-worker": REPOSITORY / "packages" / "scaler-worker",
 }
-NOT_SOURCE = shutil.ignore_patterns("build", "dist", "*.egg-info", "*.so", "*.c", "*.cpp", "__pycache__")
+GENERATED = ("build", "dist", "*.egg-info", "*.so", "*.c", "*.cpp", "__pycache__")
+KEPT_WHEELS = Path(sys.prefix) / "wheels"
+"""``scripts/test`` keeps there what it has built and installed in this environment."""
+
 TIMEOUT_SECONDS = 1500
 """Five distributions are compiled first: two minutes on a quiet machine, ten on a busy one."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = Path(__file__).parent
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if folder in item.path.parents:
             item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
@@ -54,10 +59,16 @@ def _pip_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(kept)}
 
 
+def sources(name: str) -> set[Path]:
+    """Files of a distribution that no build has made, relative to its folder."""
+    files = {path.relative_to(FOLDERS[name]) for path in FOLDERS[name].rglob("*") if path.is_file()}
+    return {path for path in files if not any(fnmatch(part, each) for part in path.parts for each in GENERATED)}
+
+
 def source_archive(name: str, folder: Path) -> Path:
     """Copies the sources only, and packs them as for the package index."""
     copy = folder / name
-    shutil.copytree(FOLDERS[name], copy, ignore=NOT_SOURCE)
+    shutil.copytree(FOLDERS[name], copy, ignore=shutil.ignore_patterns(*GENERATED))
     run(sys.executable, "-c", "import setuptools.build_meta as b; b.build_sdist('dist')", cwd=copy)
     return next((copy / "dist").glob("*.tar.gz"))
 
@@ -77,16 +88,24 @@ def hasty_compiler(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Built:
-    archives: dict[str, Path]
     wheels: Path
 
     def wheel(self, name: str) -> Path:
         return next(self.wheels.glob(name.replace("-", "_") + "-*.whl"))
 
+    def is_current(self, name: str) -> bool:
+        """Whether there is a wheel that is newer than all that it was built from."""
+        written = max((path.stat().st_mtime for path in self.wheels.glob(name.replace("-", "_") + "-*.whl")), default=0)
+        return all((FOLDERS[name] / path).stat().st_mtime < written for path in sources(name))
+
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The first of the processes that run the tests builds them for all."""
+    """Those of ``scripts/test``. Elsewhere, the first of the processes that run the tests builds them for all, from
+    source archives."""
+    kept = Built(KEPT_WHEELS)
+    if all(kept.is_current(name) for name in FOLDERS):
+        return kept
     temporary = tmp_path_factory.getbasetemp()
     folder = (temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary) / "distributions"
     folder.mkdir(exist_ok=True)
@@ -95,8 +114,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         if not (folder / "complete").exists():
             _build(folder)
             (folder / "complete").touch()
-    archives = {name: next((folder / name / "dist").glob("*.tar.gz")) for name in FOLDERS}
-    return Built(archives, folder / "wheels")
+    return Built(folder / "wheels")
 
 
 def _build(folder: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import email
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import FOLDERS, Built, build_wheel
+from tests.packaging.conftest import FOLDERS, Built, build_wheel, source_archive, sources
 
 COMPILED = {"scaler-protocol", "scaler-scheduler", "scaler-worker"}
 
@@ -65,7 +66,15 @@ def test_metadata(built: Built, distribution: str) -> None:
     assert f"## {fields['Version']}" in (FOLDERS[distribution] / "CHANGELOG.md").read_text()
 
 
-def test_a_failed_compile_fails_the_build(built: Built, tmp_path: Path) -> None:
-    done = build_wheel(built.archives["scaler-worker"], tmp_path, CC="/bin/false")
+@pytest.mark.parametrize("distribution", FOLDERS)
+def test_an_archive_holds_every_source_and_nothing_generated(distribution: str, tmp_path: Path) -> None:
+    with tarfile.open(source_archive(distribution, tmp_path)) as archive:
+        files = {Path(*Path(member.name).parts[1:]) for member in archive if member.isfile()}
+    assert sources(distribution) <= files
+    assert not [path for path in files if path.suffix in (".c", ".cpp", ".so")]
+
+
+def test_a_failed_compile_fails_the_build(tmp_path: Path) -> None:
+    done = build_wheel(source_archive("scaler-worker", tmp_path), tmp_path, CC="/bin/false")
     assert done.returncode != 0
     assert not list(tmp_path.glob("*.whl"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from itertools import groupby
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -28,8 +27,10 @@ LARGE_BYTES = (33_000, 200_000)
 
 def result_of(argument: bytes, inputs: list[bytes]) -> bytes:
     """What a task gives: it proves which values it was given."""
-    proof = blake2b(b"|".join(inputs), digest_size=8).hexdigest().encode() if inputs else b""
-    result = b"result of " + argument + proof
+    proof = 0
+    for each in inputs:  # large ones are most of the work of a simulation
+        proof = crc32(each, proof)
+    result = b"result of " + argument + (b"%016x" % proof if inputs else b"")
     if LARGE.encode() not in argument.split():
         return result
     least, most = LARGE_BYTES

@@ -81,6 +81,7 @@ class Connection:
     ) -> None:
         self._world, self._network, self._dealer = world, network, dealer
         self._generation = 0
+        self._is_loss_untold = False
         self._to_router = Pipe(world, self._deliver_to_router, most_delay_seconds, distance_seconds)
         self._to_dealer = Pipe(world, self._deliver_to_dealer, most_delay_seconds, distance_seconds)
         self.up = False
@@ -90,6 +91,9 @@ class Connection:
         """Connect when there is somebody to connect to."""
         if self.closed or self.up or self._network.router is None:
             return
+        if self._is_loss_untold:  # a dealer hears of the end of a connection before the next one
+            self._is_loss_untold = False
+            self._dealer.on_disconnected()
         self.up = True
         self._generation += 1
         self._dealer.on_connected()
@@ -104,6 +108,7 @@ class Connection:
         if not router_died:
             self._tell_router(self._generation)
         if not dealer_died:
+            self._is_loss_untold = True
             self._world.after(self._world.between(*NOTICE_SECONDS), self._tell_dealer)
 
     def close(self) -> None:
@@ -132,7 +137,8 @@ class Connection:
         self._world.after(self._world.between(*NOTICE_SECONDS), tell)
 
     def _tell_dealer(self) -> None:
-        if not self.closed:
+        if not self.closed and self._is_loss_untold:
+            self._is_loss_untold = False
             self._dealer.on_disconnected()
             self._world.after(self._world.between(*RECONNECT_SECONDS), self.open)
 

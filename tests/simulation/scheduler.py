@@ -12,10 +12,11 @@ from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.records import AGAIN
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
-from scaler_scheduler.core.effects import Describe, Quit, Trouble
+from scaler_scheduler.core.effects import Audit, Describe, Quit, Trouble
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.shell.audit_log import line_of
 from tests.simulation.network import Frames, Network
 from tests.simulation.node import Node
 from tests.simulation.world import World
@@ -36,6 +37,7 @@ class SchedulerNode(Node):
         super().__init__(world, "scheduler")
         self.network = network
         self.sent: dict[str, int] = {}
+        self.audit_log: list[str] = []
         self.core = SchedulerCore(
             Settings(
                 address=ADDRESS,
@@ -87,6 +89,8 @@ class SchedulerNode(Node):
             self.network.send_down(effect.peer, self.encode(effect.envelope))
         elif isinstance(effect, Describe):
             self.post(lambda now: self.core.on_described(effect.client, b"a snapshot", now))
+        elif isinstance(effect, Audit):
+            self.audit_log.append(line_of(effect))
         elif isinstance(effect, Trouble):
             raise AssertionError(f"{effect.text}: {self.log[-3:]}") from effect.error
         elif isinstance(effect, Quit):

@@ -72,6 +72,8 @@ def make_hello(
     parent_depth: int = 0,
     group: str = "",
     weight: float = 0.0,
+    user: str = "",
+    program: str = "",
 ) -> Hello:
     """Fills in versions, host and pid."""
     return Hello(
@@ -91,6 +93,8 @@ def make_hello(
         parent_depth=parent_depth,
         group=group,
         weight=weight,
+        user=user,
+        program=program,
     )
 
 

@@ -25,9 +25,14 @@ class MemoryFolder:
         _remove_abandoned(parent, prefix)
         self._pid = os.getpid()
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        self._lock = _locked(self.path)
-        for name, data in (contents or {}).items():
-            write_private_file(self.path / name, data)
+        self._lock = -1
+        try:
+            self._lock = _locked(self.path)
+            for name, data in (contents or {}).items():
+                write_private_file(self.path / name, data)
+        except BaseException:
+            self.remove()
+            raise
 
     def remove(self) -> None:
         """Harmless when repeated, and in a fork of the process."""

@@ -193,6 +193,8 @@ class Hello:
     proof: bytes = b""  # see ``handshake``
     group: str = ""  # of a client: with whom it shares the workers; empty: the group of its user
     weight: float = 0.0  # of a client within its group; 0: 1
+    user: str = ""  # of a client: the login name of its process; this and the next one are for people, and unproven
+    program: str = ""  # of a client: what it runs
 
 
 @value(frozen=True, slots=True)
@@ -762,6 +764,31 @@ class LogLines:
     lines: tuple[LogLine, ...]
 
 
+UNSENT_CALLS_SINCE_MINOR = 4
+"""The first minor version of the protocol in which clients count the calls that have not left them."""
+
+UNSENT_FUNCTIONS_LIMIT = 200
+"""Functions whose calls are counted, those with the most."""
+
+
+@value(frozen=True, slots=True)
+class UnsentCount:
+    """So many calls of a function."""
+
+    digest: bytes
+    name: str
+    count: int
+    module: str = ""  # in which the function is defined, for people; empty: not known
+
+
+@value(frozen=True, slots=True)
+class UnsentCalls:
+    """Client to scheduler, for monitors: its calls that wait in the client for results of other tasks, in place of what
+    it said before. It says so a few times a second at most."""
+
+    counts: tuple[UnsentCount, ...]
+
+
 @value(frozen=True, slots=True)
 class Drain:
     """Scheduler to agent: return what has not started, and leave when the running tasks have ended."""
@@ -1139,7 +1166,7 @@ Body = Union[
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
     StackReply, HostSoftware, EndProcess, ProfileRequest, ProfileReply, OutputRequest, OutputReply,
-    PrintedOutput, Leaving, KeepValues, MayLeave, LogLines,
+    PrintedOutput, Leaving, KeepValues, MayLeave, LogLines, UnsentCalls,
 ]  # fmt: skip
 
 UNNUMBERED = (

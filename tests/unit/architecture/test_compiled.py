@@ -22,9 +22,8 @@ def test_none_is_checked_everywhere(build: Path) -> None:
     assert '"nonecheck": True' in build.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("source", COMPILED, ids=lambda path: path.name)
-def test_no_module_goes_without(source: Path) -> None:
-    assert not re.search(r"nonecheck\W*False", source.read_text(encoding="utf-8"))
+def test_no_module_goes_without() -> None:
+    assert not [path for path in COMPILED if re.search(r"nonecheck\W*False", path.read_text(encoding="utf-8"))]
 
 
 def test_a_none_raises() -> None:

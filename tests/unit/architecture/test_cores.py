@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.unit.architecture.reach import c_headers, imported, modules, path_to, reached
-from tests.unit.architecture.sources import Source, sources
+from tests.unit.architecture.sources import Import, Source, sources
 
 FORBIDDEN = {
     "asyncio", "capnp", "concurrent", "datetime", "ipaddress", "logging", "mmap", "multiprocessing", "os", "pathlib",
@@ -16,6 +16,7 @@ FORBIDDEN = {
     "tempfile", "threading", "time", "uuid", "uvloop", "zmq",
 }  # fmt: skip
 CORES = [source for source in sources() if source.is_core]
+IMPORTS = [(source, each) for source in CORES for each in source.imports()]
 CORE_MODULES = sorted(name for name, found in modules().items() if found[0].is_core)
 
 MAY_REACH = {
@@ -45,31 +46,31 @@ def test_there_are_cores() -> None:
     }
 
 
-@pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)
-def test_a_core_imports_nothing_of_the_world(source: Source) -> None:
-    found = [f"{source.name}:{each.line} {each.module}" for each in source.imports() if _top(each.module) in FORBIDDEN]
-    assert not found
+def test_a_core_imports_nothing_of_the_world() -> None:
+    assert not [_place(source, each) for source, each in IMPORTS if _top(each.module) in FORBIDDEN]
 
 
-@pytest.mark.parametrize("name", CORE_MODULES)
-def test_a_core_reaches_nothing_of_the_world_through_other_modules(name: str) -> None:
-    found = [
+def test_a_core_reaches_nothing_of_the_world_through_other_modules() -> None:
+    assert not [
         f"{each} <- {path_to(reached(name), importer)}"
+        for name in CORE_MODULES
         for each, importer in _imports_beyond(name)
         if _top(each) not in MAY_REACH.get(importer, ())
+    ]
+
+
+def test_a_core_reaches_no_header_of_the_system() -> None:
+    found = [
+        path_to(importers, each)
+        for importers in map(reached, CORE_MODULES)
+        for each in importers
+        if c_headers(each) - C_HEADERS
     ]
     assert not found
 
 
-@pytest.mark.parametrize("name", CORE_MODULES)
-def test_a_core_reaches_no_header_of_the_system(name: str) -> None:
-    importers = reached(name)
-    assert not [path_to(importers, each) for each in importers if c_headers(each) - C_HEADERS]
-
-
-@pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)
-def test_a_core_calls_nothing_that_is_for_shells(source: Source) -> None:
-    assert not FOR_SHELLS.search(source.text)
+def test_a_core_calls_nothing_that_is_for_shells() -> None:
+    assert not [source.name for source in CORES if FOR_SHELLS.search(source.text)]
 
 
 def test_nothing_is_allowed_in_vain() -> None:
@@ -84,22 +85,18 @@ def test_the_test_follows_imports() -> None:
     )
 
 
-@pytest.mark.parametrize("source", CORES, ids=lambda source: source.name)
-def test_a_core_does_not_reach_into_a_shell(source: Source) -> None:
+def test_a_core_does_not_reach_into_a_shell() -> None:
     shells = {"shell", "transport", "command", "worker_process", "cli"}
-    found = [
-        f"{source.name}:{each.line} {each.module}"
-        for each in source.imports()
+    assert not [
+        _place(source, each)
+        for source, each in IMPORTS
         if set(each.module.split(".")) & shells and ".core" not in each.module
     ]
-    assert not found
 
 
-@pytest.mark.parametrize(
-    "source", [each for each in CORES if each.path.suffix == ".py"], ids=lambda source: source.name
-)
-def test_a_core_iterates_no_set(source: Source) -> None:
-    assert not [f"{source.name}:{line}" for line in set_iterations(source.tree)]
+def test_a_core_iterates_no_set() -> None:
+    python = [source for source in CORES if source.path.suffix == ".py"]
+    assert python and not [f"{source.name}:{line}" for source in python for line in set_iterations(source.tree)]
 
 
 @pytest.mark.parametrize(
@@ -129,6 +126,10 @@ def set_iterations(tree: ast.Module) -> list[int]:
     names = _set_names(tree)
     iterated = [each for node in ast.walk(tree) for each in _iterated(node)]
     return sorted(each.lineno for each in iterated if _is_set(each, names))
+
+
+def _place(source: Source, each: Import) -> str:
+    return f"{source.name}:{each.line} {each.module}"
 
 
 def _imports_beyond(name: str) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.architecture.sources import SOURCE_FOLDERS, Source, sources
+from tests.unit.architecture.sources import SOURCE_FOLDERS, Import, Source, sources
 
 PACKAGES = {"scaler", "scaler_protocol", "scaler_scheduler", "scaler_worker", "scaler_gui"}
 JOINS_ALL = "scaler/cluster/"
@@ -65,27 +65,19 @@ NOT_EVERYWHERE = {"curses", "fcntl", "grp", "pty", "pwd", "resource", "syslog", 
 ALL = sources()
 
 
-@pytest.mark.parametrize("source", ALL, ids=lambda source: source.name)
-def test_no_distribution_imports_a_sibling(source: Source) -> None:
-    siblings = PACKAGES - {source.distribution, "scaler_protocol"}
-    found = [each for each in source.imports() if each.module.split(".")[0] in siblings and not each.only_types]
-    if source.name.startswith(JOINS_ALL):
-        found = [each for each in found if not each.inside_function]
-    assert not found
+def test_no_distribution_imports_a_sibling() -> None:
+    assert not [(source.name, each) for source in ALL for each in source.imports() if _is_of_a_sibling(source, each)]
 
 
-@pytest.mark.parametrize("source", ALL, ids=lambda source: source.name)
-def test_each_library_has_its_owner(source: Source) -> None:
-    found = [each for each in source.imports() if not _may_import(source.name, each.module.split(".")[0])]
-    assert not found
+def test_each_library_has_its_owner() -> None:
+    found = [(source.name, each) for source in ALL for each in source.imports()]
+    assert not [(name, each) for name, each in found if not _may_import(name, each.module.split(".")[0])]
 
 
-@pytest.mark.parametrize(
-    "source", [each for each in ALL if each.distribution in ("scaler", "scaler_gui")], ids=lambda source: source.name
-)
-def test_clients_import_what_every_system_has(source: Source) -> None:
-    found = [each for each in source.imports() if each.module in NOT_EVERYWHERE and not each.inside_function]
-    assert not found
+def test_clients_import_what_every_system_has() -> None:
+    clients = [source for source in ALL if source.distribution in ("scaler", "scaler_gui")]
+    found = [(source.name, each) for source in clients for each in source.imports() if not each.inside_function]
+    assert clients and not [(name, each) for name, each in found if each.module in NOT_EVERYWHERE]
 
 
 @pytest.mark.parametrize("folder", ["top", "web"])
@@ -108,6 +100,12 @@ def test_packages_are_typed_and_ordinary(folder: Path) -> None:
         assert (package / "py.typed").exists()
         for inner in {path.parent for path in package.rglob("*.py")}:
             assert (inner / "__init__.py").exists(), f"{inner} would be a namespace package"
+
+
+def _is_of_a_sibling(source: Source, each: Import) -> bool:
+    if each.only_types or (source.name.startswith(JOINS_ALL) and each.inside_function):
+        return False
+    return each.module.split(".")[0] in PACKAGES - {source.distribution, "scaler_protocol"}
 
 
 def _may_import(name: str, library: str) -> bool:

@@ -8,8 +8,6 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 from tests.unit.architecture.sources import SOURCE_FOLDERS
 
 STUBS = sorted(path for folder in SOURCE_FOLDERS for path in folder.rglob("*.pyi"))
@@ -20,13 +18,24 @@ def test_there_are_stubs() -> None:
     assert len(STUBS) > 40
 
 
-@pytest.mark.parametrize("stub", STUBS, ids=lambda path: path.stem)
-def test_a_stub_describes_a_compiled_module(stub: Path) -> None:
-    assert stub.with_suffix(".pyx").exists()
+def test_a_stub_describes_a_compiled_module() -> None:
+    assert not [stub for stub in STUBS if not stub.with_suffix(".pyx").exists()]
 
 
-@pytest.mark.parametrize("stub", STUBS, ids=lambda path: path.stem)
-def test_what_a_stub_names_is_there(stub: Path) -> None:
+def test_what_a_stub_names_is_there() -> None:
+    assert not [line for stub in STUBS for line in _missing(stub)]
+
+
+def test_public_methods_are_in_the_stub() -> None:
+    """The public methods of described classes. A function without a description cannot be imported: mypy sees that."""
+    assert not [line for stub in STUBS for line in _undescribed(stub)]
+
+
+def test_arguments_have_the_same_names() -> None:
+    assert not [line for stub in STUBS for line in _other_arguments(stub)]
+
+
+def _missing(stub: Path) -> list[str]:
     module = _module(stub)
     missing = [name for name in _names(_tree(stub).body) if not hasattr(module, name)]
     found = [f"{stub.name}: {name} is not in the module" for name in missing]
@@ -37,23 +46,19 @@ def test_what_a_stub_names_is_there(stub: Path) -> None:
             for name in _names(described.body)
             if there is not None and name != "__buffer__" and not hasattr(there, name)  # Python 3.12 shows it
         ]
-    assert not found
+    return found
 
 
-@pytest.mark.parametrize("stub", STUBS, ids=lambda path: path.stem)
-def test_public_methods_are_in_the_stub(stub: Path) -> None:
-    """The public methods of described classes. A function without a description cannot be imported: mypy sees that."""
+def _undescribed(stub: Path) -> list[str]:
     described = _methods_with_inherited(stub)
-    found = [
+    return [
         f"{stub.name}: {owner}.{name} is not described"
         for owner, name in _compiled_arguments(stub)
         if owner in described and not name.startswith("_") and name not in described[owner]
     ]
-    assert not found
 
 
-@pytest.mark.parametrize("stub", STUBS, ids=lambda path: path.stem)
-def test_arguments_have_the_same_names(stub: Path) -> None:
+def _other_arguments(stub: Path) -> list[str]:
     compiled = _compiled_arguments(stub)
     found = []
     for owner, function in _functions(stub):
@@ -61,7 +66,7 @@ def test_arguments_have_the_same_names(stub: Path) -> None:
         described = _stub_arguments(function, bool(owner))
         if there is not None and there != described:
             found.append(f"{stub.name}: {owner}.{function.name} takes {there}, not {described}")
-    assert not found
+    return found
 
 
 def test_the_test_reads_compiled_functions() -> None:

@@ -18,6 +18,7 @@ from scaler.command.findings import (
     of_client_host,
     of_clock,
     of_host,
+    of_missing_stores,
     of_ways,
     versions_of,
 )
@@ -25,7 +26,7 @@ from scaler.command.host_facts import host_facts
 from scaler_protocol.objects.disk import default_directory
 
 OURS = {
-    "host": "here", "began": 0.0, "ended": 0.0, "python": "3.12.1",
+    "host": "here", "began": 0.0, "ended": 0.0, "python": "3.12.1", "scaler": "1.4.0",
     "packages": {"numpy": "2.1.0", "cloudpickle": "3.1.0"}, "descriptors": 65536, "processes": -1,
     "spill_directory": "/var/tmp", "spill_bytes": 1 << 40, "spill_capacity_bytes": 1 << 41, "memory_files": True,
     "group_memory_bytes": 0,
@@ -34,7 +35,7 @@ OURS = {
 
 
 def findings(offset_seconds: float = 0.0, **theirs: Any) -> list[Finding]:
-    return list(of_host({**OURS, "host": "there", **theirs}, OURS, offset_seconds, 4))
+    return list(of_host({**OURS, "host": "there", **theirs}, OURS, offset_seconds, 4, "1.2.0"))
 
 
 def test_a_host_like_this_one_has_one_line() -> None:
@@ -46,6 +47,7 @@ def test_a_host_like_this_one_has_one_line() -> None:
 @pytest.mark.parametrize(
     ("theirs", "severity", "text"),
     [
+        ({"scaler": "2.0.1"}, Severity.WARNING, "there: its workers have version 2.0.1, but the scheduler has 1.2.0."),
         ({"python": "3.11.9"}, Severity.FAILURE, "there: its workers have Python 3.11.9, but this host has 3.12.1."),
         ({"packages": {"numpy": "2.1.0"}}, Severity.WARNING, "there: it has no cloudpickle, but this host has"),
         (
@@ -129,6 +131,11 @@ def test_a_port_where_nothing_listens_cannot_be_reached() -> None:
         reserved.bind(("127.0.0.1", 0))
         found = host_facts([], [reserved.getsockname(), listening.getsockname()])
         assert found["unreachable"] == [(*reserved.getsockname(), "Connection refused")]
+
+
+def test_a_host_without_an_object_store() -> None:
+    (found,) = of_missing_stores(["vm-1", "vm-2"], {"vm-1"})
+    assert found.severity is Severity.WARNING and found.text.startswith("vm-2: it has no object store") and found.remedy
 
 
 def test_ways_between_hosts() -> None:

@@ -16,7 +16,7 @@ import cloudpickle
 import pytest
 
 from scaler.utility import private_apis
-from tests.unit.architecture.sources import REPOSITORY, Source, sources
+from tests.unit.architecture.sources import REPOSITORY, sources
 
 OWN = [each for each in sources(".py") if each.distribution == "scaler"]
 
@@ -97,10 +97,9 @@ def test_the_task_objects_of_dask() -> None:
     assert type(converted) is module.Task and converted.dependencies == frozenset({"b"})
 
 
-@pytest.mark.parametrize("source", OWN, ids=lambda source: source.name)
-def test_private_modules_are_imported_in_one_place(source: Source) -> None:
-    private = [each.module for each in source.imports() if re.search(r"(^|\.)_(?!_)", each.module)]
-    assert not private or source.name == "scaler/utility/private_apis.py"
+def test_private_modules_are_imported_in_one_place() -> None:
+    found = {source.name for source in OWN for each in source.imports() if re.search(r"(^|\.)_(?!_)", each.module)}
+    assert found == {"scaler/utility/private_apis.py"}
 
 
 @pytest.mark.parametrize(

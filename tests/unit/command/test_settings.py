@@ -76,6 +76,13 @@ def test_switches_never_swallow_the_address(arguments: list[str], expected: bool
     assert (settings.protected, settings.address) == (expected, "tcp://a:1")
 
 
+@pytest.mark.parametrize("word", ["-p--", "--protected=--", "--io-threads=--", "--memory=--", "--config=--"])
+def test_two_dashes_are_no_value(word: str) -> None:
+    flag = {"-p--": "--protected", "--config=--": "--"}.get(word, word.partition("=")[0])
+    assert complaint("tcp://a:1", word).startswith(("Cannot use", "Cannot read"))
+    assert flag in complaint("tcp://a:1", word)
+
+
 def test_lists_take_words_and_commas() -> None:
     assert read("tcp://a:1", "-wn", "a,b", "c").worker_names == ("a", "b", "c")
 

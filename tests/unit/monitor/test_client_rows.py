@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.document import document_of
+from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.format import format_value
-from scaler_protocol.monitor.messages import EndedClientStatus, FunctionStatus, Setting
+from scaler_protocol.monitor.links import CLIENT, EntityLink
+from scaler_protocol.monitor.messages import ClientStatus, EndedClientStatus, FunctionStatus, Setting
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.tables import CLIENTS, FUNCTIONS, Row, TableSpec
 from tests.support.monitoring import snapshot
@@ -33,6 +35,27 @@ def test_clients_that_have_left_are_listed_with_what_they_used() -> None:
     pids = [format_value(CLIENTS.columns[0].kind, row["pid"]) for row in (one, earlier)]
     assert CLIENTS.columns[0].key == "pid" and pids == ["99", ""], "several clients have no process id"
     assert len(document_of(replace(snapshot(), ended_clients=ENDED))["ended_clients"]) == 2
+
+
+def test_clients_have_a_user_and_a_program_and_the_name_of_their_key_if_it_differs() -> None:
+    clients = (
+        ClientStatus(b"\1" * 16, user="ann", key_name="ann", program="train.py"),
+        ClientStatus(b"\2" * 16, user="root\x1b[2J", key_name="bob"),
+        ClientStatus(b"\3" * 16, key_name="carol"),
+        ClientStatus(b"\4" * 16),
+    )
+    ended = (EndedClientStatus(b"\5" * 16, user="dan", program="notebook"),)
+    model = Model(0.0)
+    said = replace(snapshot(), clients=clients, ended_clients=ended)
+    model.apply(feed.decode(feed.encode(said)).message, 0.0)
+    found = [by_column(CLIENTS, row) for row in model.rows("clients")[0]]
+    shown = {str(row["session"])[:2]: (row["user"], row["program"]) for row in found}
+    assert shown["01"] == ("ann", "train.py") and shown["05"] == ("dan", "notebook")
+    assert shown["02"][0].endswith("(key bob)") and "\x1b" not in shown["02"][0]
+    assert shown["03"] == ("carol", "") and shown["04"] == ("", "")
+    page = page_of(model, EntityLink(CLIENT, ("01" * 4,)))
+    assert page is not None
+    assert {("user", "ann"), ("program", "train.py")} <= {(fact.name, fact.text) for fact in page.facts}
 
 
 def test_a_setting_without_a_value_says_so() -> None:

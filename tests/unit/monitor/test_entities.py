@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from scaler_protocol.monitor.entity_search import find_entity
 from scaler_protocol.monitor.links import EntityLink, cell_link, row_link
 from scaler_protocol.monitor.messages import ClientStatus, Events, FunctionStatus
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.records import Kind, Naming
 from scaler_protocol.monitor.running import RunningTaskRow
 from scaler_protocol.monitor.tables import TABLES
 from tests.support.monitor_stream import synthetic_messages
@@ -68,6 +70,24 @@ def test_the_page_of_a_task_has_its_times_its_neighbours_and_its_failure(model: 
     needs = [fact for fact in node.facts if fact.name == "needs"]
     assert needs and all(fact.link is not None and fact.link.kind == links.TASK for fact in needs)
     assert facts(node)["graph"] == "60"
+
+
+def test_a_task_whose_number_lies_between_those_of_an_open_graph_is_no_node_of_it() -> None:
+    def graph(first: int, *edges: int) -> bytes:
+        body = struct.pack(f"<{1 + len(edges)}Q", 65_536, *edges)
+        return records.record(Kind.GRAPH, time=1, session=0, first=first, count=1, function=0, body=body)
+
+    some = [
+        records.name_record(Naming.SESSION, 0, {"session": "ab" * 16, "host": "h", "pid": 1}),
+        records.name_record(Naming.FUNCTION, 0, {"name": "f"}),
+        *(records.record(Kind.SUBMITTED, time=1, session=0, first=each, count=1, function=0) for each in (1, 2, 3)),
+        graph(1), graph(3, 3, 1),
+    ]  # fmt: skip
+    made = Model(0.0)
+    made.apply(Events(10.0, 0, b"".join(some), 0, len(some), 1), 0.0)
+    assert "graph" not in facts(shown(made, links.TASK, "abababab", "2"))
+    last = facts(shown(made, links.TASK, "abababab", "3"))
+    assert (last["graph"], last["needs"]) == ("65536", "task 1 f")
 
 
 def test_the_failures_of_a_task_are_told_whole(model: Model) -> None:

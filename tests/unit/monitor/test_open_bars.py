@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from scaler_protocol.limits import NO_WORKER
+from scaler_protocol.monitor.entities import Fact, page_of
+from scaler_protocol.monitor.links import WORKER, EntityLink
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_scheduler.top.lines import text_of
@@ -53,13 +55,24 @@ def test_a_bar_that_began_earlier_begins_at_the_left_edge(model: Model) -> None:
     assert model.open_bars(time - 10.0, time, 100, []) == []
 
 
-def test_what_no_record_has_named_has_no_colour_and_no_unknown_row(model: Model) -> None:
+def test_a_nested_task_has_a_row_and_a_bar_before_another_one_has_ended_there(model: Model) -> None:
+    last = latest(model)
+    agent = last.agents[0]
+    nested = replace(agent.running[0], task=99, worker=len(agent.workers) + 1)
+    model.apply(replace(last, agents=(replace(agent, running=(nested,)), *last.agents[1:])), 1.0)
+    rows = model.stream_rows()
+    bars = model.open_bars(last.time - 90.0, last.time, 100, [row.worker_index for row in rows])
+    (bar,) = [each for each in bars if each.running.task.task == 99]
+    assert rows[bar.row].name == bar.running.worker == f"{agent.name} nested 2"
+    page = page_of(model, EntityLink(WORKER, (agent.host, bar.running.worker)))
+    assert page is not None and Fact("state", "runs a nested task") in page.facts
+
+
+def test_what_no_record_has_named_has_no_colour_and_no_named_row(model: Model) -> None:
     last = latest(model)
     unknown = replace(last.agents[0].running[0], digest=b"?" * 16, worker=NO_WORKER)
     stranger = replace(last.agents[1], session=b"!" * 16)
     model.apply(replace(last, agents=(replace(last.agents[0], running=(unknown,)), stranger)), 1.0)
-    workers = [row.worker_index for row in model.stream_rows()]
-    model.open_bars(last.time - 90.0, last.time, 100, workers)  # makes the row of unknown workers
     rows = model.stream_rows()
     (bar,) = model.open_bars(last.time - 90.0, last.time, 100, [row.worker_index for row in rows])
     assert (bar.function, rows[bar.row].worker.number) == (None, None)

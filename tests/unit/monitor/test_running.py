@@ -37,10 +37,15 @@ def state_of(task: RunningTaskStatus) -> str:
 
 
 def test_a_row_names_function_task_client_worker_and_start() -> None:
-    rows, total = model_of(TASK, replace(TASK, task=8, worker=NO_WORKER, pid=9, seconds=70.0)).rows("running")
+    rows, total = model_of(TASK, replace(TASK, task=8, worker=len(agent_status().workers), pid=9, seconds=70.0)).rows(
+        "running"
+    )
     assert total == 2
     named = [dict(zip((column.key for column in RUNNING.columns), row, strict=True)) for row in rows]
-    assert [(row["task"], row["worker"], row["pid"]) for row in named] == [(8, "(nested)", 9), (7, "w1", 20_001)]
+    assert [(row["task"], row["worker"], row["pid"]) for row in named] == [
+        (8, f"{agent_status().name} nested 1", 9),
+        (7, "w1", 20_001),
+    ]
     assert named[1]["started"] == 940.0
     assert (named[1]["function"], named[1]["session"], named[1]["host"]) == ("simulate", "abababab", "sd-1e7d-dfba")
     assert (named[1]["seconds"], named[1]["cpu"], named[1]["rss"], named[1]["usual"]) == (60.0, 99.0, 200 * MIB, 50.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
+from dataclasses import replace
 
 import pytest
 
@@ -13,12 +15,13 @@ from scaler_protocol.monitor.activity import ShownOptions
 from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.kept_names import KeptNames
 from scaler_protocol.monitor.links import EntityLink
-from scaler_protocol.monitor.messages import Events
+from scaler_protocol.monitor.messages import Events, WaitGroup
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.recorded_names import RecordedNames
 from scaler_protocol.monitor.records import Kind, Naming
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingWriter
 from scaler_scheduler.shell.event_stream import EventStream
+from tests.support.monitoring import snapshot
 
 SECOND = 1_000_000
 
@@ -56,6 +59,54 @@ def test_the_page_of_a_task_names_its_priority_and_what_it_needs() -> None:
     assert (shown["priority"], shown["capabilities"]) == ("-2", "gpu=2, fast=0.5")
     assert (shown["retries"], shown["time limit"], shown["memory limit"]) == ("3", "90s", "2.0 GiB")
     assert shown["runs again"] == "never, once it has started"
+
+
+def reasons(some: list[bytes], waits: tuple[WaitGroup, ...], task: int) -> list[str]:
+    """What the page of a task of the function ``f`` says of it, after these records."""
+    names = [
+        records.name_record(Naming.SESSION, 0, {"session": "ab" * 16, "host": "h", "pid": 1}),
+        records.name_record(Naming.FUNCTION, 0, {"name": "f"}),
+    ]
+    model = Model(0.0)
+    model.apply(replace(snapshot(epoch=1), waits=waits), 0.0)
+    model.apply(Events(10.0, 0, b"".join(names + some), 0, len(names + some), 1), 0.0)
+    page = page_of(model, EntityLink(links.TASK, ("abababab", str(task))))
+    assert page is not None
+    return [each.text for each in page.facts if each.name == "may wait because"]
+
+
+def group(reason: str, demand: str = "", session: bytes = b"\xab" * 16, place: str = "") -> WaitGroup:
+    return WaitGroup(b"", "f", reason, 1, 1.0, session, 99, "", demand, place)
+
+
+def test_the_page_of_a_task_tells_why_tasks_like_it_wait() -> None:
+    some = [
+        records.name_record(Naming.OPTIONS, 4, {"capabilities": {"gpu": 1, "fast": 0.5}}),
+        records.name_record(Naming.OPTIONS, 5, {}),
+        records.record(Kind.SUBMITTED, time=SECOND, session=0, first=1, count=1, function=0, attempt=4),
+        records.record(Kind.SUBMITTED, time=SECOND, session=0, first=2, count=1, function=0, attempt=5),
+    ]
+    waits = (
+        group("All are busy.", place="You are second."), group("None has it.", "fast=0.5, gpu=1"),
+        group("Of another client.", session=b"\xcd" * 16),
+    )  # fmt: skip
+    assert reasons(some, waits, 1) == ["None has it."]
+    assert reasons(some, waits, 2) == ["All are busy. You are second."]
+    assert reasons(some, waits[1:], 2) == ["None has it."], "of the function, if there is nothing better"
+
+
+def test_only_a_task_that_misses_results_waits_for_them() -> None:
+    some = [
+        *(records.record(Kind.SUBMITTED, time=SECOND, session=0, first=each, count=1, function=0) for each in (1, 2)),
+        records.record(
+            Kind.GRAPH, time=SECOND, session=0, first=1, count=2, function=0, body=struct.pack("<3Q", 2, 2, 1)
+        ),
+    ]
+    waits = group("Waits for results of other tasks of its graph."), group("All are busy.")
+    assert reasons(some, waits, 1) == ["All are busy."]
+    assert reasons(some, waits, 2) == ["Waits for results of other tasks of its graph."]
+    some.append(records.ended_record([1], [1], [1], [0], time=2 * SECOND, session=0, function=0))
+    assert reasons(some, waits, 2) == ["All are busy."]
 
 
 def test_usual_options_and_unknown_ones() -> None:

@@ -105,6 +105,8 @@ from scaler_protocol.messages import (
     TaskColumn,
     TaskOptions,
     Tasks,
+    UnsentCalls,
+    UnsentCount,
     Welcome,
     WhoAreYou,
     Withdraw,
@@ -254,6 +256,7 @@ def all_bodies() -> list[Body]:
         KeepValues((KEY, ObjectKey(SESSION, 1))),
         MayLeave(),
         LogLines((LogLine(7, 1700000000.5, 30, "worker process 12 died: SIGKILL"),)),
+        UnsentCalls((UnsentCount(FUNCTION, "größe", 2**32 - 1, "modul"),)),
     ]
 
 

@@ -77,6 +77,8 @@ from scaler_protocol.messages import (
     TaskName,
     TaskOptions,
     Tasks,
+    UnsentCalls,
+    UnsentCount,
     Welcome,
     Withdraw,
     Withdrawn,
@@ -439,6 +441,9 @@ class Attack:
             lambda: ObjectCredit(self.key(), chance.choice(EDGES)),
             lambda: ObjectRelease((self.key(), own, ObjectKey(chance.choice(FUNCTIONS), 0))),
             lambda: ExplainRequest(self.number(client.next_task)),
+            lambda: UnsentCalls(
+                tuple(UnsentCount(FUNCTIONS[0], "f" * size, chance.choice([0, 2**32 - 1])) for size in (0, 1, 999))
+            ),
             ClusterInfoRequest,
             Ping,
             Acknowledgement,

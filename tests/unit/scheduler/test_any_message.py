@@ -37,6 +37,8 @@ from scaler_protocol.messages import (
     TaskColumn,
     TaskName,
     Tasks,
+    UnsentCalls,
+    UnsentCount,
     Withdrawn,
 )
 from tests.unit.scheduler.playbook import Peer, Playbook, attach, definition, results, run
@@ -111,7 +113,8 @@ class Crowd:
                 ObjectCredit(self.key(), 50),
                 ObjectRelease((self.key(), own)),
             ])  # fmt: skip
-        return self.random.choice([Clear(), Goodbye(), *[Ping()] * 8])
+        unsent = UnsentCalls((UnsentCount(bytes(16), "f", self.random.randint(0, 3)),))
+        return self.random.choice([Clear(), Goodbye(), unsent, unsent, *[Ping()] * 8])
 
     def lock_request(self) -> LockRequest:
         self.next_request += 1

@@ -23,13 +23,13 @@ from scaler_protocol.messages import (
     Tasks,
 )
 from scaler_protocol.monitor import feed, records
-from scaler_protocol.monitor.records import AGAIN, NONE, Kind, Naming, Record
+from scaler_protocol.monitor.records import AGAIN, NONE, Flag, Kind, Naming, Record
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
-from scaler_scheduler.core import recording
+from scaler_scheduler.core import recording, waits
 from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.task_facts import TaskFacts
 from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, definition, results, run, tasks
-from tests.unit.scheduler.test_graphs import chain, done
+from tests.unit.scheduler.test_graphs import chain, done, nodes
 
 MIB = 1024 * 1024
 
@@ -438,14 +438,64 @@ def test_tasks_that_no_worker_can_run_are_told_from_those_that_wait_their_turn()
     assert reasons["No connected worker has the capabilities it needs (gpu=2)."] == 3
     (agent,) = book.core.state.agents.values()
     assert reasons["All 1 workers that could run it are busy."] == 100 - agent.load.outstanding
+    assert {each.demand for each in book.core.snapshot(book.now).waits} == {"gpu=2", ""}
 
 
 def test_more_waiting_runs_than_are_looked_at_are_counted_all_the_same() -> None:
     book = Playbook()
     client = book.client()
     client.says(Tasks([run(client, task, 1) for task in range(0, 24_000, 2)]))
-    waits = book.core.snapshot(book.now).waits
-    assert sum(group.count for group in waits) == 12_000
+    assert sum(group.count for group in book.core.snapshot(book.now).waits) == 12_000
+
+
+def waiting_for_results(book: Playbook) -> dict[bytes, tuple[int, float, int]]:
+    groups = [each for each in book.core.snapshot(book.now).waits if each.reason.startswith("Waits for results")]
+    return {each.digest: (each.count, each.oldest_seconds, each.task) for each in groups}
+
+
+def test_tasks_that_wait_for_results_are_grouped_by_function() -> None:
+    book = Playbook()
+    client = book.client()
+    client.says(nodes(client, 1, [[]], 5), nodes(client, 2, [[1], [1]], 5))
+    book.now += 3.0
+    client.says(nodes(client, 4, [[1], [2]], 5, True, function=OTHER_FUNCTION))
+    book.now += 4.0
+    assert waiting_for_results(book) == {FUNCTION: (2, 7.0, 2), OTHER_FUNCTION: (2, 4.0, 4)}
+
+
+def test_more_runs_outside_the_queue_than_are_looked_at_are_counted_all_the_same(monkeypatch) -> None:
+    monkeypatch.setattr(waits, "OUTSIDE_LIMIT", 3)
+    book = Playbook()
+    client = book.client()
+    client.says(*chain(client, 3, first=1), *chain(client, 3, first=4))
+    assert waiting_for_results(book) == {FUNCTION: (2, 0.0, 2), b"": (2, 0.0, 0)}
+
+
+def test_tasks_that_the_full_queue_holds_back_are_grouped_by_function() -> None:
+    book = Playbook(max_number_of_tasks_waiting=1)
+    client = book.client()
+    client.says(Tasks([run(client, 0, 1), run(client, 1, 4), run(client, 5, 3000, function=OTHER_FUNCTION)]))
+    groups = {each.digest: each.count for each in book.core.snapshot(book.now).waits if "outside" in each.reason}
+    assert groups == {FUNCTION: 4, OTHER_FUNCTION: 3000}
+
+
+def test_an_open_graph_of_futures_is_written_with_its_edges() -> None:
+    book = Playbook()
+    client = book.client()
+    watcher = Watcher(book)
+    client.says(nodes(client, 1, [[]], 65_536, True, grows=True))
+    client.says(nodes(client, 4, [[1]], 65_536, True, grows=True))
+    graphs = [records.edges_of(record) for record in watcher.take(Kind.GRAPH)]
+    assert [(graph, list(pairs)) for graph, pairs in graphs] == [(65_536, []), (65_536, [4, 1])]
+
+
+def test_an_open_graph_with_very_many_nodes_is_written_without_edges() -> None:
+    book = Playbook()
+    client = book.client()
+    watcher = Watcher(book)
+    client.says(nodes(client, 1, [[]], 65_536, True, grows=True))
+    client.says(nodes(client, 5, [[1]] * 10_000, 65_536, True, grows=True))
+    assert [bool(each.flags & Flag.CUT) for each in watcher.take(Kind.GRAPH)] == [False, True]
 
 
 def test_a_graph_is_written_with_its_edges_and_shown_with_its_progress() -> None:

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from scaler_protocol.ids import shown_id
 from scaler_protocol.messages import (
     Capability,
     Envelope,
@@ -17,6 +18,7 @@ from scaler_protocol.messages import (
     Tasks,
     Withdrawn,
 )
+from scaler_scheduler.core import waits
 from scaler_scheduler.core.effects import Send
 from scaler_scheduler.core.fair_shares import Share, Shares
 from scaler_scheduler.core.group_settings import named_counts, named_numbers
@@ -373,3 +375,32 @@ def test_monitors_and_explanations_show_the_share() -> None:
     client = next(peer for peer in book.peers.values() if peer.name == "first")
     text = explanation(client, 90)
     assert "is due 25% of the running time" in text and "Queue position: 8" in text
+
+
+def test_groups_of_waiting_tasks_name_the_share_and_who_is_ahead() -> None:
+    workers = cluster({"first": 10_000, "second": 10_000}, hellos={"second": {"group": "beta"}})
+    book = workers.book
+    submit(workers, "first", 100)
+    submit(workers, "second", 100)
+    names = {shown_id(peer.session): peer.name for peer in book.peers.values()}
+    places = {names[each.session]: each.place for each in snapshot_of(book.core.state, book.now).waits}
+    assert places.keys() == {"first", "second"}
+    assert all("is due 50% of the running time. Queue position: 1" in place for place in places.values())
+    ahead = {name: shown.hex()[:8] for shown, name in names.items()}
+    assert f"ahead are the clients {ahead['second']} (beta)." in places["first"]
+    assert places["second"].endswith("no other client is ahead.")
+
+
+def test_places_in_long_queues_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "PLACES_LIMIT", 3)
+    workers = cluster({"first": 10_000, "second": 10_000})
+    submit(workers, "first", 100)
+    submit(workers, "second", 100)
+    groups = snapshot_of(workers.book.core.state, workers.book.now).waits
+    assert [bool(each.place) for each in groups] == [True, False]
+
+
+def test_a_client_alone_has_no_place_in_the_queue() -> None:
+    workers = cluster({"first": 10_000})
+    submit(workers, "first", 100)
+    assert [each.place for each in snapshot_of(workers.book.core.state, workers.book.now).waits] == [""]

@@ -78,13 +78,50 @@ def test_snapshots_tell_functions_of_different_modules_apart() -> None:
     assert kept == {("f", "pricing", 2), ("f", "risk", 0)}
 
 
+def counted(totals: FunctionTotals, *current: FunctionLoad) -> dict[str, float]:
+    return {name.name: each.total_us for name, each in totals.with_current(current).items()}
+
+
 def test_names_are_bounded_and_nothing_that_was_counted_is_lost() -> None:
     totals = FunctionTotals()
     for number in range(3 * NAME_LIMIT):
         totals.keep(load(f"f{number}", 1))
-    found = totals.with_current([load("another", 5), load("f0", 5)])
-    assert len(found) == NAME_LIMIT + 1 and all(each.stays for each in found.values())
-    assert found[FunctionKey("f0")].total_us == 6 and found[OTHERS].total_us == 2 * NAME_LIMIT + 5
+    found = counted(totals)
+    assert len(found) == NAME_LIMIT and sum(found.values()) == 3 * NAME_LIMIT
+    assert f"f{3 * NAME_LIMIT - 1}" in found and "f0" not in found, "the names that were dropped last are kept"
+    assert found[OTHERS.name] == 2 * NAME_LIMIT + 1
+
+
+def test_a_function_that_a_client_has_is_named_however_many_names_there_were() -> None:
+    totals = FunctionTotals()
+    for number in range(2 * NAME_LIMIT):
+        totals.keep(load(f"f{number}", 1))
+    assert counted(totals, load("another", 5))["another"] == 5
+    totals.keep(load("another", 5))
+    assert counted(totals)["another"] == 5
+
+
+def test_the_numbers_of_a_name_that_a_client_has_do_not_decrease() -> None:
+    totals = FunctionTotals()
+    totals.keep(load("f", 3))
+    current = load("f", 2)
+    totals.begin(current)
+    for number in range(2 * NAME_LIMIT):
+        totals.keep(load(f"g{number}", 1))
+    assert counted(totals, current)["f"] == 5
+    totals.keep(current)
+    assert counted(totals)["f"] == 5, "it is now the name that was dropped last"
+
+
+def test_running_functions_are_shown_after_very_many_others_have_ended() -> None:
+    book = Playbook()
+    for number in range(NAME_LIMIT + 100):
+        book.core.state.function_totals.keep(load(f"f{number}", 1))
+    client = book.client("one")
+    client.says(Tasks([run(client, 1, 2)], [definition()]))
+    assert [(each.name, each.unfinished) for each in book.core.snapshot(book.now).functions if each.unfinished] == [
+        ("f", 2)
+    ]
 
 
 def test_names_of_current_functions_are_bounded_too() -> None:

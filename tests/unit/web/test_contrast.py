@@ -14,6 +14,7 @@ STYLE = (Path(scaler_scheduler.web.__file__).parent / "static" / "style.css").re
 TEXTS = ("text", "muted", "faint", "accent", "good", "warning", "bad")
 GROUNDS = ("background", "surface", "raised")
 LEAST_CONTRAST = 4.5
+GREY_WEIGHTS = 0.2126, 0.7152, 0.0722
 
 
 def colours(theme: str) -> dict[str, str]:
@@ -26,6 +27,13 @@ def colours(theme: str) -> dict[str, str]:
 def mixed(colour: str, ground: str, share: float) -> str:
     parts = [(int(colour[place : place + 2], 16), int(ground[place : place + 2], 16)) for place in (1, 3, 5)]
     return "#" + "".join(f"{round(over * share + under * (1 - share)):02x}" for over, under in parts)
+
+
+def greyed(colour: str, share: float) -> str:
+    """As the filter ``grayscale`` of browsers shows it."""
+    parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    grey = sum(weight * part for weight, part in zip(GREY_WEIGHTS, parts, strict=True))
+    return "#" + "".join(f"{round(part * (1 - share) + grey * share):02x}" for part in parts)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -59,3 +67,10 @@ def test_names_in_the_boxes_of_a_graph_are_readable(theme: str) -> None:
     found = colours(theme)
     for box in ("accent", "good", "bad", "faint"):
         assert contrast(found["surface"], found[box]) >= LEAST_CONTRAST
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_texts_stay_readable_while_the_page_is_out_of_date(theme: str) -> None:
+    (share,) = re.findall(r"^\.stale { filter: grayscale\(([\d.]+)\);", STYLE, re.MULTILINE)
+    found = {name: greyed(colour, float(share)) for name, colour in colours(theme).items()}
+    assert min(contrast(found[text], found[ground]) for text in TEXTS for ground in GROUNDS) >= LEAST_CONTRAST

@@ -60,6 +60,7 @@ from scaler_worker.core.effects import (
     StartWorkerProcess,
     Suspend,
 )
+from scaler_worker.core.starts import REFUSALS_LIMIT
 from tests.unit.worker.playbook import CLIENT, Stage, run_of
 
 NONE = pickle.dumps(None, -1)
@@ -428,6 +429,22 @@ def test_worker_processes_for_which_there_is_no_room_are_asked_for_again_later_a
     stage.give(run_of(4))
     stage.run_all()
     assert len(stage.results()) == 4
+
+
+def test_a_task_fails_where_no_worker_process_can_be_started() -> None:
+    stage = Stage(1)
+    stage.core.on_worker_process_died(0, {}, stage.now)
+    for _ in range(REFUSALS_LIMIT):
+        for number in list(stage.core.slots.processes):
+            stage.core.on_worker_process_not_started(number, "Too many open files", stage.now)
+        stage.pass_time(1.2)
+    for number in list(stage.core.slots.processes):
+        stage.core.on_worker_process_not_started(number, "Too many open files", stage.now)
+    stage.give(run_of(1))
+    stage.turn()
+    status, text = stage.results()[0]
+    assert status == Status.NO_WORKER
+    assert text.startswith(b"No worker process can be started on this host (Too many open files).")
 
 
 def test_worker_processes_that_die_of_whatever_they_are_handed_are_not_started_in_a_loop() -> None:

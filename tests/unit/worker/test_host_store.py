@@ -12,7 +12,9 @@ import pytest
 
 from scaler_protocol.messages import ObjectKey, StoreSettings, StoreStatus
 from scaler_protocol.objects import silence
+from scaler_protocol.objects.agent_connection import AgentConnection
 from scaler_protocol.objects.connection import StoreConnection
+from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.memory import AVAILABLE
 from scaler_protocol.security import ensure_token
 from scaler_worker.shell import host_store
@@ -85,6 +87,24 @@ def side(cluster: bytes) -> Iterator[Side]:
     made = Side(cluster)
     yield made
     made.close()
+
+
+def test_the_log_says_once_why_there_is_no_store(
+    cluster: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise StoreUnavailable("Cannot keep the token of this user.")
+
+    monkeypatch.setattr(AgentConnection, "open", fail)
+    side = Side(cluster)
+    for key in KEYS[:2]:
+        side.store.fetch(key, 1, [])
+        side.run_until(lambda key=key: ("not stored", key, True) in side.told.words)
+    side.close()
+    assert caplog.messages == [
+        "This host has no object store, so its large values go through the scheduler. Cannot keep the token of this "
+        "user."
+    ]
 
 
 def test_what_is_asked_while_it_connects_is_asked_then(side: Side, other: StoreConnection) -> None:

@@ -283,6 +283,13 @@ def test_hosts_get_the_keys_of_workers_only(tmp_path: Path, monkeypatch: pytest.
         keys_for_workers(REMOTE)
 
 
+def test_a_memory_folder_that_cannot_be_written_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler_protocol.memory_folder._MEMORY", tmp_path)
+    with pytest.raises(OSError):
+        MemoryFolder({"no such folder/work.key": b"secret"})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_memory_folder_is_private_and_an_abandoned_one_is_removed() -> None:
     abandoned = MemoryFolder({"work.key": b"secret"})
     assert stat.S_IMODE(abandoned.path.stat().st_mode) == 0o700

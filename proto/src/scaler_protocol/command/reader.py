@@ -124,12 +124,21 @@ def _given(parser: _Parser, settings: Sequence[CommandSetting], arguments: Seque
     namespace, extra = parser.parse_known_args(_with_switch_values(settings, arguments))
     if extra:
         raise BadInput(_unknown_argument(extra[0], settings))
+    _refuse_dashes(settings, namespace)
     given = {
         name: value if isinstance(value, list) or name == "config" else [value]
         for name, value in vars(namespace).items()
     }
     _move_trailing_words(settings, given)
     return given
+
+
+def _refuse_dashes(settings: Iterable[CommandSetting], namespace: argparse.Namespace) -> None:
+    """Releases of argparse remove ``--`` even where it is a value, as in ``--config=--``, so that there is none."""
+    names = {each.name: each.shown_name for each in settings}
+    for name, value in vars(namespace).items():
+        if value is None or value == []:
+            raise BadInput(f"Cannot use {names.get(name, f'--{name}')}: '--' is not a value. {_ADVICE}")
 
 
 def _with_switch_values(settings: Iterable[CommandSetting], arguments: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -36,6 +36,7 @@ from scaler_protocol.monitor.palette import ColourNumbers
 from scaler_protocol.monitor.records import NONE, BadRecord, Flag, Kind, Naming, Record
 from scaler_protocol.monitor.task_log import NO_WORKER, TaskLog, extent
 from scaler_protocol.monitor.task_times import ExecutionParts, TaskTimes
+from scaler_protocol.process_names import UNKNOWN_WORKER, nested_name
 
 INDEX_LIMIT = 1 << 24
 """Indices count from 0 and never come so far."""
@@ -72,10 +73,6 @@ class ShownOptions(NamedTuple):
     timeout_seconds: float = 0.0
     memory_bytes: int = 0
     more_capabilities: int = 0
-
-
-UNKNOWN_WORKER = "(unknown)"
-"""In place of the name of a worker, for tasks of which only the agent is known."""
 
 
 class WorkerName(NamedTuple):
@@ -205,6 +202,18 @@ class Activity:
         if number >= records.NO_WORKER:
             return self._unknown_worker(named)
         return named.indices[number] if number < len(named.indices) else self._unnamed_worker(named, number)
+
+    def indices_of_agents(self) -> dict[bytes, int]:
+        """Return the numbers that records use for the agents that have a name, by session."""
+        return {agent.session: index for index, agent in self.agents.items() if agent.session}
+
+    def add_workers(self, processes: Iterable[tuple[bytes, int]]) -> None:
+        """Make the worker of each process, given by the session of its agent and its number, if the agent has a name:
+        no record may have told of the process yet."""
+        agents = self.indices_of_agents()
+        for session, number in processes:
+            if session in agents:
+                self.worker_index(agents[session], number)
 
     # ---- one method for each kind of record ----------------------------------------------------------------------
 
@@ -431,7 +440,7 @@ def _worker_name(agent: AgentName, number: int | None) -> WorkerName:
     count = len(agent.workers)
     if number < count:
         return WorkerName(agent.host, agent.name, agent.workers[number], number)
-    name = f"{agent.name} nested {number - count + 1}" if count else f"{agent.name}#{number}"
+    name = nested_name(agent.name, number - count + 1) if count else f"{agent.name}#{number}"
     return WorkerName(agent.host, agent.name, name, number)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from scaler_protocol.messages import WorkerStatus
 from scaler_protocol.monitor import links
-from scaler_protocol.monitor.activity import UNKNOWN_WORKER
+from scaler_protocol.monitor.activity import ShownOptions
 from scaler_protocol.monitor.failures import details_of_task
 from scaler_protocol.monitor.format import (
     format_bytes,
@@ -37,16 +37,20 @@ from scaler_protocol.monitor.messages import (
     GraphStatus,
     MapStatus,
     ObjectStatus,
+    user_of_client,
 )
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.nested_tasks import ChildTasks, TaskPlace
 from scaler_protocol.monitor.output_log import PrintedBy, PrintedLine
 from scaler_protocol.monitor.parts import parts_of_function, parts_text
 from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, MAP, Progress, failed_apart
+from scaler_protocol.monitor.reasons import RESULTS_MISSING
 from scaler_protocol.monitor.records import NONE
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.stored_objects import function_of, is_result, label_of, reader_tasks
 from scaler_protocol.monitor.tables import TABLES, Row
+from scaler_protocol.monitor.task_log import NOT_ENDED
+from scaler_protocol.process_names import UNKNOWN_WORKER
 
 ROWS_LIMIT = 50
 """Maximum number of rows of one table on a page."""
@@ -147,7 +151,7 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
         *objects,
         *_parent_facts(model, indices, task),
         *_children_facts(model, indices, task),
-        *(_reasons(model, function) if not rows and not running else ()),
+        *(_reasons(model, indices, client, task, function) if not rows and not running else ()),
     ]
     sections = [
         *_section("Running", "running", running),
@@ -176,7 +180,7 @@ def _last_execution(newest: dict[str, object], whole: float | None) -> list[Fact
     host, worker = str(newest.get("host", "")), str(newest.get("worker", ""))
     facts = []
     if worker:
-        known = worker not in (UNKNOWN_WORKER, "(nested)")
+        known = worker != UNKNOWN_WORKER
         facts.append(Fact("worker", worker, EntityLink(links.WORKER, (host, worker)) if known else None))
     if host:
         facts.append(Fact("host", host, EntityLink(links.HOST, (host,))))
@@ -194,8 +198,7 @@ def _last_execution(newest: dict[str, object], whole: float | None) -> list[Fact
 
 def _option_facts(model: Model, indices: Iterable[int], task: int) -> list[Fact]:
     """Return the priority of a task, what it needs, and its limits if it has any."""
-    found = (model.activity.options_of(index, task) for index in indices)
-    options = next((each for each in found if each is not None), None)
+    options = _options_of(model, indices, task)
     if options is None:
         return [Fact("priority, capabilities", "not known: not recorded, or before this monitor watched")]
     needed = ", ".join(f"{name}={amount:g}" for name, amount in options.capabilities)
@@ -210,10 +213,15 @@ def _option_facts(model: Model, indices: Iterable[int], task: int) -> list[Fact]
     ]
 
 
+def _options_of(model: Model, indices: Iterable[int], task: int) -> ShownOptions | None:
+    found = (model.activity.options_of(index, task) for index in indices)
+    return next((each for each in found if each is not None), None)
+
+
 def _graph_facts(model: Model, indices: Sequence[int], client: str, task: int) -> list[Fact]:
     """The graph of a node, and its neighbours there."""
     for graph in model.activity.graphs.all():
-        if graph.session in indices and graph.first <= task <= graph.graph:
+        if graph.session in indices and graph.has(task):
             facts = [Fact("graph", str(graph.graph), EntityLink(links.GRAPH, (client, str(graph.graph))))]
             needed = [needed for node, needed in graph.edges if node == task]
             needing = [node for node, needed in graph.edges if needed == task]
@@ -278,10 +286,30 @@ def _arrived_function(model: Model, indices: Iterable[int], task: int) -> str:
     return model.activity.function_name(next((each for each in found if each != NONE), NONE))
 
 
-def _reasons(model: Model, function: str) -> list[Fact]:
-    """Return why tasks of its function wait; of all functions if it is not known."""
+def _reasons(model: Model, indices: Sequence[int], client: str, task: int, function: str) -> list[Fact]:
+    """Return why tasks of its client and function wait, of all functions if it is not known: of these, only tasks that
+    are like this one, if there are any."""
     waits = model.snapshot.waits if model.snapshot is not None else ()
-    return [Fact("may wait because", each.reason) for each in waits if function in ("", each.function)][:3]
+    groups = [each for each in waits if short_id(each.session) == client and function in ("", each.function)]
+    options = _options_of(model, indices, task)
+    demand = None if options is None or options.more_capabilities else _shown_demand(options)
+    misses_results = _misses_results(model, indices, task)
+    alike = [
+        each for each in groups
+        if demand in (None, each.demand) and misses_results == each.reason.casefold().startswith(RESULTS_MISSING)
+    ]  # fmt: skip
+    return [Fact("may wait because", f"{each.reason} {each.place}".rstrip()) for each in alike or groups][:3]
+
+
+def _shown_demand(options: ShownOptions) -> str:
+    """Write capabilities as groups of waiting tasks have them."""
+    return ", ".join(f"{name}={amount:.15g}" for name, amount in sorted(options.capabilities))
+
+
+def _misses_results(model: Model, indices: Sequence[int], task: int) -> bool:
+    graphs = [graph for graph in model.activity.graphs.all() if graph.session in indices and graph.has(task)]
+    needed = ((graph.session, needed) for graph in graphs for node, needed in graph.edges if node == task)
+    return any(model.log.endings(session, first, 1)[0] == NOT_ENDED for session, first in needed)
 
 
 def _arrival(model: Model, indices: Iterable[int], task: int) -> float | None:
@@ -308,10 +336,11 @@ def _worker(model: Model, host: str, name: str) -> EntityPage | None:
     facts = [Fact("host", host, EntityLink(links.HOST, (host,)))]
     for agent, worker in found:
         facts += _worker_facts(agent, worker)
+    running = _rows_with(model, "running", host=host, worker=name)
     if not found:
-        facts.append(Fact("state", "not connected"))
+        facts.append(Fact("state", "runs a nested task" if running else "not connected"))
     sections = [
-        *_section("Running", "running", _rows_with(model, "running", host=host, worker=name)),
+        *_section("Running", "running", running),
         *_executions(model, workers=indices),
     ]
     return EntityPage(links.WORKER, f"Worker {name}", facts, sections)
@@ -424,7 +453,7 @@ def _client(model: Model, client: str) -> EntityPage | None:
         *_section("Graphs", "graphs", _rows_with(model, "graphs", session=client)),
         *_section("Its largest objects", "largest", _rows_with(model, "largest", session=client)),
         *_section("Nested clients", "clients", _rows_with(model, "clients", parent=client)),
-        *_section("Waiting, with a task of this client as the example", "waits",
+        *_section("Waiting", "waits",
                   _rows_with(model, "waits", session=client)),
         *_executions(model, sessions=indices),
     ]  # fmt: skip
@@ -435,6 +464,7 @@ def _client_facts(client: ClientStatus, model: Model) -> list[Fact]:
     progress = model.progress.find(CLIENT, client.session)
     return [
         *_place_facts(client.host, client.pid, client.parent_session),
+        *_program_facts(client),
         Fact("state", "connected" if client.connected else "away"),
         Fact("waiting", format_count(client.unassigned)),
         Fact("on hosts", format_count(client.running)),
@@ -450,10 +480,16 @@ def _client_facts(client: ClientStatus, model: Model) -> list[Fact]:
 def _ended_client_facts(client: EndedClientStatus) -> list[Fact]:
     return [
         *_place_facts(client.host, client.pid, b""),
+        *_program_facts(client),
         Fact("state", "ended"),
         *_finished_facts(client),
         Fact("running time used", format_span(client.used_seconds)),
     ]
+
+
+def _program_facts(client: ClientStatus | EndedClientStatus) -> list[Fact]:
+    facts = Fact("user", user_of_client(client)), Fact("program", client.program)
+    return [fact for fact in facts if fact.text]
 
 
 def _finished_facts(client: ClientStatus | EndedClientStatus) -> list[Fact]:

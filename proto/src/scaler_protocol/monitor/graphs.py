@@ -65,6 +65,14 @@ class WatchedGraph:
         """Node, the node whose result it needs."""
         return list(zip(self.ends[::2], self.ends[1::2], strict=True))
 
+    def has(self, task: int) -> bool:
+        """Other tasks of the client may have numbers between those of the nodes. False, too, when it is not known."""
+        if not self.first <= task <= self.graph:
+            return False
+        if self.count == self.graph - self.first + 1:
+            return True
+        return any(first <= task < first + count for first, count, _ in self.functions)
+
     def drop_details(self) -> None:
         self.functions, self.ends, self.handed = [], array("Q"), []
 

@@ -24,7 +24,7 @@ _LESS_IMPORTANT = {
     "objects": ("received", "sent", "spilled_rate", "spilled"),
     "graphs": ("canceled", "ready", "waiting"),
     "tasks": ("parts", "attempt", "session", "host"),
-    "clients": ("canceled", "parent", "weight", "group", "failed", "used"),
+    "clients": ("canceled", "parent", "weight", "group", "failed", "used", "program"),
     "workers": ("agent_cpu", "agent_rss", "itl", "free", "sent", "lag", "queued", "state"),
     "processors": ("agent", "slot_lent", "initialized"),
     "agents": ("free", "sent", "lag", "silent", "pid", "queued"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scaler_protocol.monitor.activity import UNKNOWN_WORKER
 from scaler_protocol.monitor.failures import FailureGroup
 from scaler_protocol.monitor.tables import TABLES, Row
+from scaler_protocol.process_names import UNKNOWN_WORKER
 
 TASK = "task"
 WORKER = "worker"
@@ -73,8 +73,8 @@ _MENTIONS = {
 _ALONE = ("parent", "source", "target")
 """Columns that name a thing other than that of the row."""
 
-_NAMELESS = ("", UNKNOWN_WORKER, "(nested)")
-"""In place of the name of a worker that is not known, or is none."""
+_NAMELESS = ("", UNKNOWN_WORKER)
+"""In place of the name of a worker that is not known."""
 
 
 def row_link(table: str, row: Row) -> EntityLink | None:

@@ -137,6 +137,9 @@ class ClientStatus:
     used_seconds: float = 0.0  # the running time of its tasks and of those in its tasks; 0 for a nested client
     failed: int = 0  # of the finished ones, as is the next one
     canceled: int = 0
+    user: str = ""  # its login name, as it says
+    key_name: str = ""  # the name of its key, which it has proved; empty: none
+    program: str = ""  # as it says
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,16 @@ class EndedClientStatus:
     count: int = 1
     failed: int = 0  # of the finished ones, as is the next one
     canceled: int = 0
+    user: str = ""  # its login name, as it says
+    key_name: str = ""  # the name of its key, which it has proved; empty: none
+    program: str = ""  # as it says
+
+
+def user_of_client(client: ClientStatus | EndedClientStatus) -> str:
+    """Return who uses a client: what it says, and the name of its key if that differs."""
+    if not client.key_name or client.key_name == client.user:
+        return client.user
+    return f"{client.user} (key {client.key_name})" if client.user else client.key_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +211,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class WaitGroup:
-    """Tasks of one function that do not run, all for the same reason (a sentence), with one of them as an example."""
+    """Tasks of one function and client that do not run, all for the same reason (a sentence), with one of them as an
+    example."""
 
     digest: bytes
     function: str
@@ -208,6 +222,8 @@ class WaitGroup:
     session: bytes = b""
     task: int = 0
     module: str = ""  # of the function
+    demand: str = ""  # the capabilities that they need: "gpu=1, linux=1"
+    place: str = ""  # a sentence about what is served before ``task``; empty: nothing, or not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,8 +193,8 @@ class Model:
         return self.activity.log
 
     def stream_rows(self) -> list[StreamRow]:
-        """A row for each worker that has run something, by host and number; those without one come last, then the
-        workers of agents that have left."""
+        """A row for each worker that runs or has run something, by host and number; those without one come last, then
+        the workers of agents that have left."""
         workers = self.activity.workers
         counts = Counter((worker.host, worker.name) for worker in workers)
         rows = [
@@ -259,6 +259,7 @@ class Model:
         self.worker_rows = tuple(row for agent in snapshot.agents for row in rows_of(agent))
         time = snapshot.time or now
         self.running = {row.key: row for row in running_rows(snapshot, self.running)}
+        self.activity.add_workers((row.agent.session, row.task.worker) for row in self.running.values())
         latest = max(self.activity.time, before.time if before is not None else 0.0)
         if snapshot.time and snapshot.time < latest - SET_BACK_SECONDS:
             self._follow_clock(snapshot.time)

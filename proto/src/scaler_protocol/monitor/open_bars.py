@@ -37,7 +37,7 @@ def open_bars(
     if not seen or until <= start or stop <= start:
         return []
     rows = {worker: row for row, worker in enumerate(workers)}
-    agents = {agent.session: index for index, agent in activity.agents.items()}
+    agents = activity.indices_of_agents()
     functions = {named.digest: index for index, named in reversed(activity.functions.items())}
     scale = width / (stop - start)
     found = []

@@ -4,3 +4,4 @@ from __future__ import annotations
 
 NO_WORKERS = "no worker is connected"
 MISSING_CAPABILITIES = "no connected worker has the capabilities it needs"
+RESULTS_MISSING = "waits for results of other tasks"

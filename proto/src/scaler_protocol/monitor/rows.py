@@ -15,7 +15,7 @@ from scaler_protocol.monitor.alerts import Alert
 from scaler_protocol.monitor.daemon_logs import LogRows
 from scaler_protocol.monitor.failures import status_name
 from scaler_protocol.monitor.format import format_count, format_flags
-from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, Snapshot
+from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, Snapshot, user_of_client
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.parts import parts_of_function, parts_of_task, parts_text, spans_text
 from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress, ProgressWatch, failed_apart
@@ -184,7 +184,8 @@ def _client_rows(model: TabularState) -> list[Row]:
 def _present_clients(clients: Iterable[ClientStatus], left: Mapping[Hashable, Progress]) -> list[Row]:
     return [
         (
-            each.pid, each.host, short_id(each.session), "connected" if each.connected else "away",
+            each.pid, each.host, user_of_client(each), each.program, short_id(each.session),
+            "connected" if each.connected else "away",
             short_id(each.parent_session), each.unassigned, each.running, each.finished, each.failed, each.canceled,
             each.group, f"{each.weight:g}", min(each.share, 1.0), each.used_seconds,
             _seconds_left(left.get(each.session)),
@@ -196,8 +197,9 @@ def _present_clients(clients: Iterable[ClientStatus], left: Mapping[Hashable, Pr
 def _ended_clients(clients: Iterable[EndedClientStatus]) -> list[Row]:
     return [
         (
-            each.pid, each.host if each.session else f"{format_count(each.count)} clients", short_id(each.session),
-            "ended", "", 0, 0, each.finished, each.failed, each.canceled, each.group, "", 0.0, each.used_seconds, 0.0,
+            each.pid, each.host if each.session else f"{format_count(each.count)} clients", user_of_client(each),
+            each.program, short_id(each.session), "ended", "", 0, 0, each.finished, each.failed, each.canceled,
+            each.group, "", 0.0, each.used_seconds, 0.0,
         )
         for each in clients
     ]  # fmt: skip
@@ -221,9 +223,12 @@ def _function_rows(model: TabularState) -> list[Row]:
 def _wait_rows(model: TabularState) -> list[Row]:
     waits = model.snapshot.waits if model.snapshot is not None else ()
     return [
-        (each.function, each.reason, each.count, each.oldest_seconds, short_id(each.session), each.task)
+        (
+            each.function, f"{each.reason} {each.place}".rstrip(), each.count, each.oldest_seconds,
+            short_id(each.session), each.task,
+        )
         for each in waits
-    ]
+    ]  # fmt: skip
 
 
 def _object_rows(model: TabularState) -> list[Row]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.monitor.format import format_duration, printable
 from scaler_protocol.monitor.messages import AgentStatus, RunningTaskStatus, Snapshot
+from scaler_protocol.process_names import UNKNOWN_WORKER, nested_name
 
 STUCK = "stuck?"
 """The beginning of the state of a task that looks stuck."""
-
-SPARE_NAME = "(nested)"
-"""The text that replaces the name of a worker if the process is not one of the workers, but runs nested tasks."""
 
 STUCK_SECONDS = 10.0
 """No task that has run for less looks stuck."""
@@ -81,10 +80,14 @@ def running_rows(snapshot: Snapshot, before: Mapping[TaskKey, RunningTaskRow]) -
     of a message, which varies."""
     for agent in snapshot.agents:
         for task in agent.running:
-            known = task.worker < len(agent.workers)
-            name = agent.workers[task.worker].name if known else SPARE_NAME
             started = snapshot.time - task.seconds
             last = before.get((task.session, task.task, task.attempt))
             if last is not None and abs(last.started - started) < _STEADY_SECONDS:
                 started = last.started
-            yield RunningTaskRow(task, agent, name, started)
+            yield RunningTaskRow(task, agent, _process_name(agent, task.worker), started)
+
+
+def _process_name(agent: AgentStatus, number: int) -> str:
+    if number < len(agent.workers):
+        return agent.workers[number].name
+    return UNKNOWN_WORKER if number >= NO_WORKER else nested_name(agent.name, number - len(agent.workers) + 1)

@@ -146,6 +146,8 @@ CLIENTS = TableSpec(
     (
         Column("pid", "pid", "pid", 7, "its process id"),
         Column("host", "host", "text", 16, "where it runs"),
+        Column("user", "user", "text", 10, "whose process it is, as it says, and the name of its key if that differs"),
+        Column("program", "program", "text", 14, "what its process runs, as it says"),
         Column("session", "session", "text", 8, "the beginning of its id"),
         Column("state", "state", "text", 9, "connected, away, or ended"),
         Column("parent", "parent", "text", 8, "a nested client: the client whose task it lives in"),
@@ -209,7 +211,7 @@ WAITS = TableSpec(
         Column("reason", "reason", "text", 48, "why it does not run"),
         Column("count", "tasks", "count", 9, "how many wait for this reason"),
         Column("oldest", "oldest", "age", 7, "how long the first of them has waited"),
-        Column("session", "client", "text", 8, "the client of one of them"),
+        Column("session", "client", "text", 8, "their client"),
         Column("task", "task", "id", 8, "the number of one of them"),
     ),
     "count",

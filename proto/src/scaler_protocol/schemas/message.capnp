@@ -94,6 +94,7 @@ struct Message {
     keepValues @81 :KeepValues;
     mayLeave @82 :Void;
     logLines @83 :LogLines;
+    unsentCalls @84 :UnsentCalls;
   }
 }
 
@@ -130,6 +131,8 @@ struct Hello {
   proof @20 :Data;      # that this peer knows the token
   group @21 :Text;      # of a client: with whom it shares the workers; empty: the group of its user
   weight @22 :Float64;  # of a client within its group; 0: 1
+  user @23 :Text;       # of a client: the login name of its process, as it says; for people
+  program @24 :Text;    # of a client: what it runs, as it says; for people
 }
 
 struct Challenge {
@@ -366,6 +369,18 @@ struct LogLine {
   time @1 :Float64;   # seconds since 1970, by the clock of its host
   level @2 :UInt8;    # 10 debug, 20 info, 30 warning, 40 error, 50 critical
   text @3 :Text;
+}
+
+struct UnsentCalls {
+  # Client to scheduler: its calls that wait in the client for results of other tasks. Replaces what it said before.
+  counts @0 :List(UnsentCount);
+}
+
+struct UnsentCount {
+  digest @0 :Data;    # of the function
+  name @1 :Text;
+  count @2 :UInt32;
+  module @3 :Text;    # in which it is defined; empty: not known
 }
 
 struct Withdraw {

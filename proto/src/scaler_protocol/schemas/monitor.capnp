@@ -145,6 +145,9 @@ struct ClientColumns {
   usedSeconds @11 :Data; # f32
   failed @12 :Data; # u64: of the finished ones, as is the next one
   canceled @13 :Data; # u64
+  user @14 :List(Text); # its login name, as it says
+  keyName @15 :List(Text); # the name of its key, which it has proved; empty: none
+  program @16 :List(Text); # as it says
 }
 
 struct EndedClientColumns {
@@ -157,6 +160,9 @@ struct EndedClientColumns {
   count @6 :Data; # u64
   failed @7 :Data; # u64: of the finished ones, as is the next one
   canceled @8 :Data; # u64
+  user @9 :List(Text); # this and the next two as of clients
+  keyName @10 :List(Text);
+  program @11 :List(Text);
 }
 
 struct FunctionColumns {
@@ -198,6 +204,8 @@ struct WaitColumns {
   session @5 :List(Data);
   task @6 :Data; # u64
   module @7 :List(Text); # of the function
+  demand @8 :List(Text);
+  place @9 :List(Text);
 }
 
 struct GraphColumns {

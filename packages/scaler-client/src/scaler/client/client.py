@@ -68,6 +68,7 @@ from scaler.client.options import (
     whole_number,
 )
 from scaler.client.outcomes import failure_of, hide_frames
+from scaler.client.program_names import program_name, user_name
 from scaler.client.progress import map_tasks_of, progress_bar, progress_of, progress_of_results
 from scaler.client.published import PublishedValue, publish_all, published_names
 from scaler.client.queue import Queue
@@ -1249,6 +1250,8 @@ class Client:
             parent_depth=parent.depth,
             group=group_of(group),
             weight=weight,
+            user=user_name(),
+            program="" if parent.session else program_name(),
         )
         encoder = Encoder(serializer, is_private(self._address))
         connection: ClientConnection = NestedConnection(agent) if agent else _direct_connection(self._address, identity)

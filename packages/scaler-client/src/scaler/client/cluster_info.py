@@ -50,9 +50,9 @@ class WorkerInfo:
 class RunningTaskInfo:
     """A task that had run for a second or longer when its agent last reported.
 
-    ``worker`` is ``(nested)`` for a process that runs nested tasks in addition to the workers. ``seconds``: how long it
-    has run. ``cpu_percent`` and ``rss_bytes`` are those of its process. ``is_blocked``: it waits for its own tasks or
-    for a lock. ``suspicion``: why it looks stuck, or empty."""
+    ``worker`` is like ``vm-3 nested 1`` for a process of the agent ``vm-3`` that runs nested tasks in addition to
+    the workers. ``seconds``: how long it has run. ``cpu_percent`` and ``rss_bytes`` are those of its process.
+    ``is_blocked``: it waits for its own tasks or for a lock. ``suspicion``: why it looks stuck, or empty."""
 
     function: str
     task: int

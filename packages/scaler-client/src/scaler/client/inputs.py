@@ -215,6 +215,7 @@ class HeldCall:
         self._parts, self._predecessor = [], None
         if future is not None:
             future.held_call = None
+            self._client_io.session.unsent_calls.discard(id(self))
         return future
 
     def attempt(self) -> list[HeldCall]:
@@ -323,6 +324,7 @@ class HeldCall:
         if others or self._predecessor is not None:
             waited = self._wait_for(others)
             if self._waits_for:
+                session.unsent_calls.add(id(self), self._shape.function)
                 return waited
         if not all(map(submissions.id_of, nodes)):
             submissions.close_batch()

@@ -21,6 +21,7 @@ from scaler.command.findings import (
     of_client_host,
     of_clock,
     of_host,
+    of_missing_stores,
     of_ways,
     versions_of,
 )
@@ -132,7 +133,8 @@ def _workers(client: Client, info: ClusterInfo) -> Iterator[Finding]:
     for host in hosts:
         if host in answers:
             answer = answers[host]
-            yield from of_host(answer.facts, ours, answer.certain_offset_seconds(), workers_by_host[host])
+            offset_seconds = answer.certain_offset_seconds()
+            yield from of_host(answer.facts, ours, offset_seconds, workers_by_host[host], info.scheduler.version)
         elif error:
             yield Finding(Severity.FAILURE, f"{host}: its workers cannot be examined.", f"A task failed: {error}")
         else:
@@ -141,6 +143,8 @@ def _workers(client: Client, info: ClusterInfo) -> Iterator[Finding]:
                 f"{host}: its workers did not answer within {HOSTS_SECONDS:g} s.",
                 "They may be busy: try again later, or see what they run with scaler status.",
             )
+    if not parse_address(client.address).is_local:
+        yield from of_missing_stores(hosts, {each.host for each in info.snapshot.stores})
     yield from of_ways([ours, *(answer.facts for answer in answers.values())], endpoints)
 
 

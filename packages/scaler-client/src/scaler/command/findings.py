@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -42,12 +42,13 @@ def versions_of(name: str, theirs: str, ours: str) -> Finding:
 
 
 def of_host(
-    theirs: Mapping[str, Any], ours: Mapping[str, Any], offset_seconds: float, workers: int
+    theirs: Mapping[str, Any], ours: Mapping[str, Any], offset_seconds: float, workers: int, scheduler_version: str
 ) -> Iterator[Finding]:
     """``theirs`` and ``ours``: host facts. ``offset_seconds``: how much their clock is ahead, beyond what the
     measurement may be wrong by. ``workers``: how many run there."""
     host = theirs["host"]
     problems = [
+        *_worker_version(host, theirs["scaler"], scheduler_version),
         *_python(host, theirs["python"], ours["python"]),
         *_packages(host, theirs["packages"], ours["packages"]),
         *of_clock(host, offset_seconds),
@@ -58,6 +59,16 @@ def of_host(
     if not problems:
         yield Finding(
             Severity.OK, f"{host}: Python {theirs['python']}, {theirs['cpus']} CPUs, packages and limits fit."
+        )
+
+
+def _worker_version(host: str, theirs: str, scheduler_version: str) -> Iterator[Finding]:
+    """``theirs``: empty where scaler-worker runs without being installed."""
+    if theirs and theirs.split(".")[:1] != scheduler_version.split(".")[:1]:
+        yield Finding(
+            Severity.WARNING,
+            f"{host}: its workers have version {theirs}, but the scheduler has {scheduler_version}.",
+            "Install the same major version of scaler-worker there and of scaler-scheduler.",
         )
 
 
@@ -160,6 +171,17 @@ def _memory(host: str, facts: Mapping[str, Any], workers: int) -> Iterator[Findi
             f"{host}: its {workers} workers share the {limit >> 20} MiB of their control group.",
             "Raise the limit of the container or the job, or run fewer workers there.",
         )
+
+
+def of_missing_stores(hosts: Sequence[str], hosts_with_stores: Collection[str]) -> Iterator[Finding]:
+    """``hosts``: those with workers."""
+    for host in hosts:
+        if host not in hosts_with_stores:
+            yield Finding(
+                Severity.WARNING,
+                f"{host}: it has no object store, so its large values go through the scheduler.",
+                "The log of its scaler_cluster says why, for example because the home directory is not writable.",
+            )
 
 
 def of_ways(facts: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, int], str]) -> Iterator[Finding]:

@@ -35,6 +35,7 @@ def host_facts(packages: list[str], endpoints: list[tuple[str, int]]) -> dict[st
         "host": socket.gethostname(),
         "python": platform.python_version(),
         "packages": dict(_versions(packages)),
+        "scaler": dict(_versions(["scaler-worker"])).get("scaler-worker", ""),
         "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "processes": resource.getrlimit(resource.RLIMIT_NPROC)[0],
         "spill_directory": spill_directory,

@@ -69,6 +69,9 @@ def read_stack(path: Path) -> list[StackPart]:
         raise BadInput(f"Cannot start anything: {path} has none of the sections {sections}. Add one.")
     for part in parts:
         _check_installed(part.role)
+        if part.role.has_kind and "kind" not in part.section:
+            section = part.role.section
+            raise BadInput(f'The section [{section}] of {path} has no kind. Add one, such as: kind = "local"')
     return parts
 
 

@@ -12,7 +12,7 @@ from scaler.client.cluster_info import ClusterInfo
 from scaler.command.settings import ReportSettings
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.format import format_span, printable
-from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, PeerState
+from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, PeerState, user_of_client
 from scaler_protocol.monitor.rows import short_id
 
 _ROWS = 10
@@ -64,6 +64,8 @@ def _tasks(info: ClusterInfo) -> str:
 
 def _client(each: ClientStatus) -> str:
     name = f"{short_id(each.session)} {each.host} (pid {each.pid})"
+    who = [printable(text) for text in (user_of_client(each), each.program) if text]
+    name = ": ".join([name, ", ".join(who)]) if who else name
     group = f", group {printable(each.group)}" if each.group else ""
     away = "" if each.connected else ", away"
     return (

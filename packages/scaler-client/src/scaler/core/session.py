@@ -26,6 +26,7 @@ from scaler.core.runs import ClosedRanges, Function
 from scaler.core.scheduler_link import SCHEDULER, SchedulerLink
 from scaler.core.sending import Sender, restated_runs
 from scaler.core.submissions import Submissions
+from scaler.core.unsent_calls import UnsentCallCounts
 from scaler.core.unstarted_cancels import UnstartedCancels
 from scaler_protocol.codec import split
 from scaler_protocol.handshake import PeerHandshake
@@ -75,8 +76,8 @@ class Session:
 
     Each part has one responsibility: ``submissions`` builds runs, ``ranges`` has the unfinished ones, ``endings`` ends
     their tasks, ``large`` has the results that are still elsewhere, ``objects`` what tasks use, ``questions`` the
-    requests to the scheduler, ``unstarted_cancels`` those to cancel what has not started, ``claims`` the locks, and
-    ``named`` the requests for values that are shared by name."""
+    requests to the scheduler, ``unstarted_cancels`` those to cancel what has not started, ``claims`` the locks,
+    ``named`` the requests for values that are shared by name, and ``unsent_calls`` counts those that are held."""
 
     def __init__(
         self,
@@ -108,6 +109,7 @@ class Session:
         self.questions = Questions(outgoing)
         self.claims = Claims(outgoing)
         self.named = NamedCalls(outgoing)
+        self.unsent_calls = UnsentCallCounts(outgoing)
         self.unstarted_cancels = UnstartedCancels(self.session, outgoing)
         completion = Completion(self.ranges, self.objects)
         self.large = LargeResults(self.session, outgoing, completion)
@@ -216,6 +218,8 @@ class Session:
         connection = self._connection
         if connection.welcomed:
             due = connection.deadline_while_welcomed()
+            if self.unsent_calls.is_changed:
+                due = min(due, self.unsent_calls.due or 0.0)  # 0: the next turn says when
             cancels_due, graph_due = self._sender.cancels_due, self.submissions.graph_due
             if cancels_due is not None and cancels_due < due:
                 due = cancels_due
@@ -237,6 +241,8 @@ class Session:
                     self.submissions.close_when_due()
             if self.submissions.graphs:
                 self.submissions.close_graphs(now)
+            if self.unsent_calls.is_changed:
+                self.unsent_calls.tell_when_due(now)
             self._sender.send(now)
             connection.acknowledge_when_due(now)
         self._taken, outgoing.effects = outgoing.effects, []
@@ -284,7 +290,7 @@ class Session:
         """True if no task, object, question or message is pending, so that another client may reuse this session."""
         kept = self.objects.uploads or self.objects.dropped or self.large.fetches or self.large.dropped
         asked = self.unstarted_cancels or self.named or not (self.questions.is_blank and self.claims.is_blank)
-        return self.welcomed and not (asked or self.has_unfinished or kept or self._outgoing)
+        return self.welcomed and not (asked or self.has_unfinished or kept or self._outgoing or self.unsent_calls)
 
     @property
     def _is_waiting(self) -> bool:
@@ -339,6 +345,7 @@ class Session:
             self._clear_when_welcomed = False
             self._outgoing.waiting.appendleft(Clear())
         self.questions.on_welcome(welcome.minor)
+        self.unsent_calls.on_welcome(welcome.minor, welcome.resumed)
 
     def _state_again(self, unheard: list[Body]) -> None:
         """Tell a scheduler that knows nothing of this session about its objects, then about the tasks that an earlier
@@ -378,6 +385,7 @@ class Session:
         self._end_all(outcome)
         self.questions.end_all(outcome)
         self._outgoing.urgent.clear()
+        self.unsent_calls.repeat()
         if self.refusal:
             self.claims.lose_all(text)
             self.named.end_all(text)

@@ -27,6 +27,8 @@ cdef class ClientPeer:
     cdef readonly object waiting
     cdef public double states_until
     cdef public dict stated_cancels
+    cdef public tuple unsent
+    cdef public double unsent_since
     cdef readonly dict certificates
     cdef readonly dict failures
     # functions and objects

@@ -7,7 +7,7 @@ from collections import deque
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.link import Link
-from scaler_protocol.messages import Envelope, Hello, ObjectKey, TaskName
+from scaler_protocol.messages import Envelope, Hello, ObjectKey, TaskName, UnsentCount
 from scaler_scheduler.core.census import Census
 from scaler_scheduler.core.connections import PeerConnection
 from scaler_scheduler.core.deliveries import Delivery
@@ -62,6 +62,12 @@ class ClientPeer:
     """The time until which the client may state what it has from before a restart of the scheduler."""
 
     stated_cancels: dict[int, bool]
+    unsent: tuple[UnsentCount, ...]
+    """The calls that wait in the client for results of other tasks, as it says, by function."""
+
+    unsent_since: float
+    """The time at which the client said so first, after there were none."""
+
     certificates: dict[int, list[bytes]]
     """The certificates of worker processes that died, by task, as agents reported them."""
 

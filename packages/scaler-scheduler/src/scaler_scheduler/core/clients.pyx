@@ -31,6 +31,7 @@ cdef class ClientPeer:
         self.functions, self.serializers, self.unwanted, self.objects = {}, {}, {}, {}
         self.held, self.waiting, self.stated_cancels = [], deque(), {}
         self.states_until = now + HOLD_SECONDS
+        self.unsent, self.unsent_since = (), now
         self.certificates, self.failures, self.large, self.fetching = {}, {}, {}, {}
         self.large_bytes = {}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
+from scaler_protocol.keys import name_of_user
 from scaler_protocol.monitor.messages import EndedClientStatus
 from scaler_scheduler.core.clients import ClientPeer
 
@@ -33,6 +34,9 @@ class EndedClients:
             used_seconds=0.0 if client.is_nested else table.columns.share.used_us / 1e6,
             failed=table.columns.failed,
             canceled=table.columns.canceled,
+            user=client.hello.user,
+            key_name=name_of_user(client.user),
+            program=client.hello.program,
         )
         if client.is_nested:
             self._fold(ended)

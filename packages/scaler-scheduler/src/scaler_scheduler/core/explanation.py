@@ -71,7 +71,8 @@ def _place(
     why = why_queued(state, client, record)
     if why.endswith(_BUSY):
         why = f"{why.removesuffix('.')} ({state.placement.queued} tasks are queued)."
-    return "is queued: " + why + share_reports.place_in_queue(state, client, task, record)
+    place = share_reports.place_in_queue(share_reports.shares_of(state), client, task, record)
+    return f"is queued: {why} {place}".rstrip()
 
 
 def why_queued(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str:

@@ -1,21 +1,26 @@
 """Totals of functions by module and name, for the scheduler's lifetime: also of functions that no client has any more.
 
-A name that is not among the first ``NAME_LIMIT`` to be dropped counts under ``OTHERS``, with all others of its kind. So
-no number ever decreases, and memory stays bounded.
+At most ``NAME_LIMIT`` names of the past are kept. Beyond it, the numbers of the name that was dropped longest ago, of
+those that no client has now, are added to ``OTHERS``. So the sums never decrease, nor does a row while it is there, and
+memory stays bounded. A name that comes back after that begins at zero.
 """
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import add
 from typing import NamedTuple
 
+from scaler_protocol.messages import UnsentCount
 from scaler_scheduler.core.duration_histogram import DurationHistogram
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.function_numbers import FunctionNumbers
 
 NAME_LIMIT = 1000
+"""Names of the past, with ``OTHERS``; more only if clients have functions of all of them."""
+
 NAME_LIMIT_CHARACTERS = 1000
 CURRENT_LIMIT = 10_000
 """Names at a time. The functions of further ones count under ``OTHERS``: one client may have very many."""
@@ -63,13 +68,20 @@ class FunctionTotal:
         self.durations.merge(load.durations)
         self.waits.merge(load.waits)
 
+    def merge(self, other: FunctionTotal) -> None:
+        self.unfinished += other.unfinished
+        self.finished += other.finished
+        self.succeeded += other.succeeded
+        self.canceled += other.canceled
+        self.total_us += other.total_us
+        self.cpu_us += other.cpu_us
+        self.parts_us = tuple(map(add, self.parts_us, other.parts_us))
+        self.durations.merge(other.durations)
+        self.waits.merge(other.waits)
+
     def copy(self) -> FunctionTotal:
-        copied = FunctionTotal(
-            self.digest, self.stays, self.unfinished, self.finished, self.succeeded, self.canceled, self.total_us,
-            self.cpu_us, self.parts_us,
-        )  # fmt: skip
-        copied.durations.merge(self.durations)
-        copied.waits.merge(self.waits)
+        copied = FunctionTotal(self.digest, self.stays)
+        copied.merge(self)
         return copied
 
 
@@ -78,29 +90,63 @@ class FunctionTotals:
 
     def __init__(self) -> None:
         self._past: dict[FunctionKey, FunctionTotal] = {}
+        self._idle: OrderedDict[FunctionKey, None] = OrderedDict()
+        """Names of the past that no client has now, the one that was dropped longest ago first."""
+        self._users: Counter[FunctionKey] = Counter()
         self.numbers = FunctionNumbers()
+
+    def begin(self, load: FunctionLoad) -> None:
+        """A client has the function from now on."""
+        name = _name_of(load)
+        self._users[name] += 1
+        self._idle.pop(name, None)
 
     def keep(self, load: FunctionLoad) -> None:
         """No client has the function any more. Tasks of it that have not ended are not counted."""
-        total = self._past.setdefault(self._name_of(load), FunctionTotal(load.digest))
+        name = _name_of(load)
+        total = self._past.setdefault(name, FunctionTotal(load.digest))
         total.add(load)
         total.unfinished, total.stays = 0, True
+        self._users[name] -= 1
+        if self._users[name] <= 0:
+            del self._users[name]
+            self._idle[name] = None
+        self._make_room()
 
-    def with_current(self, loads: Iterable[FunctionLoad]) -> dict[FunctionKey, FunctionTotal]:
-        """Return the totals by name, together with the functions that clients have."""
+    def with_current(
+        self, loads: Iterable[FunctionLoad], unsent: Iterable[UnsentCount] = ()
+    ) -> dict[FunctionKey, FunctionTotal]:
+        """Return the totals by name, together with the functions that clients have, and with the calls that have not
+        left their clients."""
         totals = dict(self._past)
         for load in loads:
-            name = self._name_of(load)
-            if len(totals) >= CURRENT_LIMIT and name not in totals:
-                name = OTHERS
-            total = totals.get(name)
-            if total is None:
-                total = totals[name] = FunctionTotal(load.digest)
-            elif total is self._past.get(name):
-                total = totals[name] = total.copy()
-            total.add(load)
+            _current(totals, self._past, load).add(load)
+        for each in unsent:
+            _current(totals, self._past, each).unfinished += each.count
         return totals
 
-    def _name_of(self, load: FunctionLoad) -> FunctionKey:
-        name = FunctionKey(load.name[:NAME_LIMIT_CHARACTERS], load.module[:NAME_LIMIT_CHARACTERS])
-        return name if name in self._past or len(self._past) < NAME_LIMIT else OTHERS
+    def _make_room(self) -> None:
+        """Add the oldest names to the others. Names that clients have stay: their rows would decrease."""
+        while len(self._past) > NAME_LIMIT and self._idle:
+            name, _ = self._idle.popitem(last=False)
+            total = self._past.pop(name)
+            self._past.setdefault(OTHERS, FunctionTotal(total.digest, stays=True)).merge(total)
+
+
+def _current(
+    totals: dict[FunctionKey, FunctionTotal], past: dict[FunctionKey, FunctionTotal], load: FunctionLoad | UnsentCount
+) -> FunctionTotal:
+    """The total of its name, which may be changed: those of the past are copied."""
+    name = _name_of(load)
+    if len(totals) >= CURRENT_LIMIT and name not in totals:
+        name = OTHERS
+    total = totals.get(name)
+    if total is None:
+        total = totals[name] = FunctionTotal(load.digest)
+    elif total is past.get(name):
+        total = totals[name] = total.copy()
+    return total
+
+
+def _name_of(load: FunctionLoad | UnsentCount) -> FunctionKey:
+    return FunctionKey(load.name[:NAME_LIMIT_CHARACTERS], load.module[:NAME_LIMIT_CHARACTERS])

@@ -197,6 +197,7 @@ cdef bint enter(
         load = state.function_loads[function] = FunctionLoad(
             function, run.function_name, task_entry.module_of(state, function)
         )
+        state.function_totals.begin(load)
     if state.last_is_special:
         return task_entry.enter_special(state, client, run, load, state.last_queue, memory, is_resubmitted, now)
     record = RunRecord(run, load, state.last_queue, memory)

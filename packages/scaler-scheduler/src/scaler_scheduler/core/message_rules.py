@@ -47,6 +47,7 @@ from scaler_protocol.messages import (
     StackRequest,
     StoreAttached,
     StoreStatus,
+    UnsentCalls,
     Withdrawn,
 )
 from scaler_scheduler.core import (
@@ -67,6 +68,7 @@ from scaler_scheduler.core import (
     shutdown,
     software,
     stacks,
+    unsent_calls,
     unstarted_cancels,
     values,
     withdrawals,
@@ -93,6 +95,7 @@ CLIENT_RULES: dict[type, Callable[[SchedulerState, ClientPeer, Any, float], None
     ProfileRequest: profile_requests.on_request,
     LockRequest: lock_requests.on_request,
     NamedRequest: named_requests.on_request,
+    UnsentCalls: unsent_calls.on_unsent_calls,
     Goodbye: client_messages.on_goodbye,
 }
 

@@ -160,8 +160,10 @@ cdef class NodeTable:
         return True
 
     cdef record_nodes(self, RunRecord record, Graph graph):
+        """The numbers of a graph that grows are reserved far ahead: it is as large as the nodes that it has."""
         cdef object edges = b""
-        if graph.last - graph.base >= GRAPH_RECORDED_NODES:
+        cdef uint64_t size = graph.count - graph.absent if graph.grows else graph.last - graph.base + 1
+        if size > GRAPH_RECORDED_NODES:
             edges = None
         elif record.run.has_references:
             edges = record.run.inputs()

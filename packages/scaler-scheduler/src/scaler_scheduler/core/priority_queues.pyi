@@ -40,6 +40,9 @@ class QueueClass:
         """Return how many tasks of a client's table, and which other clients, are served before a task if nothing
         changes."""
 
+    def count_ranges(self, table: Any) -> int:
+        """Return how many clients and ranges ``ahead_of`` looks at, at most."""
+
     def move_share(self, table: Any) -> None:
         """The client of a table belongs to another share."""
 

@@ -249,6 +249,15 @@ cdef class QueueClass:
         same = [queue for queue in same if (<ClientQueue> queue).precedes(own)]
         return count, list({queue.client: None for queue in (*higher, *same) if queue.table is not table})
 
+    def count_ranges(self, table):
+        cdef PriorityQueue of_priority
+        cdef ClientQueue own
+        cdef int64_t count = 0
+        for of_priority in self.by_priority:
+            own = <ClientQueue> of_priority.clients.get(table)
+            count += len(of_priority.queues) + (0 if own is None else len(own.ranges))
+        return count
+
     def move_share(self, table):
         """The client of a table belongs to another share."""
         cdef PriorityQueue of_priority

@@ -36,14 +36,13 @@ def why_limited(client: ClientPeer) -> str:
     return f"its group {group.name!r} uses the {workers} that it may use."
 
 
-def place_in_queue(state: SchedulerState, client: ClientPeer, task: int, record: RunRecord) -> str:
-    """The client's share, and what goes before a queued task. Empty: nothing does."""
-    shares = shares_of(state)
+def place_in_queue(shares: dict[Share, float], client: ClientPeer, task: int, record: RunRecord) -> str:
+    """The client's share, and what goes before a queued task. Empty: nothing does. ``shares``: of ``shares_of``."""
     own, others = record.queue.ahead_of(client.table, task)
     if len(shares) < 2 and not own:
         return ""
     share = client.table.columns.share
-    text = f" Its client, of the group {share.group.name!r}, is due {shares.get(share, 0.0):.0%} of the running time."
+    text = f"Its client, of the group {share.group.name!r}, is due {shares.get(share, 0.0):.0%} of the running time."
     text += f" Queue position: {own + 1} among the client's tasks"
     if not others:
         return text + "; no other client is ahead."

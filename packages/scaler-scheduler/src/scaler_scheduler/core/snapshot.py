@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 
 from scaler_protocol.ids import shown_id
+from scaler_protocol.keys import name_of_user
 from scaler_protocol.messages import Status, WorkerStatus
 from scaler_protocol.monitor.messages import (
     DURATION_BOUNDS_SECONDS,
@@ -21,7 +22,7 @@ from scaler_protocol.monitor.messages import (
     Snapshot,
     TaskCounts,
 )
-from scaler_scheduler.core import managers, maps, object_reports
+from scaler_scheduler.core import managers, maps, object_reports, unsent_calls
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_numbers import FunctionNumbers
@@ -39,7 +40,6 @@ _WAITING = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
 
 _RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
 _ROWS_SHOWN = 200
-_FUNCTIONS_SHOWN = NAME_LIMIT + 1
 _NODES_COUNTED = 1_000_000
 """Nodes of all graphs together that one snapshot looks at: more would keep the scheduler too long."""
 
@@ -53,8 +53,8 @@ _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FO
 
 
 def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
-    waits = waits_of(state, now)
-    functions = state.function_totals.with_current(state.function_loads.values())
+    waits, wait_count = waits_of(state, now, _ROWS_SHOWN)
+    functions = state.function_totals.with_current(state.function_loads.values(), unsent_calls.counts_of(state))
     return Snapshot(
         scheduler=_scheduler(state, now),
         tasks=_tasks(state),
@@ -67,8 +67,8 @@ def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
         maps=maps.maps_of(state),
         traffic=traffic_of(state),
         objects=object_reports.largest_objects(state),
-        waits=tuple(waits[:_ROWS_SHOWN]),
-        wait_count=len(waits),
+        waits=tuple(waits),
+        wait_count=wait_count,
         graphs=tuple(graphs_of(state, _ROWS_SHOWN)),
         graph_count=sum(len(client.table.nodes.graphs) for client in state.clients.values()),
         events=EventTotals(state.events.recorded, state.events.dropped),
@@ -104,13 +104,17 @@ def _tasks(state: SchedulerState) -> TaskCounts:
     tables = [client.table for client in state.clients.values()]
     large = sum(table.columns.count(TaskState.DONE_LARGE) for table in tables)
     return TaskCounts(
-        unassigned=sum(table.columns.count(state) for table in tables for state in _WAITING),
+        unassigned=sum(map(_waiting, state.clients.values())),
         running=sum(table.columns.count(state) for table in tables for state in _RUNNING),
         success=large + sum(state.totals.outcome(status) for status in _SUCCESSES),
         failed=sum(state.totals.outcome(status) for status in Status if status not in _OTHERS),
         canceled=state.totals.outcome(Status.CANCELLED),
         not_found=state.totals.outcome(Status.NOT_FOUND),
     )
+
+
+def _waiting(client: ClientPeer) -> int:
+    return sum(client.table.columns.count(state) for state in _WAITING) + unsent_calls.count_of(client)
 
 
 def _agent(state: SchedulerState, agent: Agent, now: float) -> AgentStatus:
@@ -166,7 +170,7 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
         host=client.hello.host,
         pid=client.hello.pid,
         connected=client.connection.is_open,
-        unassigned=sum(client.table.columns.count(state) for state in _WAITING),
+        unassigned=_waiting(client),
         running=sum(client.table.columns.count(state) for state in _RUNNING),
         finished=client.table.columns.finished,
         parent_session=shown_id(client.hello.parent_session),
@@ -176,15 +180,19 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
         used_seconds=0.0 if client.is_nested else client.table.columns.share.used_us / 1e6,
         failed=client.table.columns.failed,
         canceled=client.table.columns.canceled,
+        user=client.hello.user,
+        key_name=name_of_user(client.user),
+        program=client.hello.program,
     )
 
 
 def _functions(totals: dict[FunctionKey, FunctionTotal], numbers: FunctionNumbers) -> tuple[FunctionStatus, ...]:
-    """Return the functions that stay, because a counter that has been shown must not disappear, and others with most to
-    do: there may be as many as tasks."""
+    """Return the functions that stay, because a counter that has been shown must not disappear, and as many others
+    with most to do: there may be as many as tasks."""
     shown = list(totals.items())
-    if len(shown) > _FUNCTIONS_SHOWN:
-        shown = sorted(shown, key=lambda entry: (not entry[1].stays, -entry[1].unfinished))[:_FUNCTIONS_SHOWN]
+    if len(shown) > NAME_LIMIT:
+        shown.sort(key=lambda entry: (not entry[1].stays, -entry[1].unfinished))
+        shown[NAME_LIMIT:] = sorted(shown[NAME_LIMIT:], key=lambda entry: -entry[1].unfinished)[:NAME_LIMIT]
     return tuple(_function(name, total, numbers.number_of(name)) for name, total in shown)
 
 

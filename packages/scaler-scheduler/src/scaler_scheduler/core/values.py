@@ -29,6 +29,11 @@ from scaler_scheduler.core.states import LOSSES_LIMIT, Action, TaskState
 _WITHOUT_VALUE = (TaskState.ENDED, TaskState.FREED)
 """There is no result, and none will be made for a client that asks."""
 
+NOT_KEPT_TEXT = (
+    "The cluster no longer has this result: its call was cancelled, or it was not fetched for the "
+    "--object-retention-seconds of the scheduler. Submit the call again."
+)
+
 
 def forget_reader(state: SchedulerState, session: bytes, now: float) -> None:
     """A peer that was to receive values is gone: their holders go on with the next reader, or stop."""
@@ -84,7 +89,7 @@ def on_client_request(state: SchedulerState, client: ClientPeer, body: ObjectReq
     elif key.owner == client.session and client.table.columns.state(key.number) not in _WITHOUT_VALUE:
         client.fetching[key.number] = True
     else:
-        outbox.send(state, client, ObjectMissing(key, "The result is not there any more."), now)
+        outbox.send(state, client, ObjectMissing(key, NOT_KEPT_TEXT), now)
 
 
 def on_client_credit(state: SchedulerState, client: ClientPeer, body: ObjectCredit, now: float) -> None:
@@ -188,7 +193,7 @@ def on_agent_request(state: SchedulerState, agent: Agent, client: ClientPeer, bo
         _lose(state, agent, key, now)
         index = client.table.nodes.value_holder(key.number)
     if index is None or index == agent.index or index not in state.agent_by_index:
-        outbox.send(state, agent, ObjectMissing(key, "The value is nowhere: its task must run again."), now)
+        outbox.send(state, agent, ObjectMissing(key, NOT_KEPT_TEXT), now)
         return
     client.table.nodes.note_copy(key.number, agent.index)
     fetch(state, state.agent_by_index[index], key, agent.session, body.relayed, now)

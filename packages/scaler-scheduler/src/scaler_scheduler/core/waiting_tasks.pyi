@@ -1,10 +1,11 @@
-"""The tasks that wait in a queue, for monitors (contract of waiting_tasks.pyx)."""
+"""The tasks that wait, for monitors (contract of waiting_tasks.pyx)."""
 
 from typing import Any
 
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
+from scaler_scheduler.core.task_columns import TaskColumns
 
 def waiting_tasks(
     queue: QueueClass, limit: int, reserved: int
@@ -12,3 +13,10 @@ def waiting_tasks(
     """Return, by client and function, how many tasks wait, since when, one of them, and its run; and how many tasks
     were not looked at. At most ``limit`` runs are looked at. ``reserved`` is the number of tasks that count in the
     queue but are reserved for one agent."""
+
+def tasks_outside_queues(
+    columns: TaskColumns, limit: int
+) -> tuple[dict[tuple[int, FunctionLoad], tuple[int, float, int, RunRecord]], dict[int, int], int]:
+    """Return, by state and function, how many tasks are PENDING, HELD or WAITING, since when, one of them, and its run;
+    by state, how many tasks were not looked at; and what is left of ``limit``: so many runs of few tasks are looked
+    at."""

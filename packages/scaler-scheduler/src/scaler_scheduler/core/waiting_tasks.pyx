@@ -1,12 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The tasks that wait in a queue, for monitors. See waiting_tasks.pyi for the contract."""
+"""The tasks that wait, for monitors. See waiting_tasks.pyi for the contract."""
 
 from libc.stdint cimport int64_t, uint64_t
 from scaler_scheduler.core.pages cimport PAGE_SIZE, Page
 from scaler_scheduler.core.priority_queues cimport ClientQueue, PriorityQueue, QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
-from scaler_scheduler.core.states cimport QUEUED
+from scaler_scheduler.core.states cimport HELD, PENDING, QUEUED, WAITING
 from scaler_scheduler.core.task_columns cimport TaskColumns
+
+cdef enum:
+    TASKS_PER_STEP = 64  # whose states are read in about the time in which a run is looked at
 
 
 def waiting_tasks(QueueClass queue, int64_t limit, int64_t reserved):
@@ -69,8 +72,9 @@ cdef int64_t add_range(
     return seen
 
 
-cdef add_waiting(dict found, client, RunRecord record, int64_t number, uint64_t task):
-    cdef tuple key = (client, record.function)
+cdef add_waiting(dict found, place, RunRecord record, int64_t number, uint64_t task):
+    """``place``: what the tasks have in common, apart from their function."""
+    cdef tuple key = (place, record.function)
     cdef list entry = <list> found.get(key)
     if entry is None:
         found[key] = [number, record.entered_at, task, record]
@@ -78,3 +82,40 @@ cdef add_waiting(dict found, client, RunRecord record, int64_t number, uint64_t 
     entry[0] += number
     if record.entered_at < entry[1]:
         entry[1], entry[2] = record.entered_at, task
+
+
+def tasks_outside_queues(TaskColumns columns, int64_t limit):
+    cdef dict found = {}, left = {state: columns.counts[state] for state in (PENDING, HELD, WAITING)}
+    cdef RunRecord record
+    cdef int64_t number
+    cdef uint64_t example = 0
+    cdef int state
+    for record in columns.records:
+        if limit <= 0 or not any(left.values()):
+            break
+        limit -= 1
+        if record is None:
+            continue
+        for state in left:
+            if left[state] and (state != PENDING or record.graph is not None):
+                number = count_in(columns, record, state, &example)
+                limit -= <int64_t> (record.stop - record.first) // TASKS_PER_STEP
+                left[state] -= number
+                if number:
+                    add_waiting(found, state, record, number, example)
+    return found, {state: number for state, number in left.items() if number}, limit
+
+
+cdef int64_t count_in(TaskColumns columns, RunRecord record, int state, uint64_t* example) except -1:
+    """Return how many tasks of a run are in this state; ``example`` is the first of them."""
+    cdef uint64_t task
+    cdef int64_t number = 0
+    cdef Page* page = columns.find(record.first)
+    for task in range(record.first, record.stop):
+        if task & (PAGE_SIZE - 1) == 0:
+            page = columns.find(task)
+        if page != NULL and page.state[task & (PAGE_SIZE - 1)] == state:
+            if number == 0:
+                example[0] = task
+            number += 1
+    return number

@@ -1,18 +1,22 @@
-"""The reasons why tasks do not run, for monitors: all that wait, grouped by function and reason."""
+"""The reasons why tasks do not run, for monitors: all that wait, grouped by function, client and reason."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scaler_protocol.monitor.messages import WaitGroup
-from scaler_scheduler.core import explanation
+from scaler_protocol.monitor.reasons import RESULTS_MISSING
+from scaler_scheduler.core import explanation, unsent_calls
+from scaler_scheduler.core.agents import shown_demand
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
+from scaler_scheduler.core.share_reports import place_in_queue, shares_of
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
-from scaler_scheduler.core.waiting_tasks import waiting_tasks
+from scaler_scheduler.core.waiting_tasks import tasks_outside_queues, waiting_tasks
 
 RUNS_LIMIT = 10_000
 """Runs of all queues together that are looked at; the tasks in further ones of a queue are one group."""
@@ -20,49 +24,91 @@ RUNS_LIMIT = 10_000
 QUEUES_LIMIT = 200
 """Queues that are looked at, the longest ones; the tasks in further ones are one group."""
 
+OUTSIDE_LIMIT = 100_000
+"""Runs of few tasks, of all clients together, that are looked at for tasks outside queues; further ones are one group
+for each client and state."""
+
+PLACES_LIMIT = 20_000
+"""Clients and ranges of queues that are looked at for places in queues, of all groups together."""
+
 OTHERS = "other functions"
 _OTHER_QUEUES = "Waits for workers with capabilities that few tasks need."
-_STATES = (
-    (TaskState.PENDING, "Waits for results of other tasks of its graph."),
-    (TaskState.HELD, "Waits a second after the scheduler's restart, in case an agent already has it."),
-    (TaskState.WAITING, "Waits outside the queue, which is full."),
-)
+_REASONS = {
+    TaskState.PENDING: f"{RESULTS_MISSING.capitalize()} of its graph.",
+    TaskState.HELD: "Waits a second after the scheduler's restart, in case an agent already has it.",
+    TaskState.WAITING: "Waits outside the queue, which is full.",
+}
+
+
+@dataclass
+class _Found:
+    """``client`` and ``record``: of the example, if it is queued."""
+
+    group: WaitGroup
+    client: ClientPeer | None = None
+    record: RunRecord | None = None
 
 
 @dataclass
 class _Waits:
     now: float
-    groups: dict[tuple[bytes, str], WaitGroup]
+    found: dict[tuple[bytes, bytes, str, str], _Found]
 
-    def add(
-        self, function: FunctionLoad | None, reason: str, count: int, since: float, session: bytes = b"", task: int = 0
-    ) -> None:
-        """``function`` is None for tasks of several functions."""
-        digest = b"" if function is None else function.digest
-        seconds = max(0.0, self.now - since)
-        known = self.groups.get((digest, reason))
+    def add(self, group: WaitGroup, client: ClientPeer | None = None, record: RunRecord | None = None) -> None:
+        """Groups of the same function, client, capabilities and reason are one."""
+        key = group.digest, group.session, group.demand, group.reason
+        known = self.found.get(key)
         if known is None:
-            name, module = (OTHERS, "") if function is None else (function.name, function.module)
-            self.groups[digest, reason] = WaitGroup(digest, name, reason, count, seconds, session, task, module)
-        elif seconds > known.oldest_seconds:
-            self.groups[digest, reason] = replace(
-                known, count=known.count + count, oldest_seconds=seconds, session=session, task=task
-            )
+            self.found[key] = _Found(group, client, record)
+            return
+        count = known.group.count + group.count
+        if group.oldest_seconds > known.group.oldest_seconds:
+            self.found[key] = _Found(replace(group, count=count), client, record)
         else:
-            self.groups[digest, reason] = replace(known, count=known.count + count)
+            known.group = replace(known.group, count=count)
+
+    def add_some(self, reason: str, count: int, since: float, session: bytes = b"") -> None:
+        """Tasks of several functions."""
+        self.add(WaitGroup(b"", OTHERS, reason, count, max(0.0, self.now - since), session))
+
+    def add_of_function(
+        self, function: FunctionLoad, reason: str, count: int, since: float, client: ClientPeer, task: int,
+        record: RunRecord, *, is_queued: bool = False,
+    ) -> None:  # fmt: skip
+        group = WaitGroup(
+            function.digest, function.name, reason, count, max(0.0, self.now - since), client.shown_id, task,
+            function.module, shown_demand(record.demand),
+        )  # fmt: skip
+        self.add(group, client if is_queued else None, record)
 
 
-def waits_of(state: SchedulerState, now: float) -> list[WaitGroup]:
-    """Return the groups with the most tasks first."""
+def waits_of(state: SchedulerState, now: float, limit: int) -> tuple[list[WaitGroup], int]:
+    """Return at most ``limit`` groups, those with the most tasks first, and how many groups there are."""
     waits = _Waits(now, {})
     _add_queued(state, waits)
+    room = OUTSIDE_LIMIT
     for client in state.clients.values():
-        _add_others(client, waits)
+        room = _add_outside_queues(client, waits, room)
     for agent in state.agents.values():
         if agent.load.outstanding and not agent.is_available and not agent.is_leaving and not agent.is_paused:
             reason = f"Is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
-            waits.add(None, reason, agent.load.outstanding, agent.heard_at)
-    return sorted(waits.groups.values(), key=lambda group: -group.count)
+            waits.add_some(reason, agent.load.outstanding, agent.heard_at)
+    found = sorted(waits.found.values(), key=lambda each: -each.group.count)
+    return list(_placed(state, found[:limit])), len(found)
+
+
+def _placed(state: SchedulerState, found: list[_Found]) -> Iterator[WaitGroup]:
+    """The groups with the places of their examples in the queues, as long as these are found quickly."""
+    shares = shares_of(state)
+    room = PLACES_LIMIT
+    for each in found:
+        place = ""
+        if each.client is not None and each.record is not None:
+            cost = each.record.queue.count_ranges(each.client.table)
+            if cost <= room:
+                room -= cost
+                place = place_in_queue(shares, each.client, each.group.task, each.record)
+        yield replace(each.group, place=place) if place else each.group
 
 
 def _add_queued(state: SchedulerState, waits: _Waits) -> None:
@@ -71,7 +117,7 @@ def _add_queued(state: SchedulerState, waits: _Waits) -> None:
     if len(queues) > QUEUES_LIMIT:
         queues.sort(key=lambda queue: -queue.count)
         count = sum(max(0, queue.count - reserved.get(queue, 0)) for queue in queues[QUEUES_LIMIT:])
-        waits.add(None, _OTHER_QUEUES, count, waits.now)
+        waits.add_some(_OTHER_QUEUES, count, waits.now)
         del queues[QUEUES_LIMIT:]
     runs = RUNS_LIMIT // max(1, len(queues))
     for queue in queues:
@@ -79,9 +125,9 @@ def _add_queued(state: SchedulerState, waits: _Waits) -> None:
         left_out = max(0, left_out - reserved.get(queue, 0))
         for (client, function), (count, since, task, record) in found.items():
             reason = _reason(state, client, record)
-            waits.add(function, reason, count, since, client.shown_id, task)
+            waits.add_of_function(function, reason, count, since, client, task, record, is_queued=True)
         if left_out and found:
-            waits.add(None, reason, left_out, since)
+            waits.add_some(reason, left_out, since)
 
 
 def _add_reserved(state: SchedulerState, waits: _Waits) -> dict[QueueClass, int]:
@@ -92,8 +138,10 @@ def _add_reserved(state: SchedulerState, waits: _Waits) -> dict[QueueClass, int]
         for queue, reservations in agent.load.reserved.items():
             numbers[queue] = numbers.get(queue, 0) + len(reservations)
             for _, _, reservation in reservations[:RUNS_LIMIT]:
-                function, since = reservation.record.function, reservation.record.entered_at
-                waits.add(function, reason, 1, since, reservation.client.shown_id, reservation.task)
+                record = reservation.record
+                waits.add_of_function(
+                    record.function, reason, 1, record.entered_at, reservation.client, reservation.task, record
+                )
     return numbers
 
 
@@ -102,8 +150,15 @@ def _reason(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str
     return text[0].upper() + text[1:]
 
 
-def _add_others(client: ClientPeer, waits: _Waits) -> None:
-    for state, reason in _STATES:
-        count = client.table.columns.count(state)
-        if count:
-            waits.add(None, reason, count, waits.now, client.shown_id)
+def _add_outside_queues(client: ClientPeer, waits: _Waits, room: int) -> int:
+    """Return what is left of ``room``."""
+    found, left_out, room = tasks_outside_queues(client.table.columns, room)
+    for (state, function), (count, since, task, record) in found.items():
+        waits.add_of_function(function, _REASONS[TaskState(state)], count, since, client, task, record)
+    for state, count in left_out.items():
+        waits.add_some(_REASONS[TaskState(state)], count, waits.now, client.shown_id)
+    for each in client.unsent:
+        seconds = max(0.0, waits.now - client.unsent_since)
+        shown = each.digest, each.name, unsent_calls.REASON, each.count, seconds, client.shown_id, 0, each.module
+        waits.add(WaitGroup(*shown))
+    return room

@@ -24,7 +24,7 @@ class AuditLog:
         """Errors are logged: the action has been carried out."""
         if self._descriptor is None:
             return
-        line = json.dumps({"time": _now_text(), **asdict(audit)}, ensure_ascii=True) + "\n"
+        line = line_of(audit) + "\n"
         try:
             os.write(self._descriptor, line.encode())
         except OSError as error:
@@ -34,6 +34,11 @@ class AuditLog:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def line_of(audit: Audit) -> str:
+    """The line that records it, without its end."""
+    return json.dumps({"time": _now_text(), **asdict(audit)}, ensure_ascii=True)
 
 
 def _open(path: str) -> int:

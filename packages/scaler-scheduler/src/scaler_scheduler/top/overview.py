@@ -46,7 +46,7 @@ _HINTS = (
 """The most important ones first."""
 
 _RUNNING_COLUMNS = ("function", "seconds", "state", "host", "worker", "session")
-_CLIENT_COLUMNS = ("session", "host", "pid", "unassigned", "running", "share", "left")
+_CLIENT_COLUMNS = ("session", "user", "program", "host", "pid", "unassigned", "running", "share", "left")
 _FUNCTION_COLUMNS = ("name", "unfinished", "finished", "failed", "mean", "p95", "total")
 _FAILURE_COLUMNS = ("count", "type", "message", "place")
 

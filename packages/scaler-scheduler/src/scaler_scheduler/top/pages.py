@@ -111,6 +111,7 @@ _NOTHING = {
 
 _LEVEL = TABLES["logs"].index("level")
 _STATE_OF_RUNNING = TABLES["running"].index("state")
+_STATE_OF_CLIENT = TABLES["clients"].index("state")
 
 
 class Body(NamedTuple):
@@ -366,7 +367,7 @@ def _nothing(view: View, model: Model) -> str:
 def _row_style(page: str, row: Row, chosen: bool) -> Style:
     if chosen:
         return Style.CHOSEN
-    away = page == "clients" and row[3] == "away"
+    away = page == "clients" and row[_STATE_OF_CLIENT] == "away"
     is_bad = page == "logs" and row[_LEVEL] in ("warning", "error", "critical")
     stuck = page == "running" and row[_STATE_OF_RUNNING].startswith(STUCK)
     return Style.WARNING if away or stuck or is_bad else Style.PLAIN

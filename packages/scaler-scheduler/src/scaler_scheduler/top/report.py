@@ -24,7 +24,7 @@ DETAILS_LIMIT = 20
 TEXT_LIMIT = 4_000
 """Characters of one of them."""
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light dark; --text: #1a2030; --muted: #566073; --line: #d5d9e2; --ground: #ffffff; }
 @media (prefers-color-scheme: dark) {
   :root { --text: #e8ecf3; --muted: #9aa5b6; --line: #364152; --ground: #151b24; }
@@ -44,7 +44,7 @@ td { max-width: 44ch; overflow: hidden; text-overflow: ellipsis; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font: 12px/1.5 ui-monospace, monospace; }
 .key i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 5px 0 14px; }
 """
-_STYLE += "".join(
+STYLE += "".join(
     f".key .{name} {{ background: linear-gradient(rgb(from {tint} r g b / {opacity}) 0 0), {function_colour(0)}; }}\n"
     for name, (tint, opacity) in PART_TINTS.items()
 )
@@ -77,7 +77,8 @@ _TABLES = (
         "duration",
     ),
     ReportTable(
-        "Clients", "clients", ("session", "host", "pid", "state", "finished", "failed", "canceled", "group", "used"),
+        "Clients", "clients",
+        ("session", "user", "program", "host", "pid", "state", "finished", "failed", "canceled", "group", "used"),
         "used",
     ),
     ReportTable("Hosts", "agents", ("host", "name", "state", "workers", "cpu", "rss", "rss_free"), "host", False),
@@ -100,7 +101,7 @@ def write_report(replay: Replay, path: str, start: float, stop: float) -> str:
 def report_of(model: Model, start: float, stop: float, problems: Sequence[str] = ()) -> Iterator[str]:
     """The file, in pieces. Names come from other people's programs: they are text, whatever they contain."""
     span = f"{format_moment(start)} to {format_moment(stop)}, {format_span(stop - start)}"
-    yield f"<!DOCTYPE html><html lang='en'><meta charset='utf-8'><title>Scaler, {span}</title><style>{_STYLE}</style>"
+    yield f"<!DOCTYPE html><html lang='en'><meta charset='utf-8'><title>Scaler, {span}</title><style>{STYLE}</style>"
     yield f"<h1>Report of a Scaler cluster</h1><p class='muted'>{span}{_scheduler(model)}</p>"
     yield from (f"<p>A part of the recording is missing: {escape(problem)}</p>" for problem in problems[:5])
     yield _tiles(model, start, stop)

@@ -22,6 +22,10 @@ _PARTS_FROM_PIXELS = 4
 """Bars of single tasks that are so wide show the parts of their time."""
 
 
+LINE_COLOURS = BLUE, RED, YELLOW, GREEN, PURPLE = "#2f81f7", "#d62728", "#b87a00", "#1f9d72", "#9a6fd8"
+"""The colours of lines in charts, which contrast with a white and with a dark ground."""
+
+
 class ReportChart(NamedTuple):
     """A chart: its title, its lines (label, history, colour), and the text of a value."""
 
@@ -32,21 +36,21 @@ class ReportChart(NamedTuple):
 
 _CHARTS = {
     "throughput": ReportChart(
-        "Throughput", (("ended", "throughput", "#2f81f7"), ("failed", "failures", "#d62728")), format_rate
+        "Throughput", (("ended", "throughput", BLUE), ("failed", "failures", RED)), format_rate
     ),
     "tasks": ReportChart(
         "Unfinished tasks",
         (
-            ("waiting", "unassigned", "#e69f00"), ("running", "running", "#2f81f7"),
-            ("queued on hosts", "queued", "#9a6fd8"),
+            ("waiting", "unassigned", YELLOW), ("running", "running", BLUE),
+            ("queued on hosts", "queued", PURPLE),
         ),
         lambda value: format_count(round(value)),
     ),
     "cpu": ReportChart(
-        "CPU", (("workers", "workers_cpu", "#1f9d72"), ("scheduler", "scheduler_cpu", "#e69f00")), format_percent
+        "CPU", (("workers", "workers_cpu", GREEN), ("scheduler", "scheduler_cpu", YELLOW)), format_percent
     ),
     "memory": ReportChart(
-        "Memory", (("workers", "workers_rss", "#1f9d72"), ("objects", "store_used", "#2f81f7")), format_bytes
+        "Memory", (("workers", "workers_rss", GREEN), ("objects", "store_used", BLUE)), format_bytes
     ),
 }  # fmt: skip
 

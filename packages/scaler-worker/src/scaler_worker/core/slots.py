@@ -222,6 +222,8 @@ class Slots:
         text = (
             f"Nested tasks block all processes of this host, which are {len(self.processes)}, and {why}. "
             "Nest less deeply, or use more hosts."
+            if self.processes
+            else f"No worker process can be started on this host ({trouble}). Its log says since when."
         )
         held_tasks.fail_run(self._state, self._state.queue.take(1), Status.NO_WORKER, text.encode())
 

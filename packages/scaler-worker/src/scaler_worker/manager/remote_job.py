@@ -50,7 +50,11 @@ def main() -> None:
     if problem is not None:
         channel.report(failed=problem)
         return
-    folder = MemoryFolder({name: text.encode() for name, text in order["keys"].items()}) if order["keys"] else None
+    try:
+        folder = MemoryFolder({name: text.encode() for name, text in order["keys"].items()}) if order["keys"] else None
+    except OSError as error:
+        channel.report(failed=f"it cannot keep the keys in its memory, /dev/shm: {error.strerror}. Make room there.")
+        return
     try:
         if folder is not None:
             os.environ[VARIABLE] = str(folder.path)

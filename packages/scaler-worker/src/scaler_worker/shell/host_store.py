@@ -54,6 +54,7 @@ class AgentHostStore:
         self._settings = settings
         self._cluster = b""
         self._connection: AgentConnection | None = None
+        self._obstacle = ""  # why there was no store, as the log says
         self._attempt: object | None = None  # to connect, under way
         self._uses: list[tuple[Use, bool]] = []  # that wait for the connection, and whether they need a store
         self._watches_write = False
@@ -163,7 +164,7 @@ class AgentHostStore:
         try:
             connection = AgentConnection.open(cluster, self._settings, may_start)
         except StoreUnavailable as error:
-            logging.debug(str(error))
+            self._note_obstacle(str(error), may_start)
         except Exception as error:
             logging.warning(f"Cannot reach the object store of this host: {error}")
         finally:
@@ -172,6 +173,12 @@ class AgentHostStore:
             except RuntimeError:  # the loop has ended
                 if connection is not None:
                     connection.close()
+
+    def _note_obstacle(self, text: str, may_start: bool) -> None:
+        """Said once. It is nothing unusual if there is no store and none may be started."""
+        if may_start and text != self._obstacle:
+            logging.warning(f"This host has no object store, so its large values go through the scheduler. {text}")
+            self._obstacle = text
 
     def _opened(self, attempt: object, may_start: bool, connection: AgentConnection | None) -> None:
         if attempt is not self._attempt or self._closed:
