@@ -45,9 +45,10 @@ def test_a_process_that_died_is_a_broken_executor_for_that_call_only(client: Cli
     assert not isinstance(plain.value, concurrent.futures.BrokenExecutor)
 
 
-def frames_of(error: BaseException) -> list[str]:
-    """The modules of the frames in the traceback."""
-    return [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
+def has_only_frames_of_the_user(error: BaseException) -> bool:
+    """Those of the scheduler of these tests may follow if another module has registered the pickling of tracebacks."""
+    modules = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return modules[0] == __name__ and not any(each.startswith("scaler") for each in modules)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_a_failure_in_a_map_of_an_executor_names_its_item(client: Client, chunks
     with client.as_executor() as executor, pytest.raises(TypeError) as caught:
         list(executor.map(operator.neg, [1, 2, 3, "x", 4], chunksize=chunksize))
     assert note in caught.value.__notes__
-    assert frames_of(caught.value) == [__name__]
+    assert has_only_frames_of_the_user(caught.value)
 
 
 def test_a_map_that_takes_too_long_blames_no_item(client: Client, scheduler: FakeScheduler) -> None:
@@ -70,14 +71,14 @@ def test_a_map_that_takes_too_long_blames_no_item(client: Client, scheduler: Fak
         with pytest.raises(TimeoutError) as caught:
             list(executor.map(operator.neg, [1], timeout=0))
         scheduler.hold.clear()
-    assert not hasattr(caught.value, "__notes__") and frames_of(caught.value) == [__name__]
+    assert not hasattr(caught.value, "__notes__") and has_only_frames_of_the_user(caught.value)
 
 
 def test_a_failure_in_imap_unordered_names_its_item(client: Client) -> None:
     with pytest.raises(TypeError) as caught:
         list(client.imap_unordered(operator.neg, [1, 2, "x", 4]))
     assert "Raised by item 2 of imap_unordered(), counting from 0." in caught.value.__notes__
-    assert frames_of(caught.value) == [__name__]
+    assert has_only_frames_of_the_user(caught.value)
 
 
 def test_an_executor_of_a_closed_client_is_shut_down(client: Client) -> None:
