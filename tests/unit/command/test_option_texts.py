@@ -14,7 +14,7 @@ from scaler_protocol.command.settings import settings_of
 from scaler_protocol.keygen import KeygenSettings
 from scaler_scheduler import Scheduler
 from scaler_scheduler.config import SchedulerSettings
-from scaler_scheduler.core.settings import OPTION_NAMES, Settings
+from scaler_scheduler.core.settings import SchedulerOptions, Settings
 from scaler_scheduler.top.cli import TopSettings
 from scaler_scheduler.web.cli import UiSettings
 from scaler_worker import Cluster
@@ -67,7 +67,8 @@ def test_the_combo_has_every_option_of_both_commands() -> None:
 def test_the_core_has_the_options_of_the_command() -> None:
     command = {field.name: field.default for field in dataclasses.fields(SchedulerSettings)}
     core = {field.name: field.default for field in dataclasses.fields(Settings)}
-    assert {name: command[name] for name in OPTION_NAMES} == {name: core[name] for name in OPTION_NAMES}
+    names = [field.name for field in dataclasses.fields(SchedulerOptions)]
+    assert {name: command[name] for name in names} == {name: core[name] for name in names}
 
 
 def test_an_option_is_one_line() -> None:

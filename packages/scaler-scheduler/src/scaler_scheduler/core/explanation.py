@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import Explanation
+from scaler_protocol.messages import Explanation, RunningTask
+from scaler_protocol.monitor.format import format_duration
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
-from scaler_scheduler.core import lock_table, named_table, share_reports
+from scaler_scheduler.core import lock_table, named_table, running_tasks, share_reports
 from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
@@ -95,11 +96,22 @@ def _assigned(state: SchedulerState, client: ClientPeer, task: int, where: int, 
         return f"is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
     if _missing(client, task)[0]:
         return f"is with {agent.title()} and {_pending(client, task)}"
+    attempt = client.table.columns.describe(task).attempt
+    running = running_tasks.report_of(agent, client.session, task, attempt)
+    if running is not None:
+        return _running(agent, *running)
     outstanding, slots = agent.load.outstanding, agent.load.slots + agent.load.lent
     if outstanding <= slots:
         return f"is running at {agent.title()}."
     workers = f"{slots} worker" + ("s" if slots != 1 else "")
     return f"is with {agent.title()}, running or next to run ({outstanding} tasks there for {workers})."
+
+
+def _running(agent: Agent, task: RunningTask, seconds: float) -> str:
+    names = agent.worker_names
+    worker = f"worker {names[task.worker]}" if 0 <= task.worker < len(names) else "a process for nested tasks"
+    text = f"is running in {worker} (pid {task.pid}) at {agent.title()}"
+    return f"{text}, for {format_duration(seconds)} when the agent last reported."
 
 
 def _queued(state: SchedulerState, record: RunRecord) -> str:

@@ -28,7 +28,6 @@ from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_numbers import FunctionNumbers
 from scaler_scheduler.core.function_totals import NAME_LIMIT, FunctionKey, FunctionTotal
 from scaler_scheduler.core.running_tasks import running_tasks_of
-from scaler_scheduler.core.settings import OPTION_NAMES
 from scaler_scheduler.core.share_reports import shares_of
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
@@ -42,9 +41,6 @@ _RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
 _ROWS_SHOWN = 200
 _NODES_COUNTED = 1_000_000
 """Nodes of all graphs together that one snapshot looks at: more would keep the scheduler too long."""
-
-_SETTINGS = ("address", *OPTION_NAMES, "python_version")
-"""The settings that monitors show. None of them is a secret."""
 
 _DURATION_BOUNDS_US = [round(bound * 1e6) for bound in DURATION_BOUNDS_SECONDS]
 _name_of = attrgetter("name")
@@ -225,8 +221,8 @@ def _function(name: FunctionKey, total: FunctionTotal, number: int) -> FunctionS
 
 
 def _settings(state: SchedulerState) -> tuple[Setting, ...]:
-    options = [Setting(name, str(getattr(state.settings, name))) for name in _SETTINGS]
-    return (*options, *(Setting(f"worker manager {name}", text) for name, text in managers.descriptions(state)))
+    shown = (Setting(name, value) for name, value in state.settings.shown)
+    return (*shown, *(Setting(f"worker manager {name}", text) for name, text in managers.descriptions(state)))
 
 
 def graphs_of(state: SchedulerState, limit: int) -> list[GraphStatus]:
