@@ -737,31 +737,45 @@ cdef class NodeTable:
         self.copies[task] = [*others, source]
         return True
 
+    cdef bint take_copy(self, Page* page, int offset, uint64_t task) except -1:
+        """The agent that had the value does not have it any more. Another agent that has asked for it since is asked
+        from now on. False: there is none."""
+        cdef list agents = self.copies.get(task) if self.copies else None
+        if not agents:
+            return False
+        page.agent[offset] = agents[0]
+        self.forget_copy(task, agents[0])
+        return True
+
+    def forget_copy(self, uint64_t task, uint32_t agent):
+        """This agent has asked for the value, and does not have it."""
+        agents = [each for each in self.copies.get(task, ()) if each != agent]
+        if agents:
+            self.copies[task] = agents
+        else:
+            self.copies.pop(task, None)
+
     def forget_copies_of(self, uint64_t task):
         """The caller tells the agents that asked for the value."""
         self.copies.pop(task, None)
 
     cdef forget_copies(self, uint32_t agent):
         for task in list(self.copies):
-            self.copies[task] = [each for each in self.copies[task] if each != agent]
-            if not self.copies[task]:
-                del self.copies[task]
+            self.forget_copy(task, agent)
 
     def lose_value(self, uint64_t task, uint32_t agent, int losses_limit):
-        """The agent that should have a value does not have it: it is made again if it is needed. Returns an ``Action``:
-        REQUEUE, the caller queues the task; WAIT, the task runs when it can; GIVE_UP, it must not run again or has been
+        """The agent that should have a value does not have it: another agent is asked for it, or it is made again if it
+        is needed. Returns an ``Action``: REQUEUE, the caller queues the task; WAIT, the task runs when it can; GIVE_UP, it must not run again or has been
         lost too often; NOTHING, the client has no part in it."""
         cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record
         cdef int event, action
-        if page == NULL or page.agent[offset] != agent:
+        if self.value_holder(task) != agent or self.take_copy(page, offset, task):
             return DO_NOTHING
         if page.state[offset] == STORED:
             self.lose_stored(page, offset)
             self.settle(self.columns.record_at(page, offset).graph)
-            return DO_NOTHING
-        if page.state[offset] != DONE_LARGE:
             return DO_NOTHING
         record = self.columns.record_at(page, offset)
         page.losses[offset] += 1

@@ -510,6 +510,8 @@ cdef class TaskTable:
         cdef RunRecord record = self.columns.record_at(page, offset)
         cdef int action
         self.take_moving(task)
+        if (state == STORED or state == DONE_LARGE) and self.nodes.take_copy(page, offset, task):
+            return
         if state == STORED:
             self.nodes.lose_stored(page, offset)
             lost.graphs[record.graph.last] = record.graph
@@ -740,9 +742,17 @@ cdef class TaskTable:
             f"graphs in {self.columns.graph_bytes} bytes, {size} counted"
         ):
             self.columns.graph_bytes = size
+        self.compare_copies(census)
         for task in [task for task in self.moving if not self.is_given(task)]:
             if census.must_correct(f"task {task} is to be moved, and is with no agent"):
                 del self.moving[task]
+
+    cdef compare_copies(self, Census census):
+        for task, agents in list(self.nodes.copies.items()):
+            holder = self.nodes.value_holder(task)
+            if holder is None or holder in agents or len(set(agents)) < len(agents):
+                if census.must_correct(f"copies of {task}, which agent {holder} holds, are at agents {agents}"):
+                    del self.nodes.copies[task]
 
     cdef bint is_given(self, uint64_t task) except -1:
         cdef int state = self.columns.state(task)
