@@ -35,7 +35,7 @@ def test_links_lead_from_page_to_page_and_back(monitor: Monitor, qtbot: QtBot) -
     assert "Worker node-0-3" in window.text.toPlainText()
     assert not window.back.isEnabled()
     window.text.anchorClicked.emit(QUrl(address_of(EntityLink("host", ("node-0",)))))
-    assert window.windowTitle() == "Host node-0" and "free memory" in window.text.toPlainText()
+    assert window.windowTitle() == "Host node-0" and "memory of the host" in window.text.toPlainText()
     window.back.click()
     assert "Worker node-0-3" in window.text.toPlainText()
 

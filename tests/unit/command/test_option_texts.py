@@ -14,7 +14,7 @@ from scaler_protocol.command.settings import settings_of
 from scaler_protocol.keygen import KeygenSettings
 from scaler_scheduler import Scheduler
 from scaler_scheduler.config import SchedulerSettings
-from scaler_scheduler.core.settings import OPTION_NAMES, Settings
+from scaler_scheduler.core.settings import SchedulerOptions, Settings
 from scaler_scheduler.top.cli import TopSettings
 from scaler_scheduler.web.cli import UiSettings
 from scaler_worker import Cluster
@@ -67,7 +67,16 @@ def test_the_combo_has_every_option_of_both_commands() -> None:
 def test_the_core_has_the_options_of_the_command() -> None:
     command = {field.name: field.default for field in dataclasses.fields(SchedulerSettings)}
     core = {field.name: field.default for field in dataclasses.fields(Settings)}
-    assert {name: command[name] for name in OPTION_NAMES} == {name: core[name] for name in OPTION_NAMES}
+    names = [field.name for field in dataclasses.fields(SchedulerOptions)]
+    assert {name: command[name] for name in names} == {name: core[name] for name in names}
+
+
+def test_parameters_share_lines() -> None:
+    """Otherwise each new option makes a constructor longer, until it is too long."""
+    parameters = ["self", *(f"option_{number}: int = {number}" for number in range(100))]
+    lines = list(option_texts.filled(parameters))
+    assert [each.strip() for line in lines for each in line.split(",") if each] == parameters
+    assert len(lines) < 25 and all(len(line) <= 120 and line.endswith(",") for line in lines)
 
 
 def test_an_option_is_one_line() -> None:
@@ -85,5 +94,5 @@ def test_an_option_is_one_line() -> None:
     assert "| `--pace` | `builtin`, `uvloop` | builtin | Set the pace. |" in option_texts.table(More)
     source = option_texts.ParameterSource(More)
     described = dataclasses.replace(option_texts.CLASSES[0], sources=(source,))
-    assert '        pace: str = "builtin",\n' in option_texts.signature(described)
+    assert 'pace: str = "builtin",' in option_texts.signature(described)
     assert "        pace: Set the pace. Default: builtin.\n" in option_texts.documentation(described)

@@ -75,7 +75,7 @@ def test_a_silent_host_and_full_memory_stand_out() -> None:
     silent = replace(
         agent_status(1, 2, state=PeerState.SUSPECT, host="quiet", silent_seconds=40.0), rss_free_bytes=1024
     )
-    full = replace(agent_status(0, 4, host="full"), rss_free_bytes=1024)
+    full = replace(agent_status(0, 4, host="full"), rss_free_bytes=1024, memory_limit_bytes=1 << 30)
     made.apply(snapshot((full, silent)), 100.0)
     screen = draw(made, View(page="overview"), 100, 40, 100.0, "address")
     styles = {span.style for line in screen.lines for span in line if "silent for 40 s" in span.text}

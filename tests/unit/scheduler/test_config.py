@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 
 import pytest
 
 from scaler_protocol.command import BadInput, read_settings
 from scaler_scheduler import Scheduler
-from scaler_scheduler.config import SchedulerSettings
+from scaler_scheduler.config import SchedulerSettings, shown_settings
+from scaler_scheduler.core.snapshot import snapshot_of
+from tests.unit.scheduler.playbook import Playbook
 
 ADDRESS = "tcp://127.0.0.1:2345"
 DEFAULTS = {
@@ -90,4 +93,17 @@ def test_bad_values_are_refused():
 
 def test_the_class_takes_what_the_command_takes():
     parameters = inspect.signature(Scheduler).parameters
-    assert {name: parameter.default for name, parameter in parameters.items() if name != "address"} == DEFAULTS
+    settings = read(ADDRESS)
+    for name, parameter in parameters.items():
+        assert name == "address" or parameter.default == getattr(settings, name), name
+
+
+def test_monitors_show_every_option() -> None:
+    settings = SchedulerSettings(address=ADDRESS, event_log="/logs", client_memory=2**30, event_loop="uvloop")
+    shown = shown_settings(settings)
+    assert {name for name, _ in shown} == {field.name for field in dataclasses.fields(SchedulerSettings)}
+    values = dict(shown)
+    assert (values["address"], values["event_log"], values["audit_log"]) == (ADDRESS, "/logs", "")
+    assert (values["event_loop"], values["grace_seconds"]) == ("uvloop", "10.0")
+    book = Playbook(shown=shown)
+    assert tuple((each.name, each.value) for each in snapshot_of(book.core.state, book.now).settings) == shown

@@ -54,3 +54,25 @@ def test_only_unfinished_tasks_of_that_agent_and_attempt_are_shown() -> None:
     other = book.agent("other", 1)
     other.says(beat(replace(row, task=1)))
     assert running(book) == []
+
+
+def test_explain_names_the_worker_and_says_how_long_the_task_has_run() -> None:
+    book, row = busy()
+    agent, client = (next(peer for peer in book.peers.values() if peer.name == name) for name in ("agent", "client"))
+    name = snapshot_of(book.core.state, book.now).agents[0].workers[0].name
+    explained = book.core.explain(client.session, 0)
+    assert f"is running in worker {name} (pid 4242) at agent " in explained
+    assert explained.endswith(", for 4 s when the agent last reported.")
+    assert "is running at agent " in book.core.explain(client.session, 1)
+    agent.says(beat(replace(row, worker=7)))
+    assert "is running in a process for nested tasks (pid 4242) at agent " in book.core.explain(client.session, 0)
+    agent.says(beat(replace(row, attempt=2)))
+    assert "is running at agent " in book.core.explain(client.session, 0)
+
+
+def test_explain_knows_what_runs_although_more_tasks_are_there_than_workers() -> None:
+    book, _ = busy()
+    client = next(peer for peer in book.peers.values() if peer.name == "client")
+    client.says(tasks(client, 2, 1))
+    assert "is running in worker " in book.core.explain(client.session, 0)
+    assert "running or next to run" in book.core.explain(client.session, 1)

@@ -12,6 +12,7 @@ import secrets
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import scaler_scheduler
 from scaler_protocol.address import Address, parse_address
@@ -36,7 +37,7 @@ from scaler_protocol.options import values_of
 from scaler_protocol.security import check_bind_allowed, ensure_token
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.router_socket import RouterSocket
-from scaler_scheduler.config import SchedulerSettings
+from scaler_scheduler.config import SchedulerSettings, shown_settings
 from scaler_scheduler.core.settings import SchedulerOptions, Settings
 from scaler_scheduler.metrics.server import MetricsServer
 from scaler_scheduler.shell.audit_log import AuditLog
@@ -129,7 +130,7 @@ def _serve(
     monitor_address = monitor_socket.address if monitor_socket is not None else settings.monitor_address or ""
     logging.info(f"Scheduler: monitor address is {monitor_address}")
     audit_log = AuditLog(settings.audit_log)
-    gateway = Gateway(loop, router, _core_settings(settings, address, token), audit_log)
+    gateway = Gateway(loop, router, _core_settings(settings, address, monitor_address, token), audit_log)
     event_log = _event_log(settings.event_log, gateway.core.state.settings.epoch)
     reporter = Reporter(loop, gateway, monitor_address, event_log, settings.event_log_limit_bytes, monitor_socket, tail)
     gc.freeze()  # the objects made by imports are never freed: collections skip them
@@ -199,7 +200,10 @@ def _report_ready(address: str, monitor_address: str) -> None:
     notify(READY="1", STATUS=f"Serving at {address}")
 
 
-def _core_settings(settings: SchedulerSettings, address: str, token: bytes) -> Settings:
+def _core_settings(settings: SchedulerSettings, address: str, monitor_address: str, token: bytes) -> Settings:
+    memory = settings.client_memory or default_capacity_bytes()
+    used = replace(settings, address=address, monitor_address=monitor_address, client_memory=memory)
+    python_version = platform.python_version()
     return Settings(
         address=address,
         session=new_session(),
@@ -207,9 +211,10 @@ def _core_settings(settings: SchedulerSettings, address: str, token: bytes) -> S
         handshake=_handshake(address, token),
         cluster=cluster_id(address, socket.gethostname(), str(os.getuid())),
         **values_of(SchedulerOptions, settings),
-        client_memory_bytes=settings.client_memory or default_capacity_bytes(),
+        client_memory_bytes=memory,
         version=scaler_scheduler.__version__,
-        python_version=platform.python_version(),
+        python_version=python_version,
+        shown=(*shown_settings(used), ("python_version", python_version)),
         host=socket.gethostname(),
         pid=os.getpid(),
         user=_user_name(),

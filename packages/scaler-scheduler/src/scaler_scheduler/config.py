@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scaler_protocol.command import EVENT_LOOPS, LoggingSettings, argument, option
+from scaler_protocol.command.settings import settings_of
 from scaler_protocol.units import BYTES, SECONDS
 from scaler_scheduler.core.settings import SchedulerOptions
 
@@ -72,3 +73,10 @@ class SchedulerSettings(SchedulerOptions, LoggingSettings):
     event_loop: str = option(
         "builtin", "-e", choices=EVENT_LOOPS, help="Select the event loop; uvloop needs scaler-scheduler[uvloop]."
     )
+
+
+def shown_settings(settings: SchedulerSettings) -> tuple[tuple[str, str], ...]:
+    """The names and values of all options, for monitors. None of them is a secret: those are in files, whose names the
+    options are."""
+    values = ((each, getattr(settings, each.name)) for each in settings_of(SchedulerSettings))
+    return tuple((each.name, "" if value is None else each.to_text(value)) for each, value in values)

@@ -22,11 +22,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from scaler_protocol.monitor.format import format_bytes, format_count, format_duration, printable
-from scaler_protocol.monitor.messages import AgentStatus, Snapshot, WaitGroup
+from scaler_protocol.monitor.host_memory import HostMemory, memory_by_host
+from scaler_protocol.monitor.messages import Snapshot, WaitGroup
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
 from scaler_protocol.monitor.silence import silence_text, silent_agents
 from scaler_protocol.objects.free_space import disk_reserve_bytes
 
+MEMORY_RULE = "memory"
 HOLD_SECONDS = 5.0
 """Seconds that an alert stays after its cause."""
 
@@ -141,7 +143,7 @@ class _MemoryTrends:
         self._samples: dict[str, deque[tuple[float, int]]] = {}
 
     def add(self, snapshot: Snapshot, time: float) -> None:
-        free = {host: agent.rss_free_bytes for host, agent in _tightest(snapshot).items()}
+        free = {host: memory.free_bytes for host, memory in memory_by_host(snapshot.agents).items()}
         self._samples = {host: self._samples.get(host, deque()) for host in free}
         for host, samples in self._samples.items():
             while samples and not time - TREND_SECONDS <= samples[0][0] <= time:
@@ -158,29 +160,18 @@ class _MemoryTrends:
         return last * seconds / (first - last)
 
 
-def _tightest(snapshot: Snapshot) -> dict[str, AgentStatus]:
-    """Return, of each host, the agent that reports the least free memory."""
-    found: dict[str, AgentStatus] = {}
-    for agent in snapshot.agents:
-        if agent.memory_limit_bytes or agent.rss_free_bytes:
-            known = found.get(agent.host)
-            if known is None or agent.rss_free_bytes < known.rss_free_bytes:
-                found[agent.host] = agent
-    return found
-
-
 # ---- rules: the text of the alert, empty for none --------------------------------------------------------------------
 
 
 def _memory(look: _Look) -> str:
     tight: list[tuple[int, str]] = []
-    for host, agent in _tightest(look.snapshot).items():
+    for host, memory in memory_by_host(look.snapshot.agents).items():
         left = look.trends.seconds_left(host)
-        is_soon = left is not None and left < WINDOW_SECONDS and _share_free(agent) < _TREND_FREE_SHARE
-        if is_soon or agent.rss_free_bytes < _least_free_bytes(agent.memory_limit_bytes):
+        is_soon = left is not None and left < WINDOW_SECONDS and _share_free(memory) < _TREND_FREE_SHARE
+        if is_soon or memory.free_bytes < _least_free_bytes(memory.limit_bytes):
             lasts = f", which last for {format_duration(left)} at the present rate" if is_soon and left else ""
-            of = f" of {format_bytes(agent.memory_limit_bytes)}" if agent.memory_limit_bytes else ""
-            tight.append((agent.rss_free_bytes, f"{_short(host)} has {format_bytes(agent.rss_free_bytes)}{of}{lasts}"))
+            of = f" of {format_bytes(memory.limit_bytes)}" if memory.limit_bytes else ""
+            tight.append((memory.free_bytes, f"{_short(host)} has {format_bytes(memory.free_bytes)}{of}{lasts}"))
     return _about_hosts("memory is about to run out", tight)
 
 
@@ -189,8 +180,8 @@ def _least_free_bytes(limit: int) -> int:
     return min(max(_GIBIBYTE, limit * 3 // 100), limit // 10) if limit else _GIBIBYTE
 
 
-def _share_free(agent: AgentStatus) -> float:
-    return agent.rss_free_bytes / agent.memory_limit_bytes if agent.memory_limit_bytes else 1.0
+def _share_free(memory: HostMemory) -> float:
+    return memory.free_bytes / memory.limit_bytes if memory.limit_bytes else 1.0
 
 
 def _disk(look: _Look) -> str:
@@ -282,7 +273,7 @@ class _Rule(NamedTuple):
 
 
 _RULES = (
-    _Rule("memory", "critical", "agents", _memory),
+    _Rule(MEMORY_RULE, "critical", "agents", _memory),
     _Rule("disk", "critical", "objects", _disk),
     _Rule("silent", "warning", "agents", _silent),
     _Rule("workers", "warning", "waits", _workers),

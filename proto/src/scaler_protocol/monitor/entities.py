@@ -28,6 +28,7 @@ from scaler_protocol.monitor.format import (
     format_span,
 )
 from scaler_protocol.monitor.graphs import WatchedGraph
+from scaler_protocol.monitor.host_memory import HostMemory, memory_by_host
 from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.messages import (
     AgentStatus,
@@ -384,7 +385,7 @@ def _host(model: Model, host: str) -> EntityPage | None:
             Fact("workers", f"{len(workers)}, {sum(worker.has_task for worker in workers)} busy"),
             Fact("CPU of workers", format_percent(sum(worker.cpu_percent for worker in workers))),
             Fact("memory of workers", format_bytes(sum(worker.rss_bytes for worker in workers))),
-            Fact("free memory", format_bytes(agents[0].rss_free_bytes)),
+            Fact("memory of the host", memory_by_host(agents).get(host, HostMemory()).text or "not known"),
             Fact("queued tasks", format_count(sum(agent.queued for agent in agents))),
             Fact("lag", format_latency(agents[0].lag_seconds)),
         ]

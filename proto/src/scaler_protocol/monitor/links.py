@@ -34,6 +34,7 @@ SCHEDULER_LINK = EntityLink(SCHEDULER, (SCHEDULER,))
 _ROW_KINDS = {
     "workers": WORKER,
     "agents": HOST,
+    "hosts": HOST,
     "processors": WORKER,
     "clients": CLIENT,
     "functions": FUNCTION,

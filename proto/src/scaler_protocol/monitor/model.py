@@ -20,6 +20,7 @@ from scaler_protocol.monitor.failures import details_text
 from scaler_protocol.monitor.format import format_count
 from scaler_protocol.monitor.graphs import GraphNode, WatchedGraph, nodes_of
 from scaler_protocol.monitor.history import History
+from scaler_protocol.monitor.host_memory import total_memory
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot, TaskCounts
 from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
 from scaler_protocol.monitor.open_bars import OpenBar, open_bars
@@ -52,6 +53,8 @@ HISTORIES = (
     "agents_rss",
     "workers_cpu",
     "workers_rss",
+    "hosts_used",
+    "hosts_limit",
     "store_used",
     "store_spilled",
     "store_sent",
@@ -59,8 +62,9 @@ HISTORIES = (
     "clients",
 )
 """Names of histories. ``throughput`` and ``failures`` are tasks per second, ``*_cpu`` percent of one processor,
-``*_rss``, ``store_used`` and ``store_spilled`` bytes, ``store_sent`` and ``store_received`` bytes per second between
-hosts, the others how many: ``unassigned`` tasks wait at the scheduler, ``queued`` ones on the hosts."""
+``*_rss``, ``store_used`` and ``store_spilled`` bytes, ``hosts_used`` and ``hosts_limit`` the memory of all hosts in
+bytes, ``store_sent`` and ``store_received`` bytes per second between hosts, the others how many: ``unassigned`` tasks
+wait at the scheduler, ``queued`` ones on the hosts."""
 
 
 class FeedState(enum.Enum):
@@ -292,6 +296,7 @@ class Model:
 
     def _add_levels(self, snapshot: Snapshot, time: float) -> None:
         agents, rows = snapshot.agents, self.worker_rows
+        memory = total_memory(agents)
         unfinished = snapshot.unfinished
         levels = {
             "unassigned": unfinished.waiting,
@@ -304,6 +309,8 @@ class Model:
             "agents_rss": sum(agent.rss_bytes for agent in agents),
             "workers_cpu": sum(row.cpu_percent for row in rows),
             "workers_rss": sum(row.rss_bytes for row in rows),
+            "hosts_used": memory.used_bytes,
+            "hosts_limit": memory.limit_bytes,
             "store_used": sum(store.used_bytes for store in snapshot.stores),
             "store_spilled": sum(store.spilled_bytes for store in snapshot.stores),
             "store_sent": sum(rate.sent for rate in self.store_rates),

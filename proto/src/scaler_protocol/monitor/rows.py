@@ -15,6 +15,7 @@ from scaler_protocol.monitor.alerts import Alert
 from scaler_protocol.monitor.daemon_logs import LogRows
 from scaler_protocol.monitor.failures import status_name
 from scaler_protocol.monitor.format import format_count, format_flags
+from scaler_protocol.monitor.host_memory import HostMemory, memory_by_host
 from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, Snapshot, user_of_client
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.parts import parts_of_function, parts_of_task, parts_text, spans_text
@@ -161,6 +162,23 @@ def _agent_rows(model: TabularState) -> list[Row]:
         )
         for agent in _agents(model)
     ]  # fmt: skip
+
+
+def _host_rows(model: TabularState) -> list[Row]:
+    agents: dict[str, list[AgentStatus]] = {}
+    for agent in _agents(model):
+        agents.setdefault(agent.host, []).append(agent)
+    memories = memory_by_host(_agents(model))
+    return [_host_row(host, found, memories.get(host, HostMemory())) for host, found in agents.items()]
+
+
+def _host_row(host: str, agents: Sequence[AgentStatus], memory: HostMemory) -> Row:
+    workers = [worker for agent in agents for worker in agent.workers]
+    return (
+        host, memory.used_bytes, memory.limit_bytes, memory.share, memory.free_bytes,
+        sum(worker.rss_bytes for worker in workers), len(workers), len(agents),
+        sum(worker.cpu_percent for worker in workers),
+    )  # fmt: skip
 
 
 def _processor_rows(model: TabularState) -> list[Row]:
@@ -476,6 +494,7 @@ def _agents(model: TabularState) -> Sequence[AgentStatus]:
 _ROWS: dict[str, Callable[[TabularState], list[Row]]] = {
     "workers": _worker_rows,
     "agents": _agent_rows,
+    "hosts": _host_rows,
     "processors": _processor_rows,
     "clients": _client_rows,
     "functions": _function_rows,

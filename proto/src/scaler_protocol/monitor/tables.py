@@ -121,6 +121,26 @@ AGENTS = TableSpec(
     help="one per host: they own the workers",
 )
 
+HOSTS = TableSpec(
+    "hosts",
+    "Hosts",
+    (
+        Column("host", "host", "text", 20, "its name"),
+        Column("memory", "used", "bytes", 9, "memory that all of its processes use"),
+        Column("limit", "of", "bytes", 9, "memory that it, or the control group of its agent, may use; 0: not known"),
+        Column("share", "full", "share", 7, "the part of its memory that is used"),
+        Column("memory_free", "free", "bytes", 9, "memory that it has left"),
+        Column("workers_rss", "workers use", "bytes", 11, "memory of its workers"),
+        Column("workers", "workers", "count", 7, "how many workers it has"),
+        Column("agents", "agents", "count", 6, "how many agents own them"),
+        Column("cpu", "cpu", "percent", 7, "processor time of its workers"),
+    ),
+    "share",
+    ("host",),
+    descending=True,
+    help="the memory of each host with workers",
+)
+
 PROCESSORS = TableSpec(
     "processors",
     "Processors",
@@ -478,6 +498,7 @@ TABLES: dict[str, TableSpec] = {
     for table in (
         WORKERS,
         AGENTS,
+        HOSTS,
         PROCESSORS,
         CLIENTS,
         FUNCTIONS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from scaler_protocol.monitor.alerts import MEMORY_RULE
 from scaler_protocol.monitor.format import (
     format_bytes,
     format_count,
@@ -12,6 +13,7 @@ from scaler_protocol.monitor.format import (
     format_percent,
     format_rate,
 )
+from scaler_protocol.monitor.host_memory import total_memory
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.progress import ALL
 from scaler_protocol.monitor.running import longest_running, summary_of
@@ -49,7 +51,13 @@ _RUNNING_NAMED = 10
 _CHARTS = {
     "throughput": (("tasks", "throughput"), ("failures", "failures")),
     "cpu": (("workers", "workers_cpu"), ("agents", "agents_cpu"), ("scheduler", "scheduler_cpu")),
-    "memory": (("workers", "workers_rss"), ("objects", "store_used"), ("scheduler", "scheduler_rss")),
+    "memory": (
+        ("workers", "workers_rss"),
+        ("objects", "store_used"),
+        ("scheduler", "scheduler_rss"),
+        ("all of hosts", "hosts_used"),
+        ("limit", "hosts_limit"),
+    ),
     "queue": (("waiting", "unassigned"), ("running", "running"), ("queued on hosts", "queued")),
 }
 """Names of lines, and of the model's histories."""
@@ -84,8 +92,15 @@ def figures(model: Model) -> list[Figure]:
             "workers that run a task, of all; those of silent agents are not counted as busy",
         ),
         Figure("CPU", format_percent(sum(row.cpu_percent for row in rows)), help="of all workers; 100% is one core"),
-        Figure("memory", format_bytes(sum(row.rss_bytes for row in rows)), help="of all workers"),
+        _memory(model),
     ]
+
+
+def _memory(model: Model) -> Figure:
+    memory = total_memory(model.snapshot.agents if model.snapshot is not None else ())
+    tone = "bad" if any(alert.rule == MEMORY_RULE for alert in model.alerts) else ""
+    workers = format_bytes(sum(row.rss_bytes for row in model.worker_rows))
+    return Figure("memory", memory.text or workers, tone, f"used on all hosts; the workers use {workers}")
 
 
 def _short_count(count: int) -> str:

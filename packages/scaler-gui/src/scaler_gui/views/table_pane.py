@@ -26,6 +26,7 @@ _EMPTY = {
     "workers": "No workers are connected. Start some: scaler_cluster ADDRESS",
     "processors": "No workers are connected. Start some: scaler_cluster ADDRESS",
     "agents": "No hosts are connected.",
+    "hosts": "No hosts are connected.",
     "clients": "No clients are connected.",
     "functions": "No function has been called yet.",
     "running": "No task has run for a second or longer.",

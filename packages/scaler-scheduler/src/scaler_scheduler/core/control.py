@@ -32,7 +32,7 @@ from scaler_protocol.messages import (
     ControlRequest,
     EndProcess,
 )
-from scaler_scheduler.core import admission, client_endings, departures, notices, outbox, withdrawals
+from scaler_scheduler.core import admission, client_endings, draining, notices, outbox, withdrawals
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Audit
@@ -124,7 +124,7 @@ def drain(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: 
     for agent in agents:
         agent.is_paused = True  # none of them is to keep the values of another one
     for agent in agents:
-        departures.drain(state, agent, now)
+        draining.drain(state, agent, now)
     return _ActionResult(refusal, _names(agents))
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import Explanation
+from scaler_protocol.messages import Explanation, RunningTask
+from scaler_protocol.monitor.format import format_duration
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
-from scaler_scheduler.core import lock_table, named_table, share_reports
+from scaler_scheduler.core import lock_table, named_table, running_tasks, share_reports
 from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
-from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.states import ON_HOSTS, TaskState
 
 _BUSY = "are busy."
 
@@ -19,7 +20,7 @@ def answer(task: int, text: str) -> Explanation:
 
 
 def explain(state: SchedulerState, session: bytes, task: int) -> str:
-    """One sentence or two on where the task is, and why it is not further."""
+    """Return one or two sentences that say where a task is, and why it has not ended."""
     client = state.clients.get(session)
     known = client.table.columns.describe(task) if client is not None else None
     if client is None or known is None:
@@ -49,7 +50,7 @@ def _pending(client: ClientPeer, task: int) -> str:
 def _place(
     state: SchedulerState, client: ClientPeer, task: int, where: int, agent_index: int, record: RunRecord
 ) -> str:
-    if where in (TaskState.ASSIGNED, TaskState.CANCELLING):
+    if where in ON_HOSTS:
         return _assigned(state, client, task, where, agent_index)
     if where == TaskState.WAITING:
         limit = state.settings.max_number_of_tasks_waiting
@@ -95,11 +96,22 @@ def _assigned(state: SchedulerState, client: ClientPeer, task: int, where: int, 
         return f"is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
     if _missing(client, task)[0]:
         return f"is with {agent.title()} and {_pending(client, task)}"
+    attempt = client.table.columns.describe(task).attempt
+    running = running_tasks.report_of(agent, client.session, task, attempt)
+    if running is not None:
+        return _running(agent, *running)
     outstanding, slots = agent.load.outstanding, agent.load.slots + agent.load.lent
     if outstanding <= slots:
         return f"is running at {agent.title()}."
     workers = f"{slots} worker" + ("s" if slots != 1 else "")
     return f"is with {agent.title()}, running or next to run ({outstanding} tasks there for {workers})."
+
+
+def _running(agent: Agent, task: RunningTask, seconds: float) -> str:
+    names = agent.worker_names
+    worker = f"worker {names[task.worker]}" if 0 <= task.worker < len(names) else "a process for nested tasks"
+    text = f"is running in {worker} (pid {task.pid}) at {agent.title()}"
+    return f"{text}, for {format_duration(seconds)} when the agent last reported."
 
 
 def _queued(state: SchedulerState, record: RunRecord) -> str:
@@ -122,6 +134,6 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
 
 
 def _starting(state: SchedulerState) -> str:
-    """Return what worker managers do about it."""
+    """Return a sentence about the workers that managers are starting; empty if there are none."""
     starting = sum(agent.manager.report.starting for agent in state.agents.values() if agent.manager is not None)
     return f" {starting} workers are starting." if starting else ""

@@ -57,7 +57,7 @@ def on_reply(state: SchedulerState, agent: Agent, body: OutputReply, now: float)
 
 
 def on_tick(state: SchedulerState, now: float) -> None:
-    """Requests that some agent does not answer any more."""
+    """Answer the requests that some agent has not answered in time."""
     for request in state.outputs.take_overdue(now):
         _answer(state, request, now)
 

@@ -19,6 +19,17 @@ def running_tasks_of(state: SchedulerState, agent: Agent, now: float) -> tuple[R
     return tuple(row for row in rows if row is not None)
 
 
+def report_of(agent: Agent, session: bytes, task: int, attempt: int) -> tuple[RunningTask, float] | None:
+    """Return what the last heartbeat says of an execution, and for how many seconds it had run then; None: nothing."""
+    beat = agent.heartbeat
+    if beat is None:
+        return None
+    for running in beat.running_tasks:
+        if (running.session, running.task, running.attempt) == (session, task, attempt):
+            return running, max(0.0, beat.sent_at - running.started_at)
+    return None
+
+
 def _row(state: SchedulerState, agent: Agent, task: RunningTask, agent_now: float) -> RunningTaskStatus | None:
     client = state.clients.get(task.session)
     known = client.table.columns.describe(task.task) if client is not None else None

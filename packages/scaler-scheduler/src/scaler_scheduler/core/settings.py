@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 from scaler_protocol.handshake import ServerHandshake
@@ -14,7 +13,7 @@ from scaler_scheduler.core.limits import CLIENT_MEMORY_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerOptions:
-    """The options of the command that the core uses as they are. Monitors show them."""
+    """The options of the command that the core uses as they are."""
 
     protected: bool = option(True, "-p", help="Refuse a client's request to shut the scheduler down.")
     max_number_of_tasks_waiting: int = option(
@@ -84,13 +83,10 @@ class SchedulerOptions:
     )
 
 
-OPTION_NAMES = tuple(field.name for field in dataclasses.fields(SchedulerOptions))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(SchedulerOptions):
     """``handshake``: how peers of this machine and the scheduler prove their identity to each other; None: they cannot.
-    ``cluster`` identifies this cluster across restarts."""
+    ``cluster`` identifies this cluster across restarts. ``shown`` has the names and values that monitors show."""
 
     address: str
     session: bytes
@@ -100,6 +96,7 @@ class Settings(SchedulerOptions):
     client_memory_bytes: int = CLIENT_MEMORY_BYTES
     version: str = ""
     python_version: str = ""
+    shown: tuple[tuple[str, str], ...] = ()
     host: str = ""
     pid: int = 0
     user: str = ""

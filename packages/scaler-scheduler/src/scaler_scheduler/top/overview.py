@@ -18,6 +18,7 @@ from scaler_protocol.monitor.format import (
     left,
     right,
 )
+from scaler_protocol.monitor.host_memory import memory_of, total_memory
 from scaler_protocol.monitor.messages import AgentStatus, Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.natural_order import natural_key
@@ -45,6 +46,7 @@ _HINTS = (
 )  # fmt: skip
 """The most important ones first."""
 
+_MEMORY_WIDTH = len("1023.9 MiB of 1023.9 MiB")
 _RUNNING_COLUMNS = ("function", "seconds", "state", "host", "worker", "session")
 _CLIENT_COLUMNS = ("session", "user", "program", "host", "pid", "unassigned", "running", "share", "left")
 _FUNCTION_COLUMNS = ("name", "unfinished", "finished", "failed", "mean", "p95", "total")
@@ -143,8 +145,7 @@ def _beside(first: Sequence[Line], second: Sequence[Line], width: int) -> list[L
 def _meters(model: Model, snapshot: Snapshot, width: int, blocks: bool) -> list[Line]:
     rows, agents = model.worker_rows, snapshot.agents
     busy, cpu = sum(row.has_task for row in rows), sum(row.cpu_percent for row in rows)
-    used = sum(row.rss_bytes for row in rows)
-    free = sum({agent.host: agent.rss_free_bytes for agent in agents}.values())
+    memory, used = total_memory(agents), format_bytes(sum(row.rss_bytes for row in rows))
     stores = snapshot.stores
     held, capacity = sum(each.used_bytes for each in stores), sum(each.capacity_bytes for each in stores)
     hosts = len({agent.host for agent in agents})
@@ -154,7 +155,7 @@ def _meters(model: Model, snapshot: Snapshot, width: int, blocks: bool) -> list[
         ("Tasks", tasks.share if tasks is not None else 1.0, _tasks_text(model, tasks), False),
         ("Workers", busy / max(1, len(rows)), f"{format_count(busy)} {where}", False),
         ("CPU", cpu / max(1, 100 * len(rows)), f"{format_percent(cpu)} of {100 * len(rows):,}%", False),
-        ("Memory", used / max(1, used + free), f"{format_bytes(used)} of workers, {format_bytes(free)} free", True),
+        ("Memory", memory.share, f"{memory.text}, workers {used}" if memory.text else f"workers {used}", True),
         ("Objects", held / max(1, capacity), f"{format_bytes(held)} of {format_bytes(capacity)}", True),
     ]
     wide = min(max(len(text) for _, _, text, _ in meters), max(12, width * 3 // 5))
@@ -236,7 +237,7 @@ def _hosts(agents: Sequence[AgentStatus], width: int, height: int, blocks: bool)
 
 def _host(agent: AgentStatus, name_width: int, width: int, blocks: bool) -> Line:
     cpu = format_percent(sum(worker.cpu_percent for worker in agent.workers))
-    text = f" {right(cpu, 8)} {right(format_bytes(agent.rss_free_bytes), 9)} free"
+    text = f" {right(cpu, 8)} {right(memory_of(agent).text, _MEMORY_WIDTH)}"
     marks = max(1, width - name_width - 1 - len(text))
     on, off = ("■", "□") if blocks else ("#", ".")
     busy = sum(worker.has_task for worker in agent.workers)

@@ -81,7 +81,7 @@ _TABLES = (
         ("session", "user", "program", "host", "pid", "state", "finished", "failed", "canceled", "group", "used"),
         "used",
     ),
-    ReportTable("Hosts", "agents", ("host", "name", "state", "workers", "cpu", "rss", "rss_free"), "host", False),
+    ReportTable("Hosts", "hosts", ("host", "workers", "cpu", "workers_rss", "memory", "limit"), "host", False),
     ReportTable("Objects", "objects", ("host", "objects", "used", "capacity", "spilled", "sent", "received"), "used"),
     ReportTable("Joined and left", "notices", ("time", "event", "who"), "time", False),
     ReportTable("Settings", "settings", ("name", "value"), "name", False),

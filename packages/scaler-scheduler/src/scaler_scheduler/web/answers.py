@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from scaler_protocol.messages import ControlAction, WorkerStatus
+from scaler_protocol.monitor.alerts import MEMORY_RULE
 from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.entity_actions import targets_of_page
 from scaler_protocol.monitor.format import (
@@ -28,6 +29,7 @@ from scaler_protocol.monitor.format import (
     printable,
 )
 from scaler_protocol.monitor.graphs import WatchedGraph, nodes_of
+from scaler_protocol.monitor.host_memory import HostMemory, memory_of, total_memory
 from scaler_protocol.monitor.links import FUNCTION, GRAPH, TASK, WORKER, EntityLink, cell_link, row_link
 from scaler_protocol.monitor.messages import AgentStatus, GraphStatus, Snapshot
 from scaler_protocol.monitor.model import Model, StreamRow, ended_count
@@ -187,7 +189,15 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
         "canceled": [format_count(tasks.canceled), f"{format_count(lost)} not found" if lost else ""],
         "workers": [format_count(workers), _workers_note(snapshot), bool(silent_agents(snapshot))],
         "cpu": [_rounded_percent(model.latest.get("workers_cpu", 0.0)), f"of {workers * 100:,}%"],
+        "memory": _memory_tile(model, total_memory(snapshot.agents)),
     }  # fmt: skip
+
+
+def _memory_tile(model: Model, memory: HostMemory) -> list[Any]:
+    is_tight = any(alert.rule == MEMORY_RULE for alert in model.alerts)
+    if not memory.limit_bytes:
+        return [format_bytes(memory.free_bytes), "free on hosts", is_tight]
+    return [format_bytes(memory.used_bytes), f"of {format_bytes(memory.limit_bytes)} on hosts", is_tight]
 
 
 def _left_note(model: Model, left: float) -> str:
@@ -255,8 +265,8 @@ def _host(agent: AgentStatus) -> dict[str, Any]:
     facts = [
         f"pid {agent.pid}",
         f"CPU {format_percent(agent.cpu_percent)}",
-        f"{format_bytes(agent.rss_bytes)} used",
-        f"{format_bytes(agent.rss_free_bytes)} free on the host",
+        f"{format_bytes(agent.rss_bytes)} used by the agent",
+        f"{memory_of(agent).text} on the host",
         f"{format_count(agent.queued)} queued",
         f"lag {format_latency(agent.lag_seconds)}",
     ]

@@ -478,9 +478,9 @@ class Slots:
 
     # ---- blocked tasks ---------------------------------------------------------------------------------------
 
-    def block(self, number: int, for_a_lock: bool = False) -> bool:
-        """The task that this process runs waits, for tasks of its own or for a lock: its slot is lent. False: it runs
-        none."""
+    def block(self, number: int, *, for_a_lock: bool = False) -> bool:
+        """Lend the slot of the task that this process runs: it waits for tasks of its own or, with ``for_a_lock``, for
+        a lock. Return False if the process runs no task."""
         process = self.processes.get(number)
         if process is None or process.board is None:
             return False

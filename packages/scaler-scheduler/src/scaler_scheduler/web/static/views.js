@@ -19,7 +19,7 @@ export const CHARTS = {
   throughput: { title: "Throughput", kind: "rate", series: [{ name: "throughput", label: "ended", colour: BLUE }, { name: "failures", label: "failed", colour: "var(--bad)" }] },
   tasks: { title: "Unfinished tasks", kind: "count", series: [{ name: "unassigned", label: "waiting", colour: ORANGE }, { name: "running", label: "running", colour: BLUE }, { name: "queued", label: "queued on hosts", colour: VIOLET }] },
   cpu: { title: "CPU", kind: "percent", series: [{ name: "workers_cpu", label: "workers", colour: GREEN }, { name: "agents_cpu", label: "agents", colour: VIOLET }, { name: "scheduler_cpu", label: "scheduler", colour: ORANGE }] },
-  memory: { title: "Memory", kind: "bytes", series: [{ name: "workers_rss", label: "workers", colour: GREEN }, { name: "agents_rss", label: "agents", colour: VIOLET }, { name: "store_used", label: "stores", colour: BLUE }, { name: "store_spilled", label: "on disk", colour: PINK }, { name: "scheduler_rss", label: "scheduler", colour: ORANGE }] },
+  memory: { title: "Memory", kind: "bytes", series: [{ name: "workers_rss", label: "workers", colour: GREEN }, { name: "agents_rss", label: "agents", colour: VIOLET }, { name: "store_used", label: "stores", colour: BLUE }, { name: "store_spilled", label: "on disk", colour: PINK }, { name: "scheduler_rss", label: "scheduler", colour: ORANGE }, { name: "hosts_used", label: "used on all hosts", colour: "var(--muted)" }, { name: "hosts_limit", label: "of", colour: "var(--bad)" }] },
   transfers: { title: "Objects between hosts", kind: "byte_rate", series: [{ name: "store_sent", label: "sent", colour: BLUE }, { name: "store_received", label: "received", colour: GREEN }] },
   peers: { title: "Workers and clients", kind: "count", series: [{ name: "workers", label: "workers", colour: GREEN }, { name: "clients", label: "clients", colour: PINK }] },
 };
@@ -92,8 +92,9 @@ export class Overview extends ChartsView {
       throughput: new Tile("Throughput", "tasks", { spark: true }), left: new Tile("Left", "progress"), running: new Tile("Running", "running", { spark: true }),
       waiting: new Tile("Waiting", "waiting", { spark: true }), success: new Tile("Succeeded", "tasks"), failed: new Tile("Failed", "failures"),
       workers: new Tile("Workers", "workers"), cpu: new Tile("CPU", "processors", { spark: true }),
+      memory: new Tile("Memory", "memory", { spark: true }),
     };
-    this.sparks = { throughput: "throughput", running: "running", waiting: "unassigned", cpu: "workers_cpu" };
+    this.sparks = { throughput: "throughput", running: "running", waiting: "unassigned", cpu: "workers_cpu", memory: "hosts_used" };
     this.stream = new TaskStream({ small: true, span: 30, changed: page.changed });
     this.part = h("span", { style: { color: "var(--muted)" } });
     const strip = h("section", { class: "card", style: { marginTop: "14px" } },
@@ -148,8 +149,8 @@ export class Overview extends ChartsView {
 export class Memory extends ChartsView {
   constructor(page) {
     super(page);
-    this.table = new DataTable(page.tables.agents, {
-      compact: true, limit: 50, sort: "rss", descending: true, hide: ["free", "sent", "queued", "lag", "silent", "cpu"],
+    this.table = new DataTable(page.tables.hosts, {
+      compact: true, limit: 50,
       empty: { icon: "memory", title: "No hosts yet", text: "Start workers with scaler_cluster." },
     }, page.changed);
     const hosts = h("section", { class: "card", style: { marginTop: "14px" } }, h("header", {}, h("h2", {}, "By host")), this.table.element);
