@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 VIEWS = (
-    "overview", "stream", "running", "progress", "alerts", "workers", "processors", "tasks", "functions", "waiting",
+    "overview", "stream", "running", "progress", "alerts", "workers", "processes", "tasks", "functions", "waiting",
     "failures", "graphs", "memory", "objects", "clients", "settings",
 )  # fmt: skip
 PHONE, LAPTOP, DESKTOP = (390, 844), (1280, 800), (1920, 1080)
@@ -193,6 +193,11 @@ def test_the_overview_and_a_screenshot(made_up: Ui, browser: Browser) -> None:
         assert watched.page.title().startswith("tcp://127.0.0.1:2345")
 
 
+def test_the_former_address_of_a_view_leads_to_it(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/processors") as watched:
+        watched.wait_until("() => document.querySelector('main h1').textContent === 'Worker processes'")
+
+
 def test_tables_sort_filter_and_page(made_up: Ui, browser: Browser) -> None:
     with Watched(browser, made_up.url + "#/tasks") as watched:
         wait_for_rows(watched)
@@ -227,7 +232,7 @@ def test_every_row_and_mention_leads_to_a_page(made_up: Ui, browser: Browser) ->
         watched.wait_for_text("Newest executions")
         watched.page.locator(".facts a", has_text="node-0").first.click()
         watched.wait_until("() => location.hash === '#/host/node-0'")
-        watched.wait_for_text("free memory")
+        watched.wait_for_text("memory of the host")
         watched.page.locator("td[data-key=function] a").first.click()
         watched.wait_until("() => location.hash.startsWith('#/function/')")
         watched.wait_for_text("Slowest executions")

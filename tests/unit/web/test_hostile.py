@@ -15,7 +15,7 @@ from scaler_scheduler.web.status import live_status
 from tests.support.hostile import Hostile
 
 STREAM = {"what": "stream", "end": None, "span": 5.0, "width": 1000, "first": 0, "rows": 100}
-OTHERS = ("overview", "scheduler", "processors", "graphs")
+OTHERS = ("overview", "scheduler", "processes", "graphs")
 
 
 def refuse_constant(name: str) -> Any:

@@ -165,7 +165,7 @@ def test_the_overview_is_exact(model: Model) -> None:
 
 def test_all_answers_of_a_model_that_has_heard_nothing() -> None:
     empty = Model(0.0)
-    for what in ("overview", "scheduler", "processors", "graphs"):
+    for what in ("overview", "scheduler", "processes", "graphs"):
         assert json.dumps(answer(empty, {"what": what}))
     assert answer(empty, {"what": "failure", "group": 0}) == {"text": ""}
     assert answer(empty, {"what": "task", "serial": 0}) is None
@@ -175,8 +175,8 @@ def test_all_answers_of_a_model_that_has_heard_nothing() -> None:
     assert (head["count"], head["total_rows"], head["oldest"]) == (0, 0, None)
 
 
-def test_processors_and_graphs(model: Model) -> None:
-    hosts = answer(model, {"what": "processors"})["hosts"]
+def test_worker_processes_and_graphs(model: Model) -> None:
+    hosts = answer(model, {"what": "processes"})["hosts"]
     assert sum(len(host["workers"]) for host in hosts) == 16
     for graph in answer(model, {"what": "graphs"})["graphs"]:
         assert sum(share for _, _, share in graph["parts"]) == pytest.approx(1.0)

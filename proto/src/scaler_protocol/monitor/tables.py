@@ -143,7 +143,7 @@ HOSTS = TableSpec(
 
 PROCESSORS = TableSpec(
     "processors",
-    "Processors",
+    "Worker processes",
     (
         Column("host", "host", "text", 16, "where it runs"),
         Column("agent", "agent", "text", 20, "whose worker it is"),

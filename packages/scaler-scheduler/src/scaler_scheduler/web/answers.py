@@ -252,10 +252,10 @@ def _scheduler(model: Model, query: Query) -> list[tuple[str, str]]:
     ]
 
 
-# ---- processors, graphs, failures ----------------------------------------------------------------------------------
+# ---- worker processes, graphs, failures --------------------------------------------------------------------------
 
 
-def _processors(model: Model, query: Query) -> dict[str, Any]:
+def _processes(model: Model, query: Query) -> dict[str, Any]:
     unsorted = model.snapshot.agents if model.snapshot is not None else ()
     agents = sorted(unsorted, key=lambda each: (natural_key(each.host), natural_key(each.name)))
     return {"hosts": [_host(agent) for agent in agents[:HOST_LIMIT]], "more": max(0, len(agents) - HOST_LIMIT)}
@@ -277,11 +277,11 @@ def _host(agent: AgentStatus) -> dict[str, Any]:
         "name": _shown(f"{agent.host} · {agent.name}" if agent.name != agent.host else agent.host),
         "state": agent.state.name.lower(),
         "facts": facts,
-        "workers": [_processor(agent, worker) for worker in agent.workers],
+        "workers": [_process(agent, worker) for worker in agent.workers],
     }
 
 
-def _processor(agent: AgentStatus, worker: WorkerStatus) -> tuple[str, str, float, str, str, str]:
+def _process(agent: AgentStatus, worker: WorkerStatus) -> tuple[str, str, float, str, str, str]:
     """Name, state, CPU, a short text and a long one, and the address of its page."""
     state = "starting" if not worker.initialized else "lent" if worker.slot_lent else "busy" if worker.has_task else ""
     numbers = f"{format_percent(worker.cpu_percent)} {format_bytes(worker.rss_bytes)}"
@@ -509,7 +509,7 @@ _ANSWERS: dict[str, Callable[[Model, Query], Any]] = {
     "overview": _overview,
     "latest": _latest,
     "scheduler": _scheduler,
-    "processors": _processors,
+    "processes": _processes,
     "graphs": _graphs,
     "failure": _failure,
     "entity": _entity,

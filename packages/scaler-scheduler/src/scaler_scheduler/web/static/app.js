@@ -6,7 +6,7 @@ import { Samples } from "./charts.js";
 import { Connection } from "./connection.js";
 import { h, icon, setText } from "./dom.js";
 import { Replay } from "./replay.js";
-import { VIEWS } from "./views.js";
+import { RENAMED, VIEWS } from "./views.js";
 import { EntityView, KINDS } from "./entities.js";
 
 const KEYS = [
@@ -130,7 +130,8 @@ class Page {
     if (!this.tables) return;
     this.address = location.hash;
     const [path, parameters] = location.hash.replace(/^#\/?/, "").split("?");
-    const [name, ...key] = path.split("/").map(decoded);
+    const [given, ...key] = path.split("/").map(decoded);
+    const name = RENAMED[given] ?? given;
     const kind = KINDS[name];
     const route = this.routes.get(kind?.view ?? name) ?? this.routes.get("overview");
     this.view?.close();

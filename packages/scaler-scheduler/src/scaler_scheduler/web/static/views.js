@@ -369,22 +369,22 @@ export class Stream extends View {
   }
 }
 
-// ---- processors, graphs, failures ------------------------------------------------------------------------------
+// ---- worker processes, graphs, failures ------------------------------------------------------------------------------
 
-export class Processors extends View {
+export class WorkerProcesses extends View {
   constructor(page) {
     super(page);
     this.hosts = h("div", { class: "hosts" });
     this.empty = h("div", { class: "card empty", hidden: true }, icon("processors"), h("strong", {}, "No workers"), h("p", {}, "Start some with: scaler_cluster -n 4 ADDRESS."));
     this.more = h("p", { class: "about", style: { marginTop: "12px", color: "var(--muted)" } });
     this.cards = new Map();
-    this.element = h("div", {}, heading("Processors", "what every worker process does: the bar is its CPU, a green frame means that it has a task"), this.hosts, this.empty, this.more);
+    this.element = h("div", {}, heading("Worker processes", "what every worker process does: the bar is its CPU, a green frame means that it has a task"), this.hosts, this.empty, this.more);
   }
 
-  watch() { return { processors: { what: "processors" } }; }
+  watch() { return { processes: { what: "processes" } }; }
 
   update(key, result) {
-    if (key !== "processors") return;
+    if (key !== "processes") return;
     this.empty.hidden = result.hosts.length > 0;
     setText(this.more, result.more ? `and ${result.more.toLocaleString("en-US")} more agents, in the table of workers` : "");
     const seen = new Set();
@@ -505,6 +505,9 @@ class Output extends View {
   focusFilter() { this.output.focusFilter(); }
 }
 
+// By the former name of a view, which old addresses have, its name.
+export const RENAMED = { processors: "processes" };
+
 // Name, title, icon, what makes the view, and its key.
 export const VIEWS = [
   ["Now", [
@@ -514,7 +517,7 @@ export const VIEWS = [
     ["progress", "Progress", "progress", (page) => new TableView(page, "progress"), "p"],
     ["alerts", "Alerts", "alerts", (page) => new TableView(page, "alerts", { hide: ["rule"] }), "a"],
     ["workers", "Workers", "workers", (page) => new TableView(page, "workers"), "3"],
-    ["processors", "Processors", "processors", (page) => new Processors(page), "4"],
+    ["processes", "Worker processes", "processors", (page) => new WorkerProcesses(page), "4"],
   ]],
   ["Work", [
     ["tasks", "Task log", "tasks", (page) => new TableView(page, "tasks"), "5"],
