@@ -144,7 +144,7 @@ CLASSES = (
 def with_parameters(text: str, python_class: PythonClass) -> str:
     """The module with the signature and the docstring of the class written again."""
     docstring = rf'(\nclass {python_class.name}:\n    """.*?\n    Args:\n)(.*?)(    """\n\n)'
-    pattern = docstring + r"    def __init__\(\n.*?\n    \) -> None:\n"
+    pattern = docstring + r"    def __init__\(\n.*?\n    \) -> None:  # fmt: skip\n"
     found = re.search(pattern, text, re.DOTALL)
     if found is None:
         raise SystemExit(f"scripts/options: {python_class.path} has no class {python_class.name} with Args")
@@ -154,13 +154,25 @@ def with_parameters(text: str, python_class: PythonClass) -> str:
 
 
 def signature(python_class: PythonClass) -> str:
-    lines = ["self"]
+    """With as many parameters in a line as it takes: with one in each, every option would make the function longer."""
+    found = ["self"]
     for name, setting in python_class.parameters().items():
-        if name not in python_class.positional and "*" not in lines:
-            lines.append("*")
-        lines.append(parameter(python_class, name, setting))
-    lines += [f"{name}: {kind} = None" for name, (kind, _) in python_class.others.items()]
-    return "    def __init__(\n" + "".join(f"        {line},\n" for line in lines) + "    ) -> None:\n"
+        if name not in python_class.positional and "*" not in found:
+            found.append("*")
+        found.append(parameter(python_class, name, setting))
+    found += [f"{name}: {kind} = None" for name, (kind, _) in python_class.others.items()]
+    return "    def __init__(\n" + "".join(f"{line}\n" for line in filled(found)) + "    ) -> None:  # fmt: skip\n"
+
+
+def filled(parameters: list[str]) -> Iterator[str]:
+    """Lines of at most 120 characters, each with whole parameters."""
+    line = ""
+    for each in parameters:
+        if line and len(line) + len(each) + 2 > 120:
+            yield line
+            line = ""
+        line += f" {each}," if line else f"        {each},"
+    yield line
 
 
 def parameter(python_class: PythonClass, name: str, setting: CommandSetting) -> str:

@@ -22,6 +22,7 @@ from scaler_protocol.messages import (
     StoreForget,
     StoreGranted,
     StorePlace,
+    StorePlaceMany,
     StoreRegion,
     StoreSeal,
     StoreSettings,
@@ -85,6 +86,8 @@ class Stores(World):
         body: Any = self.lies.body(KINDS)
         if type(body).__name__ in WRITES:
             return replace(body, key=self.key_of_liar())
+        if isinstance(body, StorePlaceMany):
+            return replace(body, owner=LIAR)
         if self.choices.flag() and hasattr(body, "key"):
             return replace(body, key=ObjectKey(self.chance.choice(OWNERS), self.chance.randrange(12)))
         if isinstance(body, StoreSettings):  # an agent's user decides how much there is
@@ -98,7 +101,11 @@ class Stores(World):
         """Answer like an honest peer."""
         if isinstance(granted, StoreGranted):
             return StoreSeal(granted.key)
-        return StorePlace(self.key_of_liar(), granted.offset, min(granted.size, 5000))
+        size = min(granted.size, 5000)
+        if self.choices.flag():
+            numbers = self.key_of_liar().number, self.key_of_liar().number
+            return StorePlaceMany(LIAR, numbers, granted.offset, (size, size))
+        return StorePlace(self.key_of_liar(), granted.offset, size)
 
     def check_published(self, key: ObjectKey, tags: list[Any]) -> None:
         """A liar may seal an object of its own in which it wrote another of its own."""

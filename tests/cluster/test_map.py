@@ -5,10 +5,12 @@ from __future__ import annotations
 import collections
 import math
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +64,25 @@ def test_namedtuples_are_values(client: Client) -> None:
 
 def test_a_single_item_that_is_no_tuple_keeps_the_builtin_meaning(client: Client) -> None:
     assert client.map(functions.identity, [(1, 2), 3]) == [(1, 2), 3]
+
+
+def test_large_arguments_among_others(client: Client) -> None:
+    """Many large arguments are stored at once; what stands among them is sent in its own way."""
+    large = [bytes([n]) * 40_000 for n in range(200)]
+    reference, future = client.send_object(b"r" * 3), client.submit(bytes, 5)
+    items = [*large, b"small", large[0], large[0], reference, b"l" * 2_000_000, *large[:5], future, b"x" * 50_000]
+    lengths = [*[40_000] * 200, 5, 40_000, 40_000, 3, 2_000_000, *[40_000] * 5, 5, 50_000]
+    assert client.map(len, items) == lengths
+    assert client.map(bytes.upper, large) == [item.upper() for item in large]
+
+
+def test_the_item_that_cannot_be_sent_is_named_among_large_ones(client: Client) -> None:
+    items: list[Any] = [bytes([n]) * 40_000 for n in range(10)]
+    items[7] = threading.Lock()
+    with pytest.raises(TypeError, match="cannot pickle") as caught:
+        client.map(len, items)
+    assert any("item 7" in note for note in caught.value.__notes__)
+    assert client.map(len, items[:7]) == [40_000] * 7
 
 
 def test_large_and_small_arguments_of_one_task_in_more_than_one_batch(client: Client) -> None:

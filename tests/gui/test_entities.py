@@ -40,6 +40,15 @@ def test_links_lead_from_page_to_page_and_back(monitor: Monitor, qtbot: QtBot) -
     assert "Worker node-0-3" in window.text.toPlainText()
 
 
+def test_a_page_offers_the_actions_on_its_thing(monitor: Monitor, qtbot: QtBot) -> None:
+    window = EntityWindow(monitor)
+    qtbot.addWidget(window)
+    window.visit(EntityLink("worker", ("node-0", "node-0-3")))
+    assert "Kill process ..." in [each.text() for each in window.actions_button.menu().actions()]
+    window.visit(EntityLink("scheduler", ("scheduler",)))
+    assert not window.actions_button.isEnabled()
+
+
 def test_names_are_text_whatever_they_contain(monitor: Monitor) -> None:
     hostile = "<img src=x onerror=alert(1)>'\"&"
     link = EntityLink("function", (hostile,))

@@ -17,6 +17,7 @@ from scaler_gui.main_window import MainWindow
 from scaler_gui.models.recent import RecentAddress
 from scaler_gui.monitor import Monitor
 from scaler_gui.views.action_dialog import ActionDialog
+from scaler_gui.views.asking import confirm
 from scaler_gui.views.failures_pane import FailuresPane
 from scaler_gui.views.graphs_pane import GraphsPane
 from scaler_gui.views.overview import OverviewPane
@@ -452,7 +453,7 @@ def test_rows_of_workers_functions_and_clients_offer_actions(busy_window: MainWi
 
 def test_an_action_is_confirmed_and_its_outcome_shown(busy_window: MainWindow, qtbot: QtBot) -> None:
     pane = table(busy_window, "functions")
-    dialog = pane.confirm(Operation(ControlAction.CANCEL_FUNCTION, "price"))
+    dialog = confirm(Operation(ControlAction.CANCEL_FUNCTION, "price"), pane.monitor, pane)
     assert dialog.text() == "Cancel all tasks of function price? Running ones are interrupted."
     dialog.accept_button.click()
     qtbot.waitUntil(lambda: dialog.text().startswith("Cannot reach the scheduler"), timeout=20_000)
@@ -461,13 +462,13 @@ def test_an_action_is_confirmed_and_its_outcome_shown(busy_window: MainWindow, q
 
 
 def test_an_action_that_is_not_confirmed_does_nothing(busy_window: MainWindow) -> None:
-    dialog = table(busy_window, "workers").confirm(Operation(ControlAction.DRAIN, "vm"))
+    dialog = confirm(Operation(ControlAction.DRAIN, "vm"), busy_window.monitor, busy_window)
     QTest.keyClick(dialog, Key.Key_Escape)
     assert not dialog.isVisible()
 
 
 def test_there_are_no_actions_on_recordings(window: MainWindow, qtbot: QtBot) -> None:
-    dialog = table(window, "workers").confirm(Operation(ControlAction.PAUSE, "vm"))
+    dialog = confirm(Operation(ControlAction.PAUSE, "vm"), window.monitor, window)
     dialog.accept_button.click()
     assert dialog.text() == "Cannot act on a recording."
     dialog.close()
@@ -506,7 +507,7 @@ def test_a_profile_is_shown_as_a_flame_graph_and_a_table(busy_window: MainWindow
 
 
 def test_a_stack_is_asked_for_at_once(busy_window: MainWindow, qtbot: QtBot) -> None:
-    dialog = table(busy_window, "workers").confirm(Operation(LookAction.STACK, "vm-0"))
+    dialog = confirm(Operation(LookAction.STACK, "vm-0"), busy_window.monitor, busy_window)
     assert not dialog.accept_button.isEnabled()
     qtbot.waitUntil(lambda: dialog.text().startswith("Cannot reach the scheduler"), timeout=20_000)
     dialog.close()

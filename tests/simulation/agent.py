@@ -9,7 +9,7 @@ from scaler_protocol.effects import Send
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.messages import Capability, ObjectKey, Role
 from scaler_protocol.profile import ProfileTree
-from scaler_scheduler.core import departures
+from scaler_scheduler.core import draining
 from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import (
     AttachStore,
@@ -103,7 +103,7 @@ class AgentNode(Node):
         def tell(now: float) -> None:
             agent = scheduler.core.state.agents.get(self.session)
             if agent is not None and agent.attached:
-                departures.drain(scheduler.core.state, agent, now)
+                draining.drain(scheduler.core.state, agent, now)
 
         self.is_leaving = True
         scheduler.post(tell)

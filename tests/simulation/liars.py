@@ -194,7 +194,7 @@ class LyingNestedClient:
             body = self._lies.body(lies.FROM_CLIENTS if self._chance.random() < 0.8 else lies.ALL)
             self._relay(agent, session, self._link.wrap(body))
         elif roll < 0.8:
-            agent.post(lambda now: core.on_nested_blocked(session, False, now))
+            agent.post(lambda now: core.on_nested_blocked(session, now))
         elif roll < 0.9:
             agent.post(lambda now: core.on_nested_unblocked(session, now))
         else:

@@ -258,14 +258,14 @@ class NestedClient(Node):
         elif word == "frames":
             self._agent.post(lambda now: core.on_nested_frames(session, value, now))
         elif word == "blocked":
-            self._agent.post(lambda now: core.on_nested_blocked(session, False, now))
+            self._agent.post(lambda now: core.on_nested_blocked(session, now))
         else:
             if word == "closed":
                 self._agent.nested.pop(session, None)
             self._agent.post(lambda now: getattr(core, f"on_nested_{word}")(session, now))
 
     def _post_lock_wait(self) -> None:
-        self._agent.post(lambda now: self._agent.core.on_nested_blocked(self.session, True, now))
+        self._agent.post(lambda now: self._agent.core.on_nested_waits_for_lock(self.session, now))
 
 
 def check_failure(payload: bytes, deaths: dict[bytes, int], may_miss: bool = False) -> None:

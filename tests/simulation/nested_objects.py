@@ -9,7 +9,7 @@ from scaler.core.effects import DropStoredObjects, PushObject
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Stored, Upload
-from scaler_protocol.messages import Status, TaskName, TaskOptions
+from scaler_protocol.messages import ObjectKey, Status, TaskName, TaskOptions
 from tests.simulation.graphs import LARGE, result_of
 from tests.simulation.nested import LEVELS, MOST_CHILDREN, PARENT, ChildSink, Family, NestedClient
 from tests.simulation.world import World
@@ -114,7 +114,7 @@ class ObjectNestedClient(NestedClient):
         store = self._host.store
         store.objects[key] = data
 
-        def read() -> memoryview | None:
+        def read(_: ObjectKey) -> memoryview | None:
             kept = store.objects.get(key)
             return None if kept is None else memoryview(kept)
 

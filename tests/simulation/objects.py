@@ -151,11 +151,11 @@ class ObjectClientNode(ClientNode):
         if self.host is None:
             return self.core.objects.add(key, data), data
         if not self.host.store.has_room(len(data)) or self.world.chance.random() < KEPT_SHARE:
-            return self.core.objects.add(key, Stored(size, b"", lambda: data)), data
+            return self.core.objects.add(key, Stored(size, b"", lambda _: data)), data
         host = self.host
         host.store.objects[key] = data
 
-        def read() -> memoryview | None:
+        def read(_: ObjectKey) -> memoryview | None:
             kept = host.store.objects.get(key)
             return None if kept is None else memoryview(kept)
 

@@ -72,7 +72,7 @@ cdef enum:
 _IN_FRAMES = {ObjectChunk: "data", Relay: "frames"}
 """Fields that are further frames of the message."""
 
-_COLUMN_FORMATS = {"tasks": "Q", "attempts": "I", "sequences": "Q", "pins": "Q"}
+_COLUMN_FORMATS = {"tasks": "Q", "attempts": "I", "sequences": "Q", "pins": "Q", "numbers": "Q", "sizes": "Q"}
 _ENUMERATIONS = {
     "role": Role,
     "reason": RefusalReason,

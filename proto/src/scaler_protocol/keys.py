@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from scaler_protocol.address import Address
 from scaler_protocol.messages import Role
-from scaler_protocol.private_file import read_private_file
+from scaler_protocol.private_file import read_private_file, read_protected_file
 
 VARIABLE = "SCALER_KEYS"
 SCHEDULER = "scheduler"
@@ -316,7 +316,7 @@ def store_peer_keys(address: Address) -> PeerKeys | None:
 
 def read_key(path: Path) -> bytes:
     """A secret key. Raises as ``scheduler_keys``."""
-    key = _read_file(path)
+    key = _checked(path, read_private_file(path))
     if not _KEY.fullmatch(key):
         raise ValueError(f"Cannot use {path}: it is not a key. Make keys with scaler_keygen.")
     return key
@@ -324,11 +324,10 @@ def read_key(path: Path) -> bytes:
 
 def read_public_file(path: Path) -> bytes:
     """Raises as ``scheduler_keys``."""
-    return _read_file(path)
+    return _checked(path, read_protected_file(path))
 
 
-def _read_file(path: Path) -> bytes:
-    content = read_private_file(path, is_secret=path.suffix == ".key")
+def _checked(path: Path, content: bytes | None) -> bytes:
     if content is None:
         raise ValueError(
             f"Cannot use {path}: it is missing. Copy it from the host where scaler_keygen has made the keys, or make "

@@ -491,6 +491,20 @@ class ObjectStored:
 
 
 @value(frozen=True, slots=True)
+class ObjectsStored:
+    """Client to scheduler: objects of one owner are in a store, as by ObjectStored. Not before
+    ``OBJECTS_STORED_SINCE_MINOR``."""
+
+    owner: bytes
+    numbers: tuple[int, ...]
+    sizes: tuple[int, ...]
+    store: bytes
+
+
+OBJECTS_STORED_SINCE_MINOR = 4
+
+
+@value(frozen=True, slots=True)
 class ObjectLocations:
     """Answers the ObjectRequest of an agent, or of a client that can have an object fetched: stores that have it. An
     agent has its own store fetch it, and says ObjectStored, or asks again for it to be ``relayed``; so does a client,
@@ -1049,6 +1063,17 @@ class StorePlace:
 
 
 @value(frozen=True, slots=True)
+class StorePlaceMany:
+    """Objects of one owner were placed, as by StorePlace, the first at ``offset``. To stores with the feature
+    ``placeMany``."""
+
+    owner: bytes
+    numbers: tuple[int, ...]
+    offset: int
+    sizes: tuple[int, ...]
+
+
+@value(frozen=True, slots=True)
 class StoreGet:
     """Asks for an object to map, once it is sealed: StoreExtent, ObjectMissing or StoreRefused answers."""
 
@@ -1166,7 +1191,7 @@ Body = Union[
     LockRequest, LockReply, CancelRefused, ControlRequest, ControlReply, Drain,
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
     StackReply, HostSoftware, EndProcess, ProfileRequest, ProfileReply, OutputRequest, OutputReply,
-    PrintedOutput, Leaving, KeepValues, MayLeave, LogLines, UnsentCalls,
+    PrintedOutput, Leaving, KeepValues, MayLeave, LogLines, UnsentCalls, ObjectsStored, StorePlaceMany,
 ]  # fmt: skip
 
 UNNUMBERED = (

@@ -10,15 +10,25 @@ from pathlib import Path
 _SIZE_LIMIT_BYTES = 4096
 
 
-def read_private_file(path: Path, is_secret: bool = True) -> bytes | None:
-    """The contents of a file that only this user can read (or, not ``is_secret``, only write); None when there is no
-    such file."""
+def read_private_file(path: Path) -> bytes | None:
+    """Return the first 4 KiB of a file that only this user can read, or None if there is no such file. Raises
+    PermissionError if others can read it, and OSError."""
+    return _read(path, 0o077, "read")
+
+
+def read_protected_file(path: Path) -> bytes | None:
+    """Read a file as ``read_private_file`` does, if no other user can write it; others may read it."""
+    return _read(path, 0o022, "written")
+
+
+def _read(path: Path, forbidden_mode: int, verb: str) -> bytes | None:
+    """``forbidden_mode``: the permissions that no other user may have; ``verb``: what they allow, for the error."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # it may be a pipe
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
-        _check_private(path, os.fstat(descriptor), is_secret)
+        _check_owner(path, os.fstat(descriptor), forbidden_mode, verb)
         return os.read(descriptor, _SIZE_LIMIT_BYTES).strip()
     finally:
         os.close(descriptor)
@@ -75,9 +85,8 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
 
 
-def _check_private(path: Path, status: os.stat_result, is_secret: bool) -> None:
+def _check_owner(path: Path, status: os.stat_result, forbidden_mode: int, verb: str) -> None:
     if status.st_uid != os.geteuid():
         raise PermissionError(f"{path} belongs to another user. Use a directory of your own.")
-    if stat.S_IMODE(status.st_mode) & (0o077 if is_secret else 0o022):
-        verb = "read" if is_secret else "written"
+    if stat.S_IMODE(status.st_mode) & forbidden_mode:
         raise PermissionError(f"{path} can be {verb} by other users. Run chmod 600 {path}.")

@@ -16,5 +16,7 @@ def nested_name(agent: str, number: int) -> str:
 def nested_number(agent: str, name: str) -> int | None:
     """Return the number of the agent's process with this name; None: it is not the name of such a process."""
     digits = name.rpartition(" ")[2]
-    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_LIMIT
-    return int(digits) if is_number and name == nested_name(agent, int(digits)) else None
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > _DIGITS_LIMIT:
+        return None
+    number = int(digits)
+    return number if number > 0 and name == nested_name(agent, number) else None

@@ -12,7 +12,18 @@ from scaler.core.outcome import Outcome
 from scaler.core.session import SCHEDULER, Session
 from scaler_protocol.codec import ResultRun, decode, encode
 from scaler_protocol.link import Link
-from scaler_protocol.messages import Acknowledgement, Body, Envelope, Hello, Role, Status, TaskOptions, Tasks, Welcome
+from scaler_protocol.messages import (
+    PROTOCOL_MINOR,
+    Acknowledgement,
+    Body,
+    Envelope,
+    Hello,
+    Role,
+    Status,
+    TaskOptions,
+    Tasks,
+    Welcome,
+)
 
 SESSION = b"s" * 16
 
@@ -68,17 +79,17 @@ class SchedulerSide:
 
     # ---- the wire ------------------------------------------------------------------------------------------------
 
-    def connect(self, epoch: int = 7, resumed: bool = False) -> None:
+    def connect(self, epoch: int = 7, resumed: bool = False, minor: int = PROTOCOL_MINOR) -> None:
         self.session.on_connected(self.now)
         self.exchange()
-        self.welcome(epoch, resumed)
+        self.welcome(epoch, resumed, minor)
 
-    def welcome(self, epoch: int = 7, resumed: bool = False) -> None:
+    def welcome(self, epoch: int = 7, resumed: bool = False, minor: int = PROTOCOL_MINOR) -> None:
         if not resumed:
             self.link = Link()
         self.epoch = epoch
         number = self.hellos[-1].number
-        self.deliver(Envelope(Welcome(b"w" * 16, epoch, self.link.received, resumed, number=number)))
+        self.deliver(Envelope(Welcome(b"w" * 16, epoch, self.link.received, resumed, number=number, minor=minor)))
 
     def exchange(self) -> list[Body]:
         """Take what the session sends now; returns the numbered bodies that are new."""

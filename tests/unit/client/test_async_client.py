@@ -8,6 +8,7 @@ import operator
 import os
 import pickle
 import threading
+import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import wait
 from typing import Any
@@ -21,6 +22,7 @@ from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol.messages import Cancel
 from scaler_protocol.objects.layout import load, plan
 from tests.unit.client.fake_scheduler import FakeScheduler
+from tests.unit.client.graph_scheduler import GraphScheduler
 
 
 @pytest.fixture
@@ -70,6 +72,56 @@ def test_cancels_of_one_pass_of_the_loop_leave_together(scheduler: FakeScheduler
         assert [len(column.tasks) for each in cancels for column in each.columns] == [100]
         scheduler.hold.clear()  # results of cancelled tasks are dropped
         assert await client.submit(operator.neg, 7) == -7
+
+    run(scheduler, body)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.map(operator.neg, [1, "x"]),
+        lambda client: client.starmap(operator.neg, [(1,), ("x",)]),
+        lambda client: client.get({"a": "text", "b": (operator.neg, "a")}, ["b"]),
+    ],
+)
+def test_a_failure_shows_only_frames_of_the_user(call: Callable[[AsyncClient], Awaitable[Any]]) -> None:
+    async def body(client: AsyncClient) -> None:
+        with pytest.raises(TypeError) as caught:
+            await call(client)
+        frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+        assert frames[0] == __name__ and not [each for each in frames if each.startswith("scaler")]
+
+    with GraphScheduler() as scheduler:
+        run(scheduler, body)
+
+
+def test_gather_returns_the_same_containers(scheduler: FakeScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        first, second = (client.submit(operator.neg, number) for number in (1, 2))
+        nested = {"a": [first, (second, 7)], "b": {first}}
+        assert await client.gather(nested) == {"a": [-1, (-2, 7)], "b": {-1}}
+        assert await client.gather([]) == []
+        failing = client.submit(operator.neg, "x")
+        with pytest.raises(TypeError) as caught:
+            await client.gather([first, failing])
+        frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+        assert frames[0] == __name__ and not [each for each in frames if each.startswith("scaler")]
+
+    run(scheduler, body)
+
+
+def test_a_gather_that_is_cancelled_cancels_its_futures(scheduler: FakeScheduler) -> None:
+    scheduler.hold.set()
+
+    async def body(client: AsyncClient) -> None:
+        future = client.submit(operator.neg, 1)
+        gathering = asyncio.ensure_future(client.gather([future]))
+        await asyncio.sleep(0)
+        gathering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gathering
+        assert future.cancelled()
+        scheduler.hold.clear()
 
     run(scheduler, body)
 

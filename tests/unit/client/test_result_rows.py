@@ -99,7 +99,7 @@ class Stage:
 
     def _refer(self, sink: Sink) -> None:
         objects = self.session.objects
-        upload = objects.add(objects.next_key(), Stored(50_000, b"store", lambda: None))
+        upload = objects.add(objects.next_key(), Stored(50_000, b"store", lambda _: None))
         objects.refer(sink.task_range, sink.task_index, [upload])
         objects.let_go(upload)
         self.uploads.append(upload)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import pickle
+from collections.abc import Sequence
 
 import pytest
 
@@ -19,6 +20,7 @@ from scaler.core.uploads import FIRST_PIECE_BYTES, Stored
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     OBJECT_WINDOW_BYTES,
+    OBJECTS_STORED_SINCE_MINOR,
     Body,
     Cancel,
     Clear,
@@ -32,6 +34,7 @@ from scaler_protocol.messages import (
     ObjectLocations,
     ObjectRelease,
     ObjectRequest,
+    ObjectsStored,
     ObjectStored,
     Output,
     Ping,
@@ -584,10 +587,34 @@ def test_an_unfetched_large_result_is_stated_again(side: SchedulerSide) -> None:
     assert large.size == 100
 
 
+def add_stored(side: SchedulerSide, stores: Sequence[bytes]) -> list[ObjectKey]:
+    keys = [side.session.objects.next_key() for _ in stores]
+    for size, (key, store) in enumerate(zip(keys, stores, strict=True), 40_000):
+        side.session.objects.add(key, Stored(size, store, lambda _: None))
+    return keys
+
+
+def test_objects_in_one_store_are_announced_with_one_message(side: SchedulerSide) -> None:
+    one, other = b"1" * 16, b"2" * 16
+    keys = add_stored(side, [one, one, one, other])
+    numbers = tuple(key.number for key in keys[:3])
+    assert side.exchange() == [
+        ObjectsStored(side.session.session, numbers, (40_000, 40_001, 40_002), one),
+        ObjectStored(keys[3], 40_003, other),
+    ]
+
+
+def test_a_scheduler_that_knows_no_other_message_is_told_of_each_object(side: SchedulerSide) -> None:
+    side.connect(epoch=8, minor=OBJECTS_STORED_SINCE_MINOR - 1)
+    side.exchange()
+    keys = add_stored(side, [b"1" * 16] * 2)
+    assert side.exchange() == [ObjectStored(key, size, b"1" * 16) for size, key in enumerate(keys, 40_000)]
+
+
 def test_an_object_that_the_client_keeps_is_announced_and_pushed(side: SchedulerSide) -> None:
     session, content = side.session, memoryview(b"x" * 5_000_000)
     key = session.objects.next_key()
-    upload = session.objects.add(key, Stored(len(content), b"", lambda: content))
+    upload = session.objects.add(key, Stored(len(content), b"", lambda _: content))
     assert ObjectStored(key, len(content), b"") in side.exchange()
     side.say(ObjectLocations(key, len(content), ("tcp://there",)))
     pushes = [effect for effect in session.take_effects(side.now) if isinstance(effect, PushObject)]

@@ -71,6 +71,14 @@ def test_the_core_has_the_options_of_the_command() -> None:
     assert {name: command[name] for name in names} == {name: core[name] for name in names}
 
 
+def test_parameters_share_lines() -> None:
+    """Otherwise each new option makes a constructor longer, until it is too long."""
+    parameters = ["self", *(f"option_{number}: int = {number}" for number in range(100))]
+    lines = list(option_texts.filled(parameters))
+    assert [each.strip() for line in lines for each in line.split(",") if each] == parameters
+    assert len(lines) < 25 and all(len(line) <= 120 and line.endswith(",") for line in lines)
+
+
 def test_an_option_is_one_line() -> None:
     """A class derived from the options of the core has its new option everywhere."""
     from scaler_protocol.options import option
@@ -86,5 +94,5 @@ def test_an_option_is_one_line() -> None:
     assert "| `--pace` | `builtin`, `uvloop` | builtin | Set the pace. |" in option_texts.table(More)
     source = option_texts.ParameterSource(More)
     described = dataclasses.replace(option_texts.CLASSES[0], sources=(source,))
-    assert '        pace: str = "builtin",\n' in option_texts.signature(described)
+    assert 'pace: str = "builtin",' in option_texts.signature(described)
     assert "        pace: Set the pace. Default: builtin.\n" in option_texts.documentation(described)

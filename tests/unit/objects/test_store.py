@@ -14,8 +14,10 @@ from collections.abc import Callable
 import pytest
 
 from scaler_protocol.messages import ObjectKey, StoreStatus
+from scaler_protocol.objects import starting
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
+from scaler_protocol.objects.layout import parts_of
 from scaler_protocol.objects.names import socket_name
 from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
@@ -46,6 +48,22 @@ def test_what_one_puts_another_gets(connect: Connect, size: int) -> None:
         one.drop([key(number)])
         with pytest.raises(MissingObject):
             one.get(key(number), 30)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_many_objects_are_put_with_one_call(connect: Connect, is_known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together they are larger than a region. ``is_known``: whether the store says that it knows the message."""
+    if not is_known:
+        monkeypatch.setattr(starting, "PLACE_MANY_FEATURE", "unknown")
+    one, other = connect(), connect()
+    for first in (1, 1000):  # fresh memory, then memory used before
+        data = {key(first + number): bytes([number]) * (40_000 + 97 * number) for number in range(250)}
+        store = one.put_all([(each, parts_of(content)) for each, content in data.items()])
+        one.flush()
+        assert store == one.store == other.connect()
+        assert all(other.get(each, 30) == content for each, content in data.items())
+        one.drop(list(data))
+        status_when(one, lambda status: status.objects == 0)
 
 
 @pytest.mark.parametrize("position", [None, 0, LARGE - 1])

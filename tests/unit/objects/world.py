@@ -26,6 +26,7 @@ from scaler_protocol.messages import (
     StoreGet,
     StoreGranted,
     StorePlace,
+    StorePlaceMany,
     StoreRefused,
     StoreRegion,
     StoreRelease,
@@ -334,18 +335,30 @@ class World:
         return ObjectKey(self.chance.choice(OWNERS), number if number < 6 else UPLOAD_NUMBER + number)
 
     def place(self, number: int, key: ObjectKey) -> None:
+        """With one message, one object or several of one owner."""
+        region = self.peers[number]["region"]
+        others = [ObjectKey(key.owner, self.any_key().number) for _ in range(self.chance.choice([0, 0, 1, 3]))]
+        placed = [(each, size) for each in (key, *others) if (size := self.write_to_region(number, each)) is not None]
+        if len(placed) == 1:
+            self.say(number, StorePlace(placed[0][0], region.offset, placed[0][1]))
+        elif placed:
+            numbers, sizes = zip(*((each.number, size) for each, size in placed), strict=True)
+            self.say(number, StorePlaceMany(key.owner, numbers, region.offset, sizes))
+
+    def write_to_region(self, number: int, key: ObjectKey) -> int | None:
+        """The size of what was written; None: nothing."""
         region = self.peers[number]["region"]
         size = self.chance.choice([0, 1, PAGE_BYTES, 50_000])
         if key in self.sizes and self.sizes[key] != size or pages(size) > region.size:
-            return
+            return None
         self.sizes[key] = size
         self.next_tag += 1
         self.fill(Extent(region.segment, region.offset, pages(size)), (self.next_tag, key))
-        self.say(number, StorePlace(key, region.offset, size))
         rest = region.size - pages(size)
         self.peers[number]["region"] = StoreRegion(
             region.segment, region.segment_size, region.offset + pages(size), rest, region.fresh
         )
+        return size
 
     def act_as_store(self, number: int) -> None:
         fetched = [key for key in self.sizes if key in self.core.fetches]

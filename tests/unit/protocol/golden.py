@@ -1,6 +1,6 @@
-"""Messages as a release wrote them, kept for ever: every later version of the same major number reads them.
+"""Messages as a release wrote them: every later version of the same major number must read them.
 
-``python -m tests.unit.protocol.golden`` writes those of the present version, for a release with a new minor number.
+``python -m tests.unit.protocol.golden`` writes those that the current minor version lacks. It changes no existing file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def write() -> None:
     folder = FOLDER / f"{PROTOCOL_MAJOR}.{PROTOCOL_MINOR}"
     folder.mkdir(parents=True, exist_ok=True)
     for envelope in samples.all_envelopes():
-        (folder / f"{samples.name_of(envelope.body)}.bin").write_bytes(pack(encode(envelope)))
+        path = folder / f"{samples.name_of(envelope.body)}.bin"
+        if not path.exists():
+            path.write_bytes(pack(encode(envelope)))
 
 
 if __name__ == "__main__":

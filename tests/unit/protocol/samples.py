@@ -59,6 +59,7 @@ from scaler_protocol.messages import (
     ObjectRelease,
     ObjectRequest,
     ObjectsLost,
+    ObjectsStored,
     ObjectStored,
     Output,
     OutputPiece,
@@ -93,6 +94,7 @@ from scaler_protocol.messages import (
     StoreGet,
     StoreGranted,
     StorePlace,
+    StorePlaceMany,
     StoreRefused,
     StoreRegion,
     StoreRelease,
@@ -257,6 +259,8 @@ def all_bodies() -> list[Body]:
         MayLeave(),
         LogLines((LogLine(7, 1700000000.5, 30, "worker process 12 died: SIGKILL"),)),
         UnsentCalls((UnsentCount(FUNCTION, "größe", 2**32 - 1, "modul"),)),
+        ObjectsStored(SESSION, (2**64 - 1, 2**64 - 2), (2**15, 2**32), FUNCTION),
+        StorePlaceMany(SESSION, (2**64 - 1, 2**64 - 2), 2**12, (2**15, 2**16)),
     ]
 
 

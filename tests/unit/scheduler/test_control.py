@@ -13,6 +13,8 @@ from scaler_protocol.messages import (
     Drain,
     EndProcess,
     Goodbye,
+    Heartbeat,
+    RunningTask,
     Status,
     TaskColumn,
     Tasks,
@@ -237,6 +239,18 @@ def test_a_worker_process_is_killed_or_restarted():
     assert ask(client, ControlAction.KILL_WORKER, "agent-0")[1] == [("agent", EndProcess("agent-0", True))]
     assert ask(client, ControlAction.RESTART_WORKER, "agent-0")[1] == [("agent", EndProcess("agent-0", False))]
     assert "no worker has this name" in refusal(client, ControlAction.KILL_WORKER, "agent")
+
+
+def test_the_process_of_a_nested_task_that_runs_is_killed_by_its_name():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    workers = len(book.core.state.agents[agent.session].worker_names)
+    assert "no worker has this name" in refusal(client, ControlAction.KILL_WORKER, "agent nested 2")
+    running = RunningTask(client.session, 1, 1, workers + 1, 7, 0.0, 0.0, 0.0, 0, False)
+    agent.says(Heartbeat(50.0, 0.0, 0.0, 0, 0, 0, (), (running,)))
+    said = ask(client, ControlAction.KILL_WORKER, "agent nested 2")[1]
+    assert said == [("agent", EndProcess("agent nested 2", True))]
+    assert "no worker has this name" in refusal(client, ControlAction.KILL_WORKER, "agent nested 1")
 
 
 def test_a_weight_changes_the_share():

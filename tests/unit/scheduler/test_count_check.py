@@ -60,6 +60,18 @@ def test_bytes_under_way_to_a_client_are_counted():
     assert not known.is_paused and known.unacknowledged_bytes < 1000
 
 
+def test_an_agent_is_not_a_copy_of_itself():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(nodes(client, 1, [[]], 2), nodes(client, 2, [[1]], 2, True))
+    agent.says(results(client, 1))
+    known = book.core.state.clients[client.session].table.nodes
+    known.note_copy(1, known.value_holder(1))
+    count_check.correct(book.core.state)
+    book.run()
+    assert known.copies_of(1) == () and "copies of 1" in warnings(book)[0]
+
+
 def test_right_counts_are_not_reported():
     book = Playbook()
     client, agent = book.client(), book.agent("a", slots=2)

@@ -252,6 +252,87 @@ def test_a_value_travels_between_agents():
     assert (1, 1) in freed(said, first) and (1, 0) in freed(said, second)
 
 
+def two_readers(*, rerun: bool = True) -> tuple[Playbook, Peer, Peer, Peer]:
+    """A client, the agent that made value 1, and another one that has fetched it and made 2 from it. 3 and 4, which
+    need 1, too, are with nobody."""
+    book = Playbook()
+    client, first = book.client(), book.agent("first")
+    client.says(
+        nodes(client, 1, [[]], 5, rerun=rerun),
+        nodes(client, 2, [[1]], 5),
+        nodes(client, 3, [[1]], 5, True),
+        nodes(client, 4, [[1]], 5, True),
+    )
+    first.says(done(client, 1), Withdrawn((TaskColumn(client.session, (2, 3, 4), (1, 1, 1)),), leaving=True))
+    second = book.agent("second")
+    key = ObjectKey(client.session, 1)
+    second.says(ObjectRequest(key))
+    first.says(ObjectChunk(key, 1, 0, b"v"))
+    second.says(done(client, 2, attempt=2))
+    return book, client, first, second
+
+
+def lose_for_good(book: Playbook, lost: Peer, other: Peer) -> list:
+    """The lost agent does not come back; the other one stays."""
+    return book.lose(lost) + book.wait(3.0, (other,))
+
+
+@pytest.mark.parametrize("rerun", [True, False])
+def test_a_value_of_a_lost_agent_is_at_the_agent_that_has_a_copy(rerun: bool):
+    book, client, first, second = two_readers(rerun=rerun)
+    nodes_of = book.core.state.clients[client.session].table.nodes
+    said = lose_for_good(book, first, second)
+    assert handed(said, second) == [] and statuses(said, client) == {}
+    assert nodes_of.value_holder(1) == book.core.state.agents[second.session].index and nodes_of.copies_of(1) == ()
+    third = book.agent("third")
+    key = ObjectKey(client.session, 1)
+    assert third.says(ObjectRequest(key)) == [("second", ObjectRequest(key))]
+    assert statuses(second.says(done(client, 3, 4, payload=b"r")), client) == {
+        3: Status.SUCCESS,
+        4: Status.SUCCESS,
+    }
+
+
+def test_a_copy_that_is_not_there_is_made_again():
+    book, client, first, second = two_readers()
+    lose_for_good(book, first, second)
+    key = ObjectKey(client.session, 1)
+    third = book.agent("third")
+    third.says(ObjectRequest(key))
+    missing = ObjectMissing(key, "gone")
+    said = second.says(missing)
+    assert ("third", missing) in said
+    assert [task for peer in (second, third) for task in handed(said, peer)] == [(1, 2)]
+
+
+def test_a_value_on_its_way_from_a_lost_agent_is_no_copy():
+    book = Playbook()
+    client, first = book.client(), book.agent("first")
+    client.says(nodes(client, 1, [[]], 3), nodes(client, 2, [[1]], 3, True))
+    first.says(done(client, 1), Withdrawn((TaskColumn(client.session, (2,), (1,)),), leaving=True))
+    second = book.agent("second")
+    second.says(ObjectRequest(ObjectKey(client.session, 1)))
+    lose_for_good(book, first, second)
+    nodes_of = book.core.state.clients[client.session].table.nodes
+    assert nodes_of.value_holder(1) is None and nodes_of.copies_of(1) == ()
+
+
+def test_a_client_gets_a_large_result_from_the_agent_that_has_a_copy():
+    book = Playbook()
+    client, agent, other = book.client(), book.agent("holder"), book.agent("reader")
+    said = client.says(tasks(client, 1, 1))
+    holder, reader = (agent, other) if handed(said, agent) else (other, agent)
+    key = ObjectKey(client.session, 1)
+    holder.says(done(client, 1, status=Status.SUCCESS_LARGE, payload=LARGE_PAYLOAD))
+    reader.says(ObjectRequest(key))
+    holder.says(ObjectChunk(key, 1, 0, b"v"))
+    assert (holder.name, ObjectRequest(key, relayed=True)) in client.says(ObjectRequest(key))
+    assert (reader.name, ObjectRequest(key, relayed=True)) in lose_for_good(book, holder, reader)
+    assert reader.says(ObjectChunk(key, 1, 0, b"v")) == [(client.name, ObjectChunk(key, 1, 0, b"v"))]
+    said = client.says(ObjectRelease((key,)))
+    assert {name for name, body in said if isinstance(body, ObjectRelease) and key in body.keys} == {reader.name}
+
+
 def test_an_agent_that_has_not_the_value_it_should_have():
     book = Playbook()
     client, first = book.client(), book.agent("first")

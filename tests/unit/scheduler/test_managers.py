@@ -25,7 +25,7 @@ from scaler_protocol.messages import (
     Tasks,
     Withdrawn,
 )
-from scaler_scheduler.core import departures, managers
+from scaler_scheduler.core import draining, managers
 from tests.unit.scheduler.playbook import Playbook, results, tasks
 
 LARGE = (10**6).to_bytes(8, "little")
@@ -142,7 +142,7 @@ def with_values(*counts):
         for each in others:
             each.is_paused = False
             book.core.state.placement.offer(each)
-    assert list(departures.count_values(book.core.state))[-len(counts) :] == list(counts)
+    assert list(draining.count_values(book.core.state))[-len(counts) :] == list(counts)
     return book, client, cloud, peers
 
 
@@ -190,7 +190,7 @@ def test_agents_whose_values_fit_nowhere_do_not_keep_others_from_leaving():
         full, used_bytes = (0, 1 << 20) if peer is not peers[-1] else (1, 1)
         peer.says(StoreAttached(store, "tcp://host:1"))
         peer.says(StoreStatus(store, 1, "tcp://host:1", 3, used_bytes, 1, used_bytes + full, 0, 0, 0, 0))
-    assert departures.can_move(book.core.state, book.core.state.agents[peers[-1].session]) is False
+    assert draining.can_move(book.core.state, book.core.state.agents[peers[-1].session]) is False
     own = book.agent("own")
     own.says(StoreAttached(b"own".ljust(16), "tcp://host:1"))
     own.says(StoreStatus(b"own".ljust(16), 1, "tcp://host:1", 0, 0, 0, 10, 0, 0, 0, 0))
@@ -201,7 +201,7 @@ def test_agents_whose_values_fit_nowhere_do_not_keep_others_from_leaving():
 def test_an_agent_that_never_leaves_does_not_keep_others_from_leaving():
     book, client, cloud, peers = with_values(3, 1, 2)
     assert drained(cloud.says(report(running=3))) == ["agent 1"]
-    book.wait(departures.PATIENCE_SECONDS - 1.0, (cloud, *peers))
+    book.wait(draining.PATIENCE_SECONDS - 1.0, (cloud, *peers))
     assert drained(cloud.says(report(running=3))) == []
     book.wait(2.0, (cloud, *peers))
     assert drained(cloud.says(report(running=3))) == ["agent 2"]
@@ -213,7 +213,7 @@ def test_an_agent_that_may_leave_and_stays_does_not_keep_others_from_leaving():
     assert peers[1].says(Withdrawn((), leaving=True), Leaving()) == [
         ("agent 0", KeepValues((ObjectKey(client.session, 4),)))
     ]
-    said = book.wait(departures.PATIENCE_SECONDS + 1.0, (cloud, *peers))
+    said = book.wait(draining.PATIENCE_SECONDS + 1.0, (cloud, *peers))
     assert ("agent 1", MayLeave()) in said
     assert drained(cloud.says(report(running=3))) == ["agent 2"]
 

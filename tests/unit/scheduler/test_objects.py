@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scaler_protocol.ids import digest
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
@@ -19,6 +21,7 @@ from scaler_protocol.messages import (
     ObjectRelease,
     ObjectRequest,
     ObjectsLost,
+    ObjectsStored,
     ObjectStored,
     Refused,
     Status,
@@ -176,6 +179,25 @@ def large(book):
     said = agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, SIZE)))
     assert statuses(said, client) == {1: Status.SUCCESS_LARGE}
     return client, agent, ObjectKey(client.session, 1)
+
+
+def test_objects_that_are_stated_together_are_known_like_others():
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    keys = [ObjectKey(client.session, 2**64 - number) for number in (1, 2)]
+    client.says(ObjectsStored(client.session, tuple(key.number for key in keys), (40_000, 50_000), b"s" * 16))
+    assert [book.core.state.objects.objects[key].size for key in keys] == [40_000, 50_000]
+    assert agent.says(ObjectRequest(keys[1])) == [("client", ObjectRequest(keys[1]))]
+
+
+@pytest.mark.parametrize("numbers, sizes, is_own", [((2**64 - 1,), (), True), ((2**64 - 1,), (1,), False)])
+def test_a_client_states_only_objects_of_its_own_each_with_a_size(numbers, sizes, is_own):
+    book = Playbook()
+    client = book.client()
+    owner = client.session if is_own else b"o" * 16
+    said = client.says(ObjectsStored(owner, numbers, sizes, b"s" * 16))
+    assert [type(body) for _, body in said] == [Refused]
+    assert not book.core.state.objects.objects
 
 
 def test_a_large_result_is_relayed_and_released():

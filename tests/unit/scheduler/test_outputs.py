@@ -36,6 +36,13 @@ def test_all_agents_are_asked_and_their_answers_joined() -> None:
     assert second.says(OutputReply(1, True)) == []
 
 
+def test_the_agent_of_a_process_for_nested_tasks_is_asked() -> None:
+    book = Playbook()
+    client, agent, _ = book.client(), book.agent("first"), book.agent("second")
+    asked = OutputRequest(1, client.session, 0, "first nested 3")
+    assert client.says(OutputRequest(7, OWN, 0, "first nested 3")) == [(agent.name, asked)]
+
+
 def test_nothing_printed_is_an_empty_answer() -> None:
     book = Playbook()
     client = book.client()

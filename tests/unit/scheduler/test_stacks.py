@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scaler_protocol.messages import PROTOCOL_MINOR, Goodbye, StackReply, StackRequest
+from scaler_protocol.messages import PROTOCOL_MINOR, Goodbye, Heartbeat, RunningTask, StackReply, StackRequest
 from scaler_scheduler.core import stack_table, stacks
 from scaler_scheduler.core.stacks import ANSWER_SECONDS
 from tests.unit.scheduler.playbook import Peer, Playbook, results, tasks
@@ -70,6 +70,18 @@ def test_a_worker_by_name() -> None:
     client, agent = book.client(), book.agent()
     (worker,) = book.core.state.agents[agent.session].worker_names[:1]
     assert client.says(StackRequest(7, OWN, 0, worker)) == [(agent.name, StackRequest(1, client.session, 0, worker))]
+
+
+def test_the_process_of_a_nested_task_that_runs_by_name() -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    workers = len(book.core.state.agents[agent.session].worker_names)
+    running = RunningTask(client.session, 1, 1, workers, 7, 0.0, 0.0, 0.0, 0, False)
+    agent.says(Heartbeat(50.0, 0.0, 0.0, 0, 0, 0, (), (running,)))
+    name = f"{agent.name} nested 1"
+    assert client.says(StackRequest(7, OWN, 0, name)) == [(agent.name, StackRequest(1, client.session, 0, name))]
+    ((_, reply),) = client.says(StackRequest(8, OWN, 0, f"{agent.name} nested 2"))
+    assert not reply.is_found and "no worker has the name" in reply.text
 
 
 def test_with_keys_operators_alone_ask_for_workers() -> None:

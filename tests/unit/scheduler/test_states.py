@@ -19,10 +19,13 @@ from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import MessageMemory, RunRecord
 from scaler_scheduler.core.states import (
+    FINISHED,
     GRAPH_EVENTS,
     LOSSES_LIMIT,
     NODES,
+    ON_HOSTS,
     TASKS,
+    UNASSIGNED,
     Action,
     Table,
     TaskEvent,
@@ -259,6 +262,12 @@ def test_every_event_is_driven() -> None:
     assert not [event for event in GRAPH_EVENTS if TASKS[event]]
 
 
+def test_monitors_count_each_state_once() -> None:
+    """Tasks are DECIDING only within a call of the core, and WAITING ones are counted apart."""
+    counted = [*UNASSIGNED, *ON_HOSTS, *FINISHED, TaskState.WAITING, TaskState.DECIDING]
+    assert sorted(counted) == sorted(TaskState)
+
+
 @pytest.mark.parametrize("state", TASK_STATES, ids=lambda state: state.name)
 @pytest.mark.parametrize("event", DRIVERS, ids=lambda event: event.name)
 def test_a_task_does_what_the_table_says(event: TaskEvent, state: TaskState) -> None:
@@ -310,7 +319,7 @@ def _cancels(*tasks: int) -> Callable[[Fixture], None]:
 
 def _settle(found: Fixture) -> None:
     (graph,) = found.table.nodes.graphs.values()
-    found.table.nodes.settle(graph, False)
+    found.table.nodes.settle(graph)
 
 
 def _end_holds(found: Fixture) -> None:

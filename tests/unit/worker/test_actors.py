@@ -430,7 +430,7 @@ def test_a_slot_is_lent_while_any_of_several_calls_waits(several):
     stage, number = several
     session = b"n" * 16
     stage.core.on_nested_opened(session, TaskColumn(CLIENT, (3,), (1,)), stage.now)
-    stage.core.on_nested_blocked(session, False, stage.now)
+    stage.core.on_nested_blocked(session, stage.now)
     stage.turn()
     process = stage.core.slots.processes[number]
     assert process.blocked

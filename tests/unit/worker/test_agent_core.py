@@ -581,7 +581,7 @@ def test_a_blocked_task_lends_its_slot_to_deeper_tasks_only() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
         stage.turn()
         assert stage.bodies(Blocked) == [Blocked(1, 0)]
         stage.give(run_of(1, first=50))
@@ -607,7 +607,7 @@ def test_where_nothing_runs_a_task_that_waits_for_a_lock_lends_its_slot_to_any_o
 
     def waiter() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, True, stage.now)
+        stage.core.on_nested_waits_for_lock(b"N" * 16, stage.now)
         stage.turn()
         assert stage.bodies(Blocked) == [Blocked(1, 0, True)]
         stage.give(run_of(2, first=50))
@@ -631,8 +631,8 @@ def test_a_client_that_waits_for_a_lock_and_then_for_tasks_lends_its_slot_to_dee
 
     def parent() -> None:
         open_nested(stage)
-        for for_a_lock in (True, False):
-            stage.core.on_nested_blocked(b"N" * 16, for_a_lock, stage.now)
+        for waits in (stage.core.on_nested_waits_for_lock, stage.core.on_nested_blocked):
+            waits(b"N" * 16, stage.now)
             stage.turn()
         assert stage.bodies(Blocked) == [Blocked(1, 0, True), Blocked(1, 0, False)]
 
@@ -648,7 +648,7 @@ def test_very_many_that_wait_for_locks_lend_their_slots_to_deeper_tasks_only() -
         waiting.append(len(waiting))
         session = bytes([len(waiting)]) * 16
         stage.core.on_nested_opened(session, TaskColumn(CLIENT, (waiting[-1],), (1,)), stage.now)
-        stage.core.on_nested_blocked(session, True, stage.now)
+        stage.core.on_nested_waits_for_lock(session, stage.now)
         stage.turn()
         stage.ready()
         pending = [number for number, each in stage.processes.items() if each.pending]
@@ -665,7 +665,7 @@ def test_tasks_are_not_failed_because_all_processes_wait_for_locks() -> None:
 
     def waiter() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, True, stage.now)
+        stage.core.on_nested_waits_for_lock(b"N" * 16, stage.now)
         stage.give(run_of(1, first=60))
         stage.turn()
         assert not stage.results() and stage.core.state.queue.count == 1
@@ -679,7 +679,7 @@ def test_a_process_that_waits_for_a_lock_is_not_suspended() -> None:
 
     def waiter() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, True, stage.now)
+        stage.core.on_nested_waits_for_lock(b"N" * 16, stage.now)
         stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
         stage.ready()
         assert any(each.pending for each in stage.processes.values()) and not stage.count(Suspend)
@@ -693,7 +693,7 @@ def test_a_blocked_parent_stands_still_while_its_slot_is_used() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
         stage.turn()
         assert not stage.count(Suspend)
         stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
@@ -711,7 +711,7 @@ def test_a_client_whose_connection_is_cut_may_come_back() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
         stage.core.on_nested_closed(b"N" * 16, stage.now)
         stage.turn()
         assert stage.core.state.lent == (0, 0, False)
@@ -719,7 +719,7 @@ def test_a_client_whose_connection_is_cut_may_come_back() -> None:
         open_nested(stage)
         stage.pass_time(10.0)
         assert not stage.bodies(RelayClosed)
-        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
         stage.turn()
         assert stage.core.state.lent == (1, 0, False)
         stage.core.on_nested_closed(b"N" * 16, stage.now)
@@ -735,7 +735,7 @@ def test_a_client_that_connects_before_its_old_connection_ends_says_again_whethe
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
         open_nested(stage)
         assert stage.core.state.lent == (0, 0, False)
 
@@ -766,7 +766,7 @@ def test_a_spare_retires_when_it_is_idle_for_long() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
         stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
         stage.ready()
         stage.run(1)
@@ -784,7 +784,7 @@ def test_a_worker_process_whose_blocked_task_ended_is_not_blocked() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
 
     running(stage, 0, parent)
     assert stage.core.state.lent == (0, 0, False)
@@ -797,11 +797,11 @@ def test_a_task_lends_its_slot_although_a_client_of_an_earlier_one_waits() -> No
 
     def first() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
 
     def second() -> None:
         open_nested(stage, b"M" * 16, 1)
-        stage.core.on_nested_blocked(b"M" * 16, False, stage.now)
+        stage.core.on_nested_blocked(b"M" * 16, stage.now)
         stage.turn()
         assert stage.core.state.lent == (1, 0, False)
 
@@ -817,9 +817,11 @@ def test_while_a_task_is_blocked_one_spare_is_ready_for_the_next() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
         stage.ready()
         assert sorted(stage.processes) == [0, 1]
+        names = {process.place: process.name for process in stage.core.slots.processes.values()}
+        assert names[1] == f"{stage.core.agent.settings.name} nested 1"
         stage.pass_time(25.0)
         assert sorted(stage.processes) == [0, 1] and not stage.kills
         stage.core.on_nested_unblocked(b"N" * 16, stage.now)
@@ -835,7 +837,7 @@ def test_too_many_processes_fail_the_task() -> None:
 
     def parent() -> None:
         open_nested(stage)
-        stage.core.on_nested_blocked(b"N" * 16, False, stage.now)
+        stage.core.on_nested_blocked(b"N" * 16, stage.now)
         stage.give(run_of(1, first=60, options=TaskOptions(depth=1)))
         stage.turn()
         status, text = stage.results()[60]

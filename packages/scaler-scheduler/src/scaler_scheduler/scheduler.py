@@ -63,37 +63,17 @@ class Scheduler:
     """
 
     def __init__(
-        self,
-        address: str | None = None,
-        *,
-        monitor_address: str | None = None,
-        event_log: str | None = None,
-        event_log_limit_bytes: int | str = 0,
-        audit_log: str | None = None,
-        prometheus_address: str | None = None,
-        prometheus_token_file: str | None = None,
-        client_memory: int | str = 0,
-        grace_seconds: float | str = 10.0,
-        insecure: bool = False,
-        io_threads: int = 1,
-        event_loop: str = "builtin",
-        protected: bool = True,
-        max_number_of_tasks_waiting: int = -1,
-        client_timeout_seconds: float | str = 60.0,
-        worker_timeout_seconds: float | str = 60.0,
-        object_retention_seconds: float | str = 3600.0,
-        load_balance_seconds: float | str = 1.0,
-        load_balance_trigger_times: int = 2,
-        per_worker_queue_size: int = 1000,
-        aging_seconds: float | str = 0.0,
-        monitor_output: bool = True,
-        group_weights: str = "",
-        group_limits: str = "",
-        logging_paths: Sequence[str] = ("/dev/stdout",),
-        logging_level: str = "INFO",
-        logging_config_file: str | None = None,
-        log_format: str = "text",
-    ) -> None:
+        self, address: str | None = None, *, monitor_address: str | None = None, event_log: str | None = None,
+        event_log_limit_bytes: int | str = 0, audit_log: str | None = None, prometheus_address: str | None = None,
+        prometheus_token_file: str | None = None, client_memory: int | str = 0, grace_seconds: float | str = 10.0,
+        insecure: bool = False, io_threads: int = 1, event_loop: str = "builtin", protected: bool = True,
+        max_number_of_tasks_waiting: int = -1, client_timeout_seconds: float | str = 60.0,
+        worker_timeout_seconds: float | str = 60.0, object_retention_seconds: float | str = 3600.0,
+        load_balance_seconds: float | str = 1.0, load_balance_trigger_times: int = 2, per_worker_queue_size: int = 1000,
+        aging_seconds: float | str = 0.0, monitor_output: bool = True, group_weights: str = "", group_limits: str = "",
+        logging_paths: Sequence[str] = ("/dev/stdout",), logging_level: str = "INFO",
+        logging_config_file: str | None = None, log_format: str = "text",
+    ) -> None:  # fmt: skip
         values = {name: value for name, value in locals().items() if name != "self"}
         values["address"] = address or DEFAULT_ADDRESS
 

@@ -72,6 +72,10 @@ OUTPUT_LINES_LIMIT = 100
 """Lines of output on a page, the newest ones."""
 
 
+ENDED, NOT_CONNECTED = GONE_STATES = ("ended", "not connected")
+"""States of what does not exist any more."""
+
+
 class Fact(NamedTuple):
     name: str
     text: str
@@ -339,7 +343,7 @@ def _worker(model: Model, host: str, name: str) -> EntityPage | None:
         facts += _worker_facts(agent, worker)
     running = _rows_with(model, "running", host=host, worker=name)
     if not found:
-        facts.append(Fact("state", "runs a nested task" if running else "not connected"))
+        facts.append(Fact("state", "runs a nested task" if running else NOT_CONNECTED))
     sections = [
         *_section("Running", "running", running),
         *_executions(model, workers=indices),
@@ -446,7 +450,7 @@ def _client(model: Model, client: str) -> EntityPage | None:
         facts = _ended_client_facts(past)
     elif indices:
         named = model.activity.sessions[indices[0]]
-        facts = [*_place_facts(named.host, named.pid, named.parent), Fact("state", "ended")]
+        facts = [*_place_facts(named.host, named.pid, named.parent), Fact("state", ENDED)]
     else:
         return None
     sections = [
@@ -482,7 +486,7 @@ def _ended_client_facts(client: EndedClientStatus) -> list[Fact]:
     return [
         *_place_facts(client.host, client.pid, b""),
         *_program_facts(client),
-        Fact("state", "ended"),
+        Fact("state", ENDED),
         *_finished_facts(client),
         Fact("running time used", format_span(client.used_seconds)),
     ]
@@ -572,7 +576,7 @@ def _graph(model: Model, client: str, number: str) -> EntityPage | None:
     if known is None and watched is None:
         return None
     facts = [Fact("client", client, EntityLink(links.CLIENT, (client,)))]
-    facts += _graph_counts(known, model) if known is not None else [Fact("state", "ended")]
+    facts += _graph_counts(known, model) if known is not None else [Fact("state", ENDED)]
     if watched is not None:
         facts += [Fact("calls", format_count(watched.count)), Fact("edges", format_count(watched.edge_count))]
     return EntityPage(links.GRAPH, f"Graph {number}", facts)

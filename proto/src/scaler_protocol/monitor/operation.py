@@ -132,6 +132,11 @@ class Operation:
     value: float = 0.0
 
 
+def actions_of_table(name: str) -> tuple[Action, ...]:
+    """The actions on rows of a table; none if there is no such table."""
+    return tuple(ACTIONS_OF_TABLE.get(name, ()))
+
+
 def targets_of(spec: TableSpec, row: Row) -> dict[Action, str]:
     """The actions on this row of a table, and their targets."""
     actions = ACTIONS_OF_TABLE.get(spec.name, {})

@@ -17,6 +17,10 @@ DIRECTORY_FEATURE = "directory"
 with this descriptor."""
 
 
+PLACE_MANY_FEATURE = "placeMany"
+"""The store knows StorePlaceMany."""
+
+
 class StoreAdmission:
     """The store's side of the handshake. ``place`` is the name of its socket."""
 

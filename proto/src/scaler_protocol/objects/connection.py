@@ -20,24 +20,17 @@ from scaler_protocol.messages import (
     StoreForget,
     StoreFound,
     StoreGranted,
-    StorePlace,
     StoreRefused,
-    StoreRegion,
-    StoreReserve,
     StoreSeal,
     StoreStatus,
     StoreStatusRequest,
 )
-from scaler_protocol.objects.core.space import pages
 from scaler_protocol.objects.errors import MissingObject, StoreError, StoreFull, StoreUnavailable, Unreachable
-from scaler_protocol.objects.layout import ObjectLayout, Part
-from scaler_protocol.objects.link import REGION_KEY, STATUS_KEY, LinkLost, StoreLink
+from scaler_protocol.objects.layout import ObjectLayout, Part, parts_of, size_of
+from scaler_protocol.objects.link import STATUS_KEY, LinkLost, StoreLink
+from scaler_protocol.objects.placing import SMALL_BYTES, Placing, StoredParts, no_memory
 from scaler_protocol.objects.starting import reach
 
-SMALL_BYTES = 1024 * 1024
-"""Smaller objects are placed in a region that was reserved ahead, so that none costs a round trip."""
-
-_REGION_BYTES = 4 * 1024 * 1024
 _CLOSE_SECONDS = 1.0
 
 _T = TypeVar("_T")
@@ -54,6 +47,7 @@ class StoreConnection:
         self._link: StoreLink | None = None
         self._closed = False
         self._place_lock = threading.Lock()
+        self._placing: Placing | None = None
         _connections.add(self)
 
     @property
@@ -82,15 +76,28 @@ class StoreConnection:
     ) -> tuple[int, bytes]:
         """Like ``put``, but also return the id of the store that has the object. ``soon``: others need it only after
         ``flush``, so that the store may hear of many small objects at once."""
-        parts = data.parts() if isinstance(data, ObjectLayout) else [(0, memoryview(data).cast("B"))]
-        size = parts[-1][0] + len(parts[-1][1])
+        parts = parts_of(data)
+        size = size_of(parts)
 
         def put(link: StoreLink) -> bytes:
-            if size >= SMALL_BYTES or not self._place(link, key, size, parts, soon):
+            if size >= SMALL_BYTES or self._place(link, [(key, parts)]):
                 self._create(link, key, size, parts)
+            elif not soon:
+                link.flush()
             return link.store
 
         return size, self._again(put)
+
+    def put_all(self, objects: Sequence[StoredParts]) -> bytes:
+        """Put objects below ``SMALL_BYTES`` ``soon``, each with its parts; returns the id of their store. Raises
+        StoreFull and StoreUnavailable."""
+
+        def put(link: StoreLink) -> bytes:
+            for key, parts in self._place(link, objects):
+                self._create(link, key, size_of(parts), parts)
+            return link.store
+
+        return self._again(put)
 
     def flush(self) -> None:
         """Tell the store of objects that were put ``soon``. Raises StoreUnavailable."""
@@ -157,42 +164,18 @@ class StoreConnection:
         if granted.sealed:
             return
         try:
-            link.write(granted, parts)
+            link.write(granted, granted.offset, parts)
         except OSError as error:
             link.tell(StoreAbandon(key))
-            raise StoreFull(_no_memory(size, error)) from None
+            raise StoreFull(no_memory(size, error)) from None
         link.tell(StoreSeal(key))
 
-    def _place(self, link: StoreLink, key: ObjectKey, size: int, parts: Sequence[Part], soon: bool) -> bool:
-        """False: there is no region with room for it."""
+    def _place(self, link: StoreLink, objects: Sequence[StoredParts]) -> list[StoredParts]:
+        """Return those for which no region has room."""
         with self._place_lock:
-            region = self._region_for(link, size)
-            if region is None:
-                return False
-            try:
-                link.write(region, parts)
-            except OSError as error:
-                raise StoreFull(_no_memory(size, error)) from None
-            (link.tell_soon if soon else link.tell)(StorePlace(key, region.offset, size))
-            self._advance(link, region, pages(size))
-            return True
-
-    def _region_for(self, link: StoreLink, size: int) -> StoreRegion | None:
-        if link.region_asked:
-            link.region_asked = False
-            link.region = link.finish(REGION_KEY)
-        if link.region is None or link.region.size < pages(size):
-            link.region = link.ask(REGION_KEY, StoreReserve(_REGION_BYTES))
-        region: StoreRegion = link.region
-        return region if region.size >= pages(size) else None
-
-    def _advance(self, link: StoreLink, region: StoreRegion, size: int) -> None:
-        """The next one is asked for before it is needed."""
-        rest = region.size - size
-        link.region = StoreRegion(region.segment, region.segment_size, region.offset + size, rest, region.fresh)
-        if rest < size:
-            link.begin(REGION_KEY, StoreReserve(_REGION_BYTES))
-            link.region_asked = True
+            if self._placing is None or self._placing.link is not link:
+                self._placing = Placing(link)
+            return self._placing.place(objects)
 
     # ---- the connection ------------------------------------------------------------------------------------------
 
@@ -254,13 +237,6 @@ def _checked(answer: Any) -> Any:
     if isinstance(answer, StoreRefused):
         raise Unreachable(answer.text) if answer.failure == StoreFailure.UNREACHABLE else StoreFull(answer.text)
     return answer
-
-
-def _no_memory(size: int, error: OSError) -> str:
-    return (
-        f"This host has no memory for an object of {size:,} bytes ({error.strerror}. End other programs, or lower "
-        "--object-store-memory so that objects go to disk earlier."
-    )
 
 
 _connections: weakref.WeakSet[StoreConnection] = weakref.WeakSet()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects.errors import MissingObject, StoreError, StoreUnavailable
+from scaler_protocol.objects.layout import parts_of
 
 if TYPE_CHECKING:
     from scaler_protocol.objects.connection import StoreConnection
@@ -39,6 +40,16 @@ class HostStore:
             return None
         try:
             return StoredLocation(*connection.put_somewhere(key, payload, soon))
+        except StoreUnavailable:
+            return None
+
+    def put_all(self, keys: Sequence[ObjectKey], payloads: Sequence[bytes | ObjectLayout]) -> bytes | None:
+        """Like ``put`` ``soon``, for many small objects; returns the id of their store. Raises StoreFull."""
+        connection = self._connection()
+        if connection is None or self._is_for_fetches:
+            return None
+        try:
+            return connection.put_all([(key, parts_of(data)) for key, data in zip(keys, payloads, strict=True)])
         except StoreUnavailable:
             return None
 

@@ -87,6 +87,16 @@ class ObjectLayout:
         self.size = offset + len(part)
 
 
+def parts_of(data: ObjectLayout | bytes | bytearray | memoryview) -> list[Part]:
+    return data.parts() if isinstance(data, ObjectLayout) else [(0, memoryview(data).cast("B"))]
+
+
+def size_of(parts: Sequence[Part]) -> int:
+    """The size of an object with these parts."""
+    offset, last = parts[-1]
+    return offset + len(last)
+
+
 def plan(pickled: bytes, buffers: Sequence[pickle.PickleBuffer | memoryview] = ()) -> ObjectLayout:
     """``buffers`` are those that the pickler gave to its ``buffer_callback``, in order. Raises BufferError when one is
     not contiguous."""

@@ -53,9 +53,8 @@ class StoreLink:
         self.store = reached.store
         self.segments = Segments()
         self.lost = False
-        self.region: StoreRegion | None = None
-        """The memory for its small objects. A thread that places one holds a lock of the caller."""
-        self.region_asked = False
+        self.takes_many = reached.takes_many
+        """Whether the store knows StorePlaceMany."""
         self._stream = reached.stream
         self._silence = silence.Silence(reached.stream.plain_socket)
         self._releases = reached.releases
@@ -249,10 +248,11 @@ class StoreLink:
         except KeyError:
             raise LinkLost(self._why_lost) from None  # closed meanwhile by another thread
 
-    def write(self, place: StoreGranted | StoreRegion, parts: Sequence[Part]) -> None:
-        """Write to the granted place. Raises LinkLost, and OSError when the host has no memory left."""
+    def write(self, place: StoreGranted | StoreRegion, offset: int, parts: Sequence[Part]) -> None:
+        """Write to the granted place, from ``offset`` of its segment on. Raises LinkLost, and OSError when the host has
+        no memory left."""
         try:
-            self.segments.write(place.segment, place.offset, parts, place.fresh)
+            self.segments.write(place.segment, offset, parts, place.fresh)
         except KeyError:
             raise LinkLost(self._why_lost) from None
 

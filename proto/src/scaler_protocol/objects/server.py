@@ -29,7 +29,7 @@ from scaler_protocol.messages import (
     StoreStatusRequest,
     Welcome,
 )
-from scaler_protocol.objects.admission import DIRECTORY_FEATURE, StoreAdmission
+from scaler_protocol.objects.admission import DIRECTORY_FEATURE, PLACE_MANY_FEATURE, StoreAdmission
 from scaler_protocol.objects.arrival import BULK_LOST, CUT, GONE, OPENING, Arrival
 from scaler_protocol.objects.bulk_frames import Bytes, Piece, peer_of
 from scaler_protocol.objects.capacity import default_capacity_bytes
@@ -258,8 +258,10 @@ class ObjectServer:
 
     def _on_hello(self, number: int, hello: Hello | None) -> None:
         stream = self._streams[number]
-        directory = self._directory if hello is not None and DIRECTORY_FEATURE in hello.features else None
-        features = () if directory is None else (DIRECTORY_FEATURE,)
+        wanted = () if hello is None else hello.features
+        directory = self._directory if DIRECTORY_FEATURE in wanted else None
+        features: tuple[str, ...] = () if directory is None else (DIRECTORY_FEATURE,)
+        features += (PLACE_MANY_FEATURE,) if PLACE_MANY_FEATURE in wanted else ()
         welcome = Welcome(self._store, 0, number=hello.number if hello is not None else 0, features=features)
         answer = self._admission.answer(hello, welcome, time.monotonic())
         fds = (directory.fd,) if directory is not None and isinstance(answer, Welcome) else ()
@@ -557,7 +559,7 @@ def _make_directory() -> Directory | None:
     try:
         return Directory()
     except OSError as error:
-        logging.warning(f"There is no memory for the directory of objects, so reading them is slower: {error}")
+        logging.warning(f"Cannot create the directory of small objects: {error}. Peers read these more slowly.")
         return None
 
 

@@ -13,7 +13,7 @@ from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Body, Challenge, Envelope, Hello, Refused, Role, Welcome
 from scaler_protocol.objects import silence
-from scaler_protocol.objects.admission import DIRECTORY_FEATURE, handshake_with
+from scaler_protocol.objects.admission import DIRECTORY_FEATURE, PLACE_MANY_FEATURE, handshake_with
 from scaler_protocol.objects.directory import DirectoryView
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.memory import AVAILABLE, Releases
@@ -28,12 +28,13 @@ _MODULE = "scaler_protocol.objects.store"
 
 class Reached(NamedTuple):
     """A welcomed connection to a store, its id, and where it hears which pins are released. ``directory``: None for a
-    store without one."""
+    store without one. ``takes_many``: it knows StorePlaceMany."""
 
     stream: StreamConnection
     store: bytes
     releases: Releases
     directory: DirectoryView | None = None
+    takes_many: bool = False
 
 
 def reach(cluster: bytes, may_start: bool) -> Reached:
@@ -63,7 +64,7 @@ def _try(cluster: bytes, deadline: float) -> Reached | None:
         if not is_same_user(stream.plain_socket):
             raise StoreUnavailable("A process of another user listens in place of the object store of this cluster.")
         handshake = handshake_with(cluster)
-        hello = make_hello(Role.WORK, new_session(), features=(DIRECTORY_FEATURE,))
+        hello = make_hello(Role.WORK, new_session(), features=(DIRECTORY_FEATURE, PLACE_MANY_FEATURE))
         releases = _say_hello(stream, handshake.begin(hello))
         answer = _first(stream, deadline)
         while isinstance(answer, Challenge) and (proved := handshake.answer(answer)) is not None:
@@ -74,7 +75,8 @@ def _try(cluster: bytes, deadline: float) -> Reached | None:
         if isinstance(answer, Welcome):
             if handshake.judge(answer) != "genuine":
                 raise StoreUnavailable(handshake.forged_text)
-            return Reached(stream, answer.session, releases, _directory_from(stream, answer))
+            directory, takes_many = _directory_from(stream, answer), PLACE_MANY_FEATURE in answer.features
+            return Reached(stream, answer.session, releases, directory, takes_many)
     except BaseException:
         stream.close()
         raise

@@ -95,6 +95,8 @@ struct Message {
     mayLeave @82 :Void;
     logLines @83 :LogLines;
     unsentCalls @84 :UnsentCalls;
+    objectsStored @85 :ObjectsStored;
+    storePlaceMany @86 :StorePlaceMany;
   }
 }
 
@@ -592,6 +594,13 @@ struct ObjectStored {
   store @2 :Data;
 }
 
+struct ObjectsStored {
+  owner @0 :Data;
+  numbers @1 :Data;  # u64 column
+  sizes @2 :Data;  # u64 column
+  store @3 :Data;
+}
+
 struct ObjectLocations {
   key @0 :ObjectKey;
   size @1 :UInt64;
@@ -667,6 +676,13 @@ struct StorePlace {
   key @0 :ObjectKey;
   offset @1 :UInt64;
   size @2 :UInt64;
+}
+
+struct StorePlaceMany {
+  owner @0 :Data;
+  numbers @1 :Data;  # u64 column
+  offset @2 :UInt64;
+  sizes @3 :Data;  # u64 column
 }
 
 struct StoreGet {

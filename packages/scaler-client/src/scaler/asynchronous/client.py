@@ -21,6 +21,7 @@ from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
 from scaler.asynchronous.thread_call import call_in_thread
 from scaler.asynchronous.variable import AsyncVariable
+from scaler.client.gathering import replace_futures
 from scaler.client.inquiries import (
     Inquiry,
     act_on_worker,
@@ -206,6 +207,29 @@ class AsyncClient:
         ``asyncio.TaskGroup.create_task``, which takes no futures."""
         return await self.submit(fn, *args, **kwargs)
 
+    @overload
+    async def gather(self, nested: dict[A, AsyncFuture[T]]) -> dict[A, T]: ...
+
+    @overload
+    async def gather(self, nested: list[AsyncFuture[T]]) -> list[T]: ...
+
+    @overload
+    async def gather(self, nested: Any) -> Any: ...
+
+    async def gather(self, nested: Any) -> Any:
+        """Await all futures in lists, tuples, sets and dicts, at any depth, and return the same containers with their
+        results. As with ``asyncio.gather``, the first exception is raised at once and other tasks continue, and if this
+        is cancelled, all its futures are."""
+        _ = self._link  # open, and in its loop
+        futures: list[AsyncFuture[Any]] = []
+        replace_futures(nested, AsyncFuture, futures.append)
+        try:
+            await asyncio.gather(*futures)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+        return replace_futures(nested, AsyncFuture, AsyncFuture.result)
+
     # ---- map ---------------------------------------------------------------------------------------------------------
 
     @overload
@@ -248,13 +272,21 @@ class AsyncClient:
     async def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **options: Any) -> list[Any]:
         """Return the results in order. See :meth:`scaler.Client.map`. The iterables are read in another thread. If this
         is cancelled, all its tasks are."""
-        return await call_in_thread(self._link, partial(self._client.map, fn, *iterables, **options))
+        try:
+            return await call_in_thread(self._link, partial(self._client.map, fn, *iterables, **options))
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     async def starmap(
         self, fn: Callable[..., T], iterable: Iterable[Iterable[Any]], /, **options: Unpack[MapOptions]
     ) -> list[T]:
         """Like ``map``, but each item is an argument list."""
-        return await call_in_thread(self._link, partial(self._client.starmap, fn, iterable, **options))
+        try:
+            return await call_in_thread(self._link, partial(self._client.starmap, fn, iterable, **options))
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     @overload
     def imap(
@@ -363,7 +395,11 @@ class AsyncClient:
 
     async def get(self, graph: Any, keys: Any, capabilities: Mapping[str, float] | Sequence[str] | None = None) -> Any:
         """Compute ``keys`` of a graph, and return a dict of results. See :meth:`scaler.Client.get`."""
-        return await call_in_thread(self._link, partial(self._client.get_and_wait, graph, keys, capabilities))
+        try:
+            return await call_in_thread(self._link, partial(self._client.get_and_wait, graph, keys, capabilities))
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     async def send_object(self, obj: T, name: str | None = None, *, shared: bool = True) -> ObjectReference[T]:
         """Send ``obj`` once, from another thread. See :meth:`scaler.Client.send_object`."""

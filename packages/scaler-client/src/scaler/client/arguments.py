@@ -152,32 +152,51 @@ class Arguments:
         try:
             place = client_io.objects.put(key, payload, soon)
             data: bytes | Stored
-            if place is not None:
-                data = Stored(place.size, place.store, lambda: client_io.objects.get(key))
-            else:
-                data = self._keep(payload)
+            data = self._keep(payload) if place is None else Stored(place.size, place.store, client_io.objects.get)
             with client_io.lock:
                 client_io.check_usable()
                 upload = client_io.session.objects.add(key, data)
             held.append(upload)
         except BaseException:
-            self.discard(key)
+            self.discard([key])
             raise
         if not is_shared:  # a plain argument is private to its task
             client_io.objects.residents.add(payload, upload)
         return upload
+
+    def upload_all(self, payloads: Sequence[bytes | ObjectLayout], held: list[Upload]) -> list[Upload]:
+        """Like ``upload`` ``soon``, for many private arguments. Those of a map that are too small to be compared with
+        others have much less to do together."""
+        client_io = self._client_io
+        objects = client_io.session.objects
+        with client_io.lock:
+            keys = [objects.next_key() for _ in payloads]
+        try:
+            store = client_io.objects.put_all(keys, payloads)
+            if store is None:
+                data: list[bytes | Stored] = [self._keep(payload) for payload in payloads]
+            else:
+                data = [Stored(len(payload), store, client_io.objects.get) for payload in payloads]
+            with client_io.lock:
+                client_io.check_usable()
+                uploads = [objects.add(key, each) for key, each in zip(keys, data, strict=True)]
+            held += uploads
+        except BaseException:
+            self.discard(keys)
+            raise
+        return uploads
 
     def _keep(self, payload: bytes | ObjectLayout) -> bytes | Stored:
         """An object that this client keeps itself, to push it, or to send it to the scheduler."""
         if len(payload) < PUSH_BYTES or not self._client_io.objects.can_push:
             return payload if isinstance(payload, bytes) else payload.to_bytes()
         content = payload if isinstance(payload, bytes) else payload.to_memory()
-        return Stored(len(content), b"", lambda: content)
+        return Stored(len(content), b"", lambda _: content)
 
-    def discard(self, key: ObjectKey) -> None:
-        """Drop the upload of a call that ended by an exception, so that no caller got it."""
-        self._client_io.take_turn_shielded(lambda session: session.objects.discard(key))
-        self._client_io.objects.drop([key])
+    def discard(self, keys: Sequence[ObjectKey]) -> None:
+        """Drop the uploads of a call that ended by an exception, so that no caller got them."""
+        self._client_io.take_turn_shielded(lambda session: session.objects.discard(keys))
+        self._client_io.objects.drop(keys)
 
     def upload_once(self, payload: bytes | ObjectLayout, held: list[Upload], soon: bool = False) -> Upload:
         """Like ``upload``, unless the same bytes are in the store already."""

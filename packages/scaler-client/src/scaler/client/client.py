@@ -899,7 +899,7 @@ class Client:
             return ObjectReference(name or f"<{type(obj).__name__}>", owner, number, upload)
         except BaseException as error:
             for upload in held:
-                self._arguments.discard(upload.key)
+                self._arguments.discard([upload.key])
             hide_frames(error)
             raise
 

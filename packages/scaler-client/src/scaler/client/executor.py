@@ -13,11 +13,13 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 from scaler.client.future import ScalerFuture, ask_to_cancel, cancel_unstarted
+from scaler.client.map_items import note_item
+from scaler.client.outcomes import hide_frames
 from scaler.client.progress import map_tasks_of, progress_of_results, require_tqdm
 from scaler.client.signatures import function_module, function_name
 from scaler.core.outcome import Outcome
 from scaler.shell.client_io import ClientIO
-from scaler.utility.exceptions import ClientQuitException
+from scaler.utility.exceptions import ClientQuitException, ExecutorProcessDiedError, ProcessorDiedError
 from scaler.utility.private_apis import call_before_exit
 from scaler_protocol.messages import Status
 
@@ -101,6 +103,12 @@ class ExecutorFuture(ScalerFuture[T]):
         except ClientQuitException:
             if not self._loaded:  # by the thread that has closed the client meanwhile
                 raise
+
+    def _failure(self, outcome: Outcome) -> BaseException:
+        error = super()._failure(outcome)
+        if not isinstance(error, ProcessorDiedError):
+            return error
+        return self._with_note(ExecutorProcessDiedError(str(error), error.certificates))
 
     def load_now(self) -> None:
         """Fetch a large result while the cluster is still running. A failure is kept for ``result``."""
@@ -261,6 +269,9 @@ class Executor(concurrent.futures.Executor):
             self._work.add(future)
             try:
                 self._client.submit_as(future, fn, args, kwargs, calls)
+            except ClientQuitException as error:
+                self._work.remove(future)
+                raise RuntimeError(_AFTER_SHUTDOWN) from error
             except BaseException:
                 self._work.remove(future)
                 raise
@@ -291,10 +302,10 @@ class Executor(concurrent.futures.Executor):
         calls = zip(*iterables, strict=False)
         tasks = 0 if buffersize is None else map_tasks_of(iterables, chunksize)
         if chunksize == 1:
-            results = self._map(fn, calls, deadline, buffersize, tasks)
+            results = self._map(fn, calls, deadline, buffersize, tasks, 1)
             return progress_of_results(results, iterables, function_name(fn)) if progress else results
         chunks = ((chunk,) for chunk in iter(lambda: list(islice(calls, chunksize)), []))
-        lists = self._map(_chunk_function(fn), chunks, deadline, buffersize, tasks)
+        lists = self._map(_chunk_function(fn), chunks, deadline, buffersize, tasks, chunksize)
         if progress:
             return progress_of_results(_items_of(lists), iterables, function_name(fn))
         return chain.from_iterable(lists)
@@ -306,6 +317,7 @@ class Executor(concurrent.futures.Executor):
         deadline: float | None,
         buffersize: int | None,
         tasks: int,
+        chunksize: int,
     ) -> Generator[T, None, None]:
         """``tasks``: as of ``MapCalls``."""
         futures: deque[ScalerFuture[T]] = deque()
@@ -316,7 +328,7 @@ class Executor(concurrent.futures.Executor):
             ask_to_cancel(self._work.client_io, futures)
             raise
         later = calls if buffersize is not None else iter(())
-        return _results(weakref.ref(self), self._work.client_io, fn, its_calls, futures, later, deadline)
+        return _results(weakref.ref(self), self._work.client_io, fn, its_calls, futures, later, deadline, chunksize)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accept no more calls. ``wait``: return when all calls have ended. ``cancel_futures``: cancel the calls that
@@ -342,8 +354,10 @@ def _results(
     futures: deque[ScalerFuture[T]],
     later: Iterator[tuple[Any, ...]],
     deadline: float | None,
+    chunksize: int,
 ) -> Generator[T, None, None]:
     """Yield the results. One of the ``later`` calls is submitted for each result that is taken."""
+    taken = 0
     try:
         while futures:
             submitter = executor()
@@ -351,11 +365,27 @@ def _results(
             if submitter is not None and call is not None:
                 futures.append(submitter._submit(fn, call, {}, its_calls))
             del submitter
-            futures[0].result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            _await_item(futures[0], deadline, taken * chunksize, chunksize)
+            taken += 1
             yield futures.popleft().result()  # without a reference to the future
+    except BaseException as error:
+        hide_frames(error)
+        raise
     finally:
         ask_to_cancel(client_io, futures)
         futures.clear()
+
+
+def _await_item(future: ScalerFuture[Any], deadline: float | None, place: int, count: int) -> None:
+    """Wait for the task of the ``count`` items from ``place``. A failure names them."""
+    try:
+        future.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+    except Exception as error:
+        if future.is_settled():
+            note_item(error, "map", place, count)
+        raise
+    finally:
+        del future  # no cycle through the traceback
 
 
 def _items_of(lists: Generator[list[T], None, None]) -> Generator[T, None, None]:

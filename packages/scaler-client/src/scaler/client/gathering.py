@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scaler.shell.client_io import ClientIO
 
 T = TypeVar("T")
+F = TypeVar("F")
 _SENT = Outcome(Status.SUCCESS, b"")
 
 
@@ -36,7 +37,7 @@ class ScatteredFuture(ScalerFuture[T]):
 def futures_in(nested: Any) -> list[ScalerFuture[Any]]:
     """The futures in lists, tuples, sets and dicts, in their order."""
     futures: list[ScalerFuture[Any]] = []
-    _replace(nested, lambda future: futures.append(future))
+    replace_futures(nested, ScalerFuture, lambda future: futures.append(future))
     return futures
 
 
@@ -47,17 +48,21 @@ def gather(nested: Any) -> Any:
     for place, future in enumerate(futures):
         ahead.reach(place)
         future.result()
-    return _replace(nested, ScalerFuture.result)
+    return replace_futures(nested, ScalerFuture, ScalerFuture.result)
 
 
-def _replace(value: Any, change: Callable[[ScalerFuture[Any]], Any]) -> Any:
+def replace_futures(value: Any, future_type: type[F], change: Callable[[F], Any]) -> Any:
+    """The same lists, tuples, sets and dicts with what ``change`` returns in the places of futures."""
     kind = type(value)
-    if isinstance(value, ScalerFuture):
+    if isinstance(value, future_type):
         return change(value)
     if kind in (list, tuple, set, frozenset):
-        return kind(_replace(each, change) for each in value)
+        return kind(replace_futures(each, future_type, change) for each in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return kind(*(_replace(each, change) for each in value))
+        return kind(*(replace_futures(each, future_type, change) for each in value))
     if kind is dict:
-        return {_replace(key, change): _replace(each, change) for key, each in value.items()}
+        return {
+            replace_futures(key, future_type, change): replace_futures(each, future_type, change)
+            for key, each in value.items()
+        }
     return value

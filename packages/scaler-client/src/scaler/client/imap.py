@@ -6,10 +6,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from scaler.client.future import ScalerFuture, cancel_futures
+from scaler.client.map_items import note_item
 from scaler.client.outcomes import hide_frames
 from scaler.core.outcome import Outcome
 
@@ -26,9 +27,9 @@ class EndedQueue:
     def __init__(self, client_io: ClientIO) -> None:
         self._client_io = client_io
         self._lazy_condition: threading.Condition | None = None
-        self.ended: deque[ScalerFuture[Any]] = deque()
+        self.ended: deque[QueuedFuture] = deque()
 
-    def take(self) -> ScalerFuture[Any]:
+    def take(self) -> QueuedFuture:
         if not self.ended:
             self._client_io.wait(self)
         return self.ended.popleft()
@@ -49,11 +50,12 @@ class EndedQueue:
 
 
 class QueuedFuture(ScalerFuture[Any]):
-    """A future that puts itself into its queue when it ends."""
+    """A future that puts itself into its queue when it ends. ``place``: that of its item, counting from 0."""
 
-    def __init__(self, client_io: ClientIO, queue: EndedQueue) -> None:
+    def __init__(self, client_io: ClientIO, queue: EndedQueue, place: int) -> None:
         super().__init__(client_io)
         self._queue = queue
+        self._place = place
         self._is_queued = False
 
     def settle(self, outcome: Outcome) -> bool:
@@ -71,6 +73,16 @@ class QueuedFuture(ScalerFuture[Any]):
             self._is_queued = True
             self._queue.ended.append(self)
             self._queue.notify()
+
+    def item_result(self) -> Any:
+        """The result. A failure names the item."""
+        try:
+            return self.result()
+        except Exception as error:
+            note_item(error, "imap_unordered", self._place)
+            raise
+        finally:
+            self = None  # type: ignore[assignment]  # no cycle through the traceback
 
 
 class ImapCall:
@@ -105,7 +117,7 @@ class ImapCall:
                 try:
                     futures[0].result()
                 except Exception as error:
-                    error.add_note(f"Raised by item {taken} of imap(), counting from 0.")
+                    note_item(error, "imap", taken)
                     raise
                 taken += 1
                 yield futures.popleft().result()
@@ -119,10 +131,11 @@ class ImapCall:
     def as_ended(self) -> Generator[Any, None, None]:
         """Results in the order in which tasks end."""
         queue = EndedQueue(self._client_io)
-        running: dict[int, ScalerFuture[Any]] = {}
+        running: dict[int, QueuedFuture] = {}
+        places = count()
 
         def begin() -> ScalerFuture[Any]:
-            future = QueuedFuture(self._client_io, queue)
+            future = QueuedFuture(self._client_io, queue, next(places))
             running[id(future)] = future
             return future
 
@@ -132,7 +145,7 @@ class ImapCall:
                     self._fill(self._ahead - len(running), begin, queue.is_settled)
                 if not running:
                     return
-                yield running.pop(id(queue.take())).result()
+                yield running.pop(id(queue.take())).item_result()
         except BaseException as error:
             hide_frames(error)
             raise
@@ -140,13 +153,13 @@ class ImapCall:
             cancel_futures(self._client_io, running.values())
             running.clear()
 
-    def _wants_more(self, count: int) -> bool:
-        return count <= self._ahead * _REFILL_BELOW
+    def _wants_more(self, unfinished: int) -> bool:
+        return unfinished <= self._ahead * _REFILL_BELOW
 
-    def _fill(self, count: int, begin: Callable[[], ScalerFuture[Any]], is_ready: Callable[[], bool]) -> None:
-        """Submit up to ``count`` calls. An iterable that is slow does not hold back a result that is there."""
+    def _fill(self, limit: int, begin: Callable[[], ScalerFuture[Any]], is_ready: Callable[[], bool]) -> None:
+        """Submit up to ``limit`` calls. An iterable that is slow does not hold back a result that is there."""
         until = time.monotonic() + _FILL_SECONDS
-        for call in islice(self._calls, count):
+        for call in islice(self._calls, limit):
             self._send(call, begin())
             if is_ready() and time.monotonic() > until:
                 return

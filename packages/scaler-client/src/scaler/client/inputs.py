@@ -147,8 +147,9 @@ class InputCalls:
     def _check_inputs(self, fn: Callable[..., Any], parts: Iterable[Any]) -> None:
         for part in parts:
             if isinstance(part, ScalerFuture) and part._client_io is not self._client_io:
+                whose = "a client that is closed" if part._client_io.unusable else "another client"
                 raise ValueError(
-                    f"Cannot send a call of {function_name(fn)}(): an argument is a future of another client. Pass its "
+                    f"Cannot send a call of {function_name(fn)}(): an argument is a future of {whose}. Pass its "
                     "result(), or submit both calls with one client."
                 )
 

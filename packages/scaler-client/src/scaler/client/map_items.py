@@ -29,6 +29,12 @@ class ItemFailure(Exception):
         return self.error
 
 
+def note_item(error: BaseException, method: str, place: int, count: int = 1) -> None:
+    """Name the item that raised ``error``, or the ``count`` items of one task of which one did."""
+    items = f"item {place}" if count == 1 else f"one of the {count} items from item {place}"
+    error.add_note(f"Raised by {items} of {method}(), counting from 0.")
+
+
 def _arguments_at(place: int, groups: Groups) -> tuple[Any, ...]:
     for arity, items in groups:
         if place < len(items):

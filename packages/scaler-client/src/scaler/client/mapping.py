@@ -17,6 +17,7 @@ from scaler.core.large_results import LargeResult
 from scaler.core.outcome import Outcome
 from scaler.core.outgoing import BATCH_LIMIT_BYTES, SLOT_OVERHEAD_BYTES
 from scaler.core.uploads import Upload
+from scaler.shell.client_store import COMPARED_FROM_BYTES
 from scaler.shell.interruptions import is_interruption
 from scaler.utility.exceptions import ClientQuitException, DeserializeObjectError
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, Status
@@ -101,8 +102,10 @@ class MapCall:
         start = 0
         while start < len(items):
             chunk = items[start : start + size]
-            if shape.arity != 1 or not self._send_plain(shape, chunk):
+            if shape.arity != 1:
                 self._send_any(shape, chunk)
+            elif not self._send_plain(shape, chunk):
+                self._send_any(shape, chunk[self._send_large(shape, chunk) :])
             start += len(chunk)
             size = min(size * 2, _CHUNK_LIMIT)
 
@@ -130,6 +133,48 @@ class MapCall:
         entry.builder.append_all(slots)
         self._close(entry)
         return True
+
+    def _send_large(self, shape: Shape, chunk: Sequence[Any]) -> int:
+        """Send items of one large argument each, many at once. Returns how many were sent: those before the first one
+        that is sent in another way."""
+        sent = 0
+        while payloads := self._large_payloads(chunk[sent:]):
+            items = chunk[sent : sent + len(payloads)]
+            try:
+                uploads = self._arguments.upload_all(payloads, self._held)
+            except Exception as error:
+                raise ItemFailure(self._sent, self._explained(error, shape, (items[0],))) from None
+            self._uploads.update(zip(map(id, items), uploads, strict=True))
+            entry = self._open(shape)
+            assert entry.builder is not None
+            for upload in uploads:
+                entry.builder.append([upload.key])
+            with self._client_io.lock:
+                for index, upload in enumerate(uploads):
+                    self._client_io.session.objects.refer(entry, index, [upload])
+            self._let_go()
+            self._close(entry)
+            sent += len(payloads)
+        return sent
+
+    def _large_payloads(self, items: Sequence[Any]) -> list[Any]:
+        """The payloads of the first items, as many as are put into the store at once."""
+        payloads: list[Any] = []
+        size = 0
+        seen: set[int] = set()
+        for item in items:
+            if size >= _STORED_BYTES or id(item) in self._uploads or id(item) in seen:
+                break
+            try:
+                (payload,) = self._arguments.encode((item,))
+            except Exception:
+                break  # a future; or it fails again when it is sent by itself
+            if type(payload) is Upload or not INLINE_LIMIT_BYTES < len(payload) < COMPARED_FROM_BYTES:
+                break
+            seen.add(id(item))
+            payloads.append(payload)
+            size += len(payload)
+        return payloads
 
     def _send_any(self, shape: Shape, chunk: Sequence[Any]) -> None:
         """Send items with large arguments, references or several arguments."""

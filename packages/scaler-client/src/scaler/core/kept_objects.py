@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from scaler.core.effects import DropStoredObjects, PushObject
 from scaler.core.outgoing import Outgoing
@@ -63,10 +64,9 @@ class KeptObjects:
             self._outgoing.releases.append(upload.key)
             self._forget(upload)
 
-    def discard(self, key: ObjectKey) -> None:
-        """Drop an object whose sender was interrupted, so that nothing uses it."""
-        upload = self.uploads.get(key)
-        if upload is not None:
+    def discard(self, keys: Sequence[ObjectKey]) -> None:
+        """Drop objects whose sender was interrupted, so that nothing uses them."""
+        for upload in [self.uploads[key] for key in keys if key in self.uploads]:
             upload.uses = 1
             self.let_go(upload)
 

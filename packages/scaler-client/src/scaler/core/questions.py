@@ -58,7 +58,7 @@ class Questions:
 
     @property
     def is_blank(self) -> bool:
-        """Whether no thread waits, not even for the Welcome."""
+        """True if no thread waits, not even for the Welcome."""
         return not (self or self._welcome_sinks)
 
     def explain(self, task: int, sink: Sink) -> None:
@@ -177,7 +177,7 @@ class Questions:
         self._outgoing.tell_all(self._welcome_sinks, outcome)
 
     def on_welcome(self, minor: int) -> None:
-        """The scheduler speaks this minor version."""
+        """Note the minor version of the scheduler."""
         self._has_control = minor >= CONTROL_SINCE_MINOR
         if not self._has_control and self._controls:
             outgoing = self._outgoing

@@ -175,13 +175,13 @@ class Range(Generic[Part]):
         return sink
 
     def unfinished(self) -> list[int]:
-        """The indices of the tasks that must be stated again to a restarted scheduler."""
+        """Return the indices of the tasks that must be stated again to a restarted scheduler."""
         if self.part is not None:
             return self.part.unfinished(self)
         return [index for index, sink in enumerate(self.sinks) if sink is not None or index in self.large]
 
     def unfinished_segments(self) -> Iterator[tuple[int, int]]:
-        """The unfinished tasks as pairs (start, stop) of indices."""
+        """Return the unfinished tasks as pairs (start, stop) of indices."""
         start = stop = -1
         for index in self.unfinished():
             if index != stop:
@@ -258,7 +258,7 @@ class ClosedRanges(dict[int, AnyRange]):
             self._firsts = list(self)
 
     def find(self, task: int) -> AnyRange | None:
-        """The range that has the task, if it is unfinished."""
+        """Return the unfinished range that has the task; None: there is none."""
         position = bisect_right(self._firsts, task) - 1
         entry = self.get(self._firsts[position]) if position >= 0 else None
         return entry if entry is not None and task < entry.first + entry.count else None

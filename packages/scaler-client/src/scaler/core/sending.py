@@ -12,18 +12,20 @@ from scaler.core.outgoing import Outgoing
 from scaler.core.runs import AnyRange
 from scaler.core.scheduler_link import SchedulerLink
 from scaler.core.uploads import Upload
-from scaler_protocol.messages import Cancel, ObjectRelease, ObjectStored, TaskColumn, Tasks
+from scaler_protocol.messages import Cancel, ObjectRelease, ObjectsStored, ObjectStored, TaskColumn, Tasks
 
 if TYPE_CHECKING:
     from scaler_protocol.codec import TaskRun
 
 _MESSAGES_UNDER_WAY_LIMIT = 32
 _CANCELS_PER_MESSAGE = 20_000
+_UPLOADS_PER_MESSAGE = 4096
 _CANCEL_DELAY_SECONDS = 0.001
 
 
 class Sender:
-    """``cancels_due``: when the collected cancels leave, None while no cancel waits for its time."""
+    """``cancels_due``: when the collected cancels leave, None while no cancel waits for its time. ``takes_many``: the
+    scheduler knows ObjectsStored."""
 
     def __init__(
         self,
@@ -34,6 +36,7 @@ class Sender:
         definitions: Definitions,
     ) -> None:
         self.cancels_due: float | None = None
+        self.takes_many = False
         self._session = session
         self._connection = connection
         self._outgoing = outgoing
@@ -64,6 +67,8 @@ class Sender:
             if isinstance(body, list):
                 self._send_tasks(body, now)
             elif isinstance(body, Upload):
+                if self.takes_many and body.stored is not None and self._announce_many(body.stored.store, now):
+                    continue
                 self._announce(body, now)
             else:
                 connection.send(body, now)
@@ -135,6 +140,26 @@ class Sender:
             upload.note_sent(piece)
             self._uploads.add(upload)
 
+    def _announce_many(self, store: bytes, now: float) -> bool:
+        """Tell the scheduler of the uploads in this store that come next, with one message. Returns False if it is only
+        one."""
+        waiting = self._outgoing.waiting
+        uploads: list[Upload] = []
+        for body in waiting:
+            if not isinstance(body, Upload) or body.stored is None or body.stored.store != store:
+                break
+            if len(uploads) == _UPLOADS_PER_MESSAGE:
+                break
+            uploads.append(body)
+        if len(uploads) == 1:
+            return False
+        numbers = tuple(upload.key.number for upload in uploads)
+        sizes = tuple(upload.size for upload in uploads)
+        self._connection.send(ObjectsStored(self._session, numbers, sizes, store), now)
+        for _ in uploads:
+            waiting.popleft()  # only now: an interruption repeats a message but loses none
+        return True
+
     def _send_pieces(self, now: float) -> None:
         """Send as many bytes of objects as do not delay messages noticeably."""
         connection, queue = self._connection, self._uploads
@@ -159,7 +184,7 @@ def restated_runs(entry: AnyRange) -> list[TaskRun]:
 
 
 def unfinished_runs(entry: AnyRange) -> list[TaskRun]:
-    """The tasks of a range that have not ended, as runs."""
+    """Return the tasks of a range that have not ended, as runs."""
     run = entry.run
     assert run is not None
     if entry.remaining == entry.count:

@@ -31,6 +31,7 @@ from scaler.core.unstarted_cancels import UnstartedCancels
 from scaler_protocol.codec import split
 from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.messages import (
+    OBJECTS_STORED_SINCE_MINOR,
     UPLOAD_NUMBER,
     Body,
     Cancel,
@@ -338,6 +339,7 @@ class Session:
             uploads.restart()
         self.claims.on_welcome(welcome.minor)
         self.named.on_welcome(welcome.minor)
+        self._sender.takes_many = welcome.minor >= OBJECTS_STORED_SINCE_MINOR
         self.unstarted_cancels.on_welcome(welcome.minor, welcome.resumed)
         if is_known_elsewhere:
             self._state_again(unheard)
@@ -380,7 +382,7 @@ class Session:
     # ---- the end of everything -------------------------------------------------------------------------------------
 
     def _give_up(self, text: str, now: float) -> None:
-        """Everything unfinished fails. A later request starts a new wait."""
+        """Fail everything that is unfinished. A later request starts a new wait."""
         outcome = Outcome(DISCONNECTED, text.encode())
         self._end_all(outcome)
         self.questions.end_all(outcome)
@@ -396,7 +398,7 @@ class Session:
         self._clear_when_welcomed = bool(self._connection.epoch)
 
     def _end_all(self, outcome: Outcome) -> None:
-        """Every task ends with ``outcome`` here and now. Results that arrive later are dropped."""
+        """End every task with ``outcome`` at once. Results that arrive later are dropped."""
         self.endings.end_all(self.submissions.take_open_runs(), outcome)
         self.unstarted_cancels.refuse_all()
         self.objects.clear()

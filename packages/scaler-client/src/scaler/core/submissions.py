@@ -273,7 +273,7 @@ class Submissions:
         return self._ranges.next_task
 
     def skip_task(self) -> None:
-        """Leave out the next id."""
+        """Leave out the next id, which no task will get."""
         self._ranges.next_task += 1
 
     def add_graph(self, group: GraphGroup) -> bool:
@@ -296,7 +296,7 @@ class Submissions:
         return True
 
     def _message_bytes(self, entry: AnyRange) -> int:
-        """The most bytes that a range takes in its message."""
+        """Return the most bytes that a range takes in its message."""
         shape = entry.shape
         assert entry.run is not None
         size = RUN_OVERHEAD_BYTES + entry.run.payload_bytes + entry.count * SLOT_OVERHEAD_BYTES

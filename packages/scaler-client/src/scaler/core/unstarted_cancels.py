@@ -35,7 +35,7 @@ class UnstartedCancels:
             self.refuse_all()
 
     def withdraw(self, requests: Mapping[int, Sink]) -> None:
-        """These requests are not waited for any more."""
+        """Forget these requests, for which no thread waits any more."""
         for task, sink in requests.items():
             sinks = self._sinks.get(task, [])
             if sink in sinks:

@@ -18,12 +18,12 @@ FIRST_PIECE_BYTES = 4 * 1024
 
 
 class Stored:
-    """An object in this host's store, or kept by this client (``store`` is empty). ``read`` returns its bytes, or None
-    if the store has lost them."""
+    """An object in this host's store, or kept by this client (``store`` is empty). ``read`` returns the bytes of the
+    object with a key, or None if the store has lost them."""
 
     __slots__ = ("size", "store", "read")
 
-    def __init__(self, size: int, store: bytes, read: Callable[[], bytes | memoryview | None]) -> None:
+    def __init__(self, size: int, store: bytes, read: Callable[[ObjectKey], bytes | memoryview | None]) -> None:
         self.size = size
         self.store = store
         self.read = read
@@ -78,8 +78,8 @@ class Upload:
         self.limit = OBJECT_WINDOW_BYTES
 
     def content(self) -> bytes | memoryview | None:
-        """The bytes, or None if they were dropped or lost with the store."""
-        return self.data if self.stored is None or self.data is not None else self.stored.read()
+        """Return the bytes, or None if they were dropped or lost with the store."""
+        return self.data if self.stored is None or self.data is not None else self.stored.read(self.key)
 
     def begin(self) -> bool:
         """Begin to send the bytes, which the scheduler has requested. Returns False if they are lost."""
@@ -89,7 +89,7 @@ class Upload:
         return self.data is not None
 
     def let_go(self) -> None:
-        """Drop the bytes: the object is not used any more."""
+        """Drop the bytes of an object that is not used any more."""
         self.data = self.stored = None
 
     def grant(self, offset: int) -> None:
@@ -99,17 +99,17 @@ class Upload:
 
     @property
     def has_more(self) -> bool:
-        """Whether bytes may be sent now."""
+        """True if bytes may be sent now."""
         return self.data is not None and self.sent < min(self.size, self.limit)
 
     def piece(self, size: int) -> ObjectChunk:
-        """The next bytes, at most ``size``. Call ``note_sent`` when they have left."""
+        """Return the next bytes, at most ``size``. Call ``note_sent`` when they have left."""
         assert self.data is not None
         view = memoryview(self.data)[self.sent : min(self.sent + size, self.limit)]
         return ObjectChunk(self.key, self.size, self.sent, view)  # type: ignore[arg-type]
 
     def first_piece(self) -> ObjectChunk:
-        """The first bytes, which announce the object to the scheduler."""
+        """Return the first bytes, which announce the object to the scheduler."""
         self.sent = 0
         return self.piece(FIRST_PIECE_BYTES)
 

@@ -21,7 +21,7 @@ from scaler_protocol.objects.layout import ObjectLayout
 if TYPE_CHECKING:
     from scaler_protocol.objects.push import Pusher
 
-LEAST_BYTES = 1024 * 1024
+COMPARED_FROM_BYTES = 1024 * 1024
 """Smaller arguments are not worth a comparison."""
 
 PUSH_BYTES = 1024 * 1024
@@ -43,10 +43,10 @@ class Residents:
 
     def find(self, payload: bytes | ObjectLayout) -> Upload | None:
         """An upload that may have the same bytes."""
-        return self._by_samples.get(_samples(payload)) if len(payload) >= LEAST_BYTES else None
+        return self._by_samples.get(_samples(payload)) if len(payload) >= COMPARED_FROM_BYTES else None
 
     def add(self, payload: bytes | ObjectLayout, upload: Upload) -> None:
-        if len(payload) >= LEAST_BYTES and upload.stored is not None:
+        if len(payload) >= COMPARED_FROM_BYTES and upload.stored is not None:
             self._by_samples[_samples(payload)] = upload
 
 
@@ -87,6 +87,12 @@ class ClientStore(host.HostStore):
     def put(self, key: ObjectKey, payload: bytes | ObjectLayout, soon: bool = False) -> host.StoredLocation | None:
         try:
             return super().put(key, payload, soon)
+        except StoreFull as error:
+            raise ObjectStoreError(str(error)) from None
+
+    def put_all(self, keys: Sequence[ObjectKey], payloads: Sequence[bytes | ObjectLayout]) -> bytes | None:
+        try:
+            return super().put_all(keys, payloads)
         except StoreFull as error:
             raise ObjectStoreError(str(error)) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from typing import Any
 
 
@@ -20,6 +21,11 @@ class ProcessorDiedError(ScalerError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class ExecutorProcessDiedError(ProcessorDiedError, BrokenExecutor):
+    """ProcessorDiedError for a call of an executor, where ``except BrokenExecutor`` catches it. The executor itself is
+    not broken: another worker process takes the place of the one that died."""
 
 
 class ActorDiedError(ScalerError):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QMenu, QPushButton, QTextBrowser, QVBoxLayout, QWidget
 
 from scaler_gui.models.entity_text import entity_html, link_of
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
+from scaler_gui.views.asking import ask
+from scaler_protocol.monitor.entities import page_of
+from scaler_protocol.monitor.entity_actions import targets_of_page
 from scaler_protocol.monitor.links import EntityLink
+from scaler_protocol.monitor.operation import ACTION_LABELS, Action, Operation
 
 _SIZE = (860, 620)
 
@@ -28,11 +35,15 @@ class EntityWindow(QDialog):
         self.text.anchorClicked.connect(self._follow)
         self.back = QPushButton("&Back")
         self.back.clicked.connect(self.go_back)
+        self.actions_button = QPushButton("&Actions")
+        self.actions_button.setMenu(QMenu(self))
+        self._targets: Mapping[Action, str] = {}
         close = QPushButton("&Close")
         close.clicked.connect(self.close)
         buttons = QHBoxLayout()
         buttons.addWidget(self.back)
         buttons.addStretch(1)
+        buttons.addWidget(self.actions_button)
         buttons.addWidget(close)
         box = QVBoxLayout(self)
         box.addWidget(self.text)
@@ -61,6 +72,7 @@ class EntityWindow(QDialog):
         link = self._visited[-1]
         self.back.setEnabled(len(self._visited) > 1)
         self.setWindowTitle(f"{link.kind.capitalize()} {link.key[-1][:80]}")
+        self._offer(targets_of_page(link, page_of(self.monitor.model, link)))
         html = entity_html(self.monitor.model, link, self.theme)
         if html == self._html or self.text.textCursor().hasSelection():
             return
@@ -70,6 +82,17 @@ class EntityWindow(QDialog):
         self.text.setHtml(html)
         across.setValue(places[0])
         down.setValue(places[1])
+
+    def _offer(self, targets: Mapping[Action, str]) -> None:
+        """The menu stays as it is, perhaps open, while the actions are the same."""
+        self.actions_button.setEnabled(bool(targets))
+        if targets == self._targets:
+            return
+        self._targets = targets
+        menu = self.actions_button.menu()
+        menu.clear()
+        for action, target in targets.items():
+            menu.addAction(f"{ACTION_LABELS[action]} ...", partial(ask, Operation(action, target), self.monitor, self))
 
     def _follow(self, address: QUrl) -> None:
         link = link_of(address.toString())

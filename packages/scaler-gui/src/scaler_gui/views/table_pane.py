@@ -7,20 +7,19 @@ from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QColor, QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QLabel, QLineEdit, QSizePolicy
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QSizePolicy
 
 from scaler_gui.models.table import TableModel
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
-from scaler_gui.views.action_dialog import ActionDialog
+from scaler_gui.views.asking import ask
 from scaler_gui.views.pane import Pane
 from scaler_gui.views.table_view import TableWidget
-from scaler_protocol.monitor.operation import ACTION_LABELS, VALUE_LABELS, Operation, needs_confirmation
+from scaler_protocol.monitor.operation import Operation
 from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import Row, TableSpec
 
 _TYPING_PAUSE_MILLISECONDS = 120
-_TITLE_LIMIT = 80
 _WARNINGS = {"suspect", "paused", "away", "warning"}
 _ALARMS = {"lost", "error", "critical"}
 _EMPTY = {
@@ -94,27 +93,7 @@ class TablePane(Pane):
 
     def ask(self, operation: Operation) -> None:
         """Ask for the number that an action on the cluster needs, if any, and whether to carry it out."""
-        if operation.action not in VALUE_LABELS:
-            self.confirm(operation)
-            return
-        dialog = QInputDialog(self)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.setInputMode(QInputDialog.InputMode.DoubleInput)
-        dialog.setDoubleRange(-1e6, 1e6)
-        dialog.setWindowTitle(f"{ACTION_LABELS[operation.action]}: {operation.target}"[:_TITLE_LIMIT])
-        dialog.setLabelText(VALUE_LABELS[operation.action])
-        dialog.doubleValueSelected.connect(
-            lambda value: self.confirm(Operation(operation.action, operation.target, value))
-        )
-        dialog.open()
-
-    def confirm(self, operation: Operation) -> ActionDialog:
-        """Show the question whether to carry out an action on the cluster."""
-        dialog = ActionDialog(operation, self.monitor, self)
-        dialog.open()
-        if not needs_confirmation(operation):
-            dialog.begin()
-        return dialog
+        ask(operation, self.monitor, self)
 
     def csv(self) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         return [column.key for column in self.table.spec.columns], self.table.all_rows()

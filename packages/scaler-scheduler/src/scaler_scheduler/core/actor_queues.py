@@ -27,7 +27,7 @@ class ActorQueues:
         return iter(self._keys)
 
     def queue_of(self, session: bytes, task: int) -> QueueClass:
-        """The queue of an actor, made when first needed."""
+        """Return the queue of an actor. It is made when first needed."""
         key = session, task
         queue = self._queues.get(key)
         if queue is None:
@@ -39,7 +39,7 @@ class ActorQueues:
         return self._keys[queue]
 
     def look_at(self, key: ActorKey) -> None:
-        """Something has happened to the actor."""
+        """Have ``actor_calls`` look at the queue of an actor, to which something has happened."""
         queue = self._queues.get(key)
         if queue is not None and queue.count:
             self.waiting[queue] = None
@@ -48,7 +48,7 @@ class ActorQueues:
         self.waiting.update({queue: None for queue in self._keys if queue.count})
 
     def empty(self) -> None:
-        """Forget what is queued."""
+        """Empty all queues."""
         for queue in self._keys:
             queue.empty()
 

@@ -135,7 +135,7 @@ class Agent:
         """Return whether one of its workers has what a task demands."""
 
     def cancel(self, session: bytes, tasks: Sequence[int], attempts: Sequence[int]) -> None:
-        """Have these tasks stopped; the message is sent at the end of this drain."""
+        """Have the agent stop these tasks. The message is sent at the end of the turn."""
 
     def title(self) -> str:
         """The agent's name for logs."""
@@ -148,10 +148,10 @@ def agents_with_unread(agents: dict[bytes, Agent], limit: int) -> list[Agent]:
     """Return the agents that have not acknowledged more than ``limit`` messages."""
 
 def agents_with_actors(agents: dict[bytes, Agent]) -> list[Agent]:
-    """Return the agents that have said that they have actors."""
+    """Return the agents that have reported actors."""
 
 def demand_of(capabilities: tuple[Capability, ...]) -> tuple[tuple[str, int], ...]:
-    """The capabilities of a task as a key, in millionths: equal demands share a queue."""
+    """Return the capabilities that a task requires, in millionths, as a key: tasks with equal keys share a queue."""
 
 def shown_demand(demand: tuple[tuple[str, int], ...]) -> str:
-    """A demand as users write it: ``gpu=0.5, linux=1``."""
+    """Return a demand as users write it: ``gpu=0.5, linux=1``."""

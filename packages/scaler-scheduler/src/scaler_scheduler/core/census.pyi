@@ -1,7 +1,8 @@
 """All task counts, recounted from the states of the tasks (contract of census.pyx).
 
 One census goes through all tables (``TaskTable.recount`` adds a table to it); then it is compared with what queues,
-agents and functions have counted. What differs is noted, in words, and also corrected by a census that ``corrects``.
+agents and functions have counted. Each difference is noted as a sentence. A census that
+``corrects`` also replaces the wrong count.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from scaler_scheduler.core.priority_queues import QueueClass
 class Census:
     queued: dict[QueueClass, int]
     wrong: list[str]
-    """The wrong counts, in words."""
+    """A sentence for each count that was wrong."""
 
     subject: str
     """The beginning of the texts that are noted: what the counts belong to."""
@@ -24,7 +25,8 @@ class Census:
 
     def compare_queue(self, queue: QueueClass) -> None: ...
     def compare_agent(self, agent: AgentLoad, total: dict[str, int]) -> None:
-        """``total``: the capabilities that all its workers have together."""
+        """Compare the counts of an agent with its tasks. ``total``: the amounts of capabilities of all its workers
+        together."""
 
     def compare_reserved(self, agent: AgentLoad) -> None:
         """Compare the count of the tasks that are reserved for an agent with these tasks."""
@@ -33,4 +35,4 @@ class Census:
         """Compare the counts of these functions, and of all that tasks have."""
 
     def unknown_agents(self, known: Mapping[int, object]) -> list[int]:
-        """Agents that tasks are said to be with, and that are not there."""
+        """Return the indices of agents that have tasks, as the states of these say, and are not ``known``."""

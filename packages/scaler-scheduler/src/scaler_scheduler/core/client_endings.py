@@ -93,7 +93,7 @@ def stop_nested(state: SchedulerState, client: ClientPeer, now: float) -> None:
 
 
 def _stop_one(state: SchedulerState, client: ClientPeer, now: float) -> None:
-    """The session continues: its worker process will run other tasks."""
+    """Cancel the tasks of one nested client. Its session continues, because its worker process will run other tasks."""
     if not client.connection.is_open:
         end_client(state, client, now)
         return

@@ -36,7 +36,7 @@ def on_goodbye(state: SchedulerState, client: ClientPeer, body: Goodbye, now: fl
 
 
 def on_explain(state: SchedulerState, client: ClientPeer, body: ExplainRequest, now: float) -> None:
-    """A client asks why a task is not further."""
+    """A client asks why a task has not ended."""
     task = body.task
     outbox.send(state, client, explanation.answer(task, explanation.explain(state, client.session, task)), now)
 

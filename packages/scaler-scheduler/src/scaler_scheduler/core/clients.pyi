@@ -115,7 +115,7 @@ class ClientPeer:
     def __init__(self, hello: Hello, route: bytes | None, totals: Totals, now: float) -> None: ...
     @property
     def is_reachable(self) -> bool:
-        """Results can still be of use."""
+        """False: nothing takes the results of this client any more."""
 
     def row(self, task: int, status: int, payload: bytes = b"", attempt: int = 0) -> None:
         """Add a result that the scheduler makes itself."""
@@ -135,10 +135,10 @@ class ClientPeer:
         """The client states what it has, and may state more: give it more time."""
 
     def take_note_of_left_out(self) -> bytes:
-        """The note that replaces output that the client did not get."""
+        """Return the note that replaces the output that the client did not get, and begin a new count of it."""
 
     def forget(self, task: int) -> None:
-        """A task has ended: drop what only few tasks have."""
+        """Drop the data of an ended task that only few tasks have."""
 
     def compare_bytes(self, census: Census) -> None:
-        """Compare the byte counts with what they count."""
+        """Compare the byte counts with the messages that they count."""

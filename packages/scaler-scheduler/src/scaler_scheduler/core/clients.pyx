@@ -40,7 +40,7 @@ cdef class ClientPeer:
         return not self.is_orphan
 
     cdef forward(self, run, Delivery delivery):
-        """Send a run at the end of this drain; what it came from is released when the client has it."""
+        """Send a run at the end of this turn; what it came from is released when the client has it."""
         if not self.is_orphan:
             delivery.hold()
             self.outgoing.append((run, delivery))

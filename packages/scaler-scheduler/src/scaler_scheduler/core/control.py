@@ -32,12 +32,13 @@ from scaler_protocol.messages import (
     ControlRequest,
     EndProcess,
 )
-from scaler_scheduler.core import admission, client_endings, departures, notices, outbox, withdrawals
+from scaler_scheduler.core import admission, client_endings, draining, notices, outbox, withdrawals
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Audit
 from scaler_scheduler.core.fair_shares import ShareGroup
 from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.worker_names import has_process
 
 NOT_ADMIN_TEXT = "Cannot {verb} {target!r}: this client's key does not permit it. Use admin.key."
 
@@ -123,7 +124,7 @@ def drain(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: 
     for agent in agents:
         agent.is_paused = True  # none of them is to keep the values of another one
     for agent in agents:
-        departures.drain(state, agent, now)
+        draining.drain(state, agent, now)
     return _ActionResult(refusal, _names(agents))
 
 
@@ -262,7 +263,7 @@ def _end_process(
 ) -> _ActionResult:
     if not admission.is_operator(state, client):
         return _refused(NOT_ADMIN_TEXT.format(verb=verb, target=target))
-    attached = [agent for agent in state.agents.values() if agent.attached and target in agent.worker_names]
+    attached = [agent for agent in state.agents.values() if has_process(agent, target)]
     if not attached:
         return _refused(f"Cannot {verb} {target!r}: no worker has this name. The monitors show the names.")
     old = [agent.name for agent in attached if agent.hello.minor < CONTROL_SINCE_MINOR]

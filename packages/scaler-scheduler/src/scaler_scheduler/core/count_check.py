@@ -48,12 +48,12 @@ def correct(state: SchedulerState) -> None:
 
 
 def find_wrong(state: SchedulerState) -> list[str]:
-    """Describe the wrong counts, in words."""
+    """Return a sentence for each count that is wrong, and correct none."""
     return _compare(state, Census())
 
 
 def _compare(state: SchedulerState, census: Census) -> list[str]:
-    """Take the census, and compare all counts with it. Returns those that were wrong, in words."""
+    """Take the census, and compare all counts with it. Return a sentence for each that was wrong."""
     for client in state.clients.values():
         census.subject = f"client {client.session.hex()[:8]}: "
         client.table.recount(census)

@@ -53,7 +53,7 @@ def _forget_at_agents(state: SchedulerState, digests: list[bytes], now: float) -
 
 
 def _is_last_user(state: SchedulerState, digest: bytes) -> bool:
-    """Count one user less. True: no client has the function any more."""
+    """Count one user less. Return whether no client has the function any more."""
     state.function_users[digest] -= 1
     if state.function_users[digest]:
         return False
@@ -66,7 +66,7 @@ def _is_last_user(state: SchedulerState, digest: bytes) -> bool:
 
 
 def define(state: SchedulerState, client: ClientPeer, definition: FunctionDefinition) -> None:
-    """A client has a function."""
+    """Note that a client has a function."""
     digest = definition.digest
     client.unwanted.pop(digest, None)
     if digest in client.functions:
@@ -78,7 +78,7 @@ def define(state: SchedulerState, client: ClientPeer, definition: FunctionDefini
 
 
 def define_serializer(state: SchedulerState, client: ClientPeer, definition: FunctionDefinition) -> None:
-    """A client has a serializer."""
+    """Note that a client has a serializer."""
     digest = definition.digest
     if digest not in client.serializers:
         client.serializers[digest] = _size_of(definition)

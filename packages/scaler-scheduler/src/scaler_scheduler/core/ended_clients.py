@@ -46,7 +46,7 @@ class EndedClients:
             self._fold(self._latest.popleft())
 
     def rows(self) -> tuple[EndedClientStatus, ...]:
-        """The latest first. A row without a session stands for several clients."""
+        """Return the rows, latest first. A row without a session stands for several clients."""
         earlier = (self._earlier,) if self._earlier.count else ()
         return (*reversed(self._latest), *earlier)
 

@@ -41,4 +41,4 @@ class Recorder:
         """An agent, or the scheduler (NONE), has logged this. ``limit_characters``: in a second; more is left out."""
 
     def flush(self) -> None:
-        """Write what was collected. At the end of each drain."""
+        """Write what was collected. At the end of each turn."""

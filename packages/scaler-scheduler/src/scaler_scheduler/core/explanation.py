@@ -10,7 +10,7 @@ from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
-from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.states import ON_HOSTS, TaskState
 
 _BUSY = "are busy."
 
@@ -20,7 +20,7 @@ def answer(task: int, text: str) -> Explanation:
 
 
 def explain(state: SchedulerState, session: bytes, task: int) -> str:
-    """One sentence or two on where the task is, and why it is not further."""
+    """Return one or two sentences that say where a task is, and why it has not ended."""
     client = state.clients.get(session)
     known = client.table.columns.describe(task) if client is not None else None
     if client is None or known is None:
@@ -50,7 +50,7 @@ def _pending(client: ClientPeer, task: int) -> str:
 def _place(
     state: SchedulerState, client: ClientPeer, task: int, where: int, agent_index: int, record: RunRecord
 ) -> str:
-    if where in (TaskState.ASSIGNED, TaskState.CANCELLING):
+    if where in ON_HOSTS:
         return _assigned(state, client, task, where, agent_index)
     if where == TaskState.WAITING:
         limit = state.settings.max_number_of_tasks_waiting
@@ -134,6 +134,6 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
 
 
 def _starting(state: SchedulerState) -> str:
-    """Return what worker managers do about it."""
+    """Return a sentence about the workers that managers are starting; empty if there are none."""
     starting = sum(agent.manager.report.starting for agent in state.agents.values() if agent.manager is not None)
     return f" {starting} workers are starting." if starting else ""

@@ -35,7 +35,7 @@ class Share:
     used_us: float
     def __init__(self, group: ShareGroup, weight: float) -> None: ...
     def begin_turn(self) -> None:
-        """The share is served. Shares that become active later begin here."""
+        """Note that the share is served: shares that become active later begin at its virtual time."""
 
     def charge(self, us: float) -> None:
         """Charge the estimated running time of tasks that were assigned. Negative: they were returned."""

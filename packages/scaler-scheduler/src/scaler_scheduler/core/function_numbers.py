@@ -17,7 +17,7 @@ class FunctionNumbers:
         self._last = 0
 
     def number_of(self, name: Hashable) -> int:
-        """Made when the name is new."""
+        """Return the number of a name. A new name gets the next number."""
         number = self._numbers.get(name)
         if number is None:
             self._last += 1

@@ -1,7 +1,7 @@
 """Changes of graph nodes that other events have caused (contract of graph_news.pyx).
 
-A table collects it, since one result can end, free or wake many nodes; the core takes it at the end of a drain, queues
-what is ready and tells agents and the client.
+A table collects them, since one result can end, free or wake many nodes. At the end of a turn, the core takes them,
+queues the nodes that are ready and tells agents and the client about the others.
 """
 
 from scaler_scheduler.core.run_records import Ranges

@@ -9,8 +9,8 @@ from scaler_scheduler.core.graph_news import GraphNews
 from scaler_scheduler.core.state import SchedulerState
 
 
-def on_drain(state: SchedulerState, now: float) -> None:
-    """Apply the changes in the graphs of all clients, once per drain."""
+def on_turn_end(state: SchedulerState, now: float) -> None:
+    """Apply the changes in the graphs of all clients, once per turn."""
     for client in list(state.graph_clients.values()):
         try:
             _apply_changes_of(state, client, now)

@@ -11,12 +11,12 @@ T = TypeVar("T", int, float)
 
 
 def named_numbers(text: str) -> dict[str, float]:
-    """The weights in ``team/nightly=2,ci=0.5``."""
+    """Return the weights by group in a text such as ``team/nightly=2,ci=0.5``."""
     return {name: checked_weight(_number(name, value, float)) for name, value in _pairs(text)}
 
 
 def named_counts(text: str) -> dict[str, int]:
-    """The whole numbers in ``team/nightly=4,ci=1``."""
+    """Return the whole numbers by group in a text such as ``team/nightly=4,ci=1``."""
     return {name: _positive(name, _number(name, value, int)) for name, value in _pairs(text)}
 
 

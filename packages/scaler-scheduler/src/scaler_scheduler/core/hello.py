@@ -78,7 +78,7 @@ def _may_resume(state: SchedulerState, known: ClientPeer | Agent, hello: Hello, 
 
 
 def _welcome(state: SchedulerState, hello: Hello, received: int, resumed: bool) -> Welcome:
-    """The answer that admits a peer."""
+    """Return the Welcome for a peer."""
     settings = state.settings
     welcome = Welcome(
         session=settings.session,
@@ -120,7 +120,7 @@ def _greet_again(state: SchedulerState, client: ClientPeer, hello: Hello, now: f
 
 
 def _adopt_named(state: SchedulerState, client: ClientPeer, hello: Hello) -> None:
-    """A nested client names the task that it lives in."""
+    """Note the task that a nested client names as the one that it lives in."""
     if hello.parent_session:
         name = hello.parent_session, hello.parent_task, hello.parent_attempt, hello.parent_depth
         task_entry.adopt(state, client, TaskName(*name))

@@ -246,7 +246,7 @@ cdef accept(SchedulerState state, Agent agent, run, Delivery delivery, double no
         results.accept_others(state, client, agent, run, delivery, outcome, now)
 
 
-# ---- the end of a drain --------------------------------------------------------------------------------------------
+# ---- the end of a turn ---------------------------------------------------------------------------------------------
 
 
 def take_effects(SchedulerState state, double now):
@@ -256,7 +256,7 @@ def take_effects(SchedulerState state, double now):
     if state.next_tick_at is not None and now >= <double> state.next_tick_at:
         tick.on_deadline(state, now)  # timers fire although messages keep coming
     if state.graph_clients:
-        graph_progress.on_drain(state, now)
+        graph_progress.on_turn_end(state, now)
     if state.clients_waiting:
         queue_bound.admit_waiting(state, now)
     sends_tasks = not state.is_stopping and dispatch(state, now)

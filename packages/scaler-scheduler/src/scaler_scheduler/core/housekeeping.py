@@ -30,7 +30,7 @@ def _keep_house_of(state: SchedulerState, agent: Agent, now: float) -> None:
 
 
 def send_cancels(state: SchedulerState, now: float) -> None:
-    """Send agents the cancels that this drain has collected."""
+    """Send agents the cancels that this turn has collected."""
     agents = list(state.agents_with_cancels.values())
     state.agents_with_cancels.clear()
     faults.for_each(state, agents, _send_cancels_to, now)

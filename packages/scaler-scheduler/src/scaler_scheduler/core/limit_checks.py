@@ -35,7 +35,7 @@ def on_tick(state: SchedulerState, now: float) -> None:
 
 
 def held_bytes(state: SchedulerState, client: ClientPeer) -> int:
-    """The memory that the scheduler uses for a client."""
+    """Return the memory, in bytes, that the scheduler uses for a client."""
     objects = state.objects.held_bytes.get(client.session, 0)
     return client.table.columns.held_bytes + client.definition_bytes + unread_bytes(client) + objects
 
@@ -64,7 +64,8 @@ def _excess_of_agent(state: SchedulerState, agent: Agent) -> str | None:
 
 
 def _limit_agents(state: SchedulerState, nested: dict[bytes, int], now: float) -> None:
-    """There may be thousands of agents: those within their limits cost one comparison each."""
+    """End the sessions of agents that exceed a limit. There may be thousands of agents: those within their limits cost
+    one comparison each."""
     for agent in agents_with_unread(state.agents, FEW_MESSAGES):
         text = _excess_of_agent(state, agent)
         if text is not None:

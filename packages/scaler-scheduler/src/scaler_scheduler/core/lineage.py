@@ -25,7 +25,7 @@ class Lineage:
         self.children.setdefault(parent.session, {}).setdefault(parent.task, []).append(client)
 
     def remove(self, client: ClientPeer) -> None:
-        """The client does not live in a known task any more."""
+        """Forget the task that a client lives in."""
         parent, client.parent = client.parent, None
         if parent is None:
             return

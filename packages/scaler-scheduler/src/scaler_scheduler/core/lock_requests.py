@@ -30,7 +30,7 @@ def on_request(state: SchedulerState, client: ClientPeer, body: LockRequest, now
 
 
 def _reason_to_refuse(body: LockRequest) -> str:
-    """A sentence, or nothing if the request can be met."""
+    """Return why the request is refused; empty if it can be met."""
     noun = lock_table.noun_of(body.kind)
     if len(body.name.encode()) > LOCK_NAME_LIMIT_BYTES:
         return f"The name of a {noun} has at most {LOCK_NAME_LIMIT_BYTES} bytes."
@@ -50,7 +50,7 @@ def _answer(state: SchedulerState, client: ClientPeer, body: LockRequest, now: f
 
 
 def _other_limit(state: SchedulerState, body: LockRequest) -> str:
-    """A sentence if other requests for the semaphore have another limit."""
+    """Return a sentence if other requests for the semaphore have another limit; empty otherwise."""
     lock = state.locks.locks.get(lock_table.key_of(body))
     limit = lock_table.limit_of(body)
     if lock is None or lock.limit == limit:

@@ -151,7 +151,7 @@ def remember(table: LockTable, key: LockKey, holders: int) -> None:
 
 
 def forget(table: LockTable, request: QueuedLockRequest) -> None:
-    """The request is over."""
+    """Remove a request that is over."""
     requests = table.by_session.get(request.session)
     if requests is not None:
         requests.by_number.pop(request.number, None)
@@ -186,18 +186,18 @@ def _described(lock: LockQueue) -> str:
 
 
 def noun_of(kind: int) -> str:
-    """The kind of a lock, for people."""
+    """Return the kind of a lock as people call it."""
     return NOUNS[CoordinationKind(kind)]
 
 
 def shown(key: LockKey) -> str:
-    """The kind and the name of a lock, for people."""
+    """Return the kind and the name of a lock for a text that people read."""
     kind, name = key
     return f"the {noun_of(kind)} {shown_name(name)}"
 
 
 def shown_name(name: str) -> str:
-    """A name in quotes, of which a long one is cut."""
+    """Return a name in quotes. A long name is cut."""
     return repr(name[:_SHOWN_CHARACTERS]) + ("..." if len(name) > _SHOWN_CHARACTERS else "")
 
 

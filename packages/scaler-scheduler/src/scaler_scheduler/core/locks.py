@@ -72,7 +72,7 @@ def _end_with_task(state: SchedulerState, request: QueuedLockRequest, now: float
 
 
 def _end(state: SchedulerState, request: QueuedLockRequest, now: float) -> None:
-    """The request is over. If it held the lock, the next request gets it."""
+    """End a request. If it held the lock, the next request gets it."""
     table = state.locks
     lock = table.locks[request.lock]
     if lock.holders.pop(request.key, None) is None:
@@ -82,7 +82,7 @@ def _end(state: SchedulerState, request: QueuedLockRequest, now: float) -> None:
 
 
 def _grant(state: SchedulerState, key: LockKey, lock: LockQueue, now: float) -> None:
-    """The lock goes to the requests that have waited longest, if it is free."""
+    """Grant a lock to the requests that have waited longest, as far as it is free."""
     table = state.locks
     while lock.is_free and lock.waiting and not table.is_quiet:
         request = lock.waiting.pop(next(iter(lock.waiting)))

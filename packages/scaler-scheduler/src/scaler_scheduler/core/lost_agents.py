@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scaler_protocol.messages import Status
-from scaler_scheduler.core import client_endings, departures, outbox, recording, requeue, task_endings, values
+from scaler_scheduler.core import client_endings, draining, outbox, recording, requeue, task_endings, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
@@ -37,12 +37,14 @@ def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -
     leave_store(state, agent)
     outbox.send_all(state, state.objects.forget_agent(agent.session), now)
     state.transfers.forget_agent(agent.session)
-    departures.on_agent_lost(state, agent, now)
+    draining.on_agent_lost(state, agent, now)
     values.forget_reader(state, agent.session, now)
-    values.forget_holder(state, agent.session, now)
+    readers = values.forget_holder(state, agent.session, now)
     state.unclaimed.forget_agent(agent)
     nested = [client for client in state.clients.values() if client.route == agent.session]
     ended = [(client, _take_from(state, client, agent, end)) for client in list(state.clients.values())]
+    for key, reader in readers:
+        values.read_on(state, key, reader, now)
     # Only now, when nothing is with the lost agent any more: children are ended as clients are.
     for client, died in ended if state.lineage else ():
         for task in died:
@@ -54,7 +56,7 @@ def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -
 
 
 def leave_store(state: SchedulerState, agent: Agent) -> None:
-    """The agent does not share its object store with others any more."""
+    """Remove an agent from those that share its object store."""
     others = state.agents_by_store.get(agent.store, [])
     if agent in others:
         others.remove(agent)

@@ -26,7 +26,7 @@ from scaler_protocol.messages import (
     RefusalReason,
     Refused,
 )
-from scaler_scheduler.core import departures, notices, outbox, recording, scaling, session_endings
+from scaler_scheduler.core import draining, notices, outbox, recording, scaling, session_endings
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.state import SchedulerState
@@ -99,7 +99,7 @@ def _is_taken(state: SchedulerState, agent: Agent, name: str, now: float) -> boo
 
 
 def _manager(state: SchedulerState, agent: Agent, body: ManagerReport, now: float) -> WorkerManager:
-    """The record of the manager, with this report."""
+    """Return the record of the manager, with this report."""
     if agent.manager is None:
         notices.log(state, f"Worker manager {body.name} joined")
         agent.manager = WorkerManager(
@@ -114,7 +114,7 @@ def _manager(state: SchedulerState, agent: Agent, body: ManagerReport, now: floa
 
 
 def demands(state: SchedulerState) -> list[Demand]:
-    """The tasks that wait for a worker."""
+    """Return the tasks that wait for a worker, by what they require."""
     queues = [queue for queue in state.placement.classes.values() if queue.count]
     runs = max(FEWEST_RUNS, RUNS_LIMIT // max(1, len(queues)))
     return [_demand(queue, runs) for queue in queues]
@@ -190,11 +190,11 @@ def _drain_surplus(state: SchedulerState, manager: WorkerManager, now: float) ->
     manager.keeping = 0
     if not able:
         return
-    held = departures.count_values(state)
+    held = draining.count_values(state)
     for agent in sorted(able, key=lambda each: (-each.load.slots, each.index)):
         if agent.load.slots <= surplus and not held[agent.index]:
             surplus -= agent.load.slots
-            departures.drain(state, agent, now)
+            draining.drain(state, agent, now)
     if not any(_moves_values(state, each, held, now) for each in state.agents.values()):
         holders = [each for each in able if held[each.index] and each.load.slots <= surplus]
         if not _drain_one_with_values(state, manager, holders, held, now):
@@ -207,7 +207,7 @@ def _moves_values(state: SchedulerState, agent: Agent, held: Sequence[int], now:
     if not agent.is_drained or agent.load.outstanding or not held[agent.index]:
         return False
     departure = state.departures.get(agent.session)
-    return now - agent.drained_at < departures.PATIENCE_SECONDS if departure is None else not departure.is_over
+    return now - agent.drained_at < draining.PATIENCE_SECONDS if departure is None else not departure.is_over
 
 
 def _drain_one_with_values(
@@ -218,9 +218,9 @@ def _drain_one_with_values(
     ordered = sorted(holders, key=lambda each: (held[each.index], each.index))
     first = manager.looked_at if manager.looked_at < len(ordered) else 0
     for agent in ordered[first : first + HOLDERS_LIMIT]:
-        if departures.can_move(state, agent):
+        if draining.can_move(state, agent):
             manager.looked_at = 0
-            departures.drain(state, agent, now)
+            draining.drain(state, agent, now)
             return True
     manager.looked_at = first + HOLDERS_LIMIT
     return False
@@ -230,7 +230,7 @@ def _drain_one_with_values(
 
 
 def descriptions(state: SchedulerState) -> list[tuple[str, str]]:
-    """The name of each manager, and a text about its workers."""
+    """Return the name of each manager, with a text about its workers."""
     managers = [agent.manager for agent in state.agents.values() if agent.manager is not None]
     return [(manager.report.name, _description(manager)) for manager in managers]
 

@@ -9,7 +9,7 @@ ENDED_LIMIT: int
 limited amount."""
 
 class MapLoad:
-    """One map."""
+    """The counts of one map of a client."""
 
     number: int
     function: str

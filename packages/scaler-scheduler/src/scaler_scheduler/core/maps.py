@@ -42,7 +42,7 @@ def maps_of(state: SchedulerState) -> tuple[MapStatus, ...]:
 
 
 def _in_turn(maps: Iterable[tuple[ClientPeer, dict[int, MapLoad]]], limit: int) -> _Maps:
-    """The latest of each client, then those before them, until there are as many as the limit."""
+    """Return the latest map of each client, then those before them, until there are as many as the limit."""
     having = islice(((client, loads) for client, loads in maps if loads), limit)
     columns = [zip(repeat(client), reversed(loads.values())) for client, loads in having]
     turns = (each for turn in zip_longest(*columns) for each in turn if each is not None)

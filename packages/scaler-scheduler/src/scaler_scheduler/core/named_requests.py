@@ -129,7 +129,7 @@ def _reason_to_end(body: NamedRequest) -> str:
 
 
 def _reason_to_refuse(state: SchedulerState, request: PendingRequest) -> str:
-    """A sentence, or nothing if the request can be met."""
+    """Return why the request is refused; empty if it can be met."""
     table = state.named
     kind, name = request.name
     if len(name.encode()) > LOCK_NAME_LIMIT_BYTES:

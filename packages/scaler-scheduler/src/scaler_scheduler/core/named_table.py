@@ -245,14 +245,14 @@ _ACTIONS: dict[NamedAction, Callable[[NamedTable, NamedEntry, PendingRequest], l
 
 
 def hold(table: NamedTable, request: PendingRequest) -> None:
-    """Perform the request later."""
+    """Keep a request, to perform it later."""
     table.held[request.key] = request
     _charge(table, request.user, cost_of(request.value))
     _remember(table, request)
 
 
 def take_held(table: NamedTable) -> list[PendingRequest]:
-    """All requests that are held, in their order; they are not held any more."""
+    """Remove and return all requests that are held, in their order."""
     held, table.held = table.held, {}
     for request in held.values():
         _charge(table, request.user, -cost_of(request.value))
@@ -261,7 +261,7 @@ def take_held(table: NamedTable) -> list[PendingRequest]:
 
 
 def withdraw(table: NamedTable, request: PendingRequest) -> None:
-    """The request does not wait any more."""
+    """Remove a request that waits or is held."""
     _forget(table, request)
     if table.held.pop(request.key, None) is not None:
         _charge(table, request.user, -cost_of(request.value))
@@ -319,7 +319,7 @@ def explain(table: NamedTable, session: bytes, task: int, attempt: int) -> str:
 
 
 def shown(name: NameKey) -> str:
-    """The kind and the name, for people."""
+    """Return the kind and the name for a text that people read."""
     return f"the {NOUNS[CoordinationKind(name[0])]} {shown_name(name[1])}"
 
 
@@ -341,7 +341,7 @@ def published_by(table: NamedTable, client: bytes) -> int:
 
 
 def cost_of(value: bytes) -> int:
-    """The bytes that a value takes."""
+    """Return how many bytes a value takes."""
     return VALUE_OVERHEAD_BYTES + len(value)
 
 
@@ -414,7 +414,7 @@ def _serve(table: NamedTable, found: NamedEntry) -> list[Answer]:
 
 
 def _removed(table: NamedTable, found: NamedEntry) -> bytes:
-    """The first item, which is not in the queue any more."""
+    """Remove and return the first item of a queue."""
     value = found.values.popleft()
     _charge(table, found.payer, -cost_of(value))
     return value

@@ -54,10 +54,11 @@ cdef class NodeTable:
     cdef finish_if_over(self, Graph graph)
     cdef finish_node(self, Graph graph, uint64_t task)
     cdef discard(self, Page* page, uint64_t task)
-    cdef settle_need(self, Graph graph, uint32_t index, bint release, list fatal)
+    cdef settle_need(self, Graph graph, uint32_t index, list fatal)
     cdef settle_wait(self, Graph graph, uint32_t index, list broken)
     cdef lose_stored(self, Page* page, int offset)
     cdef to_pending_again(self, Page* page, int offset)
+    cdef bint take_copy(self, Page* page, int offset, uint64_t task) except -1
     cdef forget_copies(self, uint32_t agent)
     cdef bint inputs_are_at(self, Graph graph, uint64_t task, uint32_t agent) except -1
     cdef amend_graph(self, Graph graph)

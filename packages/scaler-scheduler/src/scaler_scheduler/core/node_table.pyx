@@ -154,7 +154,7 @@ cdef class NodeTable:
         if record.stop == graph.last + 1:
             self.close_graph(graph)
         if graph.lacks_values:
-            self.settle(graph, False)
+            self.settle(graph)
         else:
             self.finish_if_over(graph)
         return True
@@ -231,7 +231,7 @@ cdef class NodeTable:
             return
         graph.is_closed = True
         if graph.must_sweep:
-            self.settle(graph, False)
+            self.settle(graph)
         else:
             self.finish_if_over(graph)
 
@@ -249,7 +249,7 @@ cdef class NodeTable:
             if graph.is_held:
                 graph.is_held = False
                 graph.is_closed = True
-                self.settle(graph, True)
+                self.settle(graph)
 
     cdef note_size(self, Graph graph, uint64_t task, run, int64_t index):
         """Return how large a value is: row ``index`` of ``run`` says it, -1: small."""
@@ -532,9 +532,9 @@ cdef class NodeTable:
             self.columns.drop_page(task >> PAGE_BITS)
         self.left_graph(record.graph)
 
-    def settle(self, Graph graph, bint release):
+    def settle(self, Graph graph):
         """Recount a graph from its states: values that are needed and nowhere are made again, and nodes that
-        are not needed do not run. ``release``: those HELD may run."""
+        are not needed do not run. Nodes that are HELD stay so while the graph is held."""
         cdef list fatal = [], broken = []
         cdef uint32_t index
         cdef Node* node
@@ -546,7 +546,7 @@ cdef class NodeTable:
             index = graph.next_present(index + 1)
         index = graph.present_before(graph.count)
         while index < graph.count:
-            self.settle_need(graph, index, release, fatal)
+            self.settle_need(graph, index, fatal)
             index = graph.present_before(index)
         index = graph.next_present(0)
         while index < graph.count:
@@ -558,7 +558,7 @@ cdef class NodeTable:
             self.cancel_node(graph, task)
         self.finish_if_over(graph)
 
-    cdef settle_need(self, Graph graph, uint32_t index, bint release, list fatal):
+    cdef settle_need(self, Graph graph, uint32_t index, list fatal):
         """Later nodes have been settled: decide whether this one must run, and whether its value is needed."""
         cdef uint64_t task = graph.base + index
         cdef Node* node = graph.at(index)
@@ -584,7 +584,7 @@ cdef class NodeTable:
             record.function.unfinished += 1
             if not record.rerun:
                 fatal.append(task)
-        elif state == PENDING or state == QUEUED or (state == HELD and release):
+        elif state == PENDING or state == QUEUED or (state == HELD and not graph.is_held):
             needed = needed or not graph.is_closed
             if state == QUEUED and not needed:
                 record.queue.count -= 1
@@ -737,31 +737,45 @@ cdef class NodeTable:
         self.copies[task] = [*others, source]
         return True
 
+    cdef bint take_copy(self, Page* page, int offset, uint64_t task) except -1:
+        """The agent that had the value does not have it any more. Another agent that has asked for it since is asked
+        from now on. False: there is none."""
+        cdef list agents = self.copies.get(task) if self.copies else None
+        if not agents:
+            return False
+        page.agent[offset] = agents[0]
+        self.forget_copy(task, agents[0])
+        return True
+
+    def forget_copy(self, uint64_t task, uint32_t agent):
+        """This agent has asked for the value, and does not have it."""
+        agents = [each for each in self.copies.get(task, ()) if each != agent]
+        if agents:
+            self.copies[task] = agents
+        else:
+            self.copies.pop(task, None)
+
     def forget_copies_of(self, uint64_t task):
         """The caller tells the agents that asked for the value."""
         self.copies.pop(task, None)
 
     cdef forget_copies(self, uint32_t agent):
         for task in list(self.copies):
-            self.copies[task] = [each for each in self.copies[task] if each != agent]
-            if not self.copies[task]:
-                del self.copies[task]
+            self.forget_copy(task, agent)
 
     def lose_value(self, uint64_t task, uint32_t agent, int losses_limit):
-        """The agent that should have a value does not have it: it is made again if it is needed. Returns an ``Action``:
-        REQUEUE, the caller queues the task; WAIT, the task runs when it can; GIVE_UP, it must not run again or has been
+        """The agent that should have a value does not have it: another agent is asked for it, or it is made again if it
+        is needed. Returns an ``Action``: REQUEUE, the caller queues the task; WAIT, the task runs when it can; GIVE_UP, it must not run again or has been
         lost too often; NOTHING, the client has no part in it."""
         cdef Page* page = self.columns.find(task)
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record
         cdef int event, action
-        if page == NULL or page.agent[offset] != agent:
+        if self.value_holder(task) != agent or self.take_copy(page, offset, task):
             return DO_NOTHING
         if page.state[offset] == STORED:
             self.lose_stored(page, offset)
-            self.settle(self.columns.record_at(page, offset).graph, False)
-            return DO_NOTHING
-        if page.state[offset] != DONE_LARGE:
+            self.settle(self.columns.record_at(page, offset).graph)
             return DO_NOTHING
         record = self.columns.record_at(page, offset)
         page.losses[offset] += 1
@@ -771,7 +785,7 @@ cdef class NodeTable:
             self.count_lost(record)
         if action == DO_WAIT:
             self.to_pending_again(page, offset)
-            self.settle(record.graph, False)
+            self.settle(record.graph)
         return action
 
     cdef lose_stored(self, Page* page, int offset):
@@ -817,7 +831,7 @@ cdef class NodeTable:
         if graph.live == 0:
             self.graphs.pop(graph.last, None)
             return
-        self.settle(graph, False)
+        self.settle(graph)
 
     cdef check_graph(self, Graph graph):
         cdef uint32_t index, at

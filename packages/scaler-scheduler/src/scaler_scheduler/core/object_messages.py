@@ -12,6 +12,7 @@ from scaler_protocol.messages import (
     ObjectRelease,
     ObjectRequest,
     ObjectsLost,
+    ObjectsStored,
     ObjectStored,
     StoreAttached,
     StoreStatus,
@@ -19,7 +20,7 @@ from scaler_protocol.messages import (
 from scaler_scheduler.core import (
     client_endings,
     definitions,
-    departures,
+    draining,
     lost_agents,
     object_release,
     outbox,
@@ -62,6 +63,20 @@ def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChun
     outbox.send_all(state, replies, now)
 
 
+def on_client_objects(state: SchedulerState, client: ClientPeer, body: ObjectsStored, now: float) -> None:
+    """A client has put objects of its own into the store of its host."""
+    if len(body.numbers) != len(body.sizes):
+        client_endings.expel(state, client, "The objects that were stored are not as many as their sizes.", now)
+        return
+    if body.owner != client.session:
+        client_endings.expel(state, client, "A client may only store objects of its own session.", now)
+        return
+    for number, size in zip(body.numbers, body.sizes, strict=True):
+        on_client_object(state, client, ObjectStored(ObjectKey(body.owner, number), size, body.store), now)
+        if state.clients.get(client.session) is not client:
+            return  # expelled
+
+
 def on_client_missing(state: SchedulerState, client: ClientPeer, body: ObjectMissing, now: float) -> None:
     """A client cannot send an object."""
     outbox.send_all(state, state.objects.on_lost(client.session, body.key), now)
@@ -90,7 +105,7 @@ def on_lost(state: SchedulerState, agent: Agent, body: ObjectsLost, now: float) 
     for key in body.keys:
         if key.number < UPLOAD_NUMBER:
             values.on_missing(state, agent, ObjectMissing(key, LOST_TEXT), now)
-            departures.on_copy_lost(state, agent, key, now)
+            draining.on_copy_lost(state, agent, key, now)
         else:
             state.objects.lose_copy(agent.session, key, agent.store)
 
@@ -147,7 +162,7 @@ def on_agent_stored(state: SchedulerState, agent: Agent, body: ObjectStored, now
     state.placement.locations.bytes_per_us = state.transfers.bytes_per_second / 1e6
     key = body.key
     if key.owner in state.clients and 0 < key.number < UPLOAD_NUMBER:
-        departures.on_kept(state, agent, key, now)
+        draining.on_kept(state, agent, key, now)
         return  # a copy of a value; its task's table knows
     until = _awaited_until(state, agent, key, now)
     outbox.send_all(state, state.objects.on_copied(agent.session, body, until, _endpoints(state)), now)
@@ -158,7 +173,7 @@ def on_agent_credit(state: SchedulerState, agent: Agent, body: ObjectCredit, now
     """An agent can take more of an object or a value, or does not need it any more."""
     state.transfers.end(agent.session, body.key, 0, now)
     if body.offset == CREDIT_WITHOUT_END:
-        departures.on_refused(state, agent, body.key, now)
+        draining.on_refused(state, agent, body.key, now)
     if state.relays.holder(body.key, agent.session) is not None:
         values.pass_credit(state, agent.session, body, now)
         return

@@ -96,7 +96,7 @@ class ObjectStore:
         return [(client, ObjectCredit(stored.key, CREDIT_WITHOUT_END if stored.is_complete else end))]
 
     def _end_sending(self, stored: StoredObject, client: bytes, chunk: ObjectChunk) -> Replies:
-        """The bytes are here already: the client may stop."""
+        """Tell a client that it may stop sending: all bytes are here."""
         is_last = chunk.offset + len(chunk.data) >= chunk.size
         return [] if is_last else [(client, ObjectCredit(stored.key, CREDIT_WITHOUT_END))]
 
@@ -280,7 +280,7 @@ class ObjectStore:
         return replies
 
     def _replace_slowest(self, stored: StoredObject) -> Replies:
-        """The slowest of the senders makes room for an owner that waits."""
+        """Have the slowest sender make room for an owner that waits."""
         grown = {sender: self._progress(stored, sender) for sender in stored.senders}
         if len(grown) >= SENDERS_AT_ONCE and self._next_sender(stored) is not None:
             slowest = min(grown, key=grown.__getitem__)
@@ -362,7 +362,7 @@ class ObjectStore:
             self._charge(heir, assembly.received)
 
     def put_off(self, seconds: float) -> None:
-        """Owners could not be heard meanwhile."""
+        """Extend all deadlines of owners by the time in which the scheduler did not run."""
         self.unstated = {key: deadline + seconds for key, deadline in self.unstated.items()}
         self.awaited = {key: since if since is None else since + seconds for key, since in self.awaited.items()}
 

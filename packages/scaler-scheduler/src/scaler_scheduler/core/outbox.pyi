@@ -1,6 +1,6 @@
 """Messages sent to peers (contract of outbox.pyx).
 
-Messages become effects of the current drain, which the shell carries out. Those of a nested client travel inside
+Messages become effects of the current turn, which the shell carries out. Those of a nested client travel inside
 messages to the agent that relays for it.
 """
 

@@ -28,7 +28,7 @@ class WaitingOutputRequest:
 
 
 class OutputTable:
-    """By the number that the scheduler gave each of them."""
+    """The requests for output by the number that the scheduler gave each of them."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, WaitingOutputRequest] = {}
@@ -40,7 +40,7 @@ class OutputTable:
         return len(self._waiting) >= WAITING_LIMIT
 
     def add(self, request: WaitingOutputRequest) -> int:
-        """Returns its number."""
+        """Keep a request. Returns its number."""
         self._last_number += 1
         self._waiting[self._last_number] = request
         return self._last_number
@@ -58,7 +58,7 @@ class OutputTable:
         return self._remove(reply.number) if not request.agents else None
 
     def take_overdue(self, now: float) -> Iterator[WaitingOutputRequest]:
-        """Remove those whose deadline has passed."""
+        """Remove and return the requests whose deadline has passed."""
         overdue = [number for number, each in self._waiting.items() if each.deadline <= now]
         return (self._remove(number) for number in overdue)
 

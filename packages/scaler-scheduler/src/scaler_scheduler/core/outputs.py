@@ -18,6 +18,7 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.output_table import WaitingOutputRequest
 from scaler_scheduler.core.state import SchedulerState
+from scaler_scheduler.core.worker_names import may_have_run
 
 ANSWER_SECONDS = 4.0
 RECORDED_BYTES_PER_SECOND = 512 * 1024
@@ -56,7 +57,7 @@ def on_reply(state: SchedulerState, agent: Agent, body: OutputReply, now: float)
 
 
 def on_tick(state: SchedulerState, now: float) -> None:
-    """Requests that some agent does not answer any more."""
+    """Answer the requests that some agent has not answered in time."""
     for request in state.outputs.take_overdue(now):
         _answer(state, request, now)
 
@@ -80,7 +81,7 @@ def _answer(state: SchedulerState, request: WaitingOutputRequest, now: float) ->
 
 
 def _is_asked(agent: Agent, worker: str) -> bool:
-    return agent.attached and (not worker or worker in agent.worker_names)
+    return may_have_run(agent, worker) if worker else agent.attached
 
 
 def _refusal(state: SchedulerState, client: ClientPeer, body: OutputRequest, agents: list[Agent]) -> str:

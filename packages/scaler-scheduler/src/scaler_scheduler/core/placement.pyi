@@ -2,7 +2,7 @@
 
 Tasks that need the same capabilities at the same depth share a queue class. Each class keeps a heap of the agents
 that have room: agents with a free slot first, then the least loaded. An entry is stale when its agent has changed
-since; a full agent has no entry. So a drain costs nothing for an agent that it does not touch.
+since; a full agent has no entry. So a turn costs nothing for an agent that it does not touch.
 
 Workers with **scarce** capabilities are kept for the tasks that need them. A class is scarcer than another one if at
 most half as many workers can run its tasks: it is served first, whatever priorities and shares say, because workers
@@ -37,17 +37,17 @@ class Placement:
     def __init__(self, locations: DataLocations, aging_seconds: float = 0.0) -> None: ...
     @property
     def queued(self) -> int:
-        """Tasks that no agent has yet."""
+        """The number of tasks in the queues."""
 
     @property
     def free(self) -> int:
-        """The number of queued tasks that any agent may have; about."""
+        """The number of queued tasks that are not reserved for an agent; approximate."""
 
     def is_scarce(self, queue: QueueClass) -> bool:
         """Return whether at most half of all workers can run the tasks of a class."""
 
     def queue_class(self, demand: Demand, depth: int) -> QueueClass:
-        """The class of such tasks, made when first needed."""
+        """Return the queue class of such tasks. It is made when first needed."""
 
     def add(self, agent: Agent) -> None: ...
     def remove(self, agent: Agent) -> None: ...
@@ -58,7 +58,7 @@ class Placement:
         """The agent's load, or whether it may be used, changed. It counts when something is to be handed out."""
 
     def move_share(self, table: TaskTable) -> None:
-        """The client of a table belongs to another share."""
+        """Note that the client of a table belongs to another share."""
 
     def keep_classes(self, needed: dict[QueueClass, None]) -> None:
         """Forget the empty classes that are not ``needed``: no task will enter them again."""

@@ -44,14 +44,14 @@ class QueueClass:
         """Return how many clients and ranges ``ahead_of`` looks at, at most."""
 
     def move_share(self, table: Any) -> None:
-        """The client of a table belongs to another share."""
+        """Note that the client of a table belongs to another share."""
 
     def take_ranges(self) -> list[tuple[Any, int, int]]:
         """Remove everything that is queued. Returns (client, first, stop) of ranges, in which some tasks may not be
         queued any more."""
 
     def empty(self) -> None:
-        """Forget what is queued."""
+        """Empty the queue."""
 
     def take_reserving(self) -> list[Any]:
         """Return the agents' loads for which something was reserved since the last call."""

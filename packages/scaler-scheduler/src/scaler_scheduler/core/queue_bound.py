@@ -12,13 +12,13 @@ from scaler_scheduler.core import outbox, requeue
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
-from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.states import ON_HOSTS, TaskState
 
-_WITH_AN_AGENT = (TaskState.ASSIGNED, TaskState.CANCELLING, TaskState.HELD)
+_WITH_AN_AGENT = (*ON_HOSTS, TaskState.HELD)
 
 
 def entry_state(state: SchedulerState, client: ClientPeer, record: RunRecord) -> TaskState:
-    """QUEUED, or WAITING outside the queue."""
+    """Return the state in which tasks enter: QUEUED, or WAITING outside the queue."""
     if client.parent is not None and _occupies_worker(state, client.parent):
         return TaskState.QUEUED
     limit = state.settings.max_number_of_tasks_waiting
@@ -43,7 +43,7 @@ def hold_back(state: SchedulerState, client: ClientPeer, record: RunRecord) -> N
 
 
 def admit_waiting(state: SchedulerState, now: float) -> None:
-    """Let waiting tasks enter the queue at the end of a drain while it has room, one run of each client in turn."""
+    """Let waiting tasks enter the queue at the end of a turn while it has room, one run of each client in turn."""
     limit = max(1, state.settings.max_number_of_tasks_waiting)
     while state.clients_waiting:
         room = limit - state.placement.queued

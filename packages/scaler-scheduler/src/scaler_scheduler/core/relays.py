@@ -22,7 +22,7 @@ class ValueRelay:
 
 
 class Relays:
-    """The values that are on their way."""
+    """The values that are on their way through the scheduler."""
 
     def __init__(self) -> None:
         self._relays: dict[ObjectKey, ValueRelay] = {}
@@ -46,17 +46,17 @@ class Relays:
         return key in self._relays
 
     def request(self, key: ObjectKey) -> ObjectRequest:
-        """The request to the holder for the reader whose turn it is."""
+        """Return the request to the holder for the reader whose turn it is."""
         relay = self._relays[key]
         return ObjectRequest(key, relay.readers[0] in relay.relayed)
 
     def reader(self, key: ObjectKey, holder: bytes) -> bytes | None:
-        """The reader that a chunk from ``holder`` is for."""
+        """Return the reader that a chunk from ``holder`` is for."""
         relay = self._relays.get(key)
         return relay.readers[0] if relay is not None and relay.holder == holder else None
 
     def holder(self, key: ObjectKey, reader: bytes) -> bytes | None:
-        """The holder that the credit of ``reader`` is for."""
+        """Return the holder that the credit of ``reader`` is for."""
         relay = self._relays.get(key)
         return relay.holder if relay is not None and relay.readers[0] == reader else None
 

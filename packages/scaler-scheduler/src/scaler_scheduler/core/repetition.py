@@ -16,7 +16,7 @@ class Repetition:
         """The time at which ``take`` has something to write."""
 
     def note(self, text: str, now: float) -> str | None:
-        """A warning occurs. Returns what to write at once."""
+        """Count a warning. Return what to write at once, if anything."""
         if self._held or now < self._quiet_until:
             self._held += 1
             self._last = text
@@ -26,7 +26,7 @@ class Repetition:
         return text
 
     def take(self, now: float) -> str | None:
-        """The collected warnings as one line, when it is time."""
+        """Return the collected warnings as one line, when it is time; None otherwise."""
         if not self._held or now < self._quiet_until:
             return None
         others, self._held = self._held - 1, 0

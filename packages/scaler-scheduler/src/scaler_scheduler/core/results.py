@@ -91,7 +91,7 @@ def release_large(state: SchedulerState, agent: Agent, run: ResultRun, indices: 
 def _on_refused(
     state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
-    """The result belongs to an attempt that does not count."""
+    """Have the agent drop a large result of an attempt that does not count."""
     release_large(state, agent, run, [index], now)
 
 

@@ -94,7 +94,7 @@ class SchedulerCore:
         return self.state.totals.unfinished > 0
 
     def explain(self, session: bytes, task: int) -> str:
-        """Return where a task is, and why it is not further."""
+        """Return where a task is, and why it has not ended."""
         return explanation.explain(self.state, session, task)
 
     def check(self) -> None:

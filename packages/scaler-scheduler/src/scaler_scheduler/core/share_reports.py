@@ -6,7 +6,7 @@ from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.fair_shares import Share
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
-from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.states import ON_HOSTS, TaskState
 
 _SHOWN = 3
 
@@ -22,9 +22,7 @@ def shares_of(state: SchedulerState) -> dict[Share, float]:
 
 
 def _is_active(client: ClientPeer) -> bool:
-    return any(
-        client.table.columns.count(each) for each in (TaskState.QUEUED, TaskState.ASSIGNED, TaskState.CANCELLING)
-    )
+    return any(client.table.columns.count(each) for each in (TaskState.QUEUED, *ON_HOSTS))
 
 
 def why_limited(client: ClientPeer) -> str:

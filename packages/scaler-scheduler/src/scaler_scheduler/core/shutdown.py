@@ -38,7 +38,7 @@ def on_stop(state: SchedulerState, now: float, grace_seconds: float) -> None:
 
 
 def quit_when_done(state: SchedulerState, now: float) -> None:
-    """Quit at the end of a drain while stopping, once nothing more is expected."""
+    """Quit at the end of a turn while stopping, once nothing more is expected."""
     if state.shutdown_requested_by:
         waiting = any(
             state.clients[session].link.in_flight for session in state.shutdown_requested_by if session in state.clients

@@ -30,14 +30,10 @@ from scaler_scheduler.core.function_totals import NAME_LIMIT, FunctionKey, Funct
 from scaler_scheduler.core.running_tasks import running_tasks_of
 from scaler_scheduler.core.share_reports import shares_of
 from scaler_scheduler.core.state import SchedulerState
-from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.states import ON_HOSTS, UNASSIGNED, TaskState
 from scaler_scheduler.core.traffic import traffic_of
 from scaler_scheduler.core.waits import waits_of
 
-_WAITING = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
-"""Tasks outside a bounded queue are not among them: not yet taken, they are still their client's."""
-
-_RUNNING = (TaskState.ASSIGNED, TaskState.CANCELLING)
 _ROWS_SHOWN = 200
 _NODES_COUNTED = 1_000_000
 """Nodes of all graphs together that one snapshot looks at: more would keep the scheduler too long."""
@@ -101,7 +97,7 @@ def _tasks(state: SchedulerState) -> TaskCounts:
     large = sum(table.columns.count(TaskState.DONE_LARGE) for table in tables)
     return TaskCounts(
         unassigned=sum(map(_waiting, state.clients.values())),
-        running=sum(table.columns.count(state) for table in tables for state in _RUNNING),
+        running=sum(table.columns.count(state) for table in tables for state in ON_HOSTS),
         success=large + sum(state.totals.outcome(status) for status in _SUCCESSES),
         failed=sum(state.totals.outcome(status) for status in Status if status not in _OTHERS),
         canceled=state.totals.outcome(Status.CANCELLED),
@@ -110,7 +106,7 @@ def _tasks(state: SchedulerState) -> TaskCounts:
 
 
 def _waiting(client: ClientPeer) -> int:
-    return sum(client.table.columns.count(state) for state in _WAITING) + unsent_calls.count_of(client)
+    return sum(client.table.columns.count(state) for state in UNASSIGNED) + unsent_calls.count_of(client)
 
 
 def _agent(state: SchedulerState, agent: Agent, now: float) -> AgentStatus:
@@ -167,7 +163,7 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
         pid=client.hello.pid,
         connected=client.connection.is_open,
         unassigned=_waiting(client),
-        running=sum(client.table.columns.count(state) for state in _RUNNING),
+        running=sum(client.table.columns.count(state) for state in ON_HOSTS),
         finished=client.table.columns.finished,
         parent_session=shown_id(client.hello.parent_session),
         group=client.table.columns.share.group.name,

@@ -32,7 +32,7 @@ class SoftwareTable:
         return len(others) == 1 and len(self._agents_by_kind) <= KINDS_LIMIT
 
     def remove(self, agent: bytes) -> None:
-        """The agent is gone, if it was here."""
+        """Forget an agent, if it has reported its software."""
         kind = self._kind_by_agent.pop(agent, None)
         if kind is None:
             return
@@ -41,6 +41,6 @@ class SoftwareTable:
             del self._agents_by_kind[kind]
 
     def kinds(self) -> Iterator[HostSoftware]:
-        """One report of each kind."""
+        """Return one report of each kind."""
         for agents in islice(self._agents_by_kind.values(), KINDS_LIMIT):
             yield next(iter(agents.values()))

@@ -33,7 +33,7 @@ class StackTable:
         return len(self._waiting) < WAITING_LIMIT and self._count_by_client.get(client, 0) < CLIENT_LIMIT
 
     def add(self, request: WaitingStackRequest) -> int:
-        """Returns its number."""
+        """Keep a request. Returns its number."""
         self._last_number += 1
         self._waiting[self._last_number] = request
         self._count_by_client[request.client] = self._count_by_client.get(request.client, 0) + 1
@@ -47,7 +47,7 @@ class StackTable:
         return self._remove(number)
 
     def take_overdue(self, now: float) -> Iterator[WaitingStackRequest]:
-        """Remove those whose deadline has passed."""
+        """Remove and return the requests whose deadline has passed."""
         overdue = [number for number, each in self._waiting.items() if each.deadline <= now]
         return (self._remove(number) for number in overdue)
 

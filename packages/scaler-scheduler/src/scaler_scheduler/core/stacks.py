@@ -17,7 +17,8 @@ from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.stack_table import WaitingStackRequest
 from scaler_scheduler.core.state import SchedulerState
-from scaler_scheduler.core.states import TaskState
+from scaler_scheduler.core.states import ON_HOSTS
+from scaler_scheduler.core.worker_names import has_process
 
 ANSWER_SECONDS = 4.0
 
@@ -49,7 +50,7 @@ def on_reply(state: SchedulerState, agent: Agent, body: StackReply, now: float) 
 
 
 def on_tick(state: SchedulerState, now: float) -> None:
-    """Requests that are not answered any more."""
+    """Answer the requests that no agent has answered in time."""
     for request in state.stacks.take_overdue(now):
         _answer(state, request, False, _SILENT_TEXT, now)
 
@@ -61,7 +62,7 @@ def _answer(state: SchedulerState, request: WaitingStackRequest, is_found: bool,
 
 
 def _agent_to_ask(state: SchedulerState, client: ClientPeer, body: StackRequest) -> tuple[Agent | None, str]:
-    """The agent to which the request is passed on, or why it is not."""
+    """Return the agent to which the request is passed on, or why it is refused."""
     if not state.stacks.has_room_for(client.session):
         return None, _FULL_TEXT
     if body.worker and not admission.is_operator(state, client):
@@ -76,10 +77,10 @@ def _agent_to_ask(state: SchedulerState, client: ClientPeer, body: StackRequest)
 
 def _agent_of_task(state: SchedulerState, client: ClientPeer, task: int) -> Agent | None:
     known = client.table.columns.describe(task)
-    if known is None or known.state not in (TaskState.ASSIGNED, TaskState.CANCELLING):
+    if known is None or known.state not in ON_HOSTS:
         return None
     return state.agent_by_index.get(known.agent_index)
 
 
 def _agent_of_worker(state: SchedulerState, name: str) -> Agent | None:
-    return next((agent for agent in state.agents.values() if agent.attached and name in agent.worker_names), None)
+    return next((agent for agent in state.agents.values() if has_process(agent, name)), None)

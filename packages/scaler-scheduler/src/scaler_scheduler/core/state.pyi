@@ -134,7 +134,7 @@ class SchedulerState:
     stalled_at: float
     """The last time at which the scheduler noticed that it had not run for a while."""
 
-    # ---- outbox: what the end of the drain sends -------------------------------------------------------------------
+    # ---- outbox: what the end of the turn sends --------------------------------------------------------------------
 
     effects: list[Effect]
     clients_with_results: dict[bytes, ClientPeer]

@@ -40,6 +40,6 @@ def without_cancelled(client: ClientPeer, agent: Agent, column: TaskColumn, atte
 
 
 def forget(client: ClientPeer, now: float) -> None:
-    """Agents have had the time to report what they have."""
+    """Forget the cancels: agents have had the time to report what they have."""
     if client.stated_cancels and now >= client.states_until:
         client.stated_cancels = {}

@@ -37,6 +37,17 @@ class TaskState(enum.IntEnum):
     """A node of a graph that succeeded; its value is no longer anywhere."""
 
 
+ON_HOSTS = (TaskState.ASSIGNED, TaskState.CANCELLING)
+"""The states of unfinished tasks that an agent has."""
+
+UNASSIGNED = (TaskState.HELD, TaskState.QUEUED, TaskState.PENDING)
+"""The states of tasks that monitors count as waiting. WAITING is not among them: a task that does not fit into a
+bounded queue still counts as its client's."""
+
+FINISHED = (TaskState.ENDED, TaskState.DONE_LARGE, TaskState.STORED, TaskState.FREED)
+"""The states of tasks that have run, and of those that do not exist."""
+
+
 class TaskEvent(enum.IntEnum):
     """An event of a task. Results count only if the task is still with their agent, in the same attempt."""
 

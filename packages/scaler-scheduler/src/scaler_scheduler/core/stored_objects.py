@@ -35,7 +35,7 @@ class Assembly:
         return self._hasher.digest() if self._hasher is not None else b""
 
     def take_in(self, chunk: ObjectChunk) -> int:
-        """Append what is new of a chunk; how many bytes that are. Raises Forged."""
+        """Append the new bytes of a chunk. Return their number. Raises Forged."""
         if chunk.size != self.size:
             raise Forged("The chunks of an object disagree about its size.")
         start = self.received - chunk.offset
@@ -63,7 +63,7 @@ class Assembly:
         return found
 
     def take_progress(self) -> int:
-        """Bytes that have come since the last call."""
+        """Return the number of bytes that have come since the last call."""
         grown, self.progress = self.received - self.progress, self.received
         return grown
 

@@ -42,7 +42,7 @@ class TaskColumns:
         """Return how many of the tasks first .. stop - 1 are queued."""
 
     def queues(self) -> dict[QueueClass, None]:
-        """The queue classes of its unfinished tasks."""
+        """Return the queue classes of the unfinished tasks."""
 
     def count_maps(self, loads: list[MapLoad], room: int) -> tuple[list[tuple[int, int]], int]:
         """Return how many tasks of each map are unfinished and how many of these an agent has, and what is left of
@@ -57,7 +57,7 @@ class TaskColumns:
         recorder has written ``names_limit_bytes`` bytes of names. Returns how many runs it told of."""
 
     def leave(self) -> None:
-        """The columns are forgotten, with what is left in them."""
+        """Subtract the unfinished tasks from the totals, because the columns are dropped."""
 
     def append(self, record: RunRecord, state: int) -> bool:
         """False, and nothing changed: not all of the tasks have new numbers."""

@@ -138,13 +138,13 @@ def enter_graph(state: SchedulerState, client: ClientPeer, record: RunRecord, re
 
 
 def queue_for(state: SchedulerState, options: TaskOptions) -> QueueClass:
-    """The queue of tasks with these options."""
+    """Return the queue of tasks with these options."""
     demand = demand_of(options.capabilities) if options.capabilities else ()
     return state.placement.queue_class(demand, min(max(options.depth, 0), DEPTH_LIMIT))
 
 
 def deepened(state: SchedulerState, options: TaskOptions, depth: int) -> TaskOptions:
-    """The options of a nested task: those that its client gave, with the client's depth."""
+    """Return the options of a nested task: those that its client gave, with the client's depth."""
     key = (options, depth)
     if key not in state.deepened_options:
         if len(state.deepened_options) > _DEEPENED_LIMIT:

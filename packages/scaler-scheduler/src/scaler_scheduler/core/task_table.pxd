@@ -64,4 +64,5 @@ cdef class TaskTable:
     cdef recount_assigned(self, PageBox box, int start, int stop, RunRecord record, Census census)
     cdef compare_records(self, int64_t* left, Census census)
     cdef compare_graphs(self, Census census)
+    cdef compare_copies(self, Census census)
     cdef bint is_given(self, uint64_t task) except -1

@@ -32,10 +32,10 @@ class TaskTable:
 
     def claim(self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad) -> tuple[list[int], list[int]]: ...
     def withdrawn(
-        self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad, was_asked: bool = False
+        self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad, to_any_agent: bool = False
     ) -> tuple[Ranges, list[int]]: ...
     def actors(self) -> list[int]:
-        """The unfinished tasks that host actors."""
+        """Return the numbers of the unfinished tasks that host actors."""
 
     def short_tasks(self, agent: int, limit_us: float) -> tuple[list[int], list[int]]: ...
     def unfinished_tasks(self, function: str | None = None) -> list[int]: ...
@@ -59,9 +59,9 @@ class TaskTable:
         """Recount the tasks from their states into ``census``, and compare the counts of this table with that."""
 
     def undecided(self) -> list[int]:
-        """Tasks that a message has left DECIDING, because handling it raised."""
+        """Return the tasks that a message has left DECIDING, because handling it raised an exception."""
 
     def push_queued(self, client: object) -> None:
-        """Every queued task enters its queue, which is empty."""
+        """Put every queued task into its queue. The queues must be empty."""
 
     def check(self) -> None: ...

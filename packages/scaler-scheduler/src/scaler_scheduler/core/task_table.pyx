@@ -379,9 +379,9 @@ cdef class TaskTable:
         else:
             self.columns.least_attempt = max(self.columns.least_attempt, next_attempt(min(claimed, CREDIBLE_ATTEMPT)))
 
-    def withdrawn(self, tasks, attempts, AgentLoad agent, bint was_asked=False):
-        """``agent`` gave these back unstarted. Returns (ranges queued again, tasks whose cancel this answers).
-        ``was_asked``: they have waited there for so long that others may have them."""
+    def withdrawn(self, tasks, attempts, AgentLoad agent, bint to_any_agent=False):
+        """``agent`` gave these tasks back unstarted. Return (ranges that are queued again, tasks whose cancel this
+        answers). ``to_any_agent``: the first agent with a free slot takes them, even if another has their objects."""
         cdef list ranges = [], cancelled = []
         cdef Page* page
         cdef int offset, index
@@ -402,7 +402,7 @@ cdef class TaskTable:
                 self.nodes.end(page, task, CANCELLED)
                 cancelled.append(task)
             elif self.requeue(task) is not None:
-                if was_asked:
+                if to_any_agent:
                     page.agent[offset] = OUT_OF_PATIENCE
                 extend(ranges, record, task)
         return ranges, cancelled
@@ -492,7 +492,7 @@ cdef class TaskTable:
             if box is not None:
                 self.lose_page(box, lost)
         for graph in lost.graphs.values():
-            self.nodes.settle(graph, False)
+            self.nodes.settle(graph)
         for task in lost.fatal:
             self.nodes.kill(task, lost.status)
         return lost.ranges, lost.died, lost.cancelled
@@ -510,6 +510,8 @@ cdef class TaskTable:
         cdef RunRecord record = self.columns.record_at(page, offset)
         cdef int action
         self.take_moving(task)
+        if (state == STORED or state == DONE_LARGE) and self.nodes.take_copy(page, offset, task):
+            return
         if state == STORED:
             self.nodes.lose_stored(page, offset)
             lost.graphs[record.graph.last] = record.graph
@@ -740,9 +742,17 @@ cdef class TaskTable:
             f"graphs in {self.columns.graph_bytes} bytes, {size} counted"
         ):
             self.columns.graph_bytes = size
+        self.compare_copies(census)
         for task in [task for task in self.moving if not self.is_given(task)]:
             if census.must_correct(f"task {task} is to be moved, and is with no agent"):
                 del self.moving[task]
+
+    cdef compare_copies(self, Census census):
+        for task, agents in list(self.nodes.copies.items()):
+            holder = self.nodes.value_holder(task)
+            if holder is None or holder in agents or len(set(agents)) < len(agents):
+                if census.must_correct(f"copies of {task}, which agent {holder} holds, are at agents {agents}"):
+                    del self.nodes.copies[task]
 
     cdef bint is_given(self, uint64_t task) except -1:
         cdef int state = self.columns.state(task)

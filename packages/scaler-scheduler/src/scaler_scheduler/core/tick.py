@@ -9,7 +9,7 @@ from scaler_scheduler.core import (
     claims,
     client_timeouts,
     count_check,
-    departures,
+    draining,
     faults,
     heartbeat,
     housekeeping,
@@ -20,10 +20,10 @@ from scaler_scheduler.core import (
     object_messages,
     outbox,
     outputs,
-    pauses,
     profile_requests,
     shutdown,
     stacks,
+    stalls,
     timers,
 )
 from scaler_scheduler.core.agents import due_agents
@@ -35,9 +35,9 @@ def on_deadline(state: SchedulerState, now: float) -> None:
     """Time has passed: handle everything that is due."""
     state.events.now = now
     if state.next_tick_at is not None and now >= state.next_tick_at:
-        paused_seconds = timers.note_stall(state, now)
-        if paused_seconds:
-            pauses.put_off(state, paused_seconds, now)
+        stalled_seconds = timers.note_stall(state, now)
+        if stalled_seconds:
+            stalls.put_off(state, stalled_seconds, now)
         state.next_tick_at = None
         _tick(state, now)
     if state.quit_at is not None and now >= state.quit_at:
@@ -56,14 +56,14 @@ def _tick(state: SchedulerState, now: float) -> None:
 
 
 def _look_at_all(state: SchedulerState, now: float) -> None:
-    """Every peer, then everything that is timed for all of them."""
+    """Look at every peer, then at everything that is timed for all of them."""
     due = due_agents(state.agents, int(now / TICK_SECONDS), IDLE_TICKS)
     faults.for_each(state, due, heartbeat.look_at_agent, now)
     faults.for_each(state, list(state.clients.values()), client_timeouts.look_at_client, now)
     claims.expire(state, now)
     actor_calls.on_tick(state, now)
     leaving = [state.agents[session] for session in state.departures if session in state.agents]
-    faults.for_each(state, leaving, departures.advance, now)
+    faults.for_each(state, leaving, draining.advance, now)
     locks.on_tick(state, now)
     named_requests.on_tick(state, now)
     stacks.on_tick(state, now)

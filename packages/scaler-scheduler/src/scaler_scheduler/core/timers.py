@@ -1,4 +1,4 @@
-"""The tick, which looks at everything timed, and pauses in which the scheduler itself did not run."""
+"""The tick, which looks at everything timed, and stalls, in which the scheduler itself did not run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def arm_tick(state: SchedulerState, now: float) -> None:
-    """Have the tick come: something timed exists."""
+    """Set the time of the next tick, if it is not set."""
     if state.next_tick_at is None:
         state.next_tick_at = now + TICK_SECONDS
 

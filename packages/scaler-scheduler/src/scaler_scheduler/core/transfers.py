@@ -24,7 +24,7 @@ class Transfers:
         self._began: dict[tuple[bytes, ObjectKey], float] = {}
 
     def begin(self, agent: bytes, key: ObjectKey, size: int, now: float) -> None:
-        """An agent was told where its store can fetch the object."""
+        """Note that an agent was told where its store can fetch the object."""
         if size >= LEAST_BYTES:
             self._began[agent, key] = now
 
@@ -38,7 +38,7 @@ class Transfers:
         self.bytes_per_second += _WEIGHT * (max(rate, SLOWEST_BYTES_PER_SECOND) - self.bytes_per_second)
 
     def slow_agents(self) -> set[bytes]:
-        """The agents whose last transfer took more than four times as long as is usual."""
+        """Return the agents whose last transfer took more than four times as long as is usual."""
         usual = statistics.median(self._rates.values()) if self._rates else 0.0
         return {agent for agent, rate in self._rates.items() if rate < _SLOW * usual}
 

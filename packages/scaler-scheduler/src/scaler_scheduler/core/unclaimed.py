@@ -73,7 +73,7 @@ class Unclaimed:
         return holds, results
 
     def put_off(self, seconds: float) -> None:
-        """Clients could not come back meanwhile."""
+        """Extend all deadlines by the time in which the scheduler did not run."""
         for kept in (self._holds, self._results):
             for items in kept.values():
                 items[:] = [(item[0] + seconds, *item[1:]) for item in items]

@@ -45,16 +45,32 @@ def forget_reader(state: SchedulerState, session: bytes, now: float) -> None:
             )
 
 
-def forget_holder(state: SchedulerState, session: bytes, now: float) -> None:
-    """Agents that waited for values of a lost agent give up the tasks that need them; clients get them from the agents
-    that keep them, or wait for new attempts."""
-    for key, reader in state.relays.forget_holder(session) if state.relays else ():
-        client = state.clients.get(reader)
-        keeper = result_holder(state, client, key) if client is not None else None
+def forget_holder(state: SchedulerState, session: bytes, now: float) -> list[tuple[ObjectKey, bytes]]:
+    """Agents that waited for values of a lost agent give up the tasks that need them. Returns (key, reader) of the
+    clients that waited: ``read_on`` when it is known which agents keep the values."""
+    readers = state.relays.forget_holder(session) if state.relays else []
+    for key, reader in readers:
+        _forget_copy(state, key, reader)
         if reader in state.agents:
             outbox.send(state, state.agents[reader], ObjectMissing(key, task_endings.LOST_TEXT), now)
-        elif keeper is not None:
-            fetch(state, keeper, key, reader, True, now)
+    return [(key, reader) for key, reader in readers if reader in state.clients]
+
+
+def _forget_copy(state: SchedulerState, key: ObjectKey, reader: bytes) -> None:
+    """A reader has not received all of a value."""
+    agent, owner = state.agents.get(reader), state.clients.get(key.owner)
+    if agent is not None and owner is not None and key.number < UPLOAD_NUMBER:
+        owner.table.nodes.forget_copy(key.number, agent.index)
+
+
+def read_on(state: SchedulerState, key: ObjectKey, reader: bytes, now: float) -> bool:
+    """Have a client that waited for a large result get it from the agent that keeps it now. False: there is none, and
+    the client waits for a new attempt."""
+    client = state.clients.get(reader)
+    keeper = result_holder(state, client, key) if client is not None else None
+    if keeper is not None:
+        fetch(state, keeper, key, reader, True, now)
+    return keeper is not None
 
 
 def fetch(state: SchedulerState, holder: Agent, key: ObjectKey, reader: bytes, relayed: bool, now: float) -> None:
@@ -97,7 +113,7 @@ def _serve_next(state: SchedulerState, holder: Agent, key: ObjectKey, now: float
 
 
 def result_holder(state: SchedulerState, client: ClientPeer, key: ObjectKey) -> Agent | None:
-    """The agent that holds a large result of this client."""
+    """Return the agent that holds a large result of this client; None: there is none."""
     if key.owner != client.session or key.number >= UPLOAD_NUMBER:
         return None
     known = client.table.columns.describe(key.number)
@@ -139,11 +155,15 @@ def _sources(state: SchedulerState, body: ObjectLocations, reader: bytes) -> tup
 
 
 def on_missing(state: SchedulerState, agent: Agent, body: ObjectMissing, now: float) -> None:
-    """An agent does not have a value any more. If it is read there, clients wait when its task runs again, and agents
-    give up the tasks that need it."""
+    """An agent does not have a value any more. If it is read there, clients get it from another agent, or wait when its
+    task runs again, and agents give up the tasks that need it."""
     readers = state.relays.drop(body.key, agent.session)
+    for each in readers:
+        _forget_copy(state, body.key, each)
     runs_again = _lose(state, agent, body.key, now)
-    outbox.send_all(state, [(each, body) for each in readers if each in state.agents or not runs_again], now)
+    waiting = [each for each in readers if each not in state.agents and read_on(state, body.key, each, now)]
+    told = [each for each in readers if each in state.agents or not (runs_again or each in waiting)]
+    outbox.send_all(state, [(each, body) for each in told], now)
 
 
 def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bool:
@@ -171,6 +191,7 @@ def on_agent_request(state: SchedulerState, agent: Agent, client: ClientPeer, bo
     index = client.table.nodes.value_holder(key.number)
     if index == agent.index:  # who should have it asks for it
         _lose(state, agent, key, now)
+        index = client.table.nodes.value_holder(key.number)
     if index is None or index == agent.index or index not in state.agent_by_index:
         outbox.send(state, agent, ObjectMissing(key, NOT_KEPT_TEXT), now)
         return

@@ -35,7 +35,9 @@ def on_withdrawn(state: SchedulerState, agent: Agent, body: Withdrawn, now: floa
         client = state.clients.get(column.session)
         if client is None:
             continue
-        ranges, cancelled = client.table.withdrawn(column.tasks, column.attempts, agent.load, agent.withdraw_pending)
+        ranges, cancelled = client.table.withdrawn(
+            column.tasks, column.attempts, agent.load, to_any_agent=agent.withdraw_pending
+        )
         given -= sum(stop - first for record, first, stop in ranges if _must_return(state, agent, record))
         requeue.push_front(client, ranges)
         task_endings.report_cancelled(state, client, cancelled)

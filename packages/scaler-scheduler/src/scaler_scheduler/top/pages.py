@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from scaler_protocol.monitor.entities import page_of
+from scaler_protocol.monitor.entity_actions import targets_of_page
 from scaler_protocol.monitor.format import (
     format_bytes_short,
     format_count,
@@ -200,14 +202,15 @@ def details_body(model: Model, view: View, width: int, height: int) -> Body:
     """All that is known of a row, with the chosen one of its links in sight."""
     lines = details_lines(model, view.page, view.details_of, width)
     lines += _mention_lines(model, view.page, view.details_of)
-    places = links_in(lines)
+    places, link = links_in(lines), view.details_of
+    targets = targets_of_page(link, page_of(model, link)) if isinstance(link, EntityLink) else {}
     if view.link is None or not places:
-        return scrolled(lines, view.first_line, height)._replace(has_links=bool(places))
+        return scrolled(lines, view.first_line, height)._replace(has_links=bool(places), targets=targets)
     number, link = places[view.link % len(places)]
     lines[number] = chosen_link(lines[number], link)
     is_seen = view.first_line <= number < view.first_line + height
     first = view.first_line if is_seen else max(0, number - height // 2)
-    return scrolled(lines, first, height)._replace(selected=link, has_links=True)
+    return scrolled(lines, first, height)._replace(selected=link, has_links=True, targets=targets)
 
 
 def details_lines(model: Model, page: str, selected: Hashable, width: int) -> list[Line]:

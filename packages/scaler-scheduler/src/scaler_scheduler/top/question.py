@@ -3,12 +3,13 @@ then it is confirmed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.operation import (
+    ACTION_LABELS,
     ACTIONS_OF_TABLE,
     TARGET_LIMIT,
     VALUE_LABELS,
@@ -109,14 +110,24 @@ class Question:
         return replace(self, operation=Operation(self.operation.action, text))
 
 
+def keys_texts(targets: Mapping[Action, str]) -> list[str]:
+    """The keys that begin these actions, and what each does, in a few words."""
+    found: dict[Action, str] = {}
+    for key, actions in KEYS.items():
+        action = next((each for each in actions if each in targets), None)
+        if action is not None:
+            found.setdefault(action, f"{key} {ACTION_LABELS[action].lower()}")
+    return list(found.values())
+
+
 def replace_value(operation: Operation, number: float) -> Operation:
     return Operation(operation.action, operation.target, number)
 
 
-def question_for(page: str, key: str, targets: Mapping[Action, str]) -> Question | None:
-    """The question that ``key`` begins on a page. ``targets``: of the row under the cursor, empty without a cursor.
-    None: the key has another meaning there."""
-    offered = ACTIONS_OF_TABLE.get(page, {})
+def question_for(page: str | None, key: str, targets: Mapping[Action, str]) -> Question | None:
+    """The question that ``key`` begins on a page; None: that of a single thing. ``targets``: of the row under the
+    cursor, empty without a cursor, or of the thing. None: the key has another meaning there."""
+    offered: Collection[Action] = targets if page is None else ACTIONS_OF_TABLE.get(page, {})
     action = next((each for each in KEYS.get(key, ()) if each in offered), None)
     if action is None:
         return None

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scaler_protocol.monitor.format import display_width
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.operation import Action, OperationOutcome
@@ -15,6 +16,7 @@ from scaler_scheduler.top.lines import Line, Span, Style, cut, dimmed, joined, l
 from scaler_scheduler.top.output import output_body
 from scaler_scheduler.top.overview import overview_body
 from scaler_scheduler.top.pages import Body, details_body, head_lines, scrolled, table_body
+from scaler_scheduler.top.question import keys_texts
 from scaler_scheduler.top.status import running_line, status_line, waiting_lines
 from scaler_scheduler.top.stream import stream_body
 from scaler_scheduler.top.tables import Table, client_entries, function_entries, header_lines, table_of, widened
@@ -98,7 +100,7 @@ def _draw_page(
     if view.details_of is not None:
         body = details_body(model, view, width, room)
         keys = "Tab chooses a link, Enter opens it, Esc goes back" if body.has_links else "Esc goes back"
-        status = status or line_of(f"arrows scroll, {keys}", Style.DIM)
+        status = status or line_of(_with_actions(f"arrows scroll, {keys}", body, width), Style.DIM)
     elif view.page == "output":
         body = output_body(model, view, width, room)
     elif view.page == "overview":
@@ -110,6 +112,15 @@ def _draw_page(
     if model.state(now) is FeedState.LOST:
         head, body = dimmed(head), body._replace(lines=dimmed(body.lines))
     return _of_body(body._replace(lines=[*head, *_whole(status, width, height), *body.lines]), width, height)
+
+
+def _with_actions(text: str, body: Body, width: int) -> str:
+    """Add as many of the keys of actions to a text as fit into a line."""
+    for each in keys_texts(body.targets):
+        if display_width(longer := f"{text}, {each}") > width:
+            break
+        text = longer
+    return text
 
 
 def _of_body(body: Body, width: int, height: int) -> Screen:

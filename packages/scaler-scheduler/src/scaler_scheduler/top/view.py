@@ -158,11 +158,11 @@ class View:
             return self._turned(key, page_rows, replace(self, help_shown=False, first_line=0))
         if key == ":":
             return replace(self, typed_name="")
-        if self.details_of is not None and key not in PAGES:
-            return self._read(key, page_rows, selected)
-        question = question_for(self.page, key, targets or {})
+        question = question_for(self.page if self.details_of is None else None, key, targets or {})
         if question is not None:
             return replace(self, question=question)
+        if self.details_of is not None and key not in PAGES:
+            return self._read(key, page_rows, selected)
         function = (targets or {}).get(ControlAction.CANCEL_FUNCTION, "")
         shows_its_output = PAGES.get(key) == "output" and self.page in OF_FUNCTIONS
         return self._commanded(key, page_rows, selected, function if shows_its_output else "")

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from scaler_protocol.messages import WorkerStatus
+from scaler_protocol.messages import ControlAction, WorkerStatus
 from scaler_protocol.monitor.alerts import MEMORY_RULE
 from scaler_protocol.monitor.entities import page_of
+from scaler_protocol.monitor.entity_actions import targets_of_page
 from scaler_protocol.monitor.format import (
     format_bytes,
     format_count,
@@ -34,6 +35,7 @@ from scaler_protocol.monitor.messages import AgentStatus, GraphStatus, Snapshot
 from scaler_protocol.monitor.model import Model, StreamRow, ended_count
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.open_bars import OpenBar
+from scaler_protocol.monitor.operation import ACTION_LABELS, VALUE_LABELS, Action
 from scaler_protocol.monitor.palette import PART_TINTS, function_colour
 from scaler_protocol.monitor.parts import parts_of_task, shown_parts
 from scaler_protocol.monitor.progress import ALL, failed_apart
@@ -318,6 +320,7 @@ def _graph(model: Model, graph: GraphStatus) -> dict[str, Any]:
         "path": _path(EntityLink(GRAPH, (short_id(graph.session), str(graph.graph)))),
         "left": _left_text(model, graph),
         "client": f"client {short_id(graph.session)}",
+        "actions": _offered({ControlAction.CANCEL_GRAPH: f"{short_id(graph.session)}/{graph.graph}"}),
         "nodes": _plural(graph.nodes, "call"),
         "parts": [(name, format_count(count), min(1.0, count / max(1, graph.nodes))) for name, count in parts],
         "percent": min(100, 100 * ended // max(1, graph.nodes)),
@@ -345,7 +348,13 @@ def _entity(model: Model, query: Query) -> dict[str, Any]:
         ],
         "text": page.text,
         "moments": page.moments,
+        "actions": _offered(targets_of_page(link, page)),
     }
+
+
+def _offered(targets: Mapping[Action, str]) -> list[tuple[int, str, str, str]]:
+    """Return of each action its number, its label, its target, and the name of the value that it needs."""
+    return [(int(each), ACTION_LABELS[each], target, VALUE_LABELS.get(each, "")) for each, target in targets.items()]
 
 
 def _graph_drawing(model: Model, query: Query) -> dict[str, Any] | None:

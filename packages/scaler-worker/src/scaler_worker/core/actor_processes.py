@@ -39,7 +39,7 @@ class ActorProcesses:
     # ---- starting --------------------------------------------------------------------------------------------------
 
     def dedicate(self, process: WorkerProcess, run: TaskRun) -> None:
-        """The process, which is idle, makes the actor of this task."""
+        """Have an idle process make the actor of this task."""
         actor = HostedActor(run, process.number)
         self._actors.add(actor)
         process.actor, process.is_dedicated = actor, True
@@ -103,7 +103,7 @@ class ActorProcesses:
             self._release(process, process.actor)
 
     def _release(self, process: WorkerProcess, actor: HostedActor) -> None:
-        """There will be no such actor: the process takes other tasks."""
+        """Free the process for other tasks: there will be no such actor."""
         self._actors.forget(actor)
         process.actor, process.is_dedicated = None, False
 
@@ -128,7 +128,7 @@ class ActorProcesses:
         self._end(actor, Status.PROCESSOR_DIED, payload)
 
     def _end(self, actor: HostedActor, status: Status, payload: bytes) -> None:
-        """The anchor ends like this, and the calls that have not reached the process fail."""
+        """End the anchor with this status, and fail the calls that have not reached the process."""
         actor.has_ended = True
         self._actors.forget(actor)
         self._state.rows.add(*actor.name, status, payload)

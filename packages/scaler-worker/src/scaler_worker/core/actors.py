@@ -59,7 +59,7 @@ class HostedActors:
         self._actors[actor.run.session, actor.run.first_task] = actor
 
     def get(self, session: bytes, task: int) -> HostedActor | None:
-        """The actor, unless it has ended or has no process yet."""
+        """Return the actor; None: it has ended, or has no process yet."""
         return self._actors.get((session, task))
 
     def forget(self, actor: HostedActor) -> None:
@@ -139,12 +139,12 @@ class HostedActors:
     # ---- what is here ----------------------------------------------------------------------------------------------
 
     def runs(self) -> Iterator[TaskRun]:
-        """Calls that wait for nothing but their turn."""
+        """Return the calls that wait for nothing but their turn."""
         for actor in self._actors.values():
             yield from (each.run for each in actor.calls if each.is_ready)
 
     def live(self) -> list[Named]:
-        """The anchors of the actors that take calls."""
+        """Return the anchors of the actors that take calls."""
         return [actor.name for actor in self._actors.values() if actor.is_live]
 
     def live_columns(self) -> list[TaskColumn]:

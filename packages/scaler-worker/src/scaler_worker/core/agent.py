@@ -55,13 +55,13 @@ from scaler_protocol.messages import (
 from scaler_protocol.profile import ProfileTree
 from scaler_worker.core.accepted_tasks import AcceptedTasks
 from scaler_worker.core.columns import columns_of
+from scaler_worker.core.draining import OrderlyLeave
 from scaler_worker.core.effects import EndProfile, InstallPackages, ReadStack, SendNested
 from scaler_worker.core.execution_backend import ExecutionBackend
 from scaler_worker.core.heartbeat import Heartbeats
 from scaler_worker.core.host_reports import HostReports
 from scaler_worker.core.hot_path import PING_SECONDS, SCHEDULER, AgentHotPath, send
 from scaler_worker.core.joining import Joining
-from scaler_worker.core.leaving import OrderlyLeave
 from scaler_worker.core.needed_objects import NeededObjects
 from scaler_worker.core.operator_requests import OperatorRequests
 from scaler_worker.core.requested_objects import RequestedObjects
@@ -237,7 +237,7 @@ class AgentCore:
             self._joining.on_deadline(now)
 
     def _has_nothing(self) -> bool:
-        """No task, and nothing that anyone could still ask for."""
+        """Return whether the agent has no task, and nothing that a peer could still request."""
         state = self._state
         is_empty = not state.retained and state.objects.is_empty and not state.lent[0]
         return is_empty and self._backend.is_idle
@@ -260,7 +260,7 @@ class AgentCore:
             self._state.finished.extend(self._state.rows.take())
 
     def check(self) -> None:
-        """Assert what must always hold."""
+        """Assert every invariant; for tests."""
         self._state.link.check()
         self._backend.check()
         assert not self._state.retained or max(self._state.retained) <= self._state.link.sent

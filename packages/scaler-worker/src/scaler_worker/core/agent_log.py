@@ -18,11 +18,11 @@ class AgentLog:
             self._latest.add(line)
 
     def restart(self) -> None:
-        """The scheduler is another one: it has no lines."""
+        """Note that the scheduler is another one, which has none of the lines."""
         self._sent = 0
 
     def take_unsent(self) -> LogLines | None:
-        """The lines that are to be sent; None: there are none."""
+        """Return the message with the lines that are to be sent; None: there are none."""
         lines = tuple(line for line in self._latest.lines if line.number >= self._sent)
         if not lines:
             return None

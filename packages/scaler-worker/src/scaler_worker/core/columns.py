@@ -11,7 +11,7 @@ from scaler_worker.core.nodes import Named
 
 
 def columns_of(runs: Iterable[TaskRun], named: Iterable[Named] = ()) -> list[TaskColumn]:
-    """A column for each session."""
+    """Return a column for each session."""
     pairs: dict[bytes, list[tuple[int, int]]] = {}
     for session, task, attempt in named:
         pairs.setdefault(session, []).append((task, attempt))

@@ -46,7 +46,7 @@ class Resume:
 
 @dataclass(slots=True)
 class DropObjects:
-    """The worker process may forget these."""
+    """Tell the worker process that it may forget these objects."""
 
     number: int
     keys: list[ObjectKey]
@@ -123,14 +123,14 @@ class Echo:
 
 @dataclass(slots=True)
 class ReadStored:
-    """Map it; ``on_stored_view`` answers."""
+    """Map an object of the host's store; ``on_stored_view`` answers."""
 
     key: ObjectKey
 
 
 @dataclass(slots=True)
 class FetchStored:
-    """Have the host's store get it from other stores; ``on_stored`` or ``on_not_stored`` answers."""
+    """Have the host's store fetch an object from other stores; ``on_stored`` or ``on_not_stored`` answers."""
 
     key: ObjectKey
     size: int
@@ -139,7 +139,7 @@ class FetchStored:
 
 @dataclass(slots=True)
 class DropStored:
-    """The host's store need not keep these."""
+    """Tell the host's store that it need not keep these objects."""
 
     keys: list[ObjectKey]
 
@@ -166,7 +166,7 @@ class Reconnect:
 
 @dataclass(slots=True)
 class Exit:
-    """End the agent with everything it started."""
+    """End the agent, with all processes that it started."""
 
     code: int
     text: str

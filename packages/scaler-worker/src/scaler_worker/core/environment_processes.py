@@ -54,7 +54,8 @@ class EnvironmentProcesses:
     # ---- idle processes --------------------------------------------------------------------------------------------
 
     def _fill_idle(self, now: float) -> None:
-        """The next tasks first; if no process for them is idle, others use the slots meanwhile."""
+        """Dispatch tasks to idle processes, the next tasks first. If no process for them is idle, others use the slots
+        meanwhile."""
         tried: set[int] = set()
         while self._queue.count and not self._roster.is_crowded:
             depth = self._roster.depth_needed(1)
@@ -112,7 +113,7 @@ class EnvironmentProcesses:
         return [each for each in self._roster.processes.values() if not each.ready]
 
     def _start_missing(self) -> None:
-        """Tasks wait although slots are free: there is no idle process of their environment."""
+        """Start processes if tasks wait although slots are free: no idle process is of their environment."""
         roster = self._roster
         free = roster.slots + len(roster.blocked) - len(roster.busy)
         pending = len(self._pending())

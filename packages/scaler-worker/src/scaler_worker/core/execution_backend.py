@@ -27,19 +27,19 @@ class ExecutionBackend(Protocol):
         """Start what can be started, at the end of each turn, if ``may_start``."""
 
     def withdraw(self, count: int) -> list[TaskColumn]:
-        """Up to ``count`` tasks that have not started and now never start here."""
+        """Remove and return up to ``count`` tasks that have not started."""
 
     def cancel(self, column: TaskColumn, now: float) -> None:
-        """Each of these tasks ends as cancelled unless it ends otherwise first."""
+        """Cancel these tasks: each ends as cancelled unless it ends otherwise first."""
 
     def cancel_unstarted(self, column: TaskColumn) -> TaskColumn:
         """End those of these tasks as cancelled that have not started. Returns the others."""
 
     def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
-        """No task needs these any more."""
+        """Forget these objects, which no task needs any more."""
 
     def holds(self) -> list[TaskColumn]:
-        """Everything that is queued or running here."""
+        """Return all tasks that are queued or running here, as columns."""
 
     def task_of(self, number: int, sequence: int) -> tuple[bytes, int] | None:
         """The session and number of the task that a worker process, or an execution, has under this sequence."""
@@ -55,15 +55,15 @@ class ExecutionBackend(Protocol):
 
     @property
     def queued(self) -> int:
-        """The number of tasks that wait."""
+        """The number of tasks that have not started."""
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits and nothing runs."""
+        """True if no task waits or runs."""
 
     def next_deadline(self) -> float | None: ...
 
     def on_deadline(self, now: float) -> None: ...
 
     def check(self) -> None:
-        """Assert what must always hold."""
+        """Assert every invariant; for tests."""

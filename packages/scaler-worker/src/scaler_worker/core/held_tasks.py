@@ -51,7 +51,7 @@ def forget_values(state: AgentState, keys: list[ObjectKey]) -> None:
 
 
 def value_missing(state: AgentState, key: ObjectKey) -> None:
-    """No host has this value."""
+    """Give back the nodes that wait for a value that no host has."""
     state.given_back.extend(state.nodes.missing(key))
 
 

@@ -47,7 +47,8 @@ class HostOutput:
             output.settle(harvest)
 
     def on_died(self, process: WorkerProcess) -> None:
-        """Its results were harvested, and all that it wrote was read."""
+        """Finish the output of a worker process that has died. Its results were harvested, and all that it wrote was
+        read."""
         output = self._processes.pop(process.number, None)
         if output is not None and process.board is not None:
             output.on_died(process.board.running)

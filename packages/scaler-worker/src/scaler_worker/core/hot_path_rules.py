@@ -26,7 +26,7 @@ class SlotsRules(Protocol):
         """Some worker processes are to be replaced, and hold nothing."""
 
     def end_broken(self, process: WorkerProcess) -> None:
-        """Its board holds something impossible."""
+        """Kill a worker process whose board holds something impossible."""
 
     def watch_full(self, now: float) -> None:
         """Some worker processes hold more than the task that they run."""
@@ -38,7 +38,7 @@ class SlotsRules(Protocol):
         """Slots are lent, or were when the scheduler was last told, or some tasks are in environments."""
 
     def worker_index(self, process: WorkerProcess) -> int:
-        """The worker that results name."""
+        """Return the number of the worker that results name."""
 
     def take_others(self, process: WorkerProcess, harvest: Harvest) -> None:
         """There are large results, interrupted tasks or nodes of graphs."""
@@ -63,10 +63,11 @@ class AgentRules(Protocol):
     def is_full_of_output(self) -> bool: ...
 
     def ask_for_proof(self, now: float) -> None:
-        """This process was stopped: what it has read since may be old."""
+        """Start nothing until the scheduler has answered a heartbeat of now: this process was stopped, so what it has
+        read since may be old."""
 
     def on_gap(self, gap: LinkGap, now: float) -> None:
-        """A message is missing."""
+        """Greet the scheduler again, because a message is missing."""
 
     def release_output(self, acknowledged: int) -> None:
         """The scheduler has received all messages up to this number."""
@@ -75,10 +76,10 @@ class AgentRules(Protocol):
         """Tasks that need more than their function, or whose function is an object."""
 
     def refuse(self, run: TaskRun, error: Exception) -> None:
-        """Accepting these tasks failed."""
+        """End tasks that could not be accepted."""
 
     def advance_stop(self, now: float) -> None:
-        """The agent is leaving."""
+        """Take the next step of leaving, if it is time."""
 
     def send_unsent(self, now: float) -> None:
         """Messages other than results wait, or results that were made here."""

@@ -29,12 +29,12 @@ from scaler_protocol.messages import (
     WhoAreYou,
     Withdrawn,
 )
+from scaler_worker.core.draining import OrderlyLeave
 from scaler_worker.core.effects import Reconnect, RenewNested
 from scaler_worker.core.execution_backend import ExecutionBackend
 from scaler_worker.core.heartbeat import Heartbeats
 from scaler_worker.core.host_reports import HostReports
 from scaler_worker.core.hot_path import send
-from scaler_worker.core.leaving import OrderlyLeave
 from scaler_worker.core.needed_objects import NO_STORE, NeededObjects
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.state import AgentState

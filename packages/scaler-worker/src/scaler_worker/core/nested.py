@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class NestedClient:
-    """``number``: the process that its task runs on, or None. ``waits``: for a result, or, with ``for_a_lock``, for a
-    lock. ``has_died``: that process has ended."""
+    """``number``: the worker process of its task; None: it is not known, or has ended. ``waits``: for results or, with
+    ``for_a_lock``, for a lock. ``has_died``: the process has ended."""
 
     session: bytes
     number: int | None
@@ -59,17 +59,23 @@ class NestedClients:
             del self.closed[session], self._clients[session]
         return ended
 
-    def wait(self, session: bytes, for_a_lock: bool = False) -> int | None:
-        """The worker process whose task is blocked from now on; it may have been so before."""
+    def wait_for_results(self, session: bytes) -> int | None:
+        """Return the worker process whose task is blocked from now on, or was so before; None: no task is."""
         client = self._clients.get(session)
         if client is None:
             return None
-        client.waits = True
-        client.for_a_lock = for_a_lock
+        client.waits, client.for_a_lock = True, False
         return client.number
 
+    def wait_for_lock(self, session: bytes) -> int | None:
+        """Do what ``wait_for_results`` does, for a client that waits for a lock."""
+        number = self.wait_for_results(session)
+        if session in self._clients:
+            self._clients[session].for_a_lock = True
+        return number
+
     def go_on(self, session: bytes) -> int | None:
-        """The worker process whose task goes on, if that changed."""
+        """A client no longer waits. Return the worker process in which no client waits any more, if that changed."""
         client = self._clients.get(session)
         if client is None or not client.waits:
             return None

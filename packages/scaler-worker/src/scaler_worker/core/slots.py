@@ -53,6 +53,7 @@ class Slots:
 
     def __init__(
         self,
+        agent_name: str,
         worker_names: tuple[str, ...],
         state: AgentState,
         *,
@@ -78,7 +79,7 @@ class Slots:
             self._roster, state.queue, self.durations, state.nodes, DispatchContents(state), state.outbox
         )
         self._starts = Starts(
-            worker_names, self._roster, state.outbox, process_limit, fixed_slots, max_tasks_per_worker
+            agent_name, worker_names, self._roster, state.outbox, process_limit, fixed_slots, max_tasks_per_worker
         )
         self._recycle_memory_threshold_bytes = recycle_memory_threshold_bytes
         self.running_tasks = RunningTasks(self._roster)
@@ -477,9 +478,9 @@ class Slots:
 
     # ---- blocked tasks ---------------------------------------------------------------------------------------
 
-    def block(self, number: int, for_a_lock: bool = False) -> bool:
-        """The task that this process runs waits, for tasks of its own or for a lock: its slot is lent. False: it runs
-        none."""
+    def block(self, number: int, *, for_a_lock: bool = False) -> bool:
+        """Lend the slot of the task that this process runs: it waits for tasks of its own or, with ``for_a_lock``, for
+        a lock. Return False if the process runs no task."""
         process = self.processes.get(number)
         if process is None or process.board is None:
             return False

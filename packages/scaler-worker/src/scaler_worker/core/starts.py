@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 from scaler_protocol.effects import Log
+from scaler_protocol.process_names import nested_name
 from scaler_worker.core.effects import Kill, StartWorkerProcess
 from scaler_worker.core.outbox import Outbox
 from scaler_worker.core.roster import Roster
@@ -21,6 +22,7 @@ REFUSALS_LIMIT = 3
 class Starts:
     def __init__(
         self,
+        agent: str,
         names: tuple[str, ...],
         roster: Roster,
         outbox: Outbox,
@@ -31,6 +33,7 @@ class Starts:
         self.process_limit = process_limit or len(names) * 4 + 128
         self._fixed_slots = fixed_slots
         self._max_tasks_per_worker = max_tasks_per_worker
+        self._agent = agent
         self._names = names
         self._roster = roster
         self._outbox = outbox
@@ -133,9 +136,10 @@ class Starts:
     def _start(self) -> None:
         taken = [each.slot for each in self._roster.processes.values()]
         slot = next((index for index in range(self._roster.slots) if index not in taken), None)
-        name = self._names[slot] if slot is not None else f"spare-{self._numbers}"
+        place = slot if slot is not None else self._free_place()
+        name = self._names[slot] if slot is not None else nested_name(self._agent, place - len(self._names) + 1)
         process = WorkerProcess(self._numbers, slot, name)
-        process.place = slot if slot is not None else self._free_place()
+        process.place = place
         process.task_limit = self._max_tasks_per_worker
         self._roster.add(process)
         self._numbers += 1

@@ -31,6 +31,7 @@ class WorkerCore:
         """``read_output``: as for ``HostOutput``."""
         self.state = AgentState(store, now)
         self.slots = Slots(
+            settings.name,
             settings.worker_names,
             self.state,
             task_timeout_seconds=settings.task_timeout_seconds,
@@ -136,10 +137,17 @@ class WorkerCore:
     def on_nested_frames(self, session: bytes, frames: tuple[bytes, ...], now: float) -> None:
         self.state.unsent.append(Relay(session, frames))
 
-    def on_nested_blocked(self, session: bytes, for_a_lock: bool, now: float) -> None:
-        number = self.state.nested.wait(session, for_a_lock)
+    def on_nested_blocked(self, session: bytes, now: float) -> None:
+        """A client inside a task waits for results: the slot of its task is lent."""
+        self._block(self.state.nested.wait_for_results(session))
+
+    def on_nested_waits_for_lock(self, session: bytes, now: float) -> None:
+        """A client inside a task waits for a lock: the slot of its task is lent, perhaps to tasks of any depth."""
+        self._block(self.state.nested.wait_for_lock(session))
+
+    def _block(self, number: int | None) -> None:
         if number is not None:
-            self.slots.block(number, self.state.nested.waits_for_lock(number))
+            self.slots.block(number, for_a_lock=self.state.nested.waits_for_lock(number))
 
     def on_nested_unblocked(self, session: bytes, now: float) -> None:
         self._unblock(self.state.nested.go_on(session))

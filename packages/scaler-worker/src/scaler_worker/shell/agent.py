@@ -353,8 +353,11 @@ class AgentShell:
     def nested_frames(self, session: bytes, frames: tuple[bytes, ...]) -> None:
         self._conversation.hear(self._core.on_nested_frames, session, frames)
 
-    def nested_blocked(self, session: bytes, for_a_lock: bool) -> None:
-        self._conversation.hear(self._core.on_nested_blocked, session, for_a_lock)
+    def nested_blocked(self, session: bytes) -> None:
+        self._conversation.hear(self._core.on_nested_blocked, session)
+
+    def nested_waits_for_lock(self, session: bytes) -> None:
+        self._conversation.hear(self._core.on_nested_waits_for_lock, session)
 
     def nested_unblocked(self, session: bytes) -> None:
         self._conversation.hear(self._core.on_nested_unblocked, session)

@@ -32,8 +32,10 @@ class NestedEvents(Protocol):
     def nested_frames(self, session: bytes, frames: tuple[bytes, ...]) -> None:
         """A message to the scheduler."""
 
-    def nested_blocked(self, session: bytes, for_a_lock: bool) -> None:
-        """The client waits for results or, with ``for_a_lock``, for a lock."""
+    def nested_blocked(self, session: bytes) -> None:
+        """The client waits for results."""
+
+    def nested_waits_for_lock(self, session: bytes) -> None: ...
 
     def nested_unblocked(self, session: bytes) -> None: ...
     def nested_closed(self, session: bytes) -> None: ...
@@ -104,9 +106,9 @@ class NestedListener:
         if len(frames) > FRAMES_LIMIT or sum(map(len, frames)) > RELAYED_LIMIT_BYTES:
             raise ValueError("A message of a client inside a task is too large to be passed on.")
         if frames == [channel.BLOCKED]:
-            self._agent.nested_blocked(session, False)
+            self._agent.nested_blocked(session)
         elif frames == [channel.WAITS_FOR_A_LOCK]:
-            self._agent.nested_blocked(session, True)
+            self._agent.nested_waits_for_lock(session)
         elif frames == [channel.UNBLOCKED]:
             self._agent.nested_unblocked(session)
         elif session or self._open(connection, frames):

@@ -104,7 +104,7 @@ class Fetches:
         """It has come, or is not wanted any more; whom to tell."""
         fetch = self._fetches.pop(key)
         if fetch.started and fetch.sources and fetch.sources[0] != OWNER_SOURCE:
-            self._leave(fetch, fetch.received < fetch.size, now)
+            self._leave(fetch, now, is_complete=fetch.received >= fetch.size)
         return fetch.peers
 
     def remove_peer(self, peer: int) -> list[ObjectKey]:
@@ -282,16 +282,17 @@ class Fetches:
 
     def _next(self, fetch: _Fetch, now: float) -> None:
         if fetch.sources[0] != OWNER_SOURCE:
-            self._leave(fetch, True, now)
+            self._leave(fetch, now, is_complete=False)
         del fetch.sources[0]
         self._ask(fetch, now)
 
-    def _leave(self, fetch: _Fetch, tell: bool, now: float) -> None:
-        """Its source has nothing more to do for it."""
+    def _leave(self, fetch: _Fetch, now: float, *, is_complete: bool) -> None:
+        """The source of a fetch has nothing more to do for it. It is told unless the fetch ``is_complete``; a source
+        that has connected here is told even then."""
         endpoint = fetch.sources[0]
         source = self._sources[endpoint]
         del source.fetches[fetch.key]
-        if source.is_peer or (tell and source.store):
+        if source.is_peer or (source.store and not is_complete):
             self._effects.append(AskSource(endpoint, ObjectCredit(fetch.key, CREDIT_WITHOUT_END)))
         source.closes = now + IDLE_SECONDS
 

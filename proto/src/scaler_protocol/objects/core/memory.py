@@ -127,8 +127,9 @@ class Memory:
         self._touched = now
         return extent
 
-    def free(self, extent: Extent, written: bool, now: float) -> None:
-        """``written``: every page of it has memory."""
+    def free(self, extent: Extent, now: float, *, written: bool) -> None:
+        """Make an extent available to other objects. ``written``: all of its pages are in memory; otherwise a fresh
+        extent returns what it has."""
         if extent.fresh and not written:
             self._cool(extent)
         self.space.free(extent)
@@ -147,11 +148,11 @@ class Memory:
             object.published = False
             self.directory_changes.append(Unpublish(object.key))
 
-    def _vacate(self, object: Object, written: bool, now: float) -> None:
-        """Free its memory. ``written``: as for ``free``."""
+    def _vacate(self, object: Object, now: float, *, written: bool) -> None:
+        """Free the memory of an object. ``written``: as for ``free``."""
         assert object.extent is not None
         self._unpublish(object)
-        self.free(object.extent, written, now)
+        self.free(object.extent, now, written=written)
         object.extent = None
 
     # ---- memory without users ------------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ class Memory:
         if object.pins or object.moving:
             return
         if object.extent is not None:
-            self._vacate(object, object.sealed, now)
+            self._vacate(object, now, written=object.sealed)
         if object.on_disk:
             self._remove_file(object)
         self.serve(now)
@@ -266,7 +267,7 @@ class Memory:
         if moved.dropped:
             self.release(moved, now)
         elif moved.on_disk and not moved.pins:
-            self._vacate(moved, True, now)
+            self._vacate(moved, now, written=True)
         else:
             self.rest(moved)
         self.serve(now)
@@ -281,15 +282,15 @@ class Memory:
         """``error``: its bytes are lost."""
         moved = self._moved(number)
         if error and moved.extent is not None:
-            self._vacate(moved, False, now)
+            self._vacate(moved, now, written=False)
         if moved.dropped:
             self.release(moved, now)
         self.serve(now)
         return moved
 
     def on_not_loaded(self, wanted: Object, now: float) -> None:
-        """There was no room for it after all: its bytes stay on disk."""
-        self._vacate(self._moved(wanted.number), False, now)
+        """There was no room for the object after all: its bytes stay on disk."""
+        self._vacate(self._moved(wanted.number), now, written=False)
 
     def no_memory(self, size: int, reason: str) -> Refusal:
         return Refusal(

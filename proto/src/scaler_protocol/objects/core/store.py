@@ -37,6 +37,7 @@ from scaler_protocol.messages import (
     StoreGet,
     StoreGranted,
     StorePlace,
+    StorePlaceMany,
     StoreRefused,
     StoreRegion,
     StoreRelease,
@@ -116,6 +117,7 @@ class StoreCore:
             StoreAbandon: self._on_abandon,
             StoreReserve: self._on_reserve,
             StorePlace: self._on_place,
+            StorePlaceMany: self._on_place_many,
             StoreGet: self._on_get,
             StoreFind: self._on_find,
             StoreRelease: self._on_release,
@@ -275,15 +277,26 @@ class StoreCore:
         self._answer(peer.number, body_out, region.segment)
 
     def _on_place(self, peer: StorePeer, body: StorePlace, now: float) -> None:
+        self._place(peer, body.offset, [(body.key, body.size)], now)
+
+    def _on_place_many(self, peer: StorePeer, body: StorePlaceMany, now: float) -> None:
+        if len(body.numbers) != len(body.sizes):
+            raise MalformedRequest("The objects that were placed are not as many as their sizes.")
+        keys = [ObjectKey(body.owner, number) for number in body.numbers]
+        self._place(peer, body.offset, list(zip(keys, body.sizes, strict=True)), now)
+
+    def _place(self, peer: StorePeer, offset: int, objects: list[tuple[ObjectKey, int]], now: float) -> None:
         region = peer.region
-        size = pages(body.size)
-        if region is None or body.offset != region.offset or size > region.size:
+        total = sum(pages(size) for _, size in objects)
+        if region is None or offset != region.offset or total > region.size:
             raise MalformedRequest("An object was placed outside the peer's region.")
-        rest = Extent(region.segment, region.offset + size, region.size - size, region.fresh)
+        rest = Extent(region.segment, offset + total, region.size - total, region.fresh)
         peer.region = rest if rest.size else None
-        placed = self._new_object(body.key, body.size, None)
-        placed.extent = Extent(region.segment, region.offset, size)
-        self._add_sealed(placed, now)
+        for key, size in objects:
+            placed = self._new_object(key, size, None)
+            placed.extent = Extent(region.segment, offset, pages(size))
+            offset += placed.extent.size
+            self._add_sealed(placed, now)
 
     def _add_sealed(self, sealed: Object, now: float) -> None:
         sealed.writer, sealed.sealed = None, True
@@ -326,7 +339,7 @@ class StoreCore:
 
     def _give_back_region(self, peer: StorePeer, now: float) -> None:
         if peer.region is not None:
-            self.memory.free(peer.region, False, now)
+            self.memory.free(peer.region, now, written=False)
             peer.region = None
 
     def _new_object(self, key: ObjectKey, size: int, writer: int | None) -> Object:

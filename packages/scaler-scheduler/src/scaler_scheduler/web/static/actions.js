@@ -22,6 +22,13 @@ export class Actions {
     }).filter((each) => each.target)) };
   }
 
+  // The button of what offers these actions: [action, label, target, value]; null if there are none, or pages may only watch.
+  button(actions) {
+    if (!actions.length || !Object.keys(this.offered).length) return null;
+    const open = () => this.open(actions.map(([action, label, target, value]) => ({ action, label, target, value })));
+    return h("button", { type: "button", class: "more", title: "Actions", "aria-label": "Actions", onclick: open }, "⋯");
+  }
+
   // actions: {action, label, target, value}; value: what to say of the number that it needs.
   open(actions) {
     if (!actions.length) return;

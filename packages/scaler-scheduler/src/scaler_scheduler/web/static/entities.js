@@ -28,6 +28,7 @@ export class EntityView {
     this.swatch = h("span", { class: "swatch large", hidden: true });
     this.about = h("span", { class: "about" });
     this.tools = h("div", { class: "tools" });
+    this.actions = h("div", { class: "tools" });
     this.facts = h("dl", { class: "facts entity" });
     this.card = h("section", { class: "card padded" }, this.facts);
     this.sections = h("div", { class: "grid" });
@@ -37,7 +38,7 @@ export class EntityView {
     this.missing = h("div", { class: "card empty", hidden: true }, h("strong", {}, "Not known"), h("p", {}, KINDS[kind].missing ?? "It never existed, or it ended so long ago that this monitor does not remember it."));
     this.drawing = kind === "graph" ? new GraphDrawing({ changed: page.changed, onOpen: (task) => { location.hash = `#/task/${encodeURIComponent(key[0])}/${task}`; } }) : null;
     this.output = PRINTED_BY[kind] ? new OutputLines(page.changed, PRINTED_BY[kind](key)) : null;
-    this.element = h("div", { class: "entity-page" }, h("div", { class: "heading" }, this.swatch, this.title, this.about, this.tools), this.missing, this.card,
+    this.element = h("div", { class: "entity-page" }, h("div", { class: "heading" }, this.swatch, this.title, this.about, this.tools, this.actions), this.missing, this.card,
       this.drawing ? h("section", { class: "card graph-card" }, this.drawing.element) : null, this.details, this.output?.element ?? null, this.sections);
   }
 
@@ -59,6 +60,7 @@ export class EntityView {
     this.showFacts(result.facts);
     this.showSections(result.sections);
     this.showTools(result);
+    this.showActions(result.actions);
     this.details.hidden = !result.text;
     setText(this.text, result.text);
   }
@@ -105,6 +107,13 @@ export class EntityView {
     const [start, stop] = moments;
     const span = Math.max(0.001, (stop - start) * 3);
     this.tools.append(h("a", { class: "tool", href: `#/stream?span=${+span.toPrecision(6)}&end=${(stop + span / 3).toFixed(6)}` }, "In the task stream"));
+  }
+
+  showActions(actions) {
+    const mark = JSON.stringify(actions);
+    if (mark === this.actionsShown) return;
+    this.actionsShown = mark;
+    this.actions.replaceChildren(...[this.page.actions.button(actions)].filter(Boolean));
   }
 
   samplesChanged() {}

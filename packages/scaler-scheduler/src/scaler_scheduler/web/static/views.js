@@ -443,12 +443,12 @@ export class Graphs extends View {
     this.list.replaceChildren(...result.graphs.map((graph) => this.graph(graph)));
   }
 
-  graph({ name, client, nodes, parts, percent, path, left }) {
+  graph({ name, client, nodes, parts, percent, path, left, actions }) {
     const shown = parts.filter(([, , share]) => share > 0);
     const bar = h("div", { class: "progress", role: "progressbar", "aria-valuenow": percent, "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": name },
       shown.filter(([kind]) => kind !== "waiting").map(([kind, , share]) => h("i", { class: kind, style: { width: `${share * 100}%` } })));
     return h("section", { class: "card graph" }, h("div", { class: "line" }, h("a", { href: `#/${path}` }, h("b", {}, name)), h("span", {}, client), h("span", {}, nodes),
-      parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind === "running" ? "on hosts" : kind}`)), h("span", { class: "end" }, left ? `${percent}%, ${left}` : `${percent}%`)), bar);
+      parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind === "running" ? "on hosts" : kind}`)), h("span", { class: "end" }, left ? `${percent}%, ${left}` : `${percent}%`), this.page.actions.button(actions)), bar);
   }
 }
 

@@ -25,7 +25,7 @@ from scaler_protocol.messages import (
     Tasks,
     Withdrawn,
 )
-from scaler_scheduler.core.departures import PATIENCE_SECONDS
+from scaler_scheduler.core.draining import PATIENCE_SECONDS
 from scaler_scheduler.core.states import TaskState
 from tests.unit.scheduler.playbook import Peer, Playbook, results, tasks
 

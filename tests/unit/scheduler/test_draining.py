@@ -24,9 +24,9 @@ from scaler_protocol.messages import (
     Tasks,
     Withdrawn,
 )
-from scaler_scheduler.core import departures
+from scaler_scheduler.core import draining
 from scaler_scheduler.core.departure_table import Departure
-from scaler_scheduler.core.departures import MOVES_LIMIT, PATIENCE_SECONDS
+from scaler_scheduler.core.draining import MOVES_LIMIT, PATIENCE_SECONDS
 from scaler_scheduler.core.settings import HOLD_SECONDS
 from tests.unit.scheduler.playbook import Peer, Playbook, attach, handed, results, statuses, tasks
 from tests.unit.scheduler.test_graphs import done, freed, nodes
@@ -53,7 +53,7 @@ def attach_store(
 
 
 def drain(book: Playbook, agent: Peer) -> None:
-    departures.drain(book.core.state, book.core.state.agents[agent.session], book.now)
+    draining.drain(book.core.state, book.core.state.agents[agent.session], book.now)
     book.run()
 
 

@@ -1,13 +1,13 @@
-"""The consequences of a pause in which the scheduler itself did not run.
+"""The consequences of a stall, a time in which the scheduler itself did not run.
 
 It may have been stopped, its machine suspended, or it was busy. Messages of its peers wait in its sockets meanwhile, so
-their silence proves nothing. A pause is noticed when a tick comes late, and everything that measures the time of peers
+their silence proves nothing. A stall is noticed when a tick comes late, and everything that measures the time of peers
 is put off by its length. The sockets are read before the next tick, so each peer has as much time as it would have had.
 """
 
 from __future__ import annotations
 
-from scaler_scheduler.core import departures
+from scaler_scheduler.core import draining
 from scaler_scheduler.core.settings import STALL_RECONNECT_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
@@ -27,4 +27,4 @@ def put_off(state: SchedulerState, seconds: float, now: float) -> None:
         client.states_until += seconds
     state.unclaimed.put_off(seconds)
     state.objects.put_off(seconds)
-    departures.put_off(state, seconds)
+    draining.put_off(state, seconds)

@@ -146,7 +146,7 @@ def on_agent_lost(state: SchedulerState, agent: Agent, now: float) -> None:
 
 
 def put_off(state: SchedulerState, seconds: float) -> None:
-    """The scheduler did not run meanwhile."""
+    """Extend the patience with departures by the time in which the scheduler did not run."""
     for departure in state.departures.values():
         departure.progress_at += seconds
 
@@ -157,7 +157,7 @@ def put_off(state: SchedulerState, seconds: float) -> None:
 def _look_at(
     state: SchedulerState, agent: Agent, departure: Departure, key: ObjectKey, target: Agent | None, now: float
 ) -> None:
-    """See what has become of a value that is to move."""
+    """Update the record of a value that is to move."""
     if not _has_value(state, agent, key):
         _give_up(state, departure, key, now)
     elif target is None or target.is_leaving:
@@ -184,7 +184,7 @@ def _pass_on(state: SchedulerState, agent: Agent, departure: Departure, key: Obj
 
 
 def _give_up(state: SchedulerState, departure: Departure, key: ObjectKey, now: float) -> None:
-    """A value does not move."""
+    """Give up moving a value: it stays, and is lost with its agent."""
     _release_at_keeper(state, departure, key, now)
     departure.end(key)
 
@@ -240,7 +240,7 @@ def _order(state: SchedulerState, agent: Agent, departure: Departure, keepers: l
 
 
 def _next_values(state: SchedulerState, agent: Agent, departure: Departure) -> Iterator[ObjectKey]:
-    """The next values that are to move, ``MOVES_LIMIT`` at most."""
+    """Return the next values that are to move, at most ``MOVES_LIMIT``."""
     given = 0
     while departure.waiting and given < MOVES_LIMIT:
         key = departure.waiting.popleft()
@@ -267,7 +267,7 @@ def can_move(state: SchedulerState, agent: Agent) -> bool:
 
 
 def _keepers(state: SchedulerState, agent: Agent, departure: Departure) -> list[Agent]:
-    """The agents that are asked in turn to keep values."""
+    """Return the agents that are asked in turn to keep values."""
     able = [each for each in _able(state, agent) if each.session not in departure.mute]
     roomy = [each for each in able if _has_room(each, agent)]
     neighbours = [each for each in roomy or able if _share_a_store(each, agent)]
@@ -286,7 +286,7 @@ def _most_lasting(agents: list[Agent], held: Sequence[int]) -> Agent:
 
 
 def _able(state: SchedulerState, agent: Agent) -> list[Agent]:
-    """The agents that stay, as far as is known, and know how to keep values."""
+    """Return the agents that stay, as far as is known, and whose version can keep values."""
     return [
         each
         for each in state.agents.values()

@@ -1,0 +1,38 @@
+"""Asks for what an action on the cluster needs, and whether to carry it out."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QInputDialog, QWidget
+
+from scaler_gui.monitor import Monitor
+from scaler_gui.views.action_dialog import ActionDialog
+from scaler_protocol.monitor.operation import ACTION_LABELS, VALUE_LABELS, Operation, needs_confirmation
+
+_TITLE_LIMIT = 80
+
+
+def ask(operation: Operation, monitor: Monitor, parent: QWidget) -> None:
+    """Ask for the number that an action on the cluster needs, if any, and whether to carry it out."""
+    if operation.action not in VALUE_LABELS:
+        confirm(operation, monitor, parent)
+        return
+    dialog = QInputDialog(parent)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.setInputMode(QInputDialog.InputMode.DoubleInput)
+    dialog.setDoubleRange(-1e6, 1e6)
+    dialog.setWindowTitle(f"{ACTION_LABELS[operation.action]}: {operation.target}"[:_TITLE_LIMIT])
+    dialog.setLabelText(VALUE_LABELS[operation.action])
+    dialog.doubleValueSelected.connect(
+        lambda value: confirm(Operation(operation.action, operation.target, value), monitor, parent)
+    )
+    dialog.open()
+
+
+def confirm(operation: Operation, monitor: Monitor, parent: QWidget) -> ActionDialog:
+    """Show the question whether to carry out an action on the cluster."""
+    dialog = ActionDialog(operation, monitor, parent)
+    dialog.open()
+    if not needs_confirmation(operation):
+        dialog.begin()
+    return dialog
