@@ -264,3 +264,14 @@ def test_following_ends_when_the_reader_leaves_or_the_worker_does_not_exist(addr
     assert (done.returncode, done.stderr) == (0, b"")
     shown = scaler("output", address, "nobody", "--follow")
     assert shown.returncode == 1 and "nobody" in shown.stderr
+
+
+def test_a_reader_that_has_seen_enough_ends_a_command_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = command_line("scaler", "completion", "bash")
+    try:
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")

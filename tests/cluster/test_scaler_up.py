@@ -142,6 +142,7 @@ def test_it_runs_in_the_background(address: str) -> None:
         ("[scheduler]\n", "Missing argument ADDRESS"),
         ("[manager]\nnum-of-workers = 2\n", 'has no kind. Add one, such as: kind = "local"'),
         ("[scheduler]\naddress = 'tcp://127.0.0.1:0'\n[cluter]\n", "Unknown section [cluter]"),
+        ('[[manager]]\nkind = "local"\n', "a file has one section [manager]"),
         ("[cluster]\nnum-of-workers = 0\n", "Give 1 or more"),
     ],
 )

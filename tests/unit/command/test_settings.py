@@ -152,6 +152,7 @@ def test_bad_arguments(arguments: list[str], words: str) -> None:
         ("[scheduler]\nio-thread = 1", "[scheduler]. Did you mean io-threads?"),
         ("[schedular]\nio-threads = 1", "Unknown section [schedular]"),
         ("scheduler = 1", "it is not a section"),
+        ("[[manager]]\n[[manager]]\n", "a file has one section [manager]. Write the second one into another file"),
         ("[scheduler]\nio-threads = true", "True is not a whole number"),
         ("[scheduler]\nprotected = 1", "1 is not True or False"),
         ("[scheduler]\nio-threads = [1]", "takes one value"),

@@ -243,8 +243,8 @@ class MainWindow(QMainWindow):
 
     def _make_replay_actions(self) -> list[QAction]:
         play = self._action("&Play or pause", "Ctrl+Space", lambda: self._with_player("toggle"))
-        back = self._action("&Back 10 s", "Ctrl+Left", lambda: self._jump(-10))
-        on = self._action("&On 10 s", "Ctrl+Right", lambda: self._jump(10))
+        back = self._action("&Back by 10 s", "Ctrl+Left", lambda: self._jump(-10))
+        on = self._action("F&orward by 10 s", "Ctrl+Right", lambda: self._jump(10))
         slower = self._action("&Slower", "Ctrl+,", lambda: self._with_player("change_speed", -1))
         faster = self._action("&Faster", "Ctrl+.", lambda: self._with_player("change_speed", 1))
         actions = [play, back, on, slower, faster]

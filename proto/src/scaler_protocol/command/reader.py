@@ -214,9 +214,19 @@ def _from_file(settings: Iterable[CommandSetting], section: str, path: str | Non
     for name, table in document.items():
         if name not in SECTIONS:
             raise BadInput(f"Unknown section [{name}] in {path}. {_nearest(name, SECTIONS)}")
+        if isinstance(table, list):
+            raise BadInput(repeated_section_text(name, path))
         if not isinstance(table, dict):
             raise BadInput(f"Cannot use {name} in {path}: it is not a section. Write [{name}] above its keys.")
     return _from_table(settings, document.get(section, {}), f"{path} [{section}]")
+
+
+def repeated_section_text(name: str, path: str) -> str:
+    """Return what to do about ``[[name]]`` in a file."""
+    return (
+        f"Cannot use [[{name}]] in {path}: a file has one section [{name}]. Write the second one into another file, "
+        "and give that to its own command with --config FILE."
+    )
 
 
 def _load(path: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -93,9 +94,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(name: str, body: Callable[[Any], int], settings: Any) -> int:
-    """Run a subcommand. An error is one sentence on stderr, and exit code 1."""
+    """Run a subcommand. An error is one sentence on stderr, and exit code 1. The command ends quietly when the
+    reader of its output, such as ``head``, has seen enough."""
     try:
-        return body(settings)
+        code = body(settings)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is written when Python ends
+        return 0
     except (ScalerError, OSError) as error:
         advice = f" Check with: scaler doctor {settings.address}" if isinstance(error, DisconnectedError) else ""
         print(f"scaler {name}: {' '.join(str(error).split())}{advice}", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
@@ -21,10 +20,7 @@ def run(settings: OutputSettings) -> int:
         if not settings.follow:
             sys.stdout.write(client.output(settings.worker))
             return 0
-        try:
-            _follow(client, settings.worker)
-        except BrokenPipeError:  # the reader has left, such as head
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _follow(client, settings.worker)
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.command import BadInput
+from scaler_protocol.command.reader import repeated_section_text
 from scaler_protocol.monitor.operation import scheduler_address
 
 _THIS_HOST = parse_address("tcp://127.0.0.1:1")
@@ -63,6 +64,9 @@ def read_stack(path: Path) -> list[StackPart]:
         raise BadInput(f"Cannot read {path}: {error.strerror}. Give another file.") from None
     except ValueError as error:
         raise BadInput(f"Cannot read {path}: it is not a TOML file ({error}). Correct it there.") from None
+    for role in ROLES:
+        if isinstance(document.get(role.section), list):
+            raise BadInput(repeated_section_text(role.section, str(path)))
     parts = [StackPart(role, section) for role in ROLES if isinstance(section := document.get(role.section), dict)]
     if not parts:
         sections = ", ".join(f"[{role.section}]" for role in ROLES)

@@ -43,9 +43,8 @@ def _trouble(model: Model, now: float, address: str) -> str:
             "does the scheduler run, and is this its monitor address?"
         )
     if state is FeedState.LOST:
-        return (
-            f"The scheduler has been silent for {format_duration(silent)}: this is how it was then. It is waited for."
-        )
+        silence = f"The scheduler has been silent for {format_duration(silent)}"
+        return f"{silence}: the window shows its last report, and waits for the next one."
     if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
         return "The scheduler has restarted: its counts have begun again from zero."
     trouble = model.snapshot.trouble if model.snapshot is not None else ""

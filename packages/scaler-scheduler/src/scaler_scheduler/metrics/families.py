@@ -36,11 +36,21 @@ def families_of(snapshot: Snapshot) -> Iterator[Metric]:
 def _scheduler(snapshot: Snapshot) -> Iterator[Metric]:
     scheduler = snapshot.scheduler
     labels = {"version": scheduler.version, "host": scheduler.host, "address": scheduler.address}
-    yield InfoMetricFamily("scaler_scheduler", "The scheduler.", value=labels)
-    yield GaugeMetricFamily("scaler_scheduler_uptime_seconds", "Since it started.", value=scheduler.uptime_seconds)
-    yield GaugeMetricFamily("scaler_scheduler_cpu_ratio", "Processor use.", value=scheduler.cpu_percent / 100)
-    yield GaugeMetricFamily("scaler_scheduler_resident_bytes", "Memory in use.", value=scheduler.rss_bytes)
-    yield GaugeMetricFamily("scaler_clients", "Client sessions.", value=len(snapshot.clients))
+    yield InfoMetricFamily("scaler_scheduler", "Version, host and address of the scheduler; always 1.", value=labels)
+    yield GaugeMetricFamily(
+        "scaler_scheduler_uptime_seconds", "Seconds since the scheduler started.", value=scheduler.uptime_seconds
+    )
+    yield GaugeMetricFamily(
+        "scaler_scheduler_cpu_ratio",
+        "Processor use of the scheduler; 1 is one core.",
+        value=scheduler.cpu_percent / 100,
+    )
+    yield GaugeMetricFamily(
+        "scaler_scheduler_resident_bytes", "Resident memory of the scheduler.", value=scheduler.rss_bytes
+    )
+    yield GaugeMetricFamily(
+        "scaler_clients", "Sessions of clients, connected or within their timeout.", value=len(snapshot.clients)
+    )
 
 
 def _tasks(snapshot: Snapshot) -> Iterator[Metric]:
@@ -87,9 +97,17 @@ def _agents(snapshot: Snapshot) -> Iterator[Metric]:
 def _workers(snapshot: Snapshot) -> Iterator[Metric]:
     workers = [((agent.host, agent.name, worker.name), worker) for agent in snapshot.agents for worker in agent.workers]
     for name, help_text, values in (
-        ("scaler_worker_cpu_ratio", "Processor use.", [worker.cpu_percent / 100 for _, worker in workers]),
-        ("scaler_worker_resident_bytes", "Memory in use.", [worker.rss_bytes for _, worker in workers]),
-        ("scaler_worker_busy", "1: it runs a task.", [int(worker.has_task) for _, worker in workers]),
+        (
+            "scaler_worker_cpu_ratio",
+            "Processor use of the worker; 1 is one core.",
+            [worker.cpu_percent / 100 for _, worker in workers],
+        ),
+        ("scaler_worker_resident_bytes", "Resident memory of the worker.", [worker.rss_bytes for _, worker in workers]),
+        (
+            "scaler_worker_busy",
+            "1 while the worker runs a task, otherwise 0.",
+            [int(worker.has_task) for _, worker in workers],
+        ),
     ):
         keys = [key for key, _ in workers]
         yield _gauges(name, help_text, ("host", "agent", "worker"), _summed(zip(keys, values, strict=True)))
@@ -101,7 +119,11 @@ def _functions(snapshot: Snapshot) -> Iterator[Metric]:
     yield _gauges("scaler_function_tasks", "Unfinished tasks of a function.", _FUNCTION, unfinished)
     for name, help_text, values in (
         ("scaler_function_tasks_ended", "Ended tasks of a function.", [each.finished for each in functions]),
-        ("scaler_function_cpu_seconds", "Processor time.", [each.cpu_seconds for each in functions]),
+        (
+            "scaler_function_cpu_seconds",
+            "Processor time of the ended tasks of a function.",
+            [each.cpu_seconds for each in functions],
+        ),
     ):
         sums = _summed((_labels(each), value) for each, value in zip(functions, values, strict=True))
         yield _counters(name, help_text, _FUNCTION, sums, _started_at(snapshot))
