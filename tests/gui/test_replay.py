@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,19 @@ def test_moving_back_shows_how_it_was(window: MainWindow, recording: Path, qtbot
     qtbot.waitUntil(lambda: 1500 < ended(window) < 2500)
     snapshot = window.monitor.model.snapshot
     assert snapshot is not None and snapshot.time <= START_TIME + SECONDS / 2 + 0.1
+
+
+def test_a_time_is_typed(window: MainWindow, recording: Path, qtbot: QtBot) -> None:
+    window.replay(str(recording))
+    player = window.monitor.player
+    assert player is not None
+    player.plays = False
+    window.scrubber.time.setText(datetime.datetime.fromtimestamp(player.start + 2).isoformat())
+    window.scrubber.time.returnPressed.emit()
+    assert player.position == pytest.approx(player.start + 2, abs=1e-3) and not window.scrubber.time.text()
+    window.scrubber.time.setText("soon")
+    window.scrubber.time.returnPressed.emit()
+    assert player.position == pytest.approx(player.start + 2, abs=1e-3) and window.scrubber.time.text() == "soon"
 
 
 def test_a_cut_recording_plays_to_the_cut_and_says_so(window: MainWindow, recording: Path, qtbot: QtBot) -> None:

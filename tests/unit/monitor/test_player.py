@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from typing import cast
 
 import pytest
 
+from scaler_protocol.monitor.failure_marks import FailureMarks
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import FeedState
 from scaler_protocol.monitor.player import LOOK_BACK_SECONDS, PROBLEM_NEW_SECONDS, SPEEDS, Player
 from scaler_protocol.monitor.replay import Replay, Step
+from scaler_scheduler.top.source import Recording as Screens
 from tests.support.monitor_stream import START_TIME, synthetic_messages
 
 SECONDS = 20
@@ -49,6 +52,19 @@ def recording() -> Recording:
 @pytest.fixture
 def player(recording: Recording) -> Player:
     return arrived(Player(cast(Replay, recording)))
+
+
+def test_a_time_is_gone_to_as_people_write_it(player: Player) -> None:
+    moment = datetime.datetime.fromtimestamp(player.start + 2)
+    assert player.seek_text(moment.isoformat()) and player.position == player.start + 2
+    assert not player.seek_text("soon") and player.position == player.start + 2
+
+
+def test_the_prompt_of_the_terminal_goes_to_a_time(player: Player) -> None:
+    source = Screens(player, cast(FailureMarks, None))
+    assert source.went_to(f"{datetime.datetime.fromtimestamp(player.start + 3):%H:%M:%S}")
+    assert int(player.position) == int(player.start + 3)
+    assert not source.went_to("17")
 
 
 def arrived(player: Player) -> Player:

@@ -18,11 +18,12 @@ from scaler_protocol.monitor.graphs import WatchedGraph
 from scaler_protocol.monitor.log_frames import SUFFIX
 from scaler_protocol.monitor.messages import Events, MonitorMessage
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.moments import moment_of
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.task_log import NO_WORKER
 from scaler_protocol.monitor.trace import TraceBuilder, pieces_of
 from scaler_protocol.monitor.trace_waits import LANES_LIMIT, GraphInputs, TaskWaits
-from scaler_scheduler.top.trace import moment_of, write_trace
+from scaler_scheduler.top.trace import write_trace
 from tests.support.monitor_stream import START_TIME, synthetic_messages
 from tests.unit.monitor.test_replay import log_of
 

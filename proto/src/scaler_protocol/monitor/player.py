@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from scaler_protocol.monitor.format import format_time
 from scaler_protocol.monitor.model import DEFAULT_TIMEOUT_SECONDS, Model
+from scaler_protocol.monitor.moments import moment_of
 from scaler_protocol.monitor.replay import Replay, Step
 
 LOOK_BACK_SECONDS = 600.0
@@ -50,6 +51,14 @@ class Player:
         self.plays = not self.plays
         if self.plays and self.is_at_end:
             self.position = self.start
+
+    def seek_text(self, text: str) -> bool:
+        """Go to a time as people write it. False: it is none."""
+        try:
+            self.seek(moment_of(text, self.start))
+        except (ValueError, OverflowError):
+            return False
+        return True
 
     def seek(self, moment: float) -> None:
         """Forth or back; the nearest moment that there is."""

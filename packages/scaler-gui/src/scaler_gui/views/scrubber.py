@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction, QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QSlider, QToolButton, QToolTip, QWidget
 
 from scaler_gui.models.time_axis import span_text
 from scaler_protocol.monitor.failure_marks import FailureMarks
@@ -47,6 +47,11 @@ class Scrubber(QWidget):
         self.slider.valueChanged.connect(self._on_slider)
         self._text = QLabel()
         self._text.setMinimumWidth(230)
+        self.time = QLineEdit()
+        self.time.setPlaceholderText("Go to 14:03:59")
+        self.time.setAccessibleName("Go to a time")
+        self.time.setMaximumWidth(150)
+        self.time.returnPressed.connect(self._on_time)
         line = QHBoxLayout(self)
         line.setContentsMargins(8, 4, 12, 4)
         for action in actions:
@@ -55,6 +60,7 @@ class Scrubber(QWidget):
             line.addWidget(button)
         line.addWidget(self.slider, 1)
         line.addWidget(self._text)
+        line.addWidget(self.time)
 
     def show_moment(self) -> None:
         player = self.player
@@ -73,6 +79,16 @@ class Scrubber(QWidget):
             self.slider.update()
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(player.position))
         self._text.setText(f"{moment}  of {span_text(player.end - player.start)},  {player.speed:g} x")
+
+    def _on_time(self) -> None:
+        if self.player is None:
+            return
+        if self.player.seek_text(self.time.text()):
+            self.time.clear()
+            self.show_moment()
+        else:
+            self.time.selectAll()
+            QToolTip.showText(self.time.mapToGlobal(QPoint()), "Write 14:03:59 or 2023-11-14T14:03:59.", self.time)
 
     def _on_slider(self, value: int) -> None:
         if self.player is not None:

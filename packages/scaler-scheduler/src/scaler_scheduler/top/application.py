@@ -103,11 +103,15 @@ class Application:
         self._begin_operation()
 
     def _open_sought(self) -> None:
-        """Show the page of what was named, if something was."""
+        """Show the page of what was named, or of a recording the time, if something was."""
         name = self._view.sought_name
         if not name:
             return
-        link, view = find_entity(self._source.model, name), replace(self._view, sought_name="")
+        view = replace(self._view, sought_name="")
+        if self._source.went_to(name):
+            self._view = view
+            return
+        link = find_entity(self._source.model, name)
         unknown = OperationOutcome(False, f"Nothing is known of {name!r}.")
         self._view = view.showing(link) if link is not None else replace(view, outcome=unknown)
 

@@ -17,11 +17,12 @@ from scaler_protocol.command import BadInput, argument, option, run_command
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.messages import Snapshot
+from scaler_protocol.monitor.moments import moment_of
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_protocol.units import SECONDS
 from scaler_scheduler import __version__
-from scaler_scheduler.top.trace import moment_of, write_trace
+from scaler_scheduler.top.trace import write_trace
 from scaler_scheduler.top.view import PAGES
 
 if TYPE_CHECKING:

@@ -37,6 +37,7 @@ REPLAY_KEYS = (
     ("Space", "pause, go on"),
     ("left right , . { }", "seek 5 seconds, 1 second, a tenth of the recording"),
     ("< >", "slower, faster"),
+    (":14:03:59", "go to a time, also :2023-11-14T14:03"),
 )
 
 

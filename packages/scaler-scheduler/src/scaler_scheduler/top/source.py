@@ -43,6 +43,9 @@ class ScreenSource(Protocol):
     def pressed(self, key: str) -> bool:
         """Return whether the key was for this source."""
 
+    def went_to(self, text: str) -> bool:
+        """Return whether the text named a time of this source, which it shows now."""
+
     def line(self, width: int, blocks: bool) -> Line:
         """A line below everything else; empty: none."""
 
@@ -73,6 +76,9 @@ class Live:
             pass
 
     def pressed(self, key: str) -> bool:
+        return False
+
+    def went_to(self, text: str) -> bool:
         return False
 
     def line(self, width: int, blocks: bool) -> Line:
@@ -123,6 +129,9 @@ class Recording:
 
     def pressed(self, key: str) -> bool:
         return replay.press(self._player, key)
+
+    def went_to(self, text: str) -> bool:
+        return ":" in text and self._player.seek_text(text)
 
     def line(self, width: int, blocks: bool) -> Line:
         return replay.line(self._player, width, blocks, self._marks.shares)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator
 
 from scaler_protocol.monitor.format import format_count
@@ -13,19 +12,6 @@ from scaler_protocol.monitor.trace import TraceBuilder
 
 LOOK_AHEAD_SECONDS = LOOK_BACK_SECONDS
 """A task is known when it has ended: one that ends so long after the window is in the trace."""
-
-
-def moment_of(text: str, start: float) -> float:
-    """Unix seconds of ``14:03``, ``14:03:59.5`` (after ``start``, in the local time zone) or ``2023-11-14T14:03:59``.
-    ValueError if it is none."""
-    if "T" in text or " " in text.strip():
-        return datetime.datetime.fromisoformat(text.strip()).timestamp()
-    clock = datetime.time.fromisoformat(text.strip())
-    day = datetime.datetime.fromtimestamp(start)
-    moment = datetime.datetime.combine(day.date(), clock)
-    if moment < day.replace(microsecond=0):
-        moment += datetime.timedelta(days=1)
-    return moment.timestamp()
 
 
 def write_trace(replay: Replay, path: str, start: float, stop: float) -> str:
