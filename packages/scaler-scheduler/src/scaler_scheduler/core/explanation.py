@@ -96,8 +96,8 @@ def _assigned(state: SchedulerState, client: ClientPeer, task: int, where: int, 
         return f"is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
     if _missing(client, task)[0]:
         return f"is with {agent.title()} and {_pending(client, task)}"
-    attempt = client.table.columns.describe(task).attempt
-    running = running_tasks.report_of(agent, client.session, task, attempt)
+    known = client.table.columns.describe(task)
+    running = running_tasks.report_of(agent, client.session, task, known.attempt) if known is not None else None
     if running is not None:
         return _running(agent, *running)
     outstanding, slots = agent.load.outstanding, agent.load.slots + agent.load.lent
