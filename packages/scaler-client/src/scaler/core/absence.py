@@ -27,6 +27,10 @@ class Absence:
             return Log("WARNING", f"Waiting for the scheduler. {obstacle}")
         return Log("WARNING", f"{self._state(is_connected)} Start one there with: scaler_scheduler {self._address}")
 
+    def count_as_told(self) -> None:
+        """Another line has just said why the client has no scheduler."""
+        self._is_told = True
+
     def _state(self, is_connected: bool) -> str:
         if is_connected:
             return f"Waiting for a scheduler: what listens at {self._address} does not answer as one."

@@ -198,6 +198,7 @@ class SchedulerLink:
         """Log it once, until the scheduler has welcomed this session."""
         if self._obstacle != text:
             self._outgoing.effects.append(Log("WARNING", text))
+            self._absence.count_as_told()
         self._obstacle = text
 
     def enter(self, welcome: Welcome, now: float) -> list[Body]:
