@@ -89,6 +89,6 @@ class Placing:
 
 def no_memory(size: int, error: OSError) -> str:
     return (
-        f"This host has no memory for an object of {size:,} bytes ({error.strerror}. End other programs, or lower "
+        f"This host has no memory for an object of {size:,} bytes ({error.strerror}). End other programs, or lower "
         "--object-store-memory so that objects go to disk earlier."
     )

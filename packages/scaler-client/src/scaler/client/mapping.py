@@ -104,19 +104,30 @@ class MapCall:
             chunk = items[start : start + size]
             if shape.arity != 1:
                 self._send_any(shape, chunk)
-            elif not self._send_plain(shape, chunk):
-                self._send_any(shape, chunk[self._send_large(shape, chunk) :])
+            else:
+                self._send_of_one(shape, chunk)
             start += len(chunk)
             size = min(size * 2, _CHUNK_LIMIT)
 
-    def _send_plain(self, shape: Shape, chunk: Sequence[Any]) -> bool:
-        """Send items in the common case of one small argument each. Returns False if nothing was sent. The first
-        item tells whether to try: large arguments are not encoded twice, and not all of them before one is sent."""
+    def _send_of_one(self, shape: Shape, chunk: Sequence[Any]) -> None:
+        """Send items of one argument each. The first one tells how: large arguments are not encoded twice, and not all
+        of them before one is sent."""
         try:
-            slots = list(self._arguments.encode(chunk[:1]))
-            if len(slots[0]) * len(chunk) > 2 * BATCH_LIMIT_BYTES:
-                return False
-            slots += self._arguments.encode(chunk[1:])
+            (first,) = self._arguments.encode(chunk[:1])
+        except FutureInArgument:
+            self._send_any(shape, chunk)
+            return
+        except Exception as error:
+            raise self._unsendable(error, shape, chunk) from None
+        if len(first) * len(chunk) > 2 * BATCH_LIMIT_BYTES or not self._send_plain(shape, chunk, first):
+            sent = self._send_large(shape, chunk) if _is_placed_with_others(first) else 0
+            self._send_any(shape, chunk[sent:])
+
+    def _send_plain(self, shape: Shape, chunk: Sequence[Any], first: Any) -> bool:
+        """Send items in the common case of one small argument each. Returns False if nothing was sent. ``first``: the
+        first one, encoded."""
+        try:
+            slots = [first, *self._arguments.encode(chunk[1:])]
         except FutureInArgument:
             return False
         except Exception as error:
@@ -169,7 +180,7 @@ class MapCall:
                 (payload,) = self._arguments.encode((item,))
             except Exception:
                 break  # a future; or it fails again when it is sent by itself
-            if type(payload) is Upload or not INLINE_LIMIT_BYTES < len(payload) < COMPARED_FROM_BYTES:
+            if not _is_placed_with_others(payload):
                 break
             seen.add(id(item))
             payloads.append(payload)
@@ -386,6 +397,11 @@ class MapCall:
     @property
     def _condition(self) -> threading.Condition:
         return self._lazy_condition or self._client_io.make_condition(self)[0]
+
+
+def _is_placed_with_others(payload: Any) -> bool:
+    """True for an argument that is put into the store together with others."""
+    return type(payload) is not Upload and INLINE_LIMIT_BYTES < len(payload) < COMPARED_FROM_BYTES
 
 
 def _load_all(run: ResultRun, loads: Callable[[bytes], Any]) -> None:
