@@ -254,7 +254,7 @@ def test_a_value_travels_between_agents():
 
 def two_readers(*, rerun: bool = True) -> tuple[Playbook, Peer, Peer, Peer]:
     """A client, the agent that made value 1, and another one that has fetched it and made 2 from it. 3 and 4, which
-    need 1, too, are with nobody."""
+    need 1, too, have not been assigned."""
     book = Playbook()
     client, first = book.client(), book.agent("first")
     client.says(

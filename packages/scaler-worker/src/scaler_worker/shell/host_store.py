@@ -175,7 +175,7 @@ class AgentHostStore:
                     connection.close()
 
     def _note_obstacle(self, text: str, may_start: bool) -> None:
-        """Said once. It is nothing unusual if there is no store and none may be started."""
+        """Log this once, unless this host is not meant to have a store."""
         if may_start and text != self._obstacle:
             logging.warning(f"This host has no object store, so its large values go through the scheduler. {text}")
             self._obstacle = text
