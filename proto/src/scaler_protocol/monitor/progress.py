@@ -13,7 +13,14 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
-from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, GraphStatus, MapStatus, Snapshot
+from scaler_protocol.monitor.messages import (
+    ClientStatus,
+    FunctionStatus,
+    GraphStatus,
+    MapStatus,
+    Snapshot,
+    user_of_client,
+)
 
 ALL = "all"
 CLIENT = "client"
@@ -36,7 +43,7 @@ class Progress(NamedTuple):
     done: int = 0  # succeeded
     failed: int = 0
     canceled: int = 0
-    running: int = 0  # assigned to an agent; of a function: those that have run for a second or longer
+    on_hosts: int = 0  # assigned to an agent; of a function: only those that have run for a second or longer
     unfinished: int = 0  # with the running ones, and with those that clients have still to submit, as far as known
     is_open: bool = False  # further tasks may come, and their number is not known
     seconds_left: float = 0.0  # until all have ended; 0: not known, or all have ended
@@ -148,7 +155,10 @@ def _coming(snapshot: Snapshot) -> dict[tuple[str, Hashable], tuple[int, bool]]:
 
 
 def _of_client(client: ClientStatus) -> Progress:
-    name = f"{client.session.hex()[:8]} {client.host} (pid {client.pid})"
+    """Its name says first who uses it and for what: narrow screens show only the beginning."""
+    who = ", ".join(filter(None, (user_of_client(client), client.program)))
+    place = f"{client.host} (pid {client.pid})"
+    name = f"{client.session.hex()[:8]} {f'{who} at {place}' if who else place}"
     return Progress(CLIENT, client.session, name, *_client_counts(client))
 
 
