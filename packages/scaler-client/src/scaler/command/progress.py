@@ -25,7 +25,7 @@ from scaler_protocol.monitor.format import (
 )
 from scaler_protocol.monitor.function_names import FunctionNames
 from scaler_protocol.monitor.messages import ClientStatus, Snapshot
-from scaler_protocol.monitor.progress import ALL, CLIENT, FUNCTION, Progress, ProgressWatch
+from scaler_protocol.monitor.progress import ALL, CLIENT, Progress, ProgressWatch
 
 INTERVAL_SECONDS = 1.0
 _BAR_WIDTH = 30
@@ -123,8 +123,7 @@ def document_of(look: Look) -> list[dict[str, object]]:
 def _row_document(row: Progress, client: ClientStatus | None) -> dict[str, object]:
     document = {
         "kind": row.kind, "name": row.name, "done": row.done, "failed": row.failed, "canceled": row.canceled,
-        "on_hosts": None if row.kind == FUNCTION else row.on_hosts,
-        "unfinished": row.unfinished, "share": row.share, "seconds_left": row.seconds_left,
+        "on_hosts": row.on_hosts, "unfinished": row.unfinished, "share": row.share, "seconds_left": row.seconds_left,
     }  # fmt: skip
     if client is None:
         return document
