@@ -128,8 +128,8 @@ class Activity:
         self.options: OrderedDict[int, ShownOptions] = OrderedDict()
         self.workers: list[WorkerName] = []
         self.unplaced_runs: dict[int, tuple[int, int]] = {}
-        """When tasks ran of which only the agent is known: the first start and the last end, in unix microseconds, by
-        the index that stands for its workers. Tasks that were cancelled before they started do not count."""
+        """The first start and the last end, in unix microseconds, of tasks of which only the agent is known, by the
+        index that stands for its workers. Tasks that were cancelled before they started do not count."""
 
         self.colours = ColourNumbers()
         self.function_names = FunctionNames()
@@ -385,7 +385,7 @@ class Activity:
         return index
 
     def _note_unplaced(self, index: int, time_us: int, longest_us: int) -> None:
-        """Tasks ended at about this time, of which the longest took so long; 0: none of them has run."""
+        """Tasks ended at about this time. ``longest_us``: the duration of the longest one; 0: none of them has run."""
         if longest_us:
             first, last = self.unplaced_runs.get(index, (time_us, time_us))
             self.unplaced_runs[index] = min(first, time_us - longest_us), max(last, time_us)

@@ -85,20 +85,20 @@ def _line(row: Progress, name: str, now: float) -> str:
     )
 
 
-class Look(NamedTuple):
+class ProgressLook(NamedTuple):
     """A snapshot, and its rows."""
 
     snapshot: Snapshot
     rows: Sequence[Progress]
 
 
-def looks(client: Client) -> Iterator[Look]:
+def looks(client: Client) -> Iterator[ProgressLook]:
     """A look now, and again after each interval."""
     watch, names = ProgressWatch(), FunctionNames()
     while True:
         snapshot = names.with_shown_names(client.cluster_info().snapshot)
         watch.add(replace(snapshot, time=time.monotonic()))
-        yield Look(snapshot, watch.rows)
+        yield ProgressLook(snapshot, watch.rows)
         time.sleep(INTERVAL_SECONDS)
 
 
@@ -114,7 +114,7 @@ def _is_unfinished(rows: Sequence[Progress]) -> bool:
     return any(row.unfinished for row in rows)
 
 
-def document_of(look: Look) -> list[dict[str, object]]:
+def document_of(look: ProgressLook) -> list[dict[str, object]]:
     """Return the rows as plain JSON values; a client is described by further ones."""
     clients = {each.session: each for each in look.snapshot.clients}
     return [_row_document(row, clients.get(cast(bytes, row.key)) if row.kind == CLIENT else None) for row in look.rows]
