@@ -37,7 +37,7 @@ STATUSES = (Status.SUCCESS, Status.SUCCESS, Status.SUCCESS, Status.EXCEPTION)
 END_ROUNDS = 40
 
 
-class Grid(GridStage):
+class AttackedGrid(GridStage):
     """``given``: the tasks that the agent has to answer."""
 
     def __init__(self, choices: Choices) -> None:
@@ -125,7 +125,7 @@ def any_answer(choices: Choices) -> SymphonyAnswer:
 
 def one_input(data: bytes) -> None:
     choices = Choices(data)
-    grid = Grid(choices)
+    grid = AttackedGrid(choices)
     for _ in range(MOST_STEPS):
         if not choices.more:
             break
