@@ -25,7 +25,7 @@ from tests.support.waiting import wait_until
 
 HERE, THERE, NOWHERE = "10.231.12.1", "10.231.12.2", "10.231.12.9"
 
-WITHOUT_PYTHON = 'mount -t tmpfs none "$0"; exec "$@"'
+WITHOUT_PYTHON = 'mount --bind /dev/null "$0"; exec "$@"'
 WITH_FULL_MEMORY = 'mount -t tmpfs -o size=64k none /dev/shm; head -c 100000 /dev/zero > /dev/shm/full; exec "$@"'
 FIRST_CALL = "import sys, scaler; print(scaler.Client(sys.argv[1]).submit(pow, 2, 5).result())"
 
@@ -64,7 +64,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
     apart = ("unshare", "--mount", "sh", "-c")
     prefixes = {
         "good": (),
-        "bare": (*apart, WITHOUT_PYTHON, str(Path(sys.executable).parent)),
+        "bare": (*apart, WITHOUT_PYTHON, sys.executable),
         "full": (*apart, WITH_FULL_MEMORY, "-"),
     }
     with two_hosts((HERE, THERE)) as (here, there), ExitStack() as running:
