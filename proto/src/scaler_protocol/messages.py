@@ -100,6 +100,9 @@ class TaskName(NamedTuple):
 UNITS_PER_WHOLE = 1_000_000
 """Capabilities are counted in millionths."""
 
+UNLIMITED_AMOUNT = 10**9
+"""A worker that offers so much runs any number of tasks that need the capability, which share all its devices."""
+
 
 @value(frozen=True, slots=True)
 class Capability:

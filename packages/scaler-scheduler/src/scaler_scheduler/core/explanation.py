@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from scaler_protocol.messages import Explanation, RunningTask
 from scaler_protocol.monitor.format import format_duration
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
@@ -11,6 +13,9 @@ from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import ON_HOSTS, TaskState
+
+OFFERS_LIMIT = 3
+"""Combinations of capabilities that are named when none suits a task."""
 
 _BUSY = "are busy."
 
@@ -121,7 +126,7 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
     able = [agent for agent in agents.values() if agent.can_serve(record.demand)]
     demand = shown_demand(record.demand)
     if not able:
-        return f"{MISSING_CAPABILITIES} ({demand}).{_starting(state)}"
+        return f"{MISSING_CAPABILITIES} ({demand}).{_offers(agents.values())}{_starting(state)}"
     if state.is_stopping:
         return "the scheduler is stopping and hands out nothing more."
     if not any(agent.is_available for agent in able):
@@ -131,6 +136,13 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
         return f"the capabilities it needs ({demand}) are taken by other tasks."
     workers = sum(agent.load.slots for agent in able)
     return f"all {workers} workers that could run it {_BUSY}"
+
+
+def _offers(agents: Iterable[Agent]) -> str:
+    """Return a sentence about the capabilities that there are."""
+    offers = list(dict.fromkeys(agent.shown_capabilities or "none" for agent in agents))
+    more = f"; and {len(offers) - OFFERS_LIMIT} others" if len(offers) > OFFERS_LIMIT else ""
+    return f" Workers offer {'; '.join(offers[:OFFERS_LIMIT])}{more}." if offers != ["none"] else ""
 
 
 def _starting(state: SchedulerState) -> str:

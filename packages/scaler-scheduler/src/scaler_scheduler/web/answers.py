@@ -270,6 +270,10 @@ def _host(agent: AgentStatus) -> dict[str, Any]:
         f"{format_count(agent.queued)} queued",
         f"lag {format_latency(agent.lag_seconds)}",
     ]
+    if agent.capabilities:
+        facts.append(_shown(f"offers {agent.capabilities}"))
+    if agent.capabilities_left:
+        facts.append(_shown(f"not taken: {agent.capabilities_left}"))
     if agent.silent_seconds >= 2:
         facts.append(f"silent for {format_duration(agent.silent_seconds)}")
     return {
