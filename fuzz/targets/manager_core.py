@@ -123,7 +123,7 @@ class JobSystem:
         return any(job.state is JobState.DISMISSED and job.id not in self.stopping for job in jobs)
 
     def work(self) -> None:
-        """What was asked for happens, and everything is listed."""
+        """Carry out what is asked for, and list everything."""
         for job in [*self.jobs.values()]:
             if job.id in self.stopping:
                 self.end(job, JobState.DISMISSED)
