@@ -71,12 +71,13 @@ def test_why_a_task_waits_names_what_workers_offer_instead() -> None:
     book.agent("strong too", 2, {"gpu": 1, "linux": UNLIMITED_AMOUNT})
     book.agent("weak")
     client.says(tasks(client, 1, 1, capabilities=(Capability("gpu", 8),)))
-    reason = "No connected worker has the capabilities it needs (gpu=8). Workers offer gpu=1, linux; none."
-    assert [each.reason for each in book.core.snapshot(book.now).waits] == [reason]
+    reason, offers = "No connected worker has the capabilities it needs (gpu=8).", "Workers offer gpu=1, linux; none."
+    assert [(each.reason, each.place) for each in book.core.snapshot(book.now).waits] == [(reason, offers)]
+    assert book.core.explain(client.session, 1).endswith(f"{reason[1:]} {offers}")
     for number in range(9):
         book.agent(f"other {number}", 1, {f"capability {number}": 1})
     (group,) = book.core.snapshot(book.now).waits
-    assert group.reason.endswith("Workers offer gpu=1, linux; none; capability 0=1; and 8 others.")
+    assert group.place == "Workers offer gpu=1, linux; none; capability 0=1; and 8 others."
 
 
 def test_tables_of_workers_agents_and_hosts_have_them() -> None:

@@ -225,7 +225,7 @@ class WaitGroup:
     task: int = 0
     module: str = ""  # of the function
     demand: str = ""  # the capabilities that they need: "gpu=1, linux=1"
-    place: str = ""  # a sentence about what is served before ``task``; empty: nothing, or not known
+    place: str = ""  # a sentence about what is served before ``task``, or offered instead; empty: nothing
 
 
 @dataclass(frozen=True, slots=True)

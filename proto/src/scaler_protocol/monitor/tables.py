@@ -212,8 +212,8 @@ FUNCTIONS = TableSpec(
         Column("median", "p50", "estimate", 8, "half of the tasks run no longer; within a quarter, as is p95"),
         Column("p95", "p95", "estimate", 8, "95 % of the tasks run no longer"),
         Column("longest", "longest", "estimate", 8, "how long the longest task ran"),
-        Column("total", "total", "duration", 8, "how long all tasks kept worker processes, together"),
-        Column("cpu_time", "cpu time", "duration", 8, "processor time of all tasks together"),
+        Column("total", "total", "estimate", 8, "how long all tasks kept worker processes, together"),
+        Column("cpu_time", "cpu time", "estimate", 8, "processor time of all tasks together"),
         Column(
             "parts", "where time goes", "text", 32,
             "parts of the time from submission to result: waiting for dependencies and for a worker, fetching and "
@@ -363,8 +363,8 @@ PROGRESS = TableSpec(
         ),
         Column(
             "running", "on hosts", "count", 8,
-            "of these: assigned to an agent, where they run or are queued; of a function: those that have run for a "
-            "second or longer",
+            "of these: assigned to an agent, where they run or are queued; of a function, while tasks of very many "
+            "functions wait, only those that have run for a second or longer",
         ),
         Column("done", "done", "count", 11, "tasks that have succeeded"),
         Column("failed", "failed", "count", 7, "tasks that have failed"),

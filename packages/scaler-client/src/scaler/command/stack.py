@@ -100,6 +100,8 @@ class RunningStack:
 
     def _wait(self) -> int:
         if not self._stopped.is_set():
+            if self._scheduler:
+                _tell(f"What runs, and why workers are missing: scaler status {self._scheduler}")
             _tell(f"{_READY_TEXT} Ctrl-C or scaler down {self._path} stops it.")
         while not self._stopped.wait(_LOOK_SECONDS):
             for part, command in self._running:
