@@ -178,8 +178,9 @@ class ActorClient(Protocol):
 
 
 class BorrowedActor:
-    """An actor whose handle was received. It does not end with the handles here. Its first call chooses a client: that
-    which has made the actor, if it is in this process, and otherwise one of the running task."""
+    """An actor whose handle was received. It does not end with the handles here. If no client was chosen before, its
+    first call chooses one: that which has made the actor, if it is in this process, and otherwise one of the running
+    task."""
 
     client_for: ClassVar[Callable[[bytes], ActorClient]]
     """The client for an actor that this session has made."""
@@ -195,13 +196,17 @@ class BorrowedActor:
         """Submit a call of a method."""
         return self._connected().call(name, args, kwargs)
 
+    def use(self, client: ActorClient) -> None:
+        """Let its calls go through this client."""
+        self._client = client
+
     def end(self) -> None:
         self._connected().end()
 
     def _connected(self) -> Actor:
         with self._opening:
             if self._actor is None:
-                self._client = BorrowedActor.client_for(self.name[0])
+                self._client = self._client or BorrowedActor.client_for(self.name[0])
                 options = TaskOptions(actor=self.name[1], actor_session=self.name[0], rerun=False)
                 self._actor = Actor(self.cls, self.name, None, options, self._client._actor_parts())
             return self._actor
