@@ -1,14 +1,16 @@
-"""``scaler doctor`` finds a firewall between two hosts."""
+"""``scaler doctor`` finds a firewall between two hosts, and file systems that are too small."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Command, command_line
+from tests.support.commands import Command, command_line, run_command, start_scheduler
 from tests.support.namespaces import on, run, two_hosts
-from tests.support.ports import free_port
+from tests.support.ports import free_address, free_port
 from tests.support.waiting import wait_until
 
 ADDRESSES = ("10.231.11.1", "10.231.11.2")
@@ -43,3 +45,34 @@ def test_a_firewall_between_two_hosts() -> None:
                 assert shown.count("cannot connect") == 1
                 for each in (first, second, scheduler):
                     each.remember_family()
+
+
+FULL_FILE_SYSTEMS = """
+hostname vm-b
+mount -t tmpfs -o size=512k none /dev/shm
+mount -t tmpfs -o size=512k none "$0"
+exec "$@"
+"""
+
+
+def test_file_systems_that_are_too_small_on_a_host(tmp_path: Path) -> None:
+    isolated = ["unshare", "--uts", "--mount"]
+    if not shutil.which("unshare") or subprocess.run([*isolated, "true"], capture_output=True, timeout=30).returncode:
+        pytest.skip("no host with a name and file systems of its own can be made here")
+    (spill := tmp_path / "spill").mkdir()
+    address = free_address()
+    host = [*isolated, "sh", "-c", FULL_FILE_SYSTEMS, str(spill)]
+    worker = command_line("scaler_cluster", "-n", "1", address, "--spill-directory", spill)
+    with start_scheduler(address), Command([*host, *worker]) as agent:
+        agent.wait_for_output(r"Worker\[0\] started")
+        done = run_command("scaler", "doctor", address)
+        agent.remember_family()
+    lines = done.stdout.splitlines()
+    problems = [line for line in lines if line.startswith(("[warn] vm-b", "[fail]"))]
+    assert (done.returncode, done.stderr, len(problems)) == (0, "", 2), lines
+    for text, remedy in (
+        ("/dev/shm has only 0 MiB left", "enlarge it"),
+        (f"{spill} has only 0 MiB left", "or give scaler_cluster there another --spill-directory"),
+    ):
+        (line,) = (line for line in problems if line.startswith(f"[warn] vm-b: {text}"))
+        assert remedy in lines[lines.index(line) + 1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import importlib
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -27,6 +29,7 @@ joblib = pytest.importorskip("joblib")
 numpy = pytest.importorskip("numpy")
 
 from scaler.integrations.joblib import ScalerBackend, register  # noqa: E402  # needs joblib
+from tests.support.joblib_backend import source_of_joblib_tests  # noqa: E402
 
 ROOT = Path(__file__).parent.parent.parent
 LARGE = 400_000
@@ -343,20 +346,100 @@ def test_the_backend_needs_a_client() -> None:
         ScalerBackend(client="tcp://127.0.0.1:1")
 
 
-def test_joblibs_own_tests(combo: SchedulerClusterCombo, tmp_path: Path) -> None:
-    """Nested calls of other backends are left out: their processes do not know this one, or die with a worker."""
-    left_out = "nested_loop and (loky or multiprocessing or back_compat_backend)"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.joblib_backend", "-p", "no:cacheprovider"]
-    finished = subprocess.run(
-        [*command, "--pyargs", "joblib.test.test_parallel", "-k", f"scaler and not ({left_out})"],
-        cwd=tmp_path,
-        env={**child_environment(), "PYTHONPATH": str(ROOT), "SCALER_ADDRESS_OF_TESTS": combo.get_address()},
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
+_FORKS = "a fork cannot use the client of its parent, and a process of loky does not know the backend"
+_LEAVES = "processes that another backend starts in a task end with the worker, without removing their semaphores"
+_WARNS = "it expects a warning that inner calls run one after the other; here they run in parallel"
+_THREADS = "it expects threads for inner calls; here they use the cluster, or run one after the other"
+_ARRAYS = "it expects the type numpy.memmap; here a mapped array is a numpy.ndarray"
+_LOKY = "it expects the class or the processes of loky"
+_INITIALIZER = "it passes an initializer, which is refused"
+JOBLIB_TESTS_NOT_RUN = {
+    "test_auto_memmap_on_arrays_from_generator": _ARRAYS,
+    "test_backend_context_manager": _LOKY,
+    "test_error_capture": _LOKY,
+    "test_initializer_context": _INITIALIZER,
+    "test_initializer_parallel": _INITIALIZER,
+    "test_memmapping_leaks": _ARRAYS,
+    "test_multiple_generator_call_separated_gc": "it expects that only one generator can be used; here several can",
+    "test_nested_backend_context_manager": _THREADS,
+    "test_nested_loop[back_compat_backend-scaler]": _FORKS,
+    "test_nested_loop[loky-scaler]": _FORKS,
+    "test_nested_loop[multiprocessing-scaler]": _FORKS,
+    "test_nested_loop[scaler-back_compat_backend]": _LEAVES,
+    "test_nested_loop[scaler-loky]": _LEAVES,
+    "test_nested_loop[scaler-multiprocessing]": _LEAVES,
+    "test_nested_parallel_warnings[multiprocessing-scaler-True]": _FORKS,
+    "test_nested_parallel_warnings[scaler-multiprocessing-True]": _WARNS,
+    "test_nested_parallel_warnings[threading-scaler-True]": _WARNS,
+    "test_nested_parallelism_limit": _THREADS,
+    "test_parallel_with_unpicklable_functions_in_args": "it takes long: it starts nine programs, all like another one",
+}
+"""The tests of joblib that do not run with this backend, and why."""
+
+OF_PROCESSES = "scaler or exception_with_loky or functions_loky or threadpool_limitation_in_child_context"
+
+
+def test_joblibs_own_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "test_parallel.py").write_text(source_of_joblib_tests())
+    monkeypatch.syspath_prepend(str(tmp_path))  # workers import what the tests define
+    monkeypatch.setenv("JOBLIB_TEMP_FOLDER", str(tmp_path))  # other backends leave folders behind
+    left_out = [f"--deselect=test_parallel.py::{name}" for name in JOBLIB_TESTS_NOT_RUN]
+    plugins = ["-p", "tests.support.joblib_backend", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir=.", *plugins, "-k", OF_PROCESSES]
+    with SchedulerClusterCombo(n_workers=2) as combo:
+        finished = subprocess.run(
+            [*command, *left_out, "test_parallel.py"],
+            cwd=tmp_path,
+            env={**child_environment(), "PYTHONPATH": str(ROOT), "SCALER_ADDRESS_OF_TESTS": combo.get_address()},
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
     assert finished.returncode == 0, finished.stdout[-5000:]
     assert " failed" not in finished.stdout and " passed" in finished.stdout
+
+
+# ---- threads of libraries, managers, initializers --------------------------------------------------------------------
+
+
+def limits_of_threads() -> tuple[set[int], str | None]:
+    found = importlib.import_module("threadpoolctl").threadpool_info()
+    return {library["num_threads"] for library in found}, os.environ.get("OMP_NUM_THREADS")
+
+
+def test_the_number_of_threads_of_libraries(client: Client) -> None:
+    pytest.importorskip("threadpoolctl")
+    register()
+    usual = client.submit(limits_of_threads).result()[1]
+    with joblib.parallel_config("scaler", client=client, inner_max_num_threads=3):
+        limits = joblib.Parallel()(joblib.delayed(limits_of_threads)() for _ in range(4))
+    assert {variable for _, variable in limits} == {"3"}
+    assert all(threads <= {3} for threads, _ in limits)
+    assert {each.result()[1] for each in [client.submit(limits_of_threads) for _ in range(4)]} == {usual}
+
+
+def put(queue: Any, value: int) -> None:
+    queue.put(value)
+
+
+def test_a_queue_of_a_manager_is_an_argument(on_scaler: Client) -> None:
+    with multiprocessing.Manager() as manager:
+        queue = manager.Queue()
+        joblib.Parallel()(joblib.delayed(put)(queue, value) for value in range(5))
+        assert sorted(queue.get() for _ in range(5)) == list(range(5))
+
+
+def test_a_lock_of_threading_is_refused_with_the_reason(on_scaler: Client) -> None:
+    with pytest.raises(TypeError, match=r"Use client\.lock\(name\)"):
+        joblib.Parallel()(joblib.delayed(put)(threading.Lock(), 1) for _ in range(2))
+
+
+def test_an_initializer_is_refused(client: Client) -> None:
+    register()
+    with pytest.raises(ValueError, match="Cannot use an initializer"):
+        joblib.parallel_config("scaler", client=client, initializer=print)
+    with joblib.parallel_config("scaler", client=client), pytest.raises(ValueError, match="Cannot use an initializer"):
+        joblib.Parallel(initializer=print)(joblib.delayed(square)(1) for _ in range(2))
 
 
 def test_each_call_has_a_progress_of_its_own(on_scaler: Client) -> None:

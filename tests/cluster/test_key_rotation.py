@@ -59,14 +59,21 @@ class Site:
         environment = child_environment(SCALER_KEYS=str(self._folders[role]))
         return Command([*on(self._names[host]), *line], environment)
 
-    def slow_down(self, host: int) -> None:
-        """What this host sends: 32 MB take three seconds."""
-        bucket = ("tbf", "rate", "80mbit", "burst", "1mb", "latency", "50ms")
+    def slow_down(self, host: int, megabits_per_second: int) -> None:
+        """What this host sends."""
+        bucket = ("tbf", "rate", f"{megabits_per_second}mbit", "burst", "1mb", "latency", "50ms")
         run("tc", "-n", self._names[host], "qdisc", "add", "dev", self._names[host], "root", *bucket)
 
     def rotate(self) -> None:
-        """All public keys go everywhere, then each secret key to its hosts."""
+        self.make_new_keys()
+        self.distribute()
+
+    def make_new_keys(self) -> None:
+        """The operator has them then, and no host."""
         run_keygen(self._operator, "--rotate")
+
+    def distribute(self) -> None:
+        """All public keys go everywhere, then each secret key to its hosts."""
         for role, folder in self._folders.items():
             for path in (*sorted(self._operator.glob("*.pub")), self._operator / f"{role}.key"):
                 replace_key(path, folder)
@@ -101,7 +108,7 @@ def test_keys_are_replaced_while_the_values_of_an_agent_that_leaves_are_moving(t
     script = SCRIPT + FETCH_LATER.replace('"b"', '"a"') + DIRECT
     with two_hosts(ADDRESSES) as names:
         site, capable = Site(names, tmp_path), ("-n", "1", "--per-worker-capabilities", "a")
-        site.slow_down(1)
+        site.slow_down(1, 40)  # 32 MB take six seconds
         with (
             site.start(0, "scheduler", *command_line("scaler_scheduler", address)) as scheduler,
             site.start(1, "work", *command_line("scaler_cluster", *capable, address)) as leaving,
@@ -110,10 +117,11 @@ def test_keys_are_replaced_while_the_values_of_an_agent_that_leaves_are_moving(t
         ):
             scheduler.wait_for_output(r"joined with[\s\S]*joined with")
             client.wait_for_output("made", 40)
+            site.make_new_keys()
             before = received_bytes(names[0])
             leaving.signal(signal.SIGTERM)
             wait_until(lambda: received_bytes(names[0]) - before >= 4_000_000)
-            site.rotate()
+            site.distribute()
             assert received_bytes(names[0]) - before < 32_000_000
             assert leaving.wait() == 0
             assert received_bytes(names[0]) - before >= 32_000_000, leaving.output
@@ -129,7 +137,7 @@ def test_keys_are_replaced_while_values_are_shuffled(tmp_path: Path) -> None:
     with two_hosts(ADDRESSES) as names:
         site = Site(names, tmp_path)
         for host in (0, 1):
-            site.slow_down(host)
+            site.slow_down(host, 80)
 
         def agent(host: int) -> Command:
             line = command_line("scaler_cluster", "-n", "1", "--per-worker-capabilities", "ab"[host], address)

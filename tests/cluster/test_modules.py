@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -90,6 +91,41 @@ def test_two_clients_with_different_contents(
                 assert new.submit(helpers.of, helpers.Item()).result() == (6, 2)
                 assert new.submit(lambda item: item.version, helpers.Item()).result() == 2
                 assert old.submit(lambda item: item.version, helpers.Item()).result() == 1
+
+
+def test_a_change_is_told_when_the_module_is_loaded_again(
+    address: str, folder: Path, load: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
+) -> None:
+    helpers = load("local_helpers")
+    caplog.set_level(logging.WARNING, "scaler")
+    with Client(address, modules=[helpers, "local_package"]) as client:
+        assert client.submit(helpers.version).result() == 1
+        (folder / "local_helpers.py").touch()
+        assert client.submit(lambda: helpers.version()).result() == 1
+        assert not caplog.messages, "the content is the same"
+        (folder / "local_helpers.py").write_text(HELPERS.format(version=20))
+        assert client.submit(helpers.version).result() == helpers.version() == 1
+        assert not caplog.messages, "this program runs the earlier content, too"
+        importlib.reload(helpers)
+        assert client.submit(helpers.version).result() == 1
+        assert client.map(lambda number: number + helpers.version(), [1, 2]) == [2, 3]
+        (told,) = caplog.messages
+        assert told.startswith("The files of local_helpers have changed") and "Make another client" in told
+    with Client(address, modules=[helpers, "local_package"]) as client:
+        assert client.submit(helpers.version).result() == helpers.version() == 20
+    assert len(caplog.messages) == 1
+
+
+def test_a_removed_module_is_told_once(
+    address: str, folder: Path, load: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
+) -> None:
+    helpers = load("local_helpers")
+    caplog.set_level(logging.WARNING, "scaler")
+    with Client(address, modules=[helpers, "local_package"]) as client:
+        (folder / "local_helpers.py").unlink()
+        assert client.submit(helpers.version).result() == 1
+        assert client.submit(helpers.of, helpers.Item()).result() == (6, 1)
+    assert [each[:29] for each in caplog.messages] == ["The files of local_helpers ha"]
 
 
 def test_a_client_without_them_has_none(single_combo: SchedulerClusterCombo, load: Callable[[str], ModuleType]) -> None:

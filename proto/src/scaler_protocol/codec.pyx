@@ -6,6 +6,8 @@ Tasks, Results and bodies without fields are written and read here, in the layou
 """
 
 import sys
+from dataclasses import fields
+from operator import attrgetter
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -630,6 +632,7 @@ cdef int write_result_runs(Writer* writer, uint64_t pointer, list runs) except -
 cdef tuple _bodies = bodies.BODIES
 cdef uint8_t _last_status = max(Status)
 cdef uint32_t _hello_tag = _bodies.index(Hello)
+cdef object _hello_values = attrgetter(*[each.name for each in fields(Hello) if each.type in ("str", "bytes")])
 
 
 def decode(frames):
@@ -667,9 +670,7 @@ def decode_hello(frames):
     if field32(&root, 4) & 0xFFFF != _hello_tag:
         return None
     hello = bodies.read(Hello, [head]).body
-    texts = hello.distribution, hello.distribution_version, hello.python_version, hello.host, *hello.features
-    data = hello.session, hello.token, hello.parent_session, hello.nonce, hello.challenge, hello.proof
-    if max(map(len, (*texts, *data))) > limits.HELLO_VALUE_LIMIT:
+    if max(map(len, (*_hello_values(hello), *hello.features))) > limits.HELLO_VALUE_LIMIT:
         raise MalformedMessage("The Hello is larger than any valid Hello.")
     return hello
 

@@ -100,6 +100,9 @@ class TaskName(NamedTuple):
 UNITS_PER_WHOLE = 1_000_000
 """Capabilities are counted in millionths."""
 
+UNLIMITED_AMOUNT = 10**9
+"""A worker that offers so much runs any number of tasks that need the capability, which share all its devices."""
+
 
 @value(frozen=True, slots=True)
 class Capability:
@@ -331,7 +334,8 @@ class AgentAttach:
 class ManagerReport:
     """Worker manager to scheduler, once a second, on a session of the role ``WORK`` that never attaches: what it runs
     and what it can start. ``target_seconds``: how soon waiting tasks shall be done; ``cool_down_seconds``: how long
-    workers remain that are not needed; ``reasons``: sentences, why fewer workers run than are needed."""
+    workers remain that are not needed; ``reasons``: sentences, why fewer workers run than are needed. ``maximum`` 0: it
+    keeps a number of workers that the scheduler does not decide."""
 
     name: str
     capabilities: tuple[Capability, ...]  # of each worker

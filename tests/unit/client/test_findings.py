@@ -29,6 +29,7 @@ OURS = {
     "host": "here", "began": 0.0, "ended": 0.0, "python": "3.12.1", "scaler": "1.4.0",
     "packages": {"numpy": "2.1.0", "cloudpickle": "3.1.0"}, "descriptors": 65536, "processes": -1,
     "spill_directory": "/var/tmp", "spill_bytes": 1 << 40, "spill_capacity_bytes": 1 << 41, "memory_files": True,
+    "shared_memory_bytes": 1 << 30,
     "group_memory_bytes": 0,
     "unreachable": [], "cpus": 4,
 }  # fmt: skip
@@ -59,6 +60,7 @@ def test_a_host_like_this_one_has_one_line() -> None:
         ({"offset_seconds": -3.5}, Severity.WARNING, "there: its clock is 3.5 s behind this host's."),
         ({"descriptors": 256}, Severity.WARNING, "there: its workers may open only 256 files."),
         ({"processes": 100}, Severity.WARNING, "there: its user may have only 100 processes and threads."),
+        ({"shared_memory_bytes": 5 << 20}, Severity.WARNING, "there: /dev/shm has only 5 MiB left"),
         ({"memory_files": False}, Severity.FAILURE, "there: its workers cannot create memory files"),
         ({"group_memory_bytes": 512 << 20}, Severity.WARNING, "there: its 4 workers share the 512 MiB of"),
         (

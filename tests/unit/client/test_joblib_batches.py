@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("joblib")
 
+from scaler.client.reducers import ArgumentReducers  # noqa: E402
 from scaler.integrations.joblib import _BatchPickler, grown_batch_size  # noqa: E402  # needs joblib
 
 IDEAL_SECONDS = 0.2
@@ -44,7 +45,7 @@ def contexts_of_fits(*callbacks: object) -> list[Any]:
 
 def sent_and_loaded(batch: object) -> Any:
     file = io.BytesIO()
-    _BatchPickler(file, (), lambda array: None, []).dump(batch)
+    _BatchPickler(file, (), lambda array: None, ArgumentReducers({}, False), []).dump(batch)
     return pickle.loads(file.getvalue())
 
 

@@ -248,6 +248,31 @@ def test_an_agent_that_runs_tasks_without_saying_which_worker_has_a_row() -> Non
     model = model_of(events(name, ended(1, agent=0), ended(2, agent=0, workers=[0xFFFF]), ended(3, agent=NONE)))
     assert [(row.worker.host, row.worker.name) for row in model.stream_rows()] == [("h", "(unknown)")]
     assert [row[6] for row in model.rows("tasks")[0]] == ["", "h", "h"]
+    began, over = (10**9 - 10) / 1e6, 10**9 / 1e6
+    assert [len(model.stream_rows(*span)) for span in ((0, began - 1), (began, over), (over + 1, over + 9))] == [
+        0,
+        1,
+        0,
+    ]
+
+
+@pytest.mark.parametrize("columns", [{}, {"workers": [0xFFFF, 0xFFFF]}])
+def test_tasks_that_were_cancelled_before_they_started_have_no_row_in_the_stream(columns: dict[str, Any]) -> None:
+    name = records.name_record(Naming.AGENT, 0, {"session": "", "name": "a", "host": "h", "pid": 1, "workers": ["w"]})
+    statuses = [Status.CANCELLED, Status.CANCELLED]
+    cancelled = records.ended_record([1, 2], [0, 0], [1, 1], statuses, time=10**9, session=0, agent=0, **columns)
+    model = model_of(events(name, cancelled))
+    assert [row.name for row in model.stream_rows()] == ["w"]
+    assert [row[6:8] for row in model.rows("tasks")[0]] == [("h", "(unknown)")] * 2
+
+
+def test_workers_have_a_row_in_the_stream_when_the_name_of_their_agent_is_known() -> None:
+    model = model_of(events(ended(1, agent=0, worker=0), ended(2, agent=0)))
+    assert len(model.activity.workers) == 2 and model.stream_rows() == []
+    name = records.name_record(Naming.AGENT, 0, {"session": "", "name": "a", "host": "h", "pid": 1, "workers": ["w"]})
+    model.apply(events(name, first=2), 1.0)
+    assert [(row.worker.host, row.name) for row in model.stream_rows()] == [("h", "w"), ("h", "(unknown)")]
+    assert [row[6:8] for row in model.rows("tasks")[0]] == [("h", "(unknown)"), ("h", "w")]
 
 
 def test_another_epoch_starts_again(model: Model) -> None:

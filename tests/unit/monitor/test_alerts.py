@@ -103,7 +103,7 @@ def test_tasks_that_no_worker_can_run() -> None:
         (
             "capabilities",
             "4 tasks wait, such as those of render for 75 s: No connected worker has the capabilities it needs "
-            "(gpu=1). Start workers with these capabilities.",
+            "(gpu=1). Start workers with the missing capabilities.",
         )
     ]
     none = WaitGroup(b"", "f", NO_WORKERS.capitalize() + ".", 1, 20.0)

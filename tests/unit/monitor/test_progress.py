@@ -10,11 +10,20 @@ import pytest
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.links import EntityLink, row_link
-from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, GraphStatus, MapStatus, Snapshot, TaskCounts
+from scaler_protocol.monitor.messages import (
+    ClientStatus,
+    FunctionStatus,
+    GraphStatus,
+    MapStatus,
+    RunningTaskStatus,
+    Snapshot,
+    TaskCounts,
+    WaitGroup,
+)
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.progress import ALL, CLIENT, FUNCTION, GRAPH, GROUP, MAP, Pace, ProgressWatch, seconds_left
 from scaler_protocol.monitor.tables import CLIENTS, PROGRESS
-from tests.support.monitoring import snapshot
+from tests.support.monitoring import agent_status, snapshot
 
 SESSION = b"\xab" * 16
 
@@ -207,3 +216,22 @@ def test_a_map_has_its_progress_and_a_page() -> None:
     ended = page_of(model, EntityLink("map", ("abababab", "2")))
     assert ended is not None and ("remaining", "0") in [(each.name, each.text) for each in ended.facts]
     assert page_of(model, EntityLink("map", ("abababab", "1"))) is None
+
+
+def test_tasks_of_a_function_that_do_not_wait_are_on_hosts() -> None:
+    waits = (
+        WaitGroup(b"\x01" * 16, "simulate", "All workers are busy.", 5),
+        WaitGroup(b"\x01" * 16, "simulate", "Waits for results.", 2),
+    )
+    shot = replace(at(1000.0, 10, 10), waits=waits, wait_count=2)
+    for each, expected in ((shot, 3), (replace(shot, wait_count=3), 0)):
+        found = watched(each).find(FUNCTION, "simulate")
+        assert found is not None and found.on_hosts == expected
+
+
+def test_functions_whose_waiting_tasks_are_not_all_listed_count_only_long_tasks_on_hosts() -> None:
+    running = RunningTaskStatus(b"s", "simulate")
+    waits = (WaitGroup(b"", "other functions", "All workers are busy.", 5),)
+    shot = replace(at(1000.0, 10, 10), waits=waits, wait_count=1, agents=(replace(agent_status(), running=(running,)),))
+    found = watched(shot).find(FUNCTION, "simulate")
+    assert found is not None and found.on_hosts == 1

@@ -60,13 +60,14 @@ def test_no_page_is_larger_than_the_terminal(model: Model, key: str, width: int,
 
 def test_the_page_names_stand_at_the_top(model: Model) -> None:
     assert (
-        lines(drawn(model, "2"))[0] == "1 all t run 2 functions 3 wait 4 fail 5 obj v val 6 graph 7 8 9 0 a g i o e y"
+        lines(drawn(model, "2"))[0] == "1 all t run 2 functions 3 wait 4 fail 5 obj v val 6 graph 7 8 9 0 a g i H o e y"
     )
-    wide = lines(drawn(model, "2", width=200))[0]
-    assert wide == (
+    titles = (
         "1 overview  t running  2 functions  3 waiting  4 failures  5 objects  v values  6 graphs  7 stream  8 tasks  "
-        "9 clients  0 settings  a alerts  g progress  i workers  o output  e traffic  y logs"
+        "9 clients  0 settings  a alerts  g progress  i workers  H hosts  o output  e traffic  y logs"
     )
+    assert lines(drawn(model, "2", width=220))[0] == titles
+    assert lines(drawn(model, "2", width=200))[0] == titles.replace("  ", " ")
 
 
 def test_totals_stand_under_them(model: Model) -> None:

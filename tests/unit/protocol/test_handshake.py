@@ -324,9 +324,17 @@ def test_a_hello_larger_than_any_is_not_read() -> None:
     assert decode_hello(large) is None and isinstance(decode(large).body, Hello)
 
 
+TOO_LONG: dict[str, object] = {"str": "x" * 257, "bytes": bytes(257), "tuple[str, ...]": ("x", "y" * 257)}
+"""Values of a Hello by the annotation of their field."""
+
+
 @pytest.mark.parametrize(
     "change",
-    [{"host": "x" * 257}, {"features": ("x",) * 65}, {"features": ("y" * 257,)}, {"proof": bytes(257)}],
+    [
+        {"features": ("x",) * 65},
+        *({each.name: TOO_LONG[str(each.type)]} for each in dataclasses.fields(Hello) if str(each.type) in TOO_LONG),
+    ],
+    ids=lambda change: next(iter(change)),
 )
 def test_a_hello_that_says_too_much_is_malformed(change: dict[str, object]) -> None:
     with pytest.raises(MalformedMessage, match="larger than any valid Hello|are allowed"):

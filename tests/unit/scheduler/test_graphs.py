@@ -317,7 +317,9 @@ def test_a_value_on_its_way_from_a_lost_agent_is_no_copy():
     assert nodes_of.value_holder(1) is None and nodes_of.copies_of(1) == ()
 
 
-def test_a_client_gets_a_large_result_from_the_agent_that_has_a_copy():
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_client_gets_a_large_result_from_the_agent_that_has_a_copy(direct: bool):
+    """``direct``: its host's store can fetch it. So it is told where the copy is, as it was to be told of the value."""
     book = Playbook()
     client, agent, other = book.client(), book.agent("holder"), book.agent("reader")
     said = client.says(tasks(client, 1, 1))
@@ -326,8 +328,9 @@ def test_a_client_gets_a_large_result_from_the_agent_that_has_a_copy():
     holder.says(done(client, 1, status=Status.SUCCESS_LARGE, payload=LARGE_PAYLOAD))
     reader.says(ObjectRequest(key))
     holder.says(ObjectChunk(key, 1, 0, b"v"))
-    assert (holder.name, ObjectRequest(key, relayed=True)) in client.says(ObjectRequest(key))
-    assert (reader.name, ObjectRequest(key, relayed=True)) in lose_for_good(book, holder, reader)
+    request = ObjectRequest(key, relayed=not direct)
+    assert (holder.name, request) in client.says(ObjectRequest(key, direct=direct))
+    assert (reader.name, request) in lose_for_good(book, holder, reader)
     assert reader.says(ObjectChunk(key, 1, 0, b"v")) == [(client.name, ObjectChunk(key, 1, 0, b"v"))]
     said = client.says(ObjectRelease((key,)))
     assert {name for name, body in said if isinstance(body, ObjectRelease) and key in body.keys} == {reader.name}

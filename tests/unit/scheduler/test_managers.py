@@ -294,13 +294,31 @@ def test_an_idle_manager_is_kept_and_is_told_of_the_shutdown():
     assert (cloud.name, Stop()) in client.says(ShutdownRequest())
 
 
+def shown(book):
+    settings = book.core.snapshot(book.now).settings
+    return {each.name: each.value for each in settings if each.name.startswith("worker manager ")}
+
+
+def test_a_manager_with_a_number_of_its_own_only_reports():
+    book = Playbook()
+    client, fixed, cloud = book.client(), manager(book, "fixed"), manager(book)
+    assert order(fixed, report(name="fixed", maximum=0, starting=1, reasons=("No host.", "No key."))) == 0
+    assert order(cloud, report()) == 0
+    client.says(tasks(client, 1, 1))
+    assert order(cloud, report()) == 1, "its workers are those of its agents"
+    assert shown(book)["worker manager fixed"] == "0 running, 1 starting."
+    assert shown(book)["worker manager fixed (2)"] == "No key."
+
+
 def test_monitors_and_explain_tell_what_managers_do():
     book = Playbook()
     client, cloud = book.client(), manager(book)
     client.says(tasks(client, 1, 1))
     order(cloud, report(starting=2, reasons=("The quota is used up.",)))
-    shown = [each.value for each in book.core.snapshot(book.now).settings if each.name == "worker manager cloud"]
-    assert shown == ["0 running, 2 starting, 1 wanted (0 to 8). The quota is used up."]
+    assert shown(book) == {
+        "worker manager cloud": "0 running, 2 starting, 1 wanted (0 to 8).",
+        "worker manager cloud (1)": "The quota is used up.",
+    }
     assert "no worker is connected. 2 workers are starting." in book.core.explain(client.session, 1)
 
 

@@ -225,6 +225,7 @@ def test_rows_for_no_certain_worker_come_last_and_only_with_tasks() -> None:
     head, _ = parsed_stream(stream(model, STREAM, "key"))
     assert (head["total_rows"], len(head["rows"])) == (8, 8)
     model.log.append(10**9, int(model.time * 1e6), 1000, 0, 0, nobody)
+    model.activity.unplaced_runs[nobody] = int(model.time * 1e6) - 1000, int(model.time * 1e6)
     head, _ = parsed_stream(stream(model, STREAM, "key"))
     assert (head["total_rows"], head["rows"][-1][0]) == (9, "node-0, unknown worker")
 

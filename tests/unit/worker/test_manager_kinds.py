@@ -10,12 +10,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from scaler_protocol.command.log_tail import log_tail
 from scaler_worker.manager.backend import ListError
 from scaler_worker.manager.cli import chosen_kind, main
 from scaler_worker.manager.config import ManagerSettings
 from scaler_worker.manager.core.jobs import Job, JobState
 from scaler_worker.manager.core.manager import ManagerCore
 from scaler_worker.manager.kinds import KINDS
+from scaler_worker.manager.shell.connection import ManagerConnection
 from scaler_worker.manager.shell.loop import ManagerLoop
 
 
@@ -73,6 +75,8 @@ class BlockingBackend:
 def test_a_backend_that_blocks_has_one_thread_and_a_signal_stops_its_jobs() -> None:
     backend = BlockingBackend()
     settings = ManagerSettings(kind="local", address="tcp://127.0.0.1:1")
-    asyncio.run(ManagerLoop(ManagerCore(2), backend, settings, "here").run())
+    with log_tail() as tail:
+        connection = ManagerConnection(settings.address, tail)
+        asyncio.run(ManagerLoop(ManagerCore(2), backend, settings, "here", connection).run())
     assert backend.jobs == [] and backend.calls >= 3
     assert len(backend.threads) == 1 and threading.get_ident() not in backend.threads

@@ -9,10 +9,9 @@ from decimal import Decimal
 from scaler_protocol.address import parse_address
 from scaler_protocol.command import EVENT_LOOPS, BadInput, LoggingSettings, argument, option
 from scaler_protocol.limits import CAPABILITIES_LIMIT, NAME_LIMIT_BYTES, WORKERS_LIMIT
-from scaler_protocol.messages import UNITS_PER_WHOLE, Capability
+from scaler_protocol.messages import UNITS_PER_WHOLE, UNLIMITED_AMOUNT, Capability
 from scaler_protocol.units import BYTES, SECONDS
 from scaler_worker.core.settings import ConnectionOptions, ExecutionOptions
-from scaler_worker.devices import UNLIMITED_AMOUNT
 from scaler_worker.pinning import PINNING_KINDS, UNBOUND
 from scaler_worker.system import default_worker_count
 from scaler_worker.termination_notice import NO_PROVIDER, PROVIDERS

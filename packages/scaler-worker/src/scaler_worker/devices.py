@@ -19,10 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaler_protocol.command import BadInput
-from scaler_protocol.messages import UNITS_PER_WHOLE, Capability
-
-UNLIMITED_AMOUNT = 10**9
-"""A worker that offers so much runs any number of tasks that need the capability, which share all its devices."""
+from scaler_protocol.messages import UNITS_PER_WHOLE, UNLIMITED_AMOUNT, Capability
 
 GPU = "gpu"
 CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.bounds import (
     CAPABILITIES_LIMIT,
@@ -33,7 +34,7 @@ from scaler_protocol.monitor.messages import Events
 from scaler_protocol.monitor.nested_tasks import NestedTasks, TaskPlace
 from scaler_protocol.monitor.output_log import OutputLog
 from scaler_protocol.monitor.palette import ColourNumbers
-from scaler_protocol.monitor.records import NONE, BadRecord, Flag, Kind, Naming, Record
+from scaler_protocol.monitor.records import NONE, BadRecord, EndedColumns, Flag, Kind, Naming, Record
 from scaler_protocol.monitor.task_log import NO_WORKER, TaskLog, extent
 from scaler_protocol.monitor.task_times import ExecutionParts, TaskTimes
 from scaler_protocol.process_names import UNKNOWN_WORKER, nested_name
@@ -126,6 +127,10 @@ class Activity:
         self.agents: OrderedDict[int, AgentName] = OrderedDict()
         self.options: OrderedDict[int, ShownOptions] = OrderedDict()
         self.workers: list[WorkerName] = []
+        self.unplaced_runs: dict[int, tuple[int, int]] = {}
+        """The first start and the last end, in unix microseconds, of tasks of which only the agent is known, by the
+        index that stands for its workers. Tasks that were cancelled before they started do not count."""
+
         self.colours = ColourNumbers()
         self.function_names = FunctionNames()
         self.missed = 0
@@ -207,13 +212,15 @@ class Activity:
         """Return the numbers that records use for the agents that have a name, by session."""
         return {agent.session: index for index, agent in self.agents.items() if agent.session}
 
-    def add_workers(self, processes: Iterable[tuple[bytes, int]]) -> None:
-        """Make the worker of each process, given by the session of its agent and its number, if the agent has a name:
-        no record may have told of the process yet."""
+    def add_workers(self, processes: Iterable[tuple[bytes, int]], time: float) -> None:
+        """Make the worker of each process that runs a task at this time, given by the session of its agent and its
+        number, if the agent has a name: no record may have told of the process yet."""
         agents = self.indices_of_agents()
         for session, number in processes:
             if session in agents:
-                self.worker_index(agents[session], number)
+                index = self.worker_index(agents[session], number)
+                if number >= records.NO_WORKER:
+                    self._note_unplaced(index, int(time * _MICROSECONDS), 1)
 
     # ---- one method for each kind of record ----------------------------------------------------------------------
 
@@ -268,10 +275,12 @@ class Activity:
             last, some_unknown = extent(columns.workers) if columns.workers is not None else (-1, True)
             indices = agent.indices if last < len(agent.indices) else self._indices_of(agent, columns.workers, last)
             worker = self.worker_index(record.agent, record.worker) if some_unknown else NO_WORKER
+            if some_unknown:
+                self._note_unplaced(worker, moment_us(record.time), _longest_unplaced(columns))
         self.log.extend(record.session, record.function, worker, moment_us(record.time), columns, indices)
 
     def _on_ran(self, record: Record) -> None:
-        flags, time, worker = record.flags, moment_us(record.time), self.worker_index(record.agent, record.worker)
+        flags, time, worker = record.flags, moment_us(record.time), self._worker_of_stretch(record)
         try:
             self.log.extend_stretch(
                 record.session, record.function, worker, time, record.first, record.attempt, flags & 0xFF,
@@ -281,7 +290,7 @@ class Activity:
             raise BadRecord(records.CUT_OFF) from None
 
     def _on_stepped(self, record: Record) -> None:
-        worker = self.worker_index(record.agent, record.worker)
+        worker = self._worker_of_stretch(record)
         try:
             self.log.extend_steps(
                 record.session, record.function, worker, moment_us(record.time), record.first, record.attempt,
@@ -368,6 +377,19 @@ class Activity:
         self.workers.append(_worker_name(agent, number))
         return len(self.workers) - 1
 
+    def _worker_of_stretch(self, record: Record) -> int:
+        """The index of the worker of consecutive tasks, all of which ended alike."""
+        index = self.worker_index(record.agent, record.worker)
+        if record.worker >= records.NO_WORKER and record.flags & 0xFF != Status.CANCELLED:
+            self._note_unplaced(index, moment_us(record.time), 1)
+        return index
+
+    def _note_unplaced(self, index: int, time_us: int, longest_us: int) -> None:
+        """Tasks ended at about this time. ``longest_us``: the duration of the longest one; 0: none of them has run."""
+        if longest_us:
+            first, last = self.unplaced_runs.get(index, (time_us, time_us))
+            self.unplaced_runs[index] = min(first, time_us - longest_us), max(last, time_us)
+
     def _unnamed_worker(self, agent: AgentName, number: int) -> int:
         """One that ran something before it was named: only such a one is made, whatever its number."""
         index = agent.unnamed.get(number)
@@ -390,6 +412,14 @@ class Activity:
         if agent.unknown == NO_WORKER:
             agent.unknown = self._new_worker(agent, None)
         return agent.unknown
+
+
+def _longest_unplaced(columns: EndedColumns) -> int:
+    """The longest duration of those of the tasks whose worker is not known."""
+    if columns.workers is None:
+        return int(max(columns.durations, default=0))
+    pairs = zip(columns.durations, columns.workers, strict=True)
+    return max((duration for duration, worker in pairs if worker == records.NO_WORKER), default=0)
 
 
 def _make_room(names: OrderedDict[int, Any], limit: int = NAMES_LIMIT) -> None:

@@ -205,7 +205,7 @@ def _workers(look: _Look) -> str:
 
 
 def _capabilities(look: _Look) -> str:
-    return _about_waits(look.snapshot, MISSING_CAPABILITIES, "Start workers with these capabilities.")
+    return _about_waits(look.snapshot, MISSING_CAPABILITIES, "Start workers with the missing capabilities.")
 
 
 def _failures(look: _Look) -> str:

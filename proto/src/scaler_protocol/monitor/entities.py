@@ -358,6 +358,7 @@ def _worker_facts(agent: AgentStatus, worker: WorkerStatus) -> list[Fact]:
         Fact("state", state_of_worker(worker)),
         Fact("CPU", format_percent(worker.cpu_percent)),
         Fact("memory", format_bytes(worker.rss_bytes)),
+        Fact("capabilities", agent.capabilities or "none"),
     ]
 
 

@@ -301,16 +301,25 @@ def _rows(row_type: type[_Row], reader: Any) -> Iterator[_Row]:
 _PACKED = {"int": "Q", "float": "f", "bool": "?", "PeerState": "Q"}
 """The formats of packed numbers by annotation, as ``struct`` writes them; texts and bytes travel as lists."""
 
-_COLUMNS: dict[type, list[tuple[str, str]]] = {
-    each: [(field.name, _PACKED.get(str(field.type), str(field.type))) for field in fields(each)] for each in _STRUCTS
+_OWN_KINDS: dict[type, dict[str, str]] = {
+    AgentStatus: {"workers": "count", "running": "count"},
+    WaitGroup: {"oldest_seconds": "d"},
+    EndedClientStatus: {"used_seconds": "d"},
+    FunctionStatus: {
+        field.name: "counts" if field.name.endswith("_counts") else "d"
+        for field in fields(FunctionStatus)
+        if field.name.endswith(("_counts", "_seconds"))
+    },
 }
-_COLUMNS[AgentStatus][-3:-1] = [("workers", "count"), ("running", "count")]
-_COLUMNS[WaitGroup][4] = ("oldest_seconds", "d")
-_COLUMNS[EndedClientStatus][5] = ("used_seconds", "d")
-_COLUMNS[FunctionStatus] = [
-    (name, "counts" if name.endswith("_counts") else "d" if kind == "f" else kind)
-    for name, kind in _COLUMNS[FunctionStatus]
-]
+"""The fields whose columns are not of the kind that their annotation says."""
+
+_COLUMNS: dict[type, list[tuple[str, str]]] = {
+    each: [
+        (field.name, _OWN_KINDS.get(each, {}).get(field.name) or _PACKED.get(str(field.type), str(field.type)))
+        for field in fields(each)
+    ]
+    for each in _STRUCTS
+}
 
 
 def _column(kind: str, values: list[Any]) -> Any:

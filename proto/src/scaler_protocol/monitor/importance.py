@@ -28,6 +28,7 @@ _LESS_IMPORTANT = {
     "workers": ("agent_cpu", "agent_rss", "itl", "free", "sent", "lag", "queued", "state"),
     "processors": ("agent", "slot_lent", "initialized"),
     "agents": ("free", "sent", "lag", "silent", "pid", "queued"),
+    "hosts": ("agents", "workers_rss", "memory_free", "workers"),
     "logs": ("number", "host", "level", "log"),
     "running": ("started", "usual", "pid", "session"),
 }

@@ -117,6 +117,8 @@ class AgentStatus:
     workers: tuple[WorkerStatus, ...] = ()
     running: tuple[RunningTaskStatus, ...] = ()  # at most one for each process
     memory_limit_bytes: int = 0  # what its host or control group may use; 0: not known
+    capabilities: str = ""  # that each of its workers offers: "gpu=1, linux"
+    capabilities_left: str = ""  # that no task has taken, of all its workers: "gpu 2 of 4"; not of unlimited ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +225,7 @@ class WaitGroup:
     task: int = 0
     module: str = ""  # of the function
     demand: str = ""  # the capabilities that they need: "gpu=1, linux=1"
-    place: str = ""  # a sentence about what is served before ``task``; empty: nothing, or not known
+    place: str = ""  # a sentence about what is served before ``task``, or offered instead; empty: nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ what stands in them; histories, the task log and the task stream are filled as m
 from __future__ import annotations
 
 import enum
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -196,18 +197,25 @@ class Model:
     def log(self) -> TaskLog:
         return self.activity.log
 
-    def stream_rows(self) -> list[StreamRow]:
+    def stream_rows(self, start: float = 0.0, stop: float = math.inf) -> list[StreamRow]:
         """A row for each worker that runs or has run something, by host and number; those without one come last, then
-        the workers of agents that have left."""
+        the workers of agents that have left. Workers of agents without a name have none until the name arrives.
+        Tasks of which only the agent is known have a row if any of them ran between ``start`` and ``stop`` (unix
+        seconds)."""
         workers = self.activity.workers
         counts = Counter((worker.host, worker.name) for worker in workers)
         rows = [
             StreamRow(index, each, each.name if counts[each.host, each.name] == 1 else f"{each.name} ({each.agent})")
             for index, each in enumerate(workers)
+            if (each.host or each.agent) and (each.number is not None or self._ran_unplaced(index, start, stop))
         ]
         agents = self.snapshot.agents if self.snapshot is not None else ()
         present = {(agent.host, agent.name) for agent in agents}
         return sorted(rows, key=lambda row: ((row.worker.host, row.worker.agent) not in present, _place(row.worker)))
+
+    def _ran_unplaced(self, index: int, start: float, stop: float) -> bool:
+        first, last = self.activity.unplaced_runs.get(index, (math.inf, -math.inf))
+        return first <= stop * 1e6 and last >= start * 1e6
 
     def count_of_executions(self, start: float, stop: float) -> int:
         """Return how many of the tasks that are kept ran at a time from ``start`` to ``stop``, at any worker."""
@@ -263,7 +271,7 @@ class Model:
         self.worker_rows = tuple(row for agent in snapshot.agents for row in rows_of(agent))
         time = snapshot.time or now
         self.running = {row.key: row for row in running_rows(snapshot, self.running)}
-        self.activity.add_workers((row.agent.session, row.task.worker) for row in self.running.values())
+        self.activity.add_workers(((row.agent.session, row.task.worker) for row in self.running.values()), time)
         latest = max(self.activity.time, before.time if before is not None else 0.0)
         if snapshot.time and snapshot.time < latest - SET_BACK_SECONDS:
             self._follow_clock(snapshot.time)

@@ -66,6 +66,7 @@ ACTIONS_OF_TABLE: dict[str, dict[Action, tuple[str, ...]]] = {
     "workers": dict.fromkeys((*_LOOKS, *_ON_HOSTS, *_ON_PROCESSES), ("name",)),
     "agents": dict.fromkeys(_ON_HOSTS, ("name",)),
     "processors": dict.fromkeys((*_LOOKS, *_ON_PROCESSES), ("name",)),
+    "hosts": dict.fromkeys(_ON_HOSTS, ("host",)),
     "objects": dict.fromkeys(_ON_HOSTS, ("host",)),
     "functions": dict.fromkeys(
         (LookAction.PROFILE_FUNCTION, ControlAction.CANCEL_FUNCTION, ControlAction.SET_FUNCTION_PRIORITY), ("name",)

@@ -13,7 +13,14 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
-from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, GraphStatus, MapStatus, Snapshot
+from scaler_protocol.monitor.messages import (
+    ClientStatus,
+    FunctionStatus,
+    GraphStatus,
+    MapStatus,
+    Snapshot,
+    user_of_client,
+)
 
 ALL = "all"
 CLIENT = "client"
@@ -36,7 +43,7 @@ class Progress(NamedTuple):
     done: int = 0  # succeeded
     failed: int = 0
     canceled: int = 0
-    running: int = 0  # assigned to an agent; of a function: those that have run for a second or longer
+    on_hosts: int = 0  # assigned to an agent; of a function see ``_on_hosts``
     unfinished: int = 0  # with the running ones, and with those that clients have still to submit, as far as known
     is_open: bool = False  # further tasks may come, and their number is not known
     seconds_left: float = 0.0  # until all have ended; 0: not known, or all have ended
@@ -125,10 +132,21 @@ def _counted(snapshot: Snapshot) -> Iterator[Progress]:
     yield Progress(ALL, "", "all tasks", tasks.success, failed, tasks.canceled, tasks.running, unfinished)
     yield from map(_of_client, snapshot.clients)
     yield from _of_groups(snapshot.clients)
-    running = Counter(task.function for agent in snapshot.agents for task in agent.running)
-    yield from (_of_function(each, running[each.name]) for each in snapshot.functions)
+    on_hosts = _on_hosts(snapshot)
+    yield from (_of_function(each, on_hosts[each.name]) for each in snapshot.functions)
     yield from map(_of_map, snapshot.maps)
     yield from map(_of_graph, snapshot.graphs)
+
+
+def _on_hosts(snapshot: Snapshot) -> Counter[str]:
+    """Return how many tasks of each function are with agents: all that do not wait, or, if not all waiting tasks are
+    listed by function, those that have run for a second or longer."""
+    if snapshot.wait_count > len(snapshot.waits) or not all(each.digest for each in snapshot.waits):
+        return Counter(task.function for agent in snapshot.agents for task in agent.running)
+    found = Counter({each.name: each.unfinished for each in snapshot.functions})
+    for each in snapshot.waits:
+        found[each.function] = max(0, found[each.function] - each.count)
+    return found
 
 
 def _coming(snapshot: Snapshot) -> dict[tuple[str, Hashable], tuple[int, bool]]:
@@ -148,7 +166,10 @@ def _coming(snapshot: Snapshot) -> dict[tuple[str, Hashable], tuple[int, bool]]:
 
 
 def _of_client(client: ClientStatus) -> Progress:
-    name = f"{client.session.hex()[:8]} {client.host} (pid {client.pid})"
+    """Its name says first who uses it and for what: narrow screens show only the beginning."""
+    who = ", ".join(filter(None, (user_of_client(client), client.program)))
+    place = f"{client.host} (pid {client.pid})"
+    name = f"{client.session.hex()[:8]} {f'{who} at {place}' if who else place}"
     return Progress(CLIENT, client.session, name, *_client_counts(client))
 
 
@@ -170,10 +191,10 @@ def _of_groups(clients: Iterable[ClientStatus]) -> Iterator[Progress]:
         yield Progress(GROUP, group, group, done, failed, canceled, running, unfinished)
 
 
-def _of_function(function: FunctionStatus, running: int) -> Progress:
+def _of_function(function: FunctionStatus, on_hosts: int) -> Progress:
     done = max(0, function.finished - function.failed - function.canceled)
     return Progress(
-        FUNCTION, function.name, function.name, done, function.failed, function.canceled, running, function.unfinished
+        FUNCTION, function.name, function.name, done, function.failed, function.canceled, on_hosts, function.unfinished
     )
 
 

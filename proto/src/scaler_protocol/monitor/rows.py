@@ -147,7 +147,7 @@ def _worker_rows(model: TabularState) -> list[Row]:
         (
             row.pid, row.host, row.name, row.state.name.lower(), row.agent_cpu_percent, row.agent_rss_bytes,
             row.cpu_percent, row.rss_bytes, row.free, row.sent, row.queued, row.lag_seconds,
-            format_flags(row.initialized, row.has_task, row.slot_lent),
+            format_flags(row.initialized, row.has_task, row.slot_lent), row.capabilities,
         )
         for row in model.worker_rows
     ]  # fmt: skip
@@ -158,7 +158,7 @@ def _agent_rows(model: TabularState) -> list[Row]:
         (
             agent.name, agent.host, agent.pid, agent.state.name.lower(), len(agent.workers), agent.cpu_percent,
             agent.rss_bytes, agent.rss_free_bytes, agent.free, agent.sent, agent.queued, agent.lag_seconds,
-            agent.silent_seconds,
+            agent.silent_seconds, agent.capabilities, agent.capabilities_left,
         )
         for agent in _agents(model)
     ]  # fmt: skip
@@ -177,8 +177,14 @@ def _host_row(host: str, agents: Sequence[AgentStatus], memory: HostMemory) -> R
     return (
         host, memory.used_bytes, memory.limit_bytes, memory.share, memory.free_bytes,
         sum(worker.rss_bytes for worker in workers), len(workers), len(agents),
-        sum(worker.cpu_percent for worker in workers),
+        sum(worker.cpu_percent for worker in workers), _joined(agent.capabilities for agent in agents),
+        "; ".join(agent.capabilities_left for agent in agents if agent.capabilities_left),
     )  # fmt: skip
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """The different ones, as agents of one host may offer different capabilities."""
+    return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
 def _processor_rows(model: TabularState) -> list[Row]:
@@ -295,7 +301,7 @@ def _progress_rows(model: TabularState) -> list[Row]:
     return [
         (
             each.kind, each.name, each.share, each.seconds_left,
-            model.time + each.seconds_left if each.seconds_left else 0.0, each.unfinished, each.running, each.done,
+            model.time + each.seconds_left if each.seconds_left else 0.0, each.unfinished, each.on_hosts, each.done,
             each.failed, each.canceled,
         )
         for each in model.progress.rows

@@ -91,6 +91,7 @@ WORKERS = TableSpec(
         Column("queued", "queued", "count", 6, "tasks waiting at its agent"),
         Column("lag", "lag", "latency", 6, "latency between scheduler and agent"),
         Column("itl", "ITL", "text", 3, "initialized, has a task, slot lent to a nested task"),
+        Column("capabilities", "capabilities", "text", 16, "what it offers to tasks that need it"),
     ),
     "cpu",
     ("host", "pid", "name"),
@@ -115,6 +116,8 @@ AGENTS = TableSpec(
         Column("queued", "queued", "count", 6, "tasks waiting there"),
         Column("lag", "lag", "latency", 6, "latency between scheduler and agent"),
         Column("silent", "silent", "age", 6, "since anything was heard from it"),
+        Column("capabilities", "capabilities", "text", 16, "what each worker offers to tasks that need it"),
+        Column("capabilities_left", "not taken", "text", 14, "of these, by tasks: of all workers together"),
     ),
     "host",
     ("host", "pid", "name"),
@@ -134,6 +137,8 @@ HOSTS = TableSpec(
         Column("workers", "workers", "count", 7, "how many workers it has"),
         Column("agents", "agents", "count", 6, "how many agents own them"),
         Column("cpu", "cpu", "percent", 7, "processor time of its workers"),
+        Column("capabilities", "capabilities", "text", 16, "what each worker offers to tasks that need it"),
+        Column("capabilities_left", "not taken", "text", 14, "of these, by tasks: of all workers of an agent together"),
     ),
     "share",
     ("host",),
@@ -207,8 +212,8 @@ FUNCTIONS = TableSpec(
         Column("median", "p50", "estimate", 8, "half of the tasks run no longer; within a quarter, as is p95"),
         Column("p95", "p95", "estimate", 8, "95 % of the tasks run no longer"),
         Column("longest", "longest", "estimate", 8, "how long the longest task ran"),
-        Column("total", "total", "duration", 8, "how long all tasks kept worker processes, together"),
-        Column("cpu_time", "cpu time", "duration", 8, "processor time of all tasks together"),
+        Column("total", "total", "estimate", 8, "how long all tasks kept worker processes, together"),
+        Column("cpu_time", "cpu time", "estimate", 8, "processor time of all tasks together"),
         Column(
             "parts", "where time goes", "text", 32,
             "parts of the time from submission to result: waiting for dependencies and for a worker, fetching and "
@@ -358,8 +363,8 @@ PROGRESS = TableSpec(
         ),
         Column(
             "running", "on hosts", "count", 8,
-            "of these: assigned to an agent, where they run or are queued; of a function: those that have run for a "
-            "second or longer",
+            "of these: assigned to an agent, where they run or are queued; of a function, while tasks of very many "
+            "functions wait, only those that have run for a second or longer",
         ),
         Column("done", "done", "count", 11, "tasks that have succeeded"),
         Column("failed", "failed", "count", 7, "tasks that have failed"),

@@ -35,6 +35,7 @@ class WorkerRow:
     initialized: bool
     has_task: bool
     slot_lent: bool
+    capabilities: str = ""
 
     @property
     def label(self) -> str:
@@ -108,9 +109,9 @@ def sort_rows(rows: Iterable[WorkerRow], order: Order) -> list[WorkerRow]:
 
 
 def filter_rows(rows: Iterable[WorkerRow], text: str) -> list[WorkerRow]:
-    """Rows whose pid, host, name or state contains the text, whatever the case."""
+    """Rows whose pid, host, name, state or capabilities contain the text, whatever the case."""
     wanted = text.casefold()
-    return [row for row in rows if wanted in f"{row.label}|{row.state.name}".casefold()]
+    return [row for row in rows if wanted in f"{row.label}|{row.state.name}|{row.capabilities}".casefold()]
 
 
 def total_of(rows: Sequence[WorkerRow]) -> WorkerTotals:
@@ -147,6 +148,7 @@ def _row(agent: AgentStatus, worker: WorkerStatus, free: int, sent: int) -> Work
         initialized=worker.initialized,
         has_task=worker.has_task,
         slot_lent=worker.slot_lent,
+        capabilities=agent.capabilities,
     )
 
 

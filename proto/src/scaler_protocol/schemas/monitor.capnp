@@ -100,6 +100,8 @@ struct AgentColumns {
   workers @13 :Data; # u64: how many
   running @14 :Data; # u64: how many rows of running tasks
   memoryLimitBytes @15 :Data; # u64: what the host or control group may use; 0: not known
+  capabilities @16 :List(Text); # that each worker offers
+  capabilitiesLeft @17 :List(Text); # that no task has taken, of all workers together
 }
 
 struct RunningTaskColumns {

@@ -102,10 +102,11 @@ class _ByValue:
 class FunctionBook:
     """Finds the Function of a callable. A callable that is pickled by reference is serialized once; a function that is
     pickled by value, when what it captures has changed; any other callable each time, and large functions, too, so
-    that what they capture is not kept."""
+    that what they capture is not kept. ``on_function`` is called with each callable before it is serialized."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, on_function: Callable[[Callable[..., Any]], None] | None = None) -> None:
         self._encoder = self.encoder = encoder
+        self._on_function = on_function
         self.by_reference: dict[int, tuple[Callable[..., Any], Function]] = {}
         self._by_code: dict[int, _ByValue] = {}
         self._by_content: dict[bytes, Function] = {}
@@ -123,6 +124,8 @@ class FunctionBook:
         return self._serialize(callable_)
 
     def _serialize(self, callable_: Callable[..., Any]) -> Function:
+        if self._on_function is not None:
+            self._on_function(callable_)
         function = self._encoded(callable_)
         if not self._encoder.is_default:
             return function

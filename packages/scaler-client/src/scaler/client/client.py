@@ -54,6 +54,7 @@ from scaler.client.keyed import Identity, KeyedFutures, identity_of, take_identi
 from scaler.client.lock import Lock
 from scaler.client.map_items import ItemFailure
 from scaler.client.mapping import MapCall
+from scaler.client.module_changes import ModuleChanges
 from scaler.client.named import NamedObject
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import (
@@ -76,7 +77,7 @@ from scaler.client.queue import Queue
 from scaler.client.representations import cluster_rows, table
 from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
-from scaler.client.shipping import environment_text, modules_of
+from scaler.client.shipping import environment_text, modules_of, sources_of
 from scaler.client.signatures import check_call, function_name, takes_keyword
 from scaler.client.variable import Variable
 from scaler.core.outcome import Outcome, Sink
@@ -177,7 +178,9 @@ class Client:
         settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
         self._profiles_made = 0
         self._settings = (*settings, group, weight_of(weight))
-        self._modules = modules_of(modules)
+        sources = sources_of(modules)
+        self._modules = modules_of(sources)
+        self._on_function = ModuleChanges(sources).on_function if sources else None
         self._environment = environment_text(environment)
         self._options = shared(TaskOptions(profiling=profiling, stream_output=stream_output))
         self._has_left = False
@@ -1266,7 +1269,8 @@ class Client:
         )
         host_store = ClientStore(lambda: session.cluster, agent is not None or parse_address(self._address).is_local)
         client_io = ClientIO(session, connection, host_store, encoder.decode, encoder.decode_object)
-        return ClientParts(Arguments(encoder, client_io), FunctionBook(encoder), client_io)
+        functions = FunctionBook(encoder, self._on_function)
+        return ClientParts(Arguments(encoder, client_io), functions, client_io)
 
     def _leave(self) -> bool:
         """Return the parts to the pool for the next client of this process, if they can be used again."""

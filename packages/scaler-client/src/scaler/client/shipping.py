@@ -8,7 +8,8 @@ import io
 import os
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 
 from scaler_protocol.shipping.environments import Environment, current_environment
@@ -24,23 +25,40 @@ _OWN = frozenset({"__main__", "scaler", "scaler_protocol", "scaler_scheduler", "
 _registered: dict[str, None] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class ModuleSource:
+    """A module as it was read here. ``stamps``: by path of its files, what differs when a file has been written."""
+
+    module: ShippedModule
+    stamps: Mapping[str, tuple[int, int]]
+
+    def is_touched(self) -> bool:
+        """Costs a system call per file. A file that was added is not noticed."""
+        return any(_stamp(path) != stamp for path, stamp in self.stamps.items())
+
+
 def ship(module: ModuleType | str) -> None:
     """Send the source of ``module``, and of the whole package to which it belongs, with all clients that this process
     makes from now on. As ``Client(modules=[module])``, for all clients."""
     name = _top_level(module)
-    _read(name)
+    read_source(name)
     _registered[name] = None
 
 
-def modules_of(modules: Iterable[ModuleType | str]) -> tuple[ShippedModule, ...]:
-    """The modules of a new client: ``modules``, those of ``ship``, and inside a task those of the client that has sent
-    the task. Raises ValueError or ImportError for a module that cannot be sent."""
+def sources_of(modules: Iterable[ModuleType | str]) -> tuple[ModuleSource, ...]:
+    """Read the modules of a new client: ``modules``, and those of ``ship``. Raises ValueError or ImportError for a
+    module that cannot be sent."""
     if isinstance(modules, (str, ModuleType)):
         raise TypeError(f"modules must be a list of modules, not {modules!r}.")
     names = dict.fromkeys([_top_level(each) for each in modules])
     names.update(_registered)
-    inherited = {each.name: each for each in current_modules()}
-    found = {**inherited, **{name: _read(name) for name in names}}
+    return tuple(read_source(name) for name in names)
+
+
+def modules_of(sources: Iterable[ModuleSource]) -> tuple[ShippedModule, ...]:
+    """The modules of a new client: those that it has read, and inside a task those of the client that has sent the
+    task."""
+    found = {each.name: each for each in (*current_modules(), *(source.module for source in sources))}
     return tuple(found[name] for name in sorted(found))
 
 
@@ -66,12 +84,13 @@ def _top_level(module: ModuleType | str) -> str:
     return top
 
 
-def _read(name: str) -> ShippedModule:
-    """The files of a module as they are now."""
+def read_source(name: str) -> ModuleSource:
+    """The files of a module as they are now. Raises OSError, ImportError or ValueError."""
     module = sys.modules.get(name) or importlib.import_module(name)
     files = dict(sorted(_files(name, module)))
     if not files:
         raise ValueError(f"Cannot ship {name}: it has no source file. Install it on the workers.")
+    stamps = {path: _stamp(path) for path in files.values()}
     size = 0
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION_LEVEL) as archive:
@@ -87,7 +106,16 @@ def _read(name: str) -> ShippedModule:
             entry = zipfile.ZipInfo(target, _DATE)
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
-    return ShippedModule.of(name, buffer.getvalue())
+    return ModuleSource(ShippedModule.of(name, buffer.getvalue()), stamps)
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    """(0, 0): there is no such file any more."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
 
 
 def _files(name: str, module: ModuleType) -> Iterator[tuple[str, str]]:

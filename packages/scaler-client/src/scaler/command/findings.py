@@ -27,6 +27,7 @@ CLOCK_LIMIT_SECONDS = 1.0
 DESCRIPTORS_LIMIT = 4096
 PROCESSES_LIMIT = 1024
 SPILL_LIMIT_BYTES = 1 << 30
+SHARED_MEMORY_LIMIT_BYTES = 32 << 20
 MEMORY_PER_WORKER_BYTES = 256 << 20
 
 
@@ -163,6 +164,14 @@ def _memory(host: str, facts: Mapping[str, Any], workers: int) -> Iterator[Findi
             Severity.FAILURE,
             f"{host}: its workers cannot create memory files, which hold large values.",
             "Allow memfd_create there, for example in the seccomp profile of the container.",
+        )
+    free = facts["shared_memory_bytes"]
+    if free < SHARED_MEMORY_LIMIT_BYTES:
+        yield Finding(
+            Severity.WARNING,
+            f"{host}: /dev/shm has only {free >> 20} MiB left, which multiprocessing and torch may need in tasks.",
+            "Remove files there that nothing uses, or enlarge it: mount -o remount,size=1G /dev/shm; for a container, "
+            "--shm-size=1g.",
         )
     limit = facts["group_memory_bytes"]
     if 0 < limit < workers * MEMORY_PER_WORKER_BYTES:

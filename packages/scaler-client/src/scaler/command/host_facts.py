@@ -18,6 +18,7 @@ from typing import Any
 from scaler_protocol.control_groups import memory_limits_bytes
 
 CONNECT_SECONDS = 3.0
+SHARED_MEMORY = "/dev/shm"
 
 
 def host_facts(packages: list[str], endpoints: list[tuple[str, int]]) -> dict[str, Any]:
@@ -29,6 +30,7 @@ def host_facts(packages: list[str], endpoints: list[tuple[str, int]]) -> dict[st
 
     spill_directory = os.environ.get("SCALER_SPILL_DIRECTORY") or default_directory()
     spill_bytes, spill_capacity_bytes = space_of(spill_directory)
+    shared_memory_bytes, _ = space_of(SHARED_MEMORY)
     with ThreadPoolExecutor(16) as threads:
         obstacles = list(threads.map(_obstacle, endpoints))
     return {
@@ -41,6 +43,7 @@ def host_facts(packages: list[str], endpoints: list[tuple[str, int]]) -> dict[st
         "spill_directory": spill_directory,
         "spill_bytes": spill_bytes,
         "spill_capacity_bytes": spill_capacity_bytes,
+        "shared_memory_bytes": shared_memory_bytes,
         "memory_files": _has_memory_files(),
         "group_memory_bytes": min(memory_limits_bytes(), default=0),
         "unreachable": [(*endpoint, text) for endpoint, text in zip(endpoints, obstacles, strict=True) if text],

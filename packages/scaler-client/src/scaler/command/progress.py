@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple, cast
 
 from scaler import Client
 from scaler.command.settings import ProgressSettings
@@ -23,10 +24,16 @@ from scaler_protocol.monitor.format import (
     right,
 )
 from scaler_protocol.monitor.function_names import FunctionNames
-from scaler_protocol.monitor.progress import ALL, Progress, ProgressWatch
+from scaler_protocol.monitor.messages import ClientStatus, Snapshot
+from scaler_protocol.monitor.progress import ALL, CLIENT, Progress, ProgressWatch
 
 INTERVAL_SECONDS = 1.0
 _BAR_WIDTH = 30
+_COUNTS_WIDTH = 60
+_NAME_WIDTH, _LEAST_NAME_WIDTH = 60, 24
+_WIDTH_ELSEWHERE = 200
+"""The width of what is not printed to a terminal."""
+
 _ROWS = 20
 
 
@@ -34,17 +41,16 @@ def run(settings: ProgressSettings) -> int:
     """Show the progress until all tasks have ended; once, with ``--once`` or ``--json``, or without a terminal."""
     repeats = not settings.once and not settings.json and sys.stdout.isatty()
     with Client(settings.address, timeout_seconds=settings.timeout) as client:
-        rows: Sequence[Progress] = ()
         shown = 0
-        for number, rows in enumerate(looks(client)):
+        for number, look in enumerate(looks(client)):
             if repeats:
-                shown = _show(rows, shown)
-            if not _is_unfinished(rows) or (number and not repeats):
+                shown = _show(look.rows, shown)
+            if not _is_unfinished(look.rows) or (number and not repeats):
                 break
     if settings.json:
-        print(json.dumps([_document(row) for row in rows], indent=1))
+        print(json.dumps(document_of(look), indent=1))
     elif not repeats:
-        print("\n".join(lines_of(rows, time.time(), _BAR_WIDTH + 90)))
+        print("\n".join(lines_of(look.rows, time.time(), _WIDTH_ELSEWHERE)))
     return 0
 
 
@@ -53,7 +59,8 @@ def lines_of(rows: Sequence[Progress], now: float, width: int) -> list[str]:
     others = sorted((row for row in rows if row.kind != ALL), key=lambda row: -row.unfinished)
     ordered = [*(row for row in rows if row.kind == ALL), *others]
     shown = ordered[:_ROWS]
-    names = [clip(_name(row), 40) for row in shown]
+    room = min(max(width - _BAR_WIDTH - _COUNTS_WIDTH, _LEAST_NAME_WIDTH), _NAME_WIDTH)
+    names = [clip(_name(row), room) for row in shown]
     wide = max(map(display_width, names), default=0)
     lines = [clip(_line(row, left(name, wide), now), width) for row, name in zip(shown, names, strict=True)]
     return [*lines, f"... and {len(ordered) - _ROWS} more"] if len(ordered) > _ROWS else lines
@@ -78,13 +85,20 @@ def _line(row: Progress, name: str, now: float) -> str:
     )
 
 
-def looks(client: Client) -> Iterator[list[Progress]]:
-    """The rows now, and again after each interval."""
+class ProgressLook(NamedTuple):
+    """A snapshot, and its rows."""
+
+    snapshot: Snapshot
+    rows: Sequence[Progress]
+
+
+def looks(client: Client) -> Iterator[ProgressLook]:
+    """A look now, and again after each interval."""
     watch, names = ProgressWatch(), FunctionNames()
     while True:
         snapshot = names.with_shown_names(client.cluster_info().snapshot)
         watch.add(replace(snapshot, time=time.monotonic()))
-        yield watch.rows
+        yield ProgressLook(snapshot, watch.rows)
         time.sleep(INTERVAL_SECONDS)
 
 
@@ -100,8 +114,20 @@ def _is_unfinished(rows: Sequence[Progress]) -> bool:
     return any(row.unfinished for row in rows)
 
 
-def _document(row: Progress) -> dict[str, object]:
-    return {
+def document_of(look: ProgressLook) -> list[dict[str, object]]:
+    """Return the rows as plain JSON values; a client is described by further ones."""
+    clients = {each.session: each for each in look.snapshot.clients}
+    return [_row_document(row, clients.get(cast(bytes, row.key)) if row.kind == CLIENT else None) for row in look.rows]
+
+
+def _row_document(row: Progress, client: ClientStatus | None) -> dict[str, object]:
+    document = {
         "kind": row.kind, "name": row.name, "done": row.done, "failed": row.failed, "canceled": row.canceled,
-        "running": row.running, "unfinished": row.unfinished, "share": row.share, "seconds_left": row.seconds_left,
+        "on_hosts": row.on_hosts, "unfinished": row.unfinished, "share": row.share, "seconds_left": row.seconds_left,
+    }  # fmt: skip
+    if client is None:
+        return document
+    return document | {
+        "session": client.session.hex(), "host": client.host, "pid": client.pid, "user": client.user,
+        "key_name": client.key_name, "program": client.program, "group": client.group,
     }  # fmt: skip

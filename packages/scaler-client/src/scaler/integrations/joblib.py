@@ -31,10 +31,12 @@ from scaler.client.calls import MapCalls
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
+from scaler.client.reducers import ArgumentReducers
 from scaler.client.signatures import function_module
 from scaler.utility.exceptions import ObjectStoreError
 from scaler_protocol.messages import MAP_TASKS_UNKNOWN
 from scaler_protocol.objects.comparison import same
+from scaler_protocol.objects.proxies import is_private
 
 NAME = "scaler"
 _DEFAULT_LIMIT_BYTES = 1024 * 1024
@@ -77,15 +79,18 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
     supports_retrieve_callback = True
     uses_threads = False
     supports_sharedmem = False
+    supports_inner_max_num_threads = True
     _effective_batch_size: int
     _smoothed_batch_duration: float
 
     def __init__(self, client: Client | None = None, *, nesting_level: int | None = None, **keywords: Any) -> None:
+        _refuse_initializer(keywords)
         super().__init__(nesting_level=nesting_level, **keywords)
         client = client or _task.client
         if not isinstance(client, Client):
             raise TypeError('Cannot use joblib\'s backend "scaler": pass client=Client(...) to parallel_config.')
         self._client = client
+        self._reducers = ArgumentReducers({}, is_private(client.address))
         self.default_n_jobs = -1
         self.parallel: Any = None
         self._limit_bytes: int | None = _DEFAULT_LIMIT_BYTES
@@ -100,6 +105,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         """A backend for one ``Parallel``: several may run at a time in one ``parallel_config``."""
         backend = ScalerBackend(self._client, nesting_level=self.nesting_level)
         backend.default_n_jobs = self.default_n_jobs
+        backend.inner_max_num_threads = self.inner_max_num_threads
         backend._is_of_one_call = True
         return backend
 
@@ -126,6 +132,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
     ) -> int:
         """``max_nbytes``: map arrays above this size; None: pickle all of them. ``mmap_mode``: "r", or "c" for arrays
         that a task may change without effect on others. Other keywords are meant for other backends."""
+        _refuse_initializer(keywords)
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         if not self._is_of_one_call:
@@ -156,7 +163,9 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
     def _function_of(self, batch: Any) -> Callable[..., list[Any]]:
         if not self._pickled_client:
             self._pickled_client = pickle.dumps(self._client)
-        return _batch_function(*_name_and_module_of(batch), self._pickled_client, self._nested_level)
+        limit = self.inner_max_num_threads
+        limits = () if limit is None else tuple((name, str(limit)) for name in self.MAX_NUM_THREADS_VARS)
+        return _batch_function(*_name_and_module_of(batch), self._pickled_client, self._nested_level, limits)
 
     def _send_batch(self, batch: Any) -> ScalerFuture[Any]:
         arguments: list[ObjectReference[Any] | None] = []
@@ -245,7 +254,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         def argument_of(array: Any) -> ObjectReference[Any] | None:
             return self._argument_of(array, len(arguments) < _APART_LIMIT)
 
-        _BatchPickler(file, array_types, argument_of, arguments).dump(batch)
+        _BatchPickler(file, array_types, argument_of, self._reducers, arguments).dump(batch)
         return file.getvalue()
 
     def _argument_of(self, array: Any, may_be_copied: bool) -> ObjectReference[Any] | None:
@@ -319,13 +328,14 @@ def _content_of(array: Any) -> memoryview | None:
 class _BatchPickler(cloudpickle.Pickler):
     """``array_types``: the types of arrays. ``argument_of``: what is sent for an array; None: it is pickled here. The
     argument, like the backend of nested calls, takes the place of a buffer, of which the pickle says only that the next
-    one comes here."""
+    one comes here. ``reducers``: how the client pickles locks and proxies."""
 
     def __init__(
         self,
         file: io.BytesIO,
         array_types: tuple[type, ...],
         argument_of: Callable[[Any], ObjectReference[Any] | None],
+        reducers: ArgumentReducers,
         arguments: list[Any],
     ) -> None:
         own, usual = cloudpickle.Pickler.dispatch_table.maps
@@ -335,6 +345,7 @@ class _BatchPickler(cloudpickle.Pickler):
         super().__init__(file, protocol=5, buffer_callback=lambda buffer: buffer is not following)  # takes the table
         self._array_types = array_types
         self._argument_of = argument_of
+        self._reducers = reducers
         self._arguments = arguments
         self._usual_types: set[type] = set()
         self._context_type = getattr(sys.modules.get(_CONTEXT_MODULE), "CallbackContext", None)
@@ -353,6 +364,9 @@ class _BatchPickler(cloudpickle.Pickler):
             return self._apart(None)
         if kind is self._context_type and _is_without_callbacks(value):
             return _without_subcontexts(value)
+        reducer = self._reducers.find(kind)
+        if reducer is not None:
+            return reducer(value)
         self._usual_types.add(kind)
         return NotImplemented
 
@@ -373,10 +387,14 @@ def _without_subcontexts(context: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _batch_function(name: str, module: str, client: bytes, nesting_level: int) -> Callable[..., list[Any]]:
+def _batch_function(
+    name: str, module: str, client: bytes, nesting_level: int, thread_limits: tuple[tuple[str, str], ...]
+) -> Callable[..., list[Any]]:
     """A function of its own, which is sent by value: workers need joblib, but not this package. Monitors show
-    ``name`` and ``module``. ``client``: pickled, for a ``Parallel`` inside a call; ``nesting_level``: of that one."""
+    ``name`` and ``module``. ``client``: pickled, for a ``Parallel`` inside a call; ``nesting_level``: of that one.
+    ``thread_limits``: environment variables with the number of threads of libraries; empty: that of the worker."""
     this_module = __name__
+    run = _limited(thread_limits)
 
     def run_batch(payload: bytes, *arguments: Any) -> list[Any]:
         import pickle
@@ -391,8 +409,7 @@ def _batch_function(name: str, module: str, client: bytes, nesting_level: int) -
                 "Cannot run a call of joblib: this worker does not have joblib. Install it on all workers.",
                 name=error.name,
             ) from None
-        results: list[Any] = batch()
-        return results
+        return run(batch)
 
     def nested_backend() -> Any:
         """The backend of a ``Parallel`` inside a call, which runs sequentially if scaler-client is not installed
@@ -412,6 +429,44 @@ def _batch_function(name: str, module: str, client: bytes, nesting_level: int) -
     run_batch.__name__ = run_batch.__qualname__ = name
     run_batch.__module__ = module
     return run_batch
+
+
+def _limited(thread_limits: tuple[tuple[str, str], ...]) -> Callable[[Callable[[], list[Any]]], list[Any]]:
+    """Return a function that runs a batch with ``thread_limits``, sent by value, too."""
+
+    def run(batch: Callable[[], list[Any]]) -> list[Any]:
+        return run_limited(batch) if thread_limits else batch()
+
+    def run_limited(batch: Callable[[], list[Any]]) -> list[Any]:
+        """The variables limit libraries that the calls load, threadpoolctl those that are loaded now."""
+        import os
+        from contextlib import ExitStack, suppress
+        from importlib import import_module
+
+        before = {variable: os.environ.get(variable) for variable, _ in thread_limits}
+        os.environ.update(thread_limits)
+        try:
+            with ExitStack() as stack:
+                with suppress(ModuleNotFoundError):
+                    limit = import_module("threadpoolctl").threadpool_limits
+                    stack.enter_context(limit(int(thread_limits[0][1])))
+                return batch()
+        finally:
+            for variable, value in before.items():
+                if value is None:
+                    os.environ.pop(variable, None)
+                else:
+                    os.environ[variable] = value
+
+    return run
+
+
+def _refuse_initializer(keywords: dict[str, Any]) -> None:
+    if keywords.get("initializer") is not None:
+        raise ValueError(
+            'Cannot use an initializer with the backend "scaler": its workers serve several programs. Initialize in '
+            "the call, or start the workers with --preload."
+        )
 
 
 def _name_and_module_of(batch: Any) -> tuple[str, str]:

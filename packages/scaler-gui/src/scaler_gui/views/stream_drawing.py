@@ -87,10 +87,10 @@ class StreamDrawing(QWidget):
     def refresh(self) -> None:
         """Look at the model again."""
         model, now = self.monitor.model, self.monitor.now
-        self._read_rows(model.stream_rows())
         first = model.log.row(model.log.first)
         oldest = (first[1] - first[2]) / 1e6 if first is not None else now - self.window_shown.span_seconds
         self.window_shown.set_data(oldest, now)
+        self._read_rows(model.stream_rows(self.window_shown.start, self.window_shown.end))
         self.look()
 
     def _read_rows(self, rows: list[StreamRow]) -> None:

@@ -22,6 +22,7 @@ cdef class Agent:
     cdef public object manager
     cdef readonly dict capabilities
     cdef readonly dict capacity
+    cdef readonly str shown_capabilities
     cdef public object heartbeat
     cdef public double heartbeat_at
     cdef public bytes store

@@ -50,6 +50,9 @@ class Agent:
     capacity: dict[str, int]
     """Amounts of all workers together, in millionths."""
 
+    shown_capabilities: str
+    """The first of ``capabilities``, for people: ``gpu=1, linux``. Those without limit have no amount."""
+
     heartbeat: Heartbeat | None
     heartbeat_at: float
     """The time at which ``heartbeat`` arrived."""
@@ -136,6 +139,10 @@ class Agent:
 
     def cancel(self, session: bytes, tasks: Sequence[int], attempts: Sequence[int]) -> None:
         """Have the agent stop these tasks. The message is sent at the end of the turn."""
+
+    def shown_capabilities_left(self) -> str:
+        """Return what no task has taken of ``capacity``, for people: ``gpu 2 of 4``. Those without limit are left
+        out."""
 
     def title(self) -> str:
         """The agent's name for logs."""

@@ -6,7 +6,8 @@ from scaler_scheduler.core.connections cimport PeerConnection
 from scaler_protocol.ids import shown_id
 from scaler_protocol.link import Link
 from scaler_protocol.log_lines import LatestLines
-from scaler_protocol.messages import UNITS_PER_WHOLE
+from scaler_protocol.messages import UNITS_PER_WHOLE, UNLIMITED_AMOUNT
+from scaler_protocol.monitor.bounds import CAPABILITIES_LIMIT, CAPABILITY_LIMIT, short_text
 from scaler_scheduler.core.agent_loads import AgentLoad
 
 
@@ -16,7 +17,7 @@ cdef class Agent:
         self.hello, self.user, self.link = hello, b"", Link()
         self.connection = PeerConnection(self.session, None, self.link, now)
         self.name, self.host, self.pid, self.worker_names = "", hello.host, hello.pid, ()
-        self.manager_name = ""
+        self.manager_name = self.shown_capabilities = ""
         self.capabilities, self.capacity = {}, {}
         self.store, self.store_endpoint = b"", ""
         self.heard_at = self.attached_at = self.idle_at = now
@@ -44,6 +45,7 @@ cdef class Agent:
         self.manager_name = body.manager
         self.capabilities = {capability.name: capability.units for capability in body.capabilities}
         self.capacity = {name: (units or UNITS_PER_WHOLE) * slots for name, units in self.capabilities.items()}
+        self.shown_capabilities = shown_offer(self.capabilities)
         self.load = new_load(self, slots, max(1, per_worker_queue_size) * slots, now)
 
     def can_serve(self, demand):
@@ -57,6 +59,17 @@ cdef class Agent:
         column[0].extend(tasks)
         column[1].extend(attempts)
         self.agents_with_cancels[self.index] = self
+
+    def shown_capabilities_left(self):
+        if not self.capacity:
+            return ""
+        cdef dict left = self.load.resources
+        cdef list shown = [
+            f"{short_text(name, CAPABILITY_LIMIT)} {shown_units(left.get(name, 0))} of {shown_units(units)}"
+            for name, units in list(self.capacity.items())[:CAPABILITIES_LIMIT]
+            if is_limited(self.capabilities[name])
+        ]
+        return ", ".join(shown)
 
     def title(self):
         return f"{self.name or self.session.hex()[:8]} ({self.host}, pid {self.pid})"
@@ -100,4 +113,21 @@ def demand_of(capabilities):
 
 
 def shown_demand(demand):
-    return ", ".join([f"{name}={units / UNITS_PER_WHOLE:.15g}" for name, units in demand])
+    return ", ".join([f"{name}={shown_units(units)}" for name, units in demand])
+
+
+cdef shown_units(units):
+    return f"{units / UNITS_PER_WHOLE:.15g}"
+
+
+cdef shown_offer(dict capabilities):
+    """The capabilities of each worker, for monitors."""
+    cdef list shown = [
+        short_text(name, CAPABILITY_LIMIT) + (f"={shown_units(units)}" if is_limited(units) else "")
+        for name, units in list(capabilities.items())[:CAPABILITIES_LIMIT]
+    ]
+    return ", ".join(shown)
+
+
+cdef bint is_limited(units):
+    return units < UNLIMITED_AMOUNT * UNITS_PER_WHOLE

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from scaler_protocol.messages import Explanation, RunningTask
 from scaler_protocol.monitor.format import format_duration
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
 from scaler_scheduler.core import lock_table, named_table, running_tasks, share_reports
 from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.fair_shares import Share
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import ON_HOSTS, TaskState
+
+OFFERS_LIMIT = 3
+"""Combinations of capabilities that are named when none suits a task."""
 
 _BUSY = "are busy."
 
@@ -72,8 +78,8 @@ def _place(
     why = why_queued(state, client, record)
     if why.endswith(_BUSY):
         why = f"{why.removesuffix('.')} ({state.placement.queued} tasks are queued)."
-    place = share_reports.place_in_queue(share_reports.shares_of(state), client, task, record)
-    return f"is queued: {why} {place}".rstrip()
+    more = more_of_queued(state, share_reports.shares_of(state), client, task, record)
+    return f"is queued: {why} {more}".rstrip()
 
 
 def why_queued(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str:
@@ -81,6 +87,17 @@ def why_queued(state: SchedulerState, client: ClientPeer, record: RunRecord) -> 
     if client.is_paused:
         return "its client has too many results under way, further tasks wait until it has taken them."
     return share_reports.why_limited(client) or _queued(state, record)
+
+
+def more_of_queued(
+    state: SchedulerState, shares: dict[Share, float], client: ClientPeer, task: int, record: RunRecord
+) -> str:
+    """Return a sentence that goes with ``why_queued``: what workers offer if none of them can run the task, otherwise
+    its place in the queue. Empty: there is nothing to say. ``shares``: of ``shares_of``."""
+    agents = state.placement.agents.values()
+    if agents and not any(agent.can_serve(record.demand) for agent in agents):
+        return _offers(agents)
+    return share_reports.place_in_queue(shares, client, task, record)
 
 
 def why_reserved(agent: Agent) -> str:
@@ -131,6 +148,13 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
         return f"the capabilities it needs ({demand}) are taken by other tasks."
     workers = sum(agent.load.slots for agent in able)
     return f"all {workers} workers that could run it {_BUSY}"
+
+
+def _offers(agents: Iterable[Agent]) -> str:
+    """Return a sentence about the capabilities that there are; empty if there are none."""
+    offers = list(dict.fromkeys(agent.shown_capabilities or "none" for agent in agents))
+    more = f"; and {len(offers) - OFFERS_LIMIT} others" if len(offers) > OFFERS_LIMIT else ""
+    return f"Workers offer {'; '.join(offers[:OFFERS_LIMIT])}{more}." if offers != ["none"] else ""
 
 
 def _starting(state: SchedulerState) -> str:

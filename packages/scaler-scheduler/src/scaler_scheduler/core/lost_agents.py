@@ -39,12 +39,12 @@ def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -
     state.transfers.forget_agent(agent.session)
     draining.on_agent_lost(state, agent, now)
     values.forget_reader(state, agent.session, now)
-    readers = values.forget_holder(state, agent.session, now)
+    lost_reads = values.forget_holder(state, agent.session, now)
     state.unclaimed.forget_agent(agent)
     nested = [client for client in state.clients.values() if client.route == agent.session]
     ended = [(client, _take_from(state, client, agent, end)) for client in list(state.clients.values())]
-    for key, reader in readers:
-        values.read_on(state, key, reader, now)
+    for read in lost_reads:
+        values.read_on(state, read, now)
     # Only now, when nothing is with the lost agent any more: children are ended as clients are.
     for client, died in ended if state.lineage else ():
         for task in died:

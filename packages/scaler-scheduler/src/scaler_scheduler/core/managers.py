@@ -3,6 +3,7 @@
 | Event | Consequence |
 |---|---|
 | a manager reports, once a second | it is told how many workers the tasks need, within its bounds |
+| its bounds are 0: it keeps a number of workers itself | monitors show what it reports |
 | fewer are needed than run | its agents without tasks are drained: first those without values of tasks |
 | only agents with values are left to drain | one at a time is drained, if another agent can keep its values |
 | it does not say that it leaves, or may leave and stays | the next one has its turn |
@@ -16,7 +17,7 @@ them (``AgentAttach.manager``). Nothing is kept of a manager that is gone: its n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from scaler_protocol.limits import WORKERS_LIMIT
 from scaler_protocol.messages import (
@@ -230,13 +231,17 @@ def _drain_one_with_values(
 
 
 def descriptions(state: SchedulerState) -> list[tuple[str, str]]:
-    """Return the name of each manager, with a text about its workers."""
+    """Return the name of each manager, with a text about its workers, and with each reason why some are missing."""
     managers = [agent.manager for agent in state.agents.values() if agent.manager is not None]
-    return [(manager.report.name, _description(manager)) for manager in managers]
+    return [described for manager in managers for described in _description(manager)]
 
 
-def _description(manager: WorkerManager) -> str:
+def _description(manager: WorkerManager) -> Iterator[tuple[str, str]]:
     report = manager.report
-    counts = f"{report.running} running, {report.starting} starting, {manager.ordered} wanted"
+    counts = f"{report.running} running, {report.starting} starting"
+    if report.maximum:  # otherwise it keeps a number of workers that is its own affair
+        counts = f"{counts}, {manager.ordered} wanted ({report.minimum} to {report.maximum})"
     keeping = [KEEPING_TEXT.format(manager.keeping)] if manager.keeping else []
-    return " ".join([f"{counts} ({report.minimum} to {report.maximum}).", *keeping, *report.reasons])
+    yield report.name, " ".join([f"{counts}.", *keeping])
+    for number, reason in enumerate(report.reasons, 1):
+        yield f"{report.name} ({number})", reason

@@ -7,8 +7,17 @@ store of the holder is only told where that is. Nothing is kept here.
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from scaler_protocol.messages import ObjectChunk, ObjectKey, ObjectRequest
+
+
+class LostRead(NamedTuple):
+    """A reader that will not get a value from its holder. ``relayed``: it needs the bytes themselves."""
+
+    key: ObjectKey
+    reader: bytes
+    relayed: bool
 
 
 class ValueRelay:
@@ -74,18 +83,18 @@ class Relays:
         if relay is not None and relay.holder == holder:
             del self._relays[key]
 
-    def drop(self, key: ObjectKey, holder: bytes) -> list[bytes]:
+    def drop(self, key: ObjectKey, holder: bytes) -> list[LostRead]:
         """``holder`` does not have the value any more. Returns the readers that will not get it from there."""
         relay = self._relays.get(key)
         if relay is None or relay.holder != holder:
             return []
         del self._relays[key]
-        return list(relay.readers)
+        return [LostRead(key, reader, reader in relay.relayed) for reader in relay.readers]
 
-    def forget_holder(self, session: bytes) -> list[tuple[ObjectKey, bytes]]:
-        """An agent is gone. Returns (key, reader) of all values that will not come from it."""
+    def forget_holder(self, session: bytes) -> list[LostRead]:
+        """An agent is gone. Returns the readers of all values that will not come from it."""
         keys = [key for key, relay in self._relays.items() if relay.holder == session]
-        return [(key, reader) for key in keys for reader in self.drop(key, session)]
+        return [read for key in keys for read in self.drop(key, session)]
 
     def forget_reader(self, session: bytes) -> list[tuple[ObjectKey, bytes, bool]]:
         """A peer is gone. Returns (key, holder, whether others wait) of the values that were on their way to it."""

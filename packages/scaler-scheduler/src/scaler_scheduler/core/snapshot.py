@@ -128,6 +128,8 @@ def _agent(state: SchedulerState, agent: Agent, now: float) -> AgentStatus:
         workers=_workers(agent),
         running=running_tasks_of(state, agent, now),
         memory_limit_bytes=beat.memory_limit_bytes if beat else 0,
+        capabilities=agent.shown_capabilities,
+        capabilities_left=agent.shown_capabilities_left(),
     )
 
 

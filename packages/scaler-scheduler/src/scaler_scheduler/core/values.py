@@ -22,7 +22,7 @@ from scaler_scheduler.core import outbox, requeue, task_endings
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.objects import SOURCES_LIMIT
-from scaler_scheduler.core.relays import is_last
+from scaler_scheduler.core.relays import LostRead, is_last
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import LOSSES_LIMIT, Action, TaskState
 
@@ -45,15 +45,15 @@ def forget_reader(state: SchedulerState, session: bytes, now: float) -> None:
             )
 
 
-def forget_holder(state: SchedulerState, session: bytes, now: float) -> list[tuple[ObjectKey, bytes]]:
-    """Agents that waited for values of a lost agent give up the tasks that need them. Returns (key, reader) of the
-    clients that waited: ``read_on`` when it is known which agents keep the values."""
-    readers = state.relays.forget_holder(session) if state.relays else []
-    for key, reader in readers:
+def forget_holder(state: SchedulerState, session: bytes, now: float) -> list[LostRead]:
+    """Agents that waited for values of a lost agent give up the tasks that need them. Returns what clients waited
+    for: ``read_on`` when it is known which agents keep the values."""
+    lost = state.relays.forget_holder(session) if state.relays else []
+    for key, reader, _ in lost:
         _forget_copy(state, key, reader)
         if reader in state.agents:
             outbox.send(state, state.agents[reader], ObjectMissing(key, task_endings.LOST_TEXT), now)
-    return [(key, reader) for key, reader in readers if reader in state.clients]
+    return [read for read in lost if read.reader in state.clients]
 
 
 def _forget_copy(state: SchedulerState, key: ObjectKey, reader: bytes) -> None:
@@ -63,13 +63,13 @@ def _forget_copy(state: SchedulerState, key: ObjectKey, reader: bytes) -> None:
         owner.table.nodes.forget_copy(key.number, agent.index)
 
 
-def read_on(state: SchedulerState, key: ObjectKey, reader: bytes, now: float) -> bool:
-    """Have a client that waited for a large result get it from the agent that keeps it now. False: there is none, and
-    the client waits for a new attempt."""
-    client = state.clients.get(reader)
-    keeper = result_holder(state, client, key) if client is not None else None
+def read_on(state: SchedulerState, lost: LostRead, now: float) -> bool:
+    """Have a client that waited for a large result get it from the agent that keeps it now, in the same way. False:
+    there is none, and the client waits for a new attempt."""
+    client = state.clients.get(lost.reader)
+    keeper = result_holder(state, client, lost.key) if client is not None else None
     if keeper is not None:
-        fetch(state, keeper, key, reader, True, now)
+        fetch(state, keeper, lost.key, lost.reader, lost.relayed, now)
     return keeper is not None
 
 
@@ -157,13 +157,13 @@ def _sources(state: SchedulerState, body: ObjectLocations, reader: bytes) -> tup
 def on_missing(state: SchedulerState, agent: Agent, body: ObjectMissing, now: float) -> None:
     """An agent does not have a value any more. If it is read there, clients get it from another agent, or wait when its
     task runs again, and agents give up the tasks that need it."""
-    readers = state.relays.drop(body.key, agent.session)
-    for each in readers:
-        _forget_copy(state, body.key, each)
+    lost = state.relays.drop(body.key, agent.session)
+    for read in lost:
+        _forget_copy(state, body.key, read.reader)
     runs_again = _lose(state, agent, body.key, now)
-    waiting = [each for each in readers if each not in state.agents and read_on(state, body.key, each, now)]
-    told = [each for each in readers if each in state.agents or not (runs_again or each in waiting)]
-    outbox.send_all(state, [(each, body) for each in told], now)
+    waiting = [read for read in lost if read.reader not in state.agents and read_on(state, read, now)]
+    told = [read for read in lost if read.reader in state.agents or not (runs_again or read in waiting)]
+    outbox.send_all(state, [(read.reader, body) for read in told], now)
 
 
 def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bool:

@@ -13,7 +13,7 @@ from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
-from scaler_scheduler.core.share_reports import place_in_queue, shares_of
+from scaler_scheduler.core.share_reports import shares_of
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.waiting_tasks import tasks_outside_queues, waiting_tasks
@@ -107,7 +107,7 @@ def _placed(state: SchedulerState, found: list[_Found]) -> Iterator[WaitGroup]:
             cost = each.record.queue.count_ranges(each.client.table)
             if cost <= room:
                 room -= cost
-                place = place_in_queue(shares, each.client, each.group.task, each.record)
+                place = explanation.more_of_queued(state, shares, each.client, each.group.task, each.record)
         yield replace(each.group, place=place) if place else each.group
 
 

@@ -6,7 +6,7 @@ from scaler_protocol.monitor.format import clip
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
 
 KEYS = (
-    ("1 t g i", "overview, running tasks, progress, workers"),
+    ("1 t g i H", "overview, running tasks, progress, workers, hosts"),
     ("2 3 4 5", "functions, waiting tasks, failures, objects"),
     ("6 7 8 9 0 a", "graphs, stream, tasks, clients, settings, alerts"),
     ("v e o y", "large objects, traffic, output of the function, logs"),

@@ -229,7 +229,7 @@ def _hosts(agents: Sequence[AgentStatus], width: int, height: int, blocks: bool)
     if not agents:
         return [line_of("No workers", Style.HEADING), line_of("start some with scaler_cluster", Style.DIM)]
     shown = agents[: max(1, height - 2)]
-    more = f", {len(agents) - len(shown):,} more: i" if len(agents) > len(shown) else ""
+    more = f", {len(agents) - len(shown):,} more: H" if len(agents) > len(shown) else ""
     name_width = min(max(display_width(agent.host) for agent in shown), max(8, width // 4))
     lines: list[Line] = [(Span("Hosts", Style.HEADING), Span(f"  a mark for each busy worker{more}", Style.DIM))]
     return [*lines, *(_host(agent, name_width, width, blocks) for agent in shown), ()]

@@ -28,6 +28,7 @@ from scaler_scheduler.top.view import DETAILED, PAGES, PREVIEWED, View
 TITLES = {
     "overview": "overview",
     "workers": "workers",
+    "hosts": "hosts",
     "running": "running",
     "functions": "functions",
     "waits": "waiting",
@@ -49,6 +50,7 @@ _SHORT_TITLES = {
     "overview": "all",
     "progress": "prog",
     "workers": "work",
+    "hosts": "host",
     "running": "run",
     "functions": "func",
     "waits": "wait",
@@ -73,6 +75,7 @@ _COUNTED = {
     "functions": "function",
     "waits": "reason",
     "objects": "host",
+    "hosts": "host",
     "largest": "object",
     "traffic": "pair",
     "graphs": "graph",
@@ -99,6 +102,7 @@ _NOTHING = {
     "functions": "no function has been called yet",
     "waits": "no task waits",
     "failures": "no task has failed while this monitor watched",
+    "hosts": "no host has workers; start some with scaler_cluster",
     "objects": "no host has an object store yet",
     "largest": "no large object is kept",
     "traffic": "no host has received anything from another one",
@@ -280,9 +284,10 @@ def _barred(line: Line, width: int, style: Style) -> Line:
 
 def _tabs(view: View, width: int) -> Line:
     """All pages by their keys; in short where there is no room, and the last ones by their keys alone."""
-    wide = joined([_tab(key, page, TITLES[page], view) for key, page in PAGES.items()], Span("  "))
-    if width_of(wide) <= width:
-        return wide
+    for gap in ("  ", " "):
+        wide = joined([_tab(key, page, TITLES[page], view) for key, page in PAGES.items()], Span(gap))
+        if width_of(wide) <= width:
+            return wide
     short = {**_SHORT_TITLES, view.page: TITLES[view.page]}
     for page in [*reversed(PAGES.values()), ""]:
         tabs = joined([_tab(key, each, short[each], view) for key, each in PAGES.items()], Span(" "))

@@ -38,7 +38,10 @@ _SHADES = ((0.6, "█"), (0.35, "▓"), (0.15, "▒"), (0.0, "░"))
 def stream_body(model: Model, view: View, width: int, height: int, blocks: bool) -> Body:
     """``blocks``: the terminal shows coloured blocks; otherwise each function is a letter."""
     wanted = view.filter_text.casefold()
-    rows = [row for row in model.stream_rows() if wanted in f"{row.worker.host}|{row.worker.name}".casefold()]
+    stop = model.time - DELAY_SECONDS - view.stream_back_seconds
+    start = stop - view.stream_seconds
+    found = model.stream_rows(start, stop)
+    rows = [row for row in found if wanted in f"{row.worker.host}|{row.worker.name}".casefold()]
     room = max(1, height - 3)
     last_first_row = max(0, len(rows) - room)
     first = min(view.table.first_row, last_first_row)
@@ -47,8 +50,6 @@ def stream_body(model: Model, view: View, width: int, height: int, blocks: bool)
         return Body([(), line_of("no task has ended while this monitor watched", Style.DIM)], room, 0, 0)
     label = min(max(LABEL_WIDTH_LEAST, width // 4), max(len(_label(row)) for row in shown), max(1, width // 3))
     columns = max(1, width - label - 2)
-    stop = model.time - DELAY_SECONDS - view.stream_back_seconds
-    start = stop - view.stream_seconds
     bars = model.bars(start, stop, columns, [row.worker_index for row in shown])
     running = model.open_bars(start, stop, columns, [row.worker_index for row in shown])
     parts = model.bar_parts(bars, start, stop, columns, _PARTS_FROM_COLUMNS)

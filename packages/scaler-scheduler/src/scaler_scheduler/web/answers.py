@@ -270,6 +270,10 @@ def _host(agent: AgentStatus) -> dict[str, Any]:
         f"{format_count(agent.queued)} queued",
         f"lag {format_latency(agent.lag_seconds)}",
     ]
+    if agent.capabilities:
+        facts.append(_shown(f"offers {agent.capabilities}"))
+    if agent.capabilities_left:
+        facts.append(_shown(f"not taken: {agent.capabilities_left}"))
     if agent.silent_seconds >= 2:
         facts.append(f"silent for {format_duration(agent.silent_seconds)}")
     return {
@@ -412,22 +416,20 @@ def stream(model: Model, query: Query, key: str) -> bytes:
     """The bars that a page shows: the size of the head as u32, the head as JSON, and one column after the other."""
     stop = float(query["end"]) if query["end"] is not None else model.time
     span = min(1e7, max(1e-5, float(query["span"])))
-    rows = model.stream_rows()
+    rows = model.stream_rows(stop - span, stop)
     first = min(max(0, int(query["first"])), max(0, len(rows) - 1))
     shown = rows[first : first + _bounded(query["rows"], ROW_LIMIT)]
     width = _bounded(query["width"], PIXEL_LIMIT)
     bars = model.bars(stop - span, stop, width, [row.worker_index for row in shown])
     running = model.open_bars(stop - span, stop, width, [row.worker_index for row in shown])
     parts = model.bar_parts(bars, stop - span, stop, width, _PARTS_FROM_PIXELS)
-    hidden = len(shown) - _rows_needed(shown, {*bars.rows, *(bar.row for bar in running)})
-    shown = shown[: len(shown) - hidden]
     head = {
         "key": key,
         "start": stop - span,
         "stop": stop,
         "width": width,
         "first": first,
-        "total_rows": len(rows) - hidden,
+        "total_rows": len(rows),
         "rows": [(_shown(_label(row)), _shown(row.worker.host), row.worker.number is not None) for row in shown],
         "count": len(bars),
         "tasks": bars.tasks if len(shown) == len(rows) else model.count_of_executions(stop - span, stop),
@@ -468,14 +470,6 @@ def _open_bar(model: Model, bar: OpenBar) -> dict[str, Any]:
         "stuck": bool(bar.running.suspicion), "facts": facts,
         "path": _path(EntityLink(TASK, (short_id(task.session), str(task.task)))),
     }  # fmt: skip
-
-
-def _rows_needed(rows: Sequence[StreamRow], used: set[int]) -> int:
-    """Return how many rows there are without the last ones that stand for no certain worker and are empty."""
-    count = len(rows)
-    while count and count - 1 not in used and rows[count - 1].worker.number is None:
-        count -= 1
-    return count
 
 
 def _label(row: StreamRow) -> str:

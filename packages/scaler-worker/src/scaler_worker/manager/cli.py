@@ -52,7 +52,7 @@ def _run(settings: ManagerSettings) -> None:
     hold_stop_signals()
     scales = settings.scales
     count = settings.minimum_workers if scales else settings.worker_count
-    name = settings.name or default_name(settings.kind)
+    name = settings.name or default_name(settings.kind, scales)
     from scaler_worker.manager.core.manager import ManagerCore
     from scaler_worker.manager.shell.connection import ManagerConnection
     from scaler_worker.manager.shell.loop import ManagerLoop
@@ -63,13 +63,13 @@ def _run(settings: ManagerSettings) -> None:
     with log_tail() as tail:
         kind = KINDS[settings.kind]
         backend = kind.load_backend(dataclasses.replace(settings, manager=name) if scales else settings)
-        connection = ManagerConnection(settings.address, tail) if scales else None
+        connection = ManagerConnection(settings.address, tail)
         core = ManagerCore(count, settings.maximum_workers)
         loop = ManagerLoop(core, backend, settings, name, connection, waits_for_job=kind.starts_at_once and count > 0)
         asyncio.run(loop.run())
     if lock is not None:
         lock.release()
-    if connection is not None and connection.session.is_refused:
+    if scales and connection.session.is_refused:
         raise BadInput(connection.session.ended)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from dataclasses import dataclass
@@ -37,9 +38,10 @@ def _manager_name(text: str) -> str:
     return text
 
 
-def default_name(kind: str) -> str:
-    """Return the name of a manager of this kind on this host."""
-    return f"{kind}-{socket.gethostname()}"
+def default_name(kind: str, is_unique: bool = True) -> str:
+    """Return the name of a manager of this kind on this host. ``is_unique``: the host has no other one of this kind."""
+    name = f"{kind}-{socket.gethostname()}"
+    return name if is_unique else f"{name}-{os.getpid()}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,8 @@ _T = TypeVar("_T")
 class ManagerLoop:
     """The backend's functions run in one thread of their own, so that signals are noticed while they block.
 
-    ``connection``: to the scheduler, of a manager that follows the load; None: it keeps its number of workers.
+    ``connection``: to the scheduler, which is told what runs and why workers are missing, and tells a manager that
+    follows the load how many workers to run.
     ``waits_for_job``: the script that started the manager, if one did, waits until a job runs."""
 
     def __init__(
@@ -36,7 +37,7 @@ class ManagerLoop:
         backend: WorkerBackend,
         settings: ManagerSettings,
         name: str,
-        connection: ManagerConnection | None = None,
+        connection: ManagerConnection,
         waits_for_job: bool = False,
     ) -> None:
         self._core = core
@@ -54,7 +55,7 @@ class ManagerLoop:
     async def run(self) -> None:
         """Return when a signal asked for the end, or the scheduler has ended, and no job is left."""
         install_stop_signals(asyncio.get_running_loop(), self._on_stop)
-        speaking = asyncio.create_task(self._speak())
+        self._speaking = asyncio.create_task(self._connection.run(self._report, self._on_session))
         try:
             while not self._core.finished:
                 await self._turn()
@@ -62,12 +63,8 @@ class ManagerLoop:
             await self._blocking(self._backend.close)
         finally:
             self._thread.shutdown()
-            speaking.cancel()
-            await asyncio.wait([speaking])
-
-    async def _speak(self) -> None:
-        if self._connection is not None:
-            await self._connection.run(self._report, self._on_session)
+            self._speaking.cancel()
+            await asyncio.wait([self._speaking])
 
     async def _turn(self) -> None:
         await self._observe()
@@ -130,10 +127,13 @@ class ManagerLoop:
     # ---- the scheduler -----------------------------------------------------------------------------------------------
 
     def _on_session(self) -> None:
-        """The scheduler has sent another order, or ended the session."""
-        assert self._connection is not None
+        """The scheduler has sent another order, or ended the session. A manager that needs no orders goes on without
+        one."""
         session = self._connection.session
-        if session.ended:
+        if session.is_refused and not self._settings.scales:
+            logging.warning(f"The scheduler does not show the state of this manager: {session.ended}")
+            self._speaking.cancel()
+        elif session.ended:
             logging.log(logging.ERROR if session.is_refused else logging.INFO, session.ended)
             self._on_stop()
         elif session.order is not None:
