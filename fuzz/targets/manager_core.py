@@ -40,7 +40,7 @@ class JobSystem:
         self.has_stopped = False
         self.started = 0
 
-    # ---- what the core wants -----------------------------------------------------------------------------------------
+    # ---- effects --------------------------------------------------------------------------------------------------
 
     def act(self, choices: Choices) -> None:
         for effect in self.core.take_effects(self.now):
@@ -123,7 +123,7 @@ class JobSystem:
         return any(job.state is JobState.DISMISSED and job.id not in self.stopping for job in jobs)
 
     def work(self) -> None:
-        """What was asked for happens, and everything is listed."""
+        """Do what the core wants, and list everything."""
         for job in [*self.jobs.values()]:
             if job.id in self.stopping:
                 self.end(job, JobState.DISMISSED)

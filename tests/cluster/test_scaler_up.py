@@ -94,6 +94,27 @@ def test_ctrl_c_stops_everything_in_order(running: Command, address: str) -> Non
     assert stopped == ["web monitor", "workers", "scheduler"]
 
 
+def test_several_managers_of_one_file() -> None:
+    address = free_address()
+    manager = '[[manager]]\nname = "{}"\nkind = "local"\nnum-of-workers = 1\nper-worker-capabilities = ["{}"]\n'
+    text = f'[scheduler]\naddress = "{address}"\n' + manager.format("left", "red") + manager.format("right", "blue")
+    Path("cluster.toml").write_text(text)
+    with Command(command_line("scaler", "up"), child_environment()) as command:
+        command.wait_for_output(r"The stack is up\.")
+        command.remember_family()
+        with Client(address) as client:
+            for capability in ("red", "blue"):
+                assert client.submit_verbose(abs, (-1,), {}, capabilities={capability: 1}).result() == 1
+        command.signal(signal.SIGINT)
+        assert command.wait() == 0
+        stopped = re.findall(r"scaler up: (.*): stopped", command.output)
+    assert stopped == ["worker manager right", "worker manager left", "scheduler"]
+    done = subprocess.run(
+        command_line("scaler_worker_manager", "local", address, "--config=cluster.toml"), capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "Give --name one of left, right." in done.stderr
+
+
 def test_it_runs_once(running: Command) -> None:
     again = scaler("up")
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
@@ -142,7 +163,9 @@ def test_it_runs_in_the_background(address: str) -> None:
         ("[scheduler]\n", "Missing argument ADDRESS"),
         ("[manager]\nnum-of-workers = 2\n", 'has no kind. Add one, such as: kind = "local"'),
         ("[scheduler]\naddress = 'tcp://127.0.0.1:0'\n[cluter]\n", "Unknown section [cluter]"),
-        ('[[manager]]\nkind = "local"\n', "a file has one section [manager]"),
+        ("[[cluster]]\n[[cluster]]\n", "a file has one section [cluster]"),
+        ('[[manager]]\nkind = "local"\n[[manager]]\nkind = "ssh"\n', "give each of them a name of its own"),
+        ('[[manager]]\nname = "a"\n[[manager]]\nname = "b"\n', "has no kind"),
         ("[cluster]\nnum-of-workers = 0\n", "Give 1 or more"),
     ],
 )

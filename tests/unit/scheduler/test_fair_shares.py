@@ -359,6 +359,28 @@ def test_the_number_of_groups_is_bounded() -> None:
     assert any(isinstance(body, Refused) and "Join one of them" in body.text for body in bodies)
 
 
+@pytest.mark.parametrize(
+    ("group", "hint"),
+    [
+        ("team/nighty", "Is it 'team/nightly'?"),
+        ("other", "See --group-weights and --group-limits."),
+        ("ci", ""),
+        ("", ""),
+    ],
+)
+def test_a_group_that_the_operator_has_not_named_may_be_mistyped(group: str, hint: str) -> None:
+    book = Playbook(group_weights="team/nightly=0.5", group_limits="ci=4")
+    book.client(group=group)
+    assert [text for text in book.logs if "joins the group" in text and text.endswith(hint)] == book.logs
+    assert len(book.logs) == bool(hint)
+
+
+def test_any_group_may_be_named_where_none_has_a_weight() -> None:
+    book = Playbook()
+    book.client(group="other")
+    assert book.logs == []
+
+
 def test_a_client_of_an_earlier_version_has_the_weight_of_one() -> None:
     book = Playbook()
     share = book.core.state.clients[book.client().session].table.columns.share

@@ -13,6 +13,9 @@ from scaler_protocol.command.settings import CommandSetting, settings_of
 SECTIONS = ("scheduler", "cluster", "manager", "symphony", "top", "ui", "gui", "keygen")
 """The sections one file may hold: it can serve all commands."""
 
+REPEATABLE = ("manager",)
+"""The sections of which a file may have several. Their names tell them apart."""
+
 _T = TypeVar("_T")
 _SWITCH_WORDS = ("true", "false", "yes", "no", "on", "off", "1", "0")
 
@@ -33,7 +36,7 @@ def read_settings(
     if version:
         parser.add_argument("--version", action="version", version=f"{program} {version}", help="Print the version.")
     given = _given(parser, settings, arguments)
-    values = _from_file(settings, section, given.pop("config", None))
+    values = _from_file(settings, section, given.pop("config", None), given)
     values.update(_from_environment(settings, section, environment))
     values.update(
         {each.name: each.from_texts(given[each.name], each.shown_name) for each in settings if each.name in given}
@@ -207,26 +210,49 @@ def _from_environment(
     return values
 
 
-def _from_file(settings: Iterable[CommandSetting], section: str, path: str | None) -> dict[str, Any]:
+def _from_file(
+    settings: Iterable[CommandSetting], section: str, path: str | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """``given``: on the command line, where a name chooses one of several sections."""
     if path is None:
         return {}
     document = _load(path)
-    for name, table in document.items():
+    for name in document:
         if name not in SECTIONS:
             raise BadInput(f"Unknown section [{name}] in {path}. {_nearest(name, SECTIONS)}")
-        if isinstance(table, list):
-            raise BadInput(repeated_section_text(name, path))
-        if not isinstance(table, dict):
-            raise BadInput(f"Cannot use {name} in {path}: it is not a section. Write [{name}] above its keys.")
-    return _from_table(settings, document.get(section, {}), f"{path} [{section}]")
+        tables_of(document, name, path)
+    tables = tables_of(document, section, path)
+    table = _chosen(tables, section, path, given) if len(tables) > 1 else next(iter(tables), {})
+    return _from_table(settings, table, f"{path} [{section}]")
 
 
-def repeated_section_text(name: str, path: str) -> str:
-    """Return what to do about ``[[name]]`` in a file."""
-    return (
-        f"Cannot use [[{name}]] in {path}: a file has one section [{name}]. Write the second one into another file, "
-        "and give that to its own command with --config FILE."
-    )
+def tables_of(document: Mapping[str, Any], name: str, path: str) -> list[Mapping[str, Any]]:
+    """The sections [name] of a file, of which there are several only if each has a name of its own. Raises BadInput."""
+    value = document.get(name, [])
+    tables = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, dict) for each in tables):
+        raise BadInput(f"Cannot use {name} in {path}: it is not a section. Write [{name}] above its keys.")
+    if len(tables) > 1 and name not in REPEATABLE:
+        raise BadInput(
+            f"Cannot use [[{name}]] in {path}: a file has one section [{name}]. Write the second one into another "
+            "file, and give that to its own command with --config FILE."
+        )
+    names = [each.get("name") for each in tables]
+    if len(tables) > 1 and (None in names or len({*map(str, names)}) < len(names)):
+        raise BadInput(f'Cannot use [[{name}]] in {path}: give each of them a name of its own, such as: name = "a"')
+    return tables
+
+
+def _chosen(
+    tables: Sequence[Mapping[str, Any]], section: str, path: str, given: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the table with the name and the kind that are given."""
+    wanted = {key: given[key][0] for key in ("name", "kind") if key in given}
+    found = [each for each in tables if all(each.get(key) == value for key, value in wanted.items())]
+    if len(found) != 1:
+        names = ", ".join(str(each["name"]) for each in tables)
+        raise BadInput(f"Cannot tell which of the sections [[{section}]] of {path} to use. Give --name one of {names}.")
+    return found[0]
 
 
 def _load(path: str) -> dict[str, Any]:

@@ -85,18 +85,18 @@ class RunningStack:
             return part.arguments(self._path, str(facts.get("address", self._scheduler)))
 
         role = part.role
-        command = SupervisedCommand(role.module, part.arguments(self._path, self._scheduler), role.title, renewed)
+        command = SupervisedCommand(role.module, part.arguments(self._path, self._scheduler), part.title, renewed)
         command.start()
         self._running.append((part, command))
         try:
             facts = command.wait_ready()
         except (RuntimeError, TimeoutError) as error:
-            raise BadInput(f"Cannot start the {role.title}: {error}. See the lines above.") from None
+            raise BadInput(f"Cannot start the {part.title}: {error}. See the lines above.") from None
         except BadInput as error:
-            raise BadInput(f"Cannot start the {role.title} of {self._path}: {error}") from None
+            raise BadInput(f"Cannot start the {part.title} of {self._path}: {error}") from None
         if role.section == "scheduler":
             self._scheduler = address_for_peers(facts["address"])
-        _tell(f"{role.title}: {facts[role.fact]}" if role.fact in facts else f"{role.title}: ready")
+        _tell(f"{part.title}: {facts[role.fact]}" if role.fact in facts else f"{part.title}: ready")
 
     def _wait(self) -> int:
         if not self._stopped.is_set():
@@ -107,7 +107,7 @@ class RunningStack:
             for part, command in self._running:
                 code = command.exit_code
                 if code is not None:
-                    _tell(f"{part.role.title} ended with exit code {code}.", sys.stderr)
+                    _tell(f"{part.title} ended with exit code {code}.", sys.stderr)
                     return 1
         return 0
 
@@ -116,7 +116,7 @@ class RunningStack:
         for part, command in reversed(self._running):
             command.terminate()
             command.join()
-            _tell(f"{part.role.title}: stopped")
+            _tell(f"{part.title}: stopped")
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         """A second signal ends everything at once."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.command import BadInput
-from scaler_protocol.command.reader import repeated_section_text
+from scaler_protocol.command.reader import tables_of
 from scaler_protocol.monitor.operation import scheduler_address
 
 _THIS_HOST = parse_address("tcp://127.0.0.1:1")
@@ -41,17 +41,24 @@ ROLES = (
 
 @dataclass(frozen=True, slots=True)
 class StackPart:
-    """A command of a stack. ``section``: its part of the file."""
+    """A command of a stack. ``section``: its part of the file. ``name``: of one of several sections for this command;
+    empty: there is one."""
 
     role: StackRole
     section: Mapping[str, Any]
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.role.title} {self.name}".rstrip()
 
     def arguments(self, path: Path, scheduler: str) -> list[str]:
         """The command line. ``scheduler``: the address of the stack's scheduler, which holds unless the section has
         another one; empty: it is not known."""
         kind = [str(self.section["kind"])] if self.role.has_kind and "kind" in self.section else []
         address = [scheduler] if scheduler and "address" not in self.section else []
-        return [*kind, *address, "--config", str(path)]
+        name = [f"--name={self.name}"] if self.name else []
+        return [*kind, *address, *name, "--config", str(path)]
 
 
 def read_stack(path: Path) -> list[StackPart]:
@@ -64,10 +71,7 @@ def read_stack(path: Path) -> list[StackPart]:
         raise BadInput(f"Cannot read {path}: {error.strerror}. Give another file.") from None
     except ValueError as error:
         raise BadInput(f"Cannot read {path}: it is not a TOML file ({error}). Correct it there.") from None
-    for role in ROLES:
-        if isinstance(document.get(role.section), list):
-            raise BadInput(repeated_section_text(role.section, str(path)))
-    parts = [StackPart(role, section) for role in ROLES if isinstance(section := document.get(role.section), dict)]
+    parts = [part for role in ROLES for part in _parts(role, tables_of(document, role.section, str(path)))]
     if not parts:
         sections = ", ".join(f"[{role.section}]" for role in ROLES)
         raise BadInput(f"Cannot start anything: {path} has none of the sections {sections}. Add one.")
@@ -77,6 +81,10 @@ def read_stack(path: Path) -> list[StackPart]:
             section = part.role.section
             raise BadInput(f'The section [{section}] of {path} has no kind. Add one, such as: kind = "local"')
     return parts
+
+
+def _parts(role: StackRole, tables: Sequence[Mapping[str, Any]]) -> list[StackPart]:
+    return [StackPart(role, table, str(table["name"]) if len(tables) > 1 else "") for table in tables]
 
 
 def address_for_peers(listening: str) -> str:

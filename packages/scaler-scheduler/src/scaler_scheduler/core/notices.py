@@ -35,4 +35,4 @@ def _set_timer(state: SchedulerState) -> None:
 
 
 def _repetitions(state: SchedulerState) -> tuple[Repetition, ...]:
-    return state.malformed_warnings, state.refusal_warnings, state.lock_warnings
+    return state.malformed_warnings, state.refusal_warnings, state.lock_warnings, state.group_warnings

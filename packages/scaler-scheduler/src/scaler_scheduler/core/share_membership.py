@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from scaler_protocol.groups import checked_group, checked_weight
 from scaler_protocol.keys import name_of_user
 from scaler_protocol.messages import Hello, RefusalReason, Refused, Role
+from scaler_scheduler.core import notices
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import GROUPS_LIMIT
 from scaler_scheduler.core.state import SchedulerState
@@ -32,11 +35,29 @@ def refusal_for(state: SchedulerState, hello: Hello) -> Refused | None:
     return None
 
 
-def join(state: SchedulerState, client: ClientPeer) -> None:
+def join(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """A client joins the group that it names. Without a name, it is the group of its user."""
     hello = client.hello
+    if hello.group and not hello.parent_session:
+        _warn_if_unknown(state, client, hello.group, now)
     name = hello.group or name_of_user(client.user) or DEFAULT_GROUP
     client.table.columns.share = state.shares.join(name, hello.weight or 1.0)
+
+
+def _warn_if_unknown(state: SchedulerState, client: ClientPeer, name: str, now: float) -> None:
+    """Any group may be named. If the operator has given some a weight or a limit, another name may be a mistake."""
+    known = {**state.shares.weights, **state.shares.worker_limits}
+    if not known or name in known:
+        return
+    close = get_close_matches(name, known, 1)
+    hint = f"Is it {close[0]!r}?" if close else "See --group-weights and --group-limits."
+    notices.warn(
+        state,
+        state.group_warnings,
+        f"Client {client.shown_id.hex()[:8]} joins the group {name!r}, which has no weight and no limit here, unlike "
+        f"others: it counts as 1, and may use all workers. {hint}",
+        now,
+    )
 
 
 def inherit(state: SchedulerState, client: ClientPeer, parent: ClientPeer) -> None:

@@ -78,6 +78,7 @@ cdef class SchedulerState:
     cdef readonly object malformed_warnings
     cdef readonly object refusal_warnings
     cdef readonly object lock_warnings
+    cdef readonly object group_warnings
     cdef public tuple description
 
     cpdef forget_queue(self)

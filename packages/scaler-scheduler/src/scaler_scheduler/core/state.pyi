@@ -159,6 +159,7 @@ class SchedulerState:
     malformed_warnings: Repetition
     refusal_warnings: Repetition
     lock_warnings: Repetition
+    group_warnings: Repetition
     description: tuple[float, bytes]
     """The latest description of the cluster for clients, and when it was made."""
 

@@ -60,7 +60,8 @@ cdef class SchedulerState:
         self.shutdown_requested_by = {}
         self.totals = Totals()
         self.events = self.totals.events
-        self.malformed_warnings, self.refusal_warnings, self.lock_warnings = Repetition(), Repetition(), Repetition()
+        self.malformed_warnings, self.refusal_warnings = Repetition(), Repetition()
+        self.lock_warnings, self.group_warnings = Repetition(), Repetition()
         self.description = float("-inf"), b""
 
     cpdef forget_queue(self):
