@@ -56,7 +56,7 @@ def test_clients_are_named_by_user_and_program_and_json_says_more_of_them() -> N
     )
     client = cast(Client, SimpleNamespace(cluster_info=lambda: SimpleNamespace(snapshot=snapshot)))
     document = document_of(next(looks(client)))
-    names = ["all tasks", "abababab alice (key team), train.py at notebook (pid 777)", "cdcdcdcd batch (pid 778)"]
+    names = ["all tasks", "abababab alice (key team), train.py at notebook", "cdcdcdcd batch (pid 778)"]
     assert [row["name"] for row in document[:3]] == names
     assert [(row["kind"], row["on_hosts"], row["unfinished"]) for row in document] == [
         ("all", 2, 6), ("client", 2, 5), ("client", 0, 1), ("function", 6, 6),

@@ -14,7 +14,7 @@ from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.messages import Events
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.parts import TimeParts, spans_text
-from scaler_protocol.monitor.records import BadRecord, Kind, Naming
+from scaler_protocol.monitor.records import NONE, BadRecord, Kind, Naming
 from scaler_protocol.monitor.tables import TASKS
 from scaler_protocol.monitor.task_log import TaskLog
 from scaler_protocol.monitor.task_times import ExecutionParts, TaskTimes
@@ -179,3 +179,18 @@ def test_changed_options_of_tasks_that_came_long_ago_change_nothing(monkeypatch:
 def test_short_parts_are_not_shown() -> None:
     assert spans_text(TimeParts(running=0.5, waiting=1e-6)) == ""
     assert spans_text(TimeParts()) == ""
+
+
+def test_the_page_of_a_task_has_the_size_of_its_arguments() -> None:
+    def came(first: int, count: int, size: int) -> bytes:
+        return records.record(Kind.SUBMITTED, time=SECOND, session=0, first=first, count=count, function=0, worker=size)
+
+    named = records.name_record(Naming.SESSION, 0, {"session": "ab" * 16, "host": "h", "pid": 1, "parent": ""})
+    messages = [named, came(1, 1, 2048), came(2, 500, 12), came(600, 1, NONE)]
+    model = Model(0.0)
+    model.apply(events(*messages), 0.0)
+    expected = {"1": ["2.0 KiB"], "20": ["12 B on average, of 500 tasks that came together"], "600": []}
+    for task, texts in expected.items():
+        page = page_of(model, EntityLink("task", ("abababab", task)))
+        assert page is not None and [fact.text for fact in page.facts if fact.name == "arguments"] == texts
+    assert model.activity.times.arguments_of(0, 700) is model.activity.times.arguments_of(1, 1) is None

@@ -103,6 +103,7 @@ def test_the_life_of_a_task() -> None:
     assert (options.flags, records.name_of(options)) == (Naming.OPTIONS, {})
     assert (submitted.kind, submitted.first, submitted.count, submitted.function) == (Kind.SUBMITTED, 5, 1, function)
     assert submitted.attempt == options.first
+    assert submitted.worker == len(b"5")
     assert (handed.kind, handed.first, handed.attempt, handed.agent) == (Kind.HANDED, 5, 1, 0)
     assert (ended.kind, ended.count, ended.agent, ended.function) == (Kind.ENDED, 1, 0, function)
     columns = records.ended_columns(ended)

@@ -248,7 +248,9 @@ class Activity:
 
     def _on_submitted(self, record: Record) -> None:
         moment = moment_us(record.time)
-        if self.times.add_arrival(record.session, record.first, record.count, moment, record.function, record.attempt):
+        if self.times.add_arrival(
+            record.session, record.first, record.count, moment, record.function, record.attempt, record.worker
+        ):
             self.nested.add_children(record.session, record.first, record.count)
 
     def _on_nested(self, record: Record) -> None:

@@ -151,6 +151,7 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
         Fact("state", _task_state(rows, running)),
         *([Fact("submitted", format_moment(arrived))] if arrived is not None else []),
         *_option_facts(model, indices, task),
+        *_argument_facts(model, indices, task),
         *_last_execution(newest, whole if rows else None),
         *_graph_facts(model, indices, client, task),
         *objects,
@@ -216,6 +217,17 @@ def _option_facts(model: Model, indices: Iterable[int], task: int) -> list[Fact]
         *([Fact("time limit", format_span(options.timeout_seconds))] if options.timeout_seconds else []),
         *([Fact("memory limit", format_bytes(options.memory_bytes))] if options.memory_bytes else []),
     ]
+
+
+def _argument_facts(model: Model, indices: Iterable[int], task: int) -> list[Fact]:
+    """Return the size of the arguments of a task, without that of the objects among them."""
+    found = (model.activity.times.arguments_of(index, task) for index in indices)
+    known = next((each for each in found if each is not None), None)
+    if known is None:
+        return []
+    size, count = known
+    together = f" on average, of {format_count(count)} tasks that came together" if count > 1 else ""
+    return [Fact("arguments", f"{format_bytes(size)}{together}")]
 
 
 def _options_of(model: Model, indices: Iterable[int], task: int) -> ShownOptions | None:

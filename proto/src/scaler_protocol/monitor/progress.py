@@ -168,8 +168,8 @@ def _coming(snapshot: Snapshot) -> dict[tuple[str, Hashable], tuple[int, bool]]:
 def _of_client(client: ClientStatus) -> Progress:
     """Its name says first who uses it and for what: narrow screens show only the beginning."""
     who = ", ".join(filter(None, (user_of_client(client), client.program)))
-    place = f"{client.host} (pid {client.pid})"
-    name = f"{client.session.hex()[:8]} {f'{who} at {place}' if who else place}"
+    place = f"{who} at {client.host}" if who else f"{client.host} (pid {client.pid})"
+    name = f"{client.session.hex()[:8]} {place}"
     return Progress(CLIENT, client.session, name, *_client_counts(client))
 
 

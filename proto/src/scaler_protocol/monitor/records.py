@@ -31,8 +31,9 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
   out.
 * SUBMITTED: tasks ``first .. first + count - 1`` of ``function`` came from their client at ``time``; ``attempt`` is the
   index of their options, 0 if it does not say: it is 0 in recordings made before options had names, and when very many
-  different options come within seconds. When a recording begins, the tasks that came before are told of, too; and
-  tasks are told of again when their priority is changed.
+  different options come within seconds. ``worker`` is the size in bytes of the arguments that came with each task, on
+  average (objects are not part of it); NONE in older recordings. When a recording begins, the tasks that came before
+  are told of, too; and tasks are told of again when their priority is changed.
 * HANDED: tasks ``first .. first + count - 1``, attempt ``attempt``, went to ``agent``.
 * ENDED: ``count`` executions, at ``agent`` or (NONE) before they came to one. Columns, one after another in this order:
   task u64, duration u64 (microseconds), attempt u32, with FUNCTIONS function u32 (else all are of ``function``), with

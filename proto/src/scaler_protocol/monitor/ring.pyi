@@ -23,8 +23,9 @@ class RingWriter:
     def write(self, record: bytes) -> bool:
         """One record as ``records.record`` makes it. False: it was dropped."""
     def write_plain(
-        self, kind: int, count: int, time: int, session: int, first: int, function: int, agent: int, attempt: int
-    ) -> bool:
+        self, kind: int, count: int, time: int, session: int, first: int, function: int, agent: int, attempt: int,
+        worker: int = ...,
+    ) -> bool:  # fmt: skip
         """One record without a body."""
     def write_ended(
         self,

@@ -134,7 +134,7 @@ cdef class RingWriter:
         return True
 
     def write_plain(self, uint16_t kind, uint32_t count, uint64_t time, uint32_t session, uint64_t first,
-                    uint32_t function, uint32_t agent, uint32_t attempt):
+                    uint32_t function, uint32_t agent, uint32_t attempt, uint32_t worker=NONE):
         cdef Header* header = self.begin(HEADER)
         if header == NULL:
             return False
@@ -146,7 +146,7 @@ cdef class RingWriter:
         header.function = function
         header.agent = agent
         header.attempt = attempt
-        header.worker = NONE
+        header.worker = worker
         self.commit()
         return True
 

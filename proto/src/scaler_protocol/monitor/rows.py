@@ -145,9 +145,9 @@ def _value_of(table: TableSpec, key: str) -> Callable[[Row], Any]:
 def _worker_rows(model: TabularState) -> list[Row]:
     return [
         (
-            row.pid, row.host, row.name, row.state.name.lower(), row.agent_cpu_percent, row.agent_rss_bytes,
-            row.cpu_percent, row.rss_bytes, row.free, row.sent, row.queued, row.lag_seconds,
-            format_flags(row.initialized, row.has_task, row.slot_lent), row.capabilities,
+            row.pid, row.host, row.name, row.state.name.lower(), row.capabilities, row.agent_cpu_percent,
+            row.agent_rss_bytes, row.cpu_percent, row.rss_bytes, row.free, row.sent, row.queued, row.lag_seconds,
+            format_flags(row.initialized, row.has_task, row.slot_lent),
         )
         for row in model.worker_rows
     ]  # fmt: skip

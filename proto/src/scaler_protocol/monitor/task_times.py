@@ -34,15 +34,16 @@ class TaskTimes:
         self._parts: OrderedDict[tuple[int, int, int], ExecutionParts] = OrderedDict()
 
     def add_arrival(
-        self, session: int, first: int, count: int, time_us: int, function: int = NONE, options: int = 0
-    ) -> bool:
+        self, session: int, first: int, count: int, time_us: int, function: int = NONE, options: int = 0,
+        argument_bytes: int = NONE,
+    ) -> bool:  # fmt: skip
         """Return whether these tasks have come now; otherwise what is known of them has changed."""
         arrivals = self._arrivals.get(session)
         if arrivals is None:
             if len(self._arrivals) >= SESSIONS_LIMIT:
                 self._arrivals.popitem(last=False)
             arrivals = self._arrivals[session] = _Arrivals()
-        return arrivals.add(first, first + count, time_us, function, options)
+        return arrivals.add(first, first + count, (time_us, function, options, argument_bytes))
 
     def add_parts(self, session: int, task: int, attempt: int, parts: ExecutionParts) -> None:
         if len(self._parts) >= PARTS_LIMIT:
@@ -70,6 +71,13 @@ class TaskTimes:
         arrivals = self._arrivals.get(session)
         return arrivals.find(task, arrivals.options) or 0 if arrivals is not None else 0
 
+    def arguments_of(self, session: int, task: int) -> tuple[int, int] | None:
+        """Return the mean size of the arguments of the tasks that arrived together with this one, in bytes, and how
+        many tasks these are; None if it is not known."""
+        arrivals = self._arrivals.get(session)
+        found = arrivals.find(task, arrivals.argument_bytes) if arrivals is not None else None
+        return (found, arrivals.count_with(task)) if arrivals is not None and found not in (None, NONE) else None
+
     def arrived_between(self, session: int, first: int, stop: int | None) -> Iterator[range]:
         """The tasks of a session that are known to have arrived, from ``first`` to before ``stop``."""
         arrivals = self._arrivals.get(session)
@@ -87,14 +95,16 @@ class _Arrivals:
 
     def __init__(self) -> None:
         self._firsts, self._stops = array("Q"), array("Q")
-        self.times, self.functions, self.options = array("Q"), array("I"), array("I")
+        self.times, self.functions, self.options, self.argument_bytes = array("Q"), array("I"), array("I"), array("I")
         self._dropped_stop = 0
 
-    def add(self, first: int, stop: int, time_us: int, function: int, options: int) -> bool:
+    def add(self, first: int, stop: int, values: tuple[int, int, int, int]) -> bool:
+        """``values``: one for each column, in their order."""
         if self._firsts and first < self._stops[-1]:
             place = bisect_left(self._firsts, first)
             if place < len(self._firsts) and (self._firsts[place], self._stops[place]) == (first, stop):
-                self.times[place], self.functions[place], self.options[place] = time_us, function, options
+                for column, value in zip(self._columns(), values, strict=True):
+                    column[place] = value
                 return False  # its options have changed
             if stop <= self._dropped_stop:
                 return False  # it came too long ago: its range is not kept any more
@@ -105,19 +115,26 @@ class _Arrivals:
             self._dropped_stop = self._firsts[0]
         self._firsts.append(first)
         self._stops.append(stop)
-        self.times.append(time_us)
-        self.functions.append(function)
-        self.options.append(options)
+        for column, value in zip(self._columns(), values, strict=True):
+            column.append(value)
         return True
 
+    def _columns(self) -> tuple[array[int], ...]:
+        return self.times, self.functions, self.options, self.argument_bytes
+
     def _keep_last(self, count: int) -> None:
-        for column in (self._firsts, self._stops, self.times, self.functions, self.options):
+        for column in (self._firsts, self._stops, *self._columns()):
             del column[: len(column) - count]
 
     def find(self, task: int, column: array[int]) -> int | None:
         """Return the value in this column of the range of a task."""
         place = bisect_right(self._firsts, task) - 1
         return column[place] if place >= 0 and task < self._stops[place] else None
+
+    def count_with(self, task: int) -> int:
+        """Return how many tasks the range of a task has."""
+        place = bisect_right(self._firsts, task) - 1
+        return self._stops[place] - self._firsts[place]
 
     def between(self, first: int, stop: int | None) -> Iterator[range]:
         for place in range(max(0, bisect_right(self._firsts, first) - 1), len(self._firsts)):

@@ -930,7 +930,8 @@ class Client:
 
     def gather(self, nested: Any, *, progress: bool = False) -> Any:
         """Wait for all futures in lists, tuples, sets and dicts, at any depth, and return the same containers with
-        their results. Raises the first exception, in the order of the futures. ``progress`` as in ``map``."""
+        their results. Raises the first exception, in the order of the futures. An interruption (Ctrl-C) cancels
+        the futures. ``progress`` as in ``map``."""
         try:
             if not progress:
                 return gather(nested)
@@ -948,7 +949,7 @@ class Client:
         *,
         progress: bool = False,
     ) -> concurrent.futures._base.DoneAndNotDoneFutures[T]:
-        """``concurrent.futures.wait``. ``progress`` as in ``map``."""
+        """``concurrent.futures.wait``: an interruption (Ctrl-C) leaves the futures. ``progress`` as in ``map``."""
         if not progress:
             return concurrent.futures.wait(futures, timeout, return_when)
         futures = list(futures)

@@ -37,7 +37,8 @@ cdef class Recorder:
     cdef uint32_t options_number(self, options) except? 0xFFFFFFFF
     cdef uint32_t name_options(self, tuple key, options) except? 0xFFFFFFFF
     cdef submitted(
-        self, double at, uint32_t session, uint32_t function, uint64_t first, uint64_t stop, options
+        self, double at, uint32_t session, uint32_t function, uint64_t first, uint64_t stop, options,
+        uint32_t argument_bytes,
     )
     cdef handed(
         self, uint32_t session, uint32_t function, uint32_t agent, uint64_t first, uint64_t stop, uint32_t attempt

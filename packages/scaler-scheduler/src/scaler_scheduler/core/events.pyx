@@ -132,12 +132,13 @@ cdef class Recorder:
         return number
 
     cdef submitted(
-        self, double at, uint32_t session, uint32_t function, uint64_t first, uint64_t stop, options
+        self, double at, uint32_t session, uint32_t function, uint64_t first, uint64_t stop, options,
+        uint32_t argument_bytes,
     ):
-        """Tasks with these options came at a time of the core."""
+        """Tasks with these options, and arguments of this size on average, came at a time of the core."""
         cdef uint64_t time = <uint64_t> ((at + self.clock_offset) * 1e6)
         cdef uint32_t number = self.options_number(options)
-        self.ring.write_plain(SUBMITTED, stop - first, time, session, first, function, NONE, number)
+        self.ring.write_plain(SUBMITTED, stop - first, time, session, first, function, NONE, number, argument_bytes)
 
     cdef handed(
         self, uint32_t session, uint32_t function, uint32_t agent, uint64_t first, uint64_t stop, uint32_t attempt

@@ -174,7 +174,7 @@ cdef class TaskColumns:
     cdef tell_submitted(self, RunRecord record):
         self.events.submitted(
             record.entered_at, self.number, record.function.named(self.events), record.first, record.stop,
-            record.run.options,
+            record.run.options, mean_argument_bytes(record.run),
         )
 
     def count_maps(self, list loads, int64_t room):
@@ -270,3 +270,9 @@ cdef class TaskColumns:
                 number += queued_among(&page.state[begin & (PAGE_SIZE - 1)], <int> (end - begin))
             begin = end
         return number
+
+
+cdef uint32_t mean_argument_bytes(run) except? 0:
+    """The size of the arguments that came with each task of a run, on average, rounded up."""
+    cdef uint64_t size = run.payload_bytes, count = run.count
+    return <uint32_t> ((size + count - 1) // count)
