@@ -16,7 +16,7 @@ from scaler import Client
 from scaler_protocol.key_files import generate
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from tests.support.commands import Command, child_environment, command_line, start_cluster, start_scheduler
-from tests.support.ports import free_address
+from tests.support.ports import free_address, free_port
 
 UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("scaler-*"))
 
@@ -57,6 +57,28 @@ def test_the_agent_is_ready_when_its_workers_have_started(service_manager: Servi
         assert "STATUS=2 of 2 workers have started" in service_manager.wait_for("READY=1")
         cluster.process.send_signal(signal.SIGTERM)
         service_manager.wait_for("STOPPING=1")
+
+
+def test_a_manager_is_ready_although_workers_are_missing(service_manager: ServiceManager) -> None:
+    address = free_address()
+    line = command_line("scaler_worker_manager", "local", address, "--num-of-workers=2")
+    with start_scheduler(address), Command(line, child_environment(NOTIFY_SOCKET=service_manager.path)) as manager:
+        assert "READY=1" in service_manager.wait_for("STATUS=0 workers are running, 2 are starting")
+        service_manager.wait_for("STATUS=2 workers are running, 0 are starting")
+        manager.process.send_signal(signal.SIGTERM)
+        assert "READY=1" not in service_manager.wait_for("STOPPING=1")
+        assert manager.wait() == 0
+
+
+def test_the_web_monitor_is_ready_when_it_serves(service_manager: ServiceManager) -> None:
+    pytest.importorskip("aiohttp")
+    address, port = free_address(), free_port()
+    line = command_line("scaler_ui", address, f"--port={port}")
+    with start_scheduler(address), Command(line, child_environment(NOTIFY_SOCKET=service_manager.path)) as monitor:
+        assert "READY=1" in service_manager.wait_for(f"STATUS=Serving at 127.0.0.1:{port}")
+        monitor.process.send_signal(signal.SIGTERM)
+        service_manager.wait_for("STOPPING=1")
+        assert monitor.wait() == 0
 
 
 @pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="systemd-socket-activate is not installed")

@@ -19,6 +19,7 @@ from scaler_protocol.command import (
     option,
     run_command,
 )
+from scaler_protocol.command.service_manager import notify
 from scaler_scheduler import __version__
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ def _say_where(host: str, port: int, token_check: TokenCheck) -> None:
         _warn(f"anyone who can reach port {port} of this machine can watch: no token is required")
     elif host not in LOOPBACK:
         _warn(f"port {port} carries everything unencrypted, the token included: prefer a tunnel (ssh -L)")
+    notify(READY="1", STATUS=f"Serving at {shown}:{port}")
     parent = current_parent()
     if parent is not None:
         parent.report_ready(url=address)

@@ -12,6 +12,7 @@ from scaler_protocol.command import BadInput, hold_stop_signals, run_command, se
 from scaler_protocol.command.completion import FLAG, Completable
 from scaler_protocol.command.log_tail import log_tail
 from scaler_protocol.command.runner import print_completion
+from scaler_protocol.command.service_manager import notify
 from scaler_worker import __version__
 from scaler_worker.manager.config import ManagerSettings, default_name
 from scaler_worker.manager.kinds import KINDS
@@ -50,6 +51,7 @@ def _description(kind: str | None) -> str:
 def _run(settings: ManagerSettings) -> None:
     settings.check_kind()
     hold_stop_signals()
+    notify(STATUS="Starting")
     scales = settings.scales
     count = settings.minimum_workers if scales else settings.worker_count
     name = settings.name or default_name(settings.kind, scales)

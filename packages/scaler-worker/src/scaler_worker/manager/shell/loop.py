@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from scaler_protocol.command import current_parent, install_stop_signals
+from scaler_protocol.command.service_manager import notify
 from scaler_protocol.limits import REASONS_LIMIT
 from scaler_protocol.messages import ManagerReport
 from scaler_worker.manager.backend import ListError, StartError, WorkerBackend
@@ -50,6 +51,7 @@ class ManagerLoop:
         self._stopped = False
         self._reasons: list[str] = []
         self._told: list[str] = []
+        self._status = ""
         self._thread = ThreadPoolExecutor(1, "backend")
 
     async def run(self) -> None:
@@ -74,6 +76,7 @@ class ManagerLoop:
             else:
                 await self._blocking(self._backend.stop, effect.ids)
         self._report_ready()
+        self._report_status()
         self._reasons = [*self._core.why_not(time.monotonic()), *await self._blocking(self._backend.why_not)]
         self._tell()
 
@@ -101,6 +104,17 @@ class ManagerLoop:
         runs = any(job.state is JobState.RUNNING for job in self._core.jobs)
         if parent is not None and (runs or not self._waits_for_job):
             parent.report_ready()
+
+    def _report_status(self) -> None:
+        """To the service manager: this command is ready, although workers may be missing."""
+        running, starting = self._workers(JobState.RUNNING), self._workers(JobState.STARTING)
+        status = f"{running} workers are running, {starting} are starting"
+        if status != self._status and not self._stopped:
+            self._status = status
+            notify(READY="1", STATUS=status)
+
+    def _workers(self, state: JobState) -> int:
+        return sum(job.workers for job in self._core.jobs if job.state is state)
 
     def _tell(self) -> None:
         """Log each reason once, not again while it holds."""
@@ -141,7 +155,7 @@ class ManagerLoop:
             self._changed.set()
 
     def _report(self) -> ManagerReport:
-        settings, jobs = self._settings, self._core.jobs
+        settings = self._settings
         return ManagerReport(
             self._name,
             settings.capabilities,
@@ -150,7 +164,7 @@ class ManagerLoop:
             settings.cost_per_worker_hour,
             settings.target_seconds,
             settings.cool_down_seconds,
-            sum(job.workers for job in jobs if job.state is JobState.STARTING),
-            sum(job.workers for job in jobs if job.state is JobState.RUNNING),
+            self._workers(JobState.STARTING),
+            self._workers(JobState.RUNNING),
             tuple(self._reasons[:REASONS_LIMIT]),
         )
