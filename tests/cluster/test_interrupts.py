@@ -65,6 +65,17 @@ def test_a_callback_waits_for_a_future_of_the_same_message(client: Client) -> No
     assert second.result(10) == 2
 
 
+def interruption_at(gate: Gate) -> threading.Thread:
+    """Return a thread that interrupts this one, the main thread, when a task waits at the gate."""
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        wait_until(lambda: gate.waiting_pids)
+        signal.pthread_kill(main, signal.SIGALRM)
+
+    return threading.Thread(target=interrupt)
+
+
 WAITS: dict[str, Callable[[Client, tuple[str, str]], object]] = {
     "imap": lambda client, paths: list(client.imap(functions.wait_at_gate, [paths[0]], [paths[1]])),
     "imap_unordered": lambda client, paths: list(client.imap_unordered(functions.wait_at_gate, [paths[0]], [paths[1]])),
@@ -80,16 +91,45 @@ WAITS: dict[str, Callable[[Client, tuple[str, str]], object]] = {
 @pytest.mark.usefixtures("interrupting")
 @pytest.mark.timeout(110)
 def test_a_call_that_is_interrupted_frees_its_worker(single_client: Client, gate: Gate, name: str) -> None:
-    main = threading.main_thread().ident
-    assert main is not None
-
-    def interrupt() -> None:
-        wait_until(lambda: gate.waiting_pids)
-        signal.pthread_kill(main, signal.SIGALRM)
-
-    watcher = threading.Thread(target=interrupt)
-    watcher.start()
+    watcher = interruption_at(gate)
     with pytest.raises(Interruption):
+        watcher.start()
         WAITS[name](single_client, gate.paths)
     watcher.join()
     assert single_client.submit(functions.square, 3).result(timeout=30) == 9  # the gate is still closed
+
+
+@pytest.mark.usefixtures("interrupting")
+@pytest.mark.timeout(110)
+def test_an_interrupted_gather_cancels_its_futures(single_client: Client, gate: Gate) -> None:
+    futures = [single_client.submit(functions.wait_at_gate, *gate.paths) for _ in range(3)]
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Interruption):
+        patch.setattr(ScalerFuture, "result", lambda *_: signal.raise_signal(signal.SIGALRM))
+        single_client.gather({"all": futures})
+    assert all(future.cancelled() for future in futures)
+    assert single_client.submit(functions.square, 3).result(timeout=30) == 9  # the gate is still closed
+
+
+def raise_keyboard_interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_gather_in_which_a_task_fails_leaves_the_other_futures(single_client: Client) -> None:
+    futures = [single_client.submit(raise_keyboard_interrupt), single_client.submit(functions.square, 3)]
+    with pytest.raises(KeyboardInterrupt):
+        single_client.gather(futures)
+    assert futures[1].result(timeout=30) == 9
+
+
+@pytest.mark.parametrize("name", ["result", "wait"])
+@pytest.mark.usefixtures("interrupting")
+@pytest.mark.timeout(110)
+def test_an_interrupted_wait_leaves_its_futures(single_client: Client, gate: Gate, name: str) -> None:
+    future = single_client.submit(functions.wait_at_gate, *gate.paths, "opened")
+    watcher = interruption_at(gate)
+    with pytest.raises(Interruption):
+        watcher.start()
+        future.result() if name == "result" else single_client.wait([future])
+    watcher.join()
+    gate.open()
+    assert future.result(timeout=30) == "opened"

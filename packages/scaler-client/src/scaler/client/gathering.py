@@ -9,6 +9,7 @@ from scaler.client.fetching_ahead import FetchingAhead
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.core.outcome import Outcome
+from scaler.shell.interruptions import is_interruption
 from scaler.utility.private_apis import FINISHED
 from scaler_protocol.messages import Status
 
@@ -42,13 +43,24 @@ def futures_in(nested: Any) -> list[ScalerFuture[Any]]:
 
 
 def gather(nested: Any) -> Any:
-    """The same lists, tuples, sets and dicts with results in the places of futures."""
+    """The same lists, tuples, sets and dicts with results in the places of futures. An interruption cancels the
+    futures, as that of a map does."""
     futures = futures_in(nested)
     ahead = FetchingAhead(futures)
     for place, future in enumerate(futures):
-        ahead.reach(place)
-        future.result()
+        try:
+            ahead.reach(place)
+            future.result()
+        except BaseException as error:
+            if not future.done() or is_interruption(error, future.result):
+                _cancel(futures[place:])
+            raise
     return replace_futures(nested, ScalerFuture, ScalerFuture.result)
+
+
+def _cancel(futures: list[ScalerFuture[Any]]) -> None:
+    for future in futures:
+        future.cancel()
 
 
 def replace_futures(value: Any, future_type: type[F], change: Callable[[F], Any]) -> Any:
