@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -308,6 +311,19 @@ def test_a_named_actor_is_found_by_clients_and_tasks(combo: SchedulerClusterComb
         del again
         gc.collect()
         wait_until(lambda: not has_actor(client, "counter"), 20)
+
+
+def test_a_named_actor_is_called_by_another_program(combo: SchedulerClusterCombo, client: Client) -> None:
+    letters = client.actor_verbose(collections.Counter, ("aab",), name="letters")
+    program = """
+import sys
+from scaler import Client
+with Client(sys.argv[1]) as client:
+    print(client.get_actor("letters").total().result(timeout=30))
+"""
+    command = [sys.executable, "-c", program, combo.get_address()]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "3\n"
+    letters.kill()
 
 
 def has_actor(client: Client, name: str) -> bool:

@@ -209,13 +209,15 @@ def test_a_callback_may_shut_down(client: Client) -> None:
 
 def test_shutdown_waits_for_callbacks(client: Client) -> None:
     ended: list[object] = []
+    executor = client.as_executor()
 
-    def take_long(future: concurrent.futures.Future[int]) -> None:
-        time.sleep(0.3)
+    def end_during_shutdown(future: concurrent.futures.Future[int]) -> None:
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            wait_until(lambda: executor.submit(abs, -1) is None)
         ended.append(future.result())
 
-    with client.as_executor() as executor:
-        executor.submit(functions.sleep_and_return, 0.1, 7).add_done_callback(take_long)
+    executor.submit(abs, -7).add_done_callback(end_during_shutdown)
+    executor.shutdown()
     assert ended == [7]
 
 

@@ -369,14 +369,27 @@ def test_a_restarted_scheduler_continues_a_chain(tmp_path: Path) -> None:
             assert value.result(timeout=60) == 1
 
 
-def test_values_of_a_lost_agent_are_made_again(tmp_path: Path) -> None:
+def gated_chain(client: Client, path: Path, gate: Gate) -> Any:
+    """A future of 1, after calls of which the first one notes its value and a later one waits at the gate."""
+    value = client.submit(functions.note_and_return, str(path), client.submit(functions.increment, 0))
+    for _ in range(5):
+        value = client.submit(functions.identity, value)
+    value = client.submit(functions.wait_at_gate, *gate.paths, value)
+    return client.submit(functions.identity, value)
+
+
+def test_values_of_a_lost_agent_are_made_again(gate: Gate, tmp_path: Path) -> None:
+    """The other agent comes when all values that there are have been made by the one that is lost."""
     address = free_address()
-    with start_scheduler(address), start_cluster(address, "-n", 1), Client(address) as client:
-        with start_cluster(address, "-n", 1) as lost:
-            chains = [slow_chain(client, tmp_path / "notes") for _ in range(4)]
-            time.sleep(0.3)
-            lost.process.kill()
-            assert [chain.result(timeout=90) for chain in chains] == [1] * 4
+    with start_scheduler(address), Client(address) as client:
+        with start_cluster(address, "-n", 4) as lost:
+            chains = [gated_chain(client, tmp_path / "notes", gate) for _ in range(4)]
+            wait_until(lambda: len(gate.waiting_pids) == 4)
+            with start_cluster(address, "-n", 1):
+                lost.process.kill()
+                gate.open()
+                assert [chain.result(timeout=90) for chain in chains] == [1] * 4
+    assert functions.notes(tmp_path / "notes") == ["1"] * 8
 
 
 def test_scattered_values_are_kept_for_calls_that_wait_in_the_client(client: Client) -> None:

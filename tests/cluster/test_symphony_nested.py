@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,13 +113,8 @@ def kept_client() -> Client:
     return Client()
 
 
-def outlive_parent(started: str) -> None:
-    Path(started).touch()
-    time.sleep(0.5)
-
-
-def leave_a_child(started: str) -> None:
-    kept_client().submit(outlive_parent, started)
+def leave_a_child(started: str, gate: str) -> None:
+    kept_client().submit(functions.wait_at_gate, started, gate)
     wait_until(Path(started).exists)
 
 
@@ -133,10 +127,11 @@ def ask_somebody_who_asks() -> int:
         return client.submit(ask_a_child).result()
 
 
-def test_a_client_kept_by_a_module_is_as_deep_as_the_task_that_uses_it(tmp_path: Path) -> None:
+def test_a_client_kept_by_a_module_is_as_deep_as_the_task_that_uses_it(gate: Gate) -> None:
     """The instance that made it at the top is idle for longer than the other, so it runs the deeper task."""
     with Rig("-n", 1) as rig, Client(rig.address) as client:
-        client.submit(leave_a_child, str(tmp_path / "started")).result(timeout=20)
+        client.submit(leave_a_child, *gate.paths).result(timeout=20)
+        gate.open()
         wait_until(lambda: rig.symphony.state()["answered"] == 2)
         assert client.submit(ask_somebody_who_asks).result(timeout=20) == 1
 

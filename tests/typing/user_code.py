@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple, assert_type
 
 from scaler import AsyncClient, Client, Executor, ObjectReference, ScalerFuture, SchedulerClusterCombo, Serializer
+from scaler.asynchronous.actors import AsyncActorHandle
 from scaler.asynchronous.future import AsyncFuture
 from scaler.client.actors import ActorHandle
 from scaler.client.future import ProfilingInfo
@@ -151,6 +152,12 @@ async def coroutines() -> None:
         assert_type(async_client.imap(add, numbers()), AsyncGenerator[int, None])
         assert_type(async_client.imap_unordered(add, [1], [2]), AsyncGenerator[int, None])
         assert_type(await async_client.send_object([1.0]), ObjectReference[list[float]])
+        assert_type(await async_client.submit(add, future, 2), int)
+        assert_type(await async_client.submit(total, [future, future]), int)
+        assert_type(await async_client.submit(add, 1, key="one"), int)
+        assert_type(await async_client.submit(add, 1, pure=True), int)
+        assert_type(await async_client.submit_verbose(add, (future, 2), key="two"), int)
+        assert_type(await async_client.scatter([1.0]), list[AsyncFuture[float]])
         async with async_client.lock("name") as lock:
             assert_type(lock, None)
 
@@ -276,6 +283,16 @@ class Tally:
     def add(self, number: int) -> int:
         self.value += number
         return self.value
+
+
+async def actors_of_coroutines(client: AsyncClient) -> None:
+    tally = await client.actor(Tally, 1)
+    assert_type(tally, AsyncActorHandle[Tally])
+    await client.actor(Tally, "1")  # type: ignore
+    future: AsyncFuture[int] = tally.add(1)
+    assert await future == 2
+    assert_type(await client.actor_verbose(Tally, (1,), name="tally"), AsyncActorHandle[Tally])
+    (await client.get_actor("tally")).kill()
 
 
 def actors(client: Client) -> None:

@@ -105,6 +105,15 @@ def test_a_cancelled_node_of_the_open_batch_keeps_its_id(side: SchedulerSide) ->
     assert not side.session.has_unfinished
 
 
+def test_nothing_is_left_of_a_graph_whose_only_node_was_cancelled_before_it_had_an_id(side: SchedulerSide) -> None:
+    only = send_node(side)
+    assert side.cancel(only)
+    side.exchange()
+    side.pass_time(1.0)
+    side.exchange()
+    assert not side.session.ranges and not side.session.submissions.graphs
+
+
 def test_other_tasks_stay_outside(side: SchedulerSide) -> None:
     send_chain(side, 2)
     side.submit(operator.pos, 1)

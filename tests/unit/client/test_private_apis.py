@@ -46,6 +46,18 @@ def test_the_callbacks_of_a_future() -> None:
     assert called == [future]
 
 
+def test_the_callbacks_of_a_future_of_asyncio() -> None:
+    async def main() -> None:
+        for of_future in (asyncio.Future[int](), asyncio.futures._PyFuture()):  # type: ignore[attr-defined]
+            assert not private_apis.has_callbacks(of_future)
+            of_future.add_done_callback(print)
+            assert private_apis.has_callbacks(of_future)
+            of_future.remove_done_callback(print)
+            assert not private_apis.has_callbacks(of_future)
+
+    asyncio.run(main())
+
+
 def test_the_owner_of_a_lock() -> None:
     lock = threading.RLock()
     is_mine = private_apis.ownership_of(lock)

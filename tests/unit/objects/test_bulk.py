@@ -18,6 +18,7 @@ from scaler_protocol.messages import (
     UPLOAD_NUMBER,
     ObjectKey,
     ObjectRequest,
+    ObjectStored,
     StoreFound,
     StoreRefused,
     Welcome,
@@ -385,12 +386,17 @@ def test_an_object_is_pushed(host: Host) -> None:
 
 
 def test_an_offer_may_come_before_the_fetch(host: Host) -> None:
-    pushes, data = Pushes(host.endpoint), os.urandom(PIECE_BYTES)
-    pushes.pusher.add(SENT, memoryview(data))
-    time.sleep(0.5)
+    """The next object of the same connection has arrived, so the store has read the offer of the first one."""
+    connection, data = PushConnection(host.endpoint), os.urandom(PIECE_BYTES)
+    connection._source.send(ObjectStored(SENT, len(data), b""))
+    host.agent.fetch(KEY, 1, [OWNER_SOURCE])
+    connection.push(KEY, memoryview(b"x"), lambda: False)
+    assert host.answers() == [StoreFound(KEY, 1)]
     host.agent.fetch(SENT, len(data), [OWNER_SOURCE])
+    request = connection._await(lambda body: isinstance(body, ObjectRequest) and body.key == SENT, 30)
+    connection._send(SENT, memoryview(data), request.offset, lambda: False)
     assert host.answers() == [StoreFound(SENT, len(data))]
-    pushes.pusher.close()
+    connection.close()
 
 
 def test_an_owner_that_does_not_come_is_given_up(host: Host) -> None:
@@ -410,7 +416,7 @@ def test_a_push_that_is_cut_continues_where_it_stopped(host: Host, monkeypatch: 
             return send(self, key, data, offset, is_dropped)
         self._bulk.sendall(pack_header(Piece(key, len(data), offset, PIECE_BYTES)))
         self._bulk.sendall(data[offset : offset + PIECE_BYTES])
-        time.sleep(0.2)
+        wait_until(lambda: host.program.status(30).received_bytes == offset + PIECE_BYTES)
         raise ConnectionError("cut")
 
     monkeypatch.setattr(PushConnection, "_send", cut)

@@ -47,6 +47,7 @@ cdef class ZmtpConnection:
     cdef readonly uint64_t waiting_bytes
     cdef uint64_t waiting_limit
     cdef uint64_t full_waiting_limit  # of a connection that is not limited
+    cdef bint may_lack_acknowledgements  # not, if nothing was written since there were all
 
     cdef bint is_acknowledged(self) noexcept
     cdef list next_message(self)

@@ -210,7 +210,9 @@ cdef class ZmtpConnection:
 
     cdef bint is_acknowledged(self) noexcept:
         """The other end's kernel has all that was sent to it."""
-        return unacknowledged_packets(self.fd) == 0
+        if self.may_lack_acknowledgements:
+            self.may_lack_acknowledgements = unacknowledged_packets(self.fd) != 0
+        return not self.may_lack_acknowledgements
 
     # ---- what comes ----------------------------------------------------------------------------------------------
 
@@ -562,6 +564,7 @@ cdef class ZmtpConnection:
     cdef int write_parts(self, Part* parts, Py_ssize_t count, uint64_t total) except -1:
         """Write what the kernel takes; keep a copy of the rest."""
         cdef int64_t sent = -1 if self.waiting_bytes else send_parts(self.fd, parts, count)
+        self.may_lack_acknowledgements = True
         if sent == -2:
             return self.cut()
         if sent == total:
@@ -610,6 +613,7 @@ cdef class ZmtpConnection:
             part.iov_base = PyByteArray_AS_STRING(first) + self.written
             part.iov_len = PyByteArray_GET_SIZE(first) - self.written
             sent = send_parts(self.fd, &part, 1)
+            self.may_lack_acknowledgements = True
             if sent == -2:
                 return self.cut()
             if sent == -1:

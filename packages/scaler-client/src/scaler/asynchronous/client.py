@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, TypeVarTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
+from scaler.asynchronous.actors import AsyncActorHandle
 from scaler.asynchronous.event import AsyncEvent
-from scaler.asynchronous.future import AnswerFuture, AsyncFuture
+from scaler.asynchronous.future import AnswerFuture, AsyncFuture, ItemFuture
 from scaler.asynchronous.imap import AsyncSource, EndedLine, ImapLine, OrderedLine, Source, results_of
 from scaler.asynchronous.inner import InnerClient
 from scaler.asynchronous.lock import AsyncLock
@@ -21,6 +22,7 @@ from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
 from scaler.asynchronous.thread_call import call_in_thread
 from scaler.asynchronous.variable import AsyncVariable
+from scaler.client.future import unsent_state
 from scaler.client.gathering import replace_futures
 from scaler.client.inquiries import (
     Inquiry,
@@ -35,6 +37,7 @@ from scaler.client.inquiries import (
     stack_inquiry,
     weight_inquiry,
 )
+from scaler.client.keyed import identity_of, take_identity
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import MapOptions
 from scaler.client.outcomes import failure_of, hide_frames
@@ -50,16 +53,22 @@ from scaler_protocol.shipping.environments import Environment
 
 if TYPE_CHECKING:
     from scaler.asynchronous.profile import AsyncProfile
+    from scaler.client.actors import ActorHandle
     from scaler.client.calls import MapCalls
     from scaler.client.cluster_info import ClusterInfo
     from scaler.core.outcome import Outcome, Sink
+    from scaler.core.runs import Shape
 
 T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
+D = TypeVar("D")
 P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
+
+Remote: TypeAlias = A | AsyncFuture[A]
+"""An argument: the value, or a future of it."""
 
 _BUFFER_SIZE = 4096
 
@@ -149,26 +158,97 @@ class AsyncClient:
 
     # ---- submit ----------------------------------------------------------------------------------------------------
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
+    @overload
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]: ...
+
+    @overload
+    def submit(  # type: ignore[overload-cannot-match]  # it is: by a function without this parameter
+        self, fn: Callable[..., T], /, *args: Any, profiling: bool, **kwargs: Any
+    ) -> AsyncFuture[T]: ...
+
+    @overload
+    def submit(  # type: ignore[overload-cannot-match]
+        self, fn: Callable[..., T], /, *args: Any, key: Hashable, **kwargs: Any
+    ) -> AsyncFuture[T]: ...
+
+    @overload
+    def submit(  # type: ignore[overload-cannot-match]
+        self, fn: Callable[..., T], /, *args: Any, pure: bool, **kwargs: Any
+    ) -> AsyncFuture[T]: ...
+
+    @overload  # futures as arguments by position; elsewhere type checkers do not know them
+    def submit(self, fn: Callable[[A], T], first: Remote[A], /) -> AsyncFuture[T]: ...
+
+    @overload
+    def submit(self, fn: Callable[[A, B], T], first: Remote[A], second: Remote[B], /) -> AsyncFuture[T]: ...
+
+    @overload
+    def submit(
+        self, fn: Callable[[A, B, C], T], first: Remote[A], second: Remote[B], third: Remote[C], /
+    ) -> AsyncFuture[T]: ...
+
+    @overload
+    def submit(
+        self,
+        fn: Callable[[A, B, C, D], T],
+        first: Remote[A],
+        second: Remote[B],
+        third: Remote[C],
+        fourth: Remote[D],
+        /,
+    ) -> AsyncFuture[T]: ...
+
+    @overload
+    def submit(self, fn: Callable[[list[A]], T], first: list[AsyncFuture[A]], /) -> AsyncFuture[T]: ...
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> AsyncFuture[Any]:
         """Run ``fn(*args, **kwargs)`` on a worker. It starts now, not when the future is awaited. Raises TypeError at
-        once if the arguments do not fit the signature.
+        once if the arguments do not fit the signature. ``profiling``, ``key`` and ``pure`` are those of
+        ``submit_verbose`` if ``fn`` has no parameter of that name.
 
-        Arguments that are obviously large are pickled in another thread. Do not change them before the result is
-        there."""
-        return self._submit(None, fn, *args, **kwargs)
+        Futures of this client may be arguments, or parts of them: the task gets their results. Arguments that are
+        obviously large are pickled in another thread. Do not change them before the result is there."""
+        if kwargs:
+            return self._submit_with_keywords(fn, args, kwargs)
+        return self._submit(None, fn, *args)
 
-    def _submit(self, calls: MapCalls | None, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> AsyncFuture[T]:
+    def _submit(self, calls: MapCalls | None, fn: Callable[..., T], /, *args: Any) -> AsyncFuture[T]:
         """``calls``: the map that the call belongs to."""
         link, inner = self._link, self._client
-        future: AsyncFuture[T] = AsyncFuture(link)
-        if (not are_small(args) or kwargs) and are_large((*args, *kwargs.values())):
-            check_call(fn, args, kwargs)
-            send = partial(inner.submit_as, future, fn, args, kwargs, calls)
-            link.start(partial(inner.submit_later, future, send))
+        future: AsyncFuture[T] = AsyncFuture(link) if calls is None else ItemFuture(link)
+        if not are_small(args) and are_large(args):
+            check_call(fn, args, {})
+            call = future.behind()
+            link.start(partial(inner.submit_later, call, partial(inner.submit_as, call, fn, args, {}, calls)))
         else:
-            inner.submit_as(future, fn, args, kwargs, calls)
+            inner.submit_as(future, fn, args, {}, calls)
         if link.is_nested:
             link.note_wait(future)
+        return future
+
+    def _submit_with_keywords(
+        self, fn: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> AsyncFuture[T]:
+        link, inner = self._link, self._client
+        try:
+            if "key" in kwargs or "pure" in kwargs:
+                identity = take_identity(fn, kwargs)
+                if identity is not None:
+                    return inner.future_of(identity, fn, args, kwargs, partial(self.submit, fn, *args, **kwargs))
+            return self._send(link, fn, *inner.call_of(fn, args, kwargs))
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    def _send(self, link: LoopLink, fn: Callable[..., T], shape: Shape, values: tuple[Any, ...]) -> AsyncFuture[T]:
+        inner = self._client
+        future: AsyncFuture[T] = AsyncFuture(link)
+        if are_large(values):
+            call = future.behind()
+            link.start(partial(inner.submit_later, call, partial(inner.send_as, call, fn, shape, values)))
+        else:
+            inner.send_as(future, fn, shape, values)
+        link.note_wait(future)
         return future
 
     def submit_verbose(
@@ -184,23 +264,23 @@ class AsyncClient:
         timeout_seconds: float | None = None,
         memory_bytes: int | None = None,
         profiling: bool | None = None,
+        key: Hashable = None,
+        pure: bool = False,
     ) -> AsyncFuture[T]:
         """Submit a task with options. See :meth:`scaler.Client.submit_verbose`."""
         link, inner = self._link, self._client
+        keywords = dict(kwargs or {})
         try:
+            identity = identity_of(key, pure)
             options = inner.options_of(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
-            check_call(fn, args, dict(kwargs or {}))
-            future: AsyncFuture[T] = AsyncFuture(link)
-            send = partial(inner.submit_verbose_as, future, fn, args, kwargs, options)
-            if are_large((*args, *(kwargs or {}).values())):
-                link.start(partial(inner.submit_later, future, send))
-            else:
-                send()
+
+            def send() -> AsyncFuture[T]:
+                return self._send(link, fn, *inner.call_with_options(fn, args, keywords, options))
+
+            return send() if identity is None else inner.future_of(identity, fn, args, keywords, send)
         except BaseException as error:
             hide_frames(error)
             raise
-        link.note_wait(future)
-        return future
 
     async def run(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The result of ``fn(*args, **kwargs)``, which starts when this is awaited. A coroutine, for
@@ -229,6 +309,50 @@ class AsyncClient:
             hide_frames(error)
             raise
         return replace_futures(nested, AsyncFuture, AsyncFuture.result)
+
+    # ---- actors ------------------------------------------------------------------------------------------------------
+
+    async def actor(self, cls: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncActorHandle[T]:
+        """Create an actor. See :meth:`scaler.Client.actor`. This waits for futures among the arguments."""
+        return await self._actor_of(partial(self._client.actor, cls, *args, **kwargs))
+
+    async def actor_verbose(
+        self,
+        cls: Callable[..., T],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        max_restarts: int = 0,
+        max_concurrency: int = 1,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
+        priority: int = 0,
+    ) -> AsyncActorHandle[T]:
+        """Create an actor with options. See :meth:`scaler.Client.actor_verbose`."""
+        make = partial(
+            self._client.actor_verbose,
+            cls,
+            args,
+            kwargs,
+            name=name,
+            max_restarts=max_restarts,
+            max_concurrency=max_concurrency,
+            capabilities=capabilities,
+            priority=priority,
+        )
+        return await self._actor_of(make)
+
+    async def get_actor(self, name: str) -> AsyncActorHandle[Any]:
+        """Return a handle of the actor with this name. See :meth:`scaler.Client.get_actor`."""
+        return await self._actor_of(partial(self._client.get_actor, name))
+
+    async def _actor_of(self, make: Callable[[], ActorHandle[T]]) -> AsyncActorHandle[T]:
+        link = self._link
+        try:
+            return AsyncActorHandle(await call_in_thread(link, make), link)
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     # ---- map ---------------------------------------------------------------------------------------------------------
 
@@ -405,6 +529,13 @@ class AsyncClient:
         """Send ``obj`` once, from another thread. See :meth:`scaler.Client.send_object`."""
         return await self._link.in_thread(partial(self._client.send_object, obj, name, shared=shared))
 
+    async def scatter(self, values: Iterable[T], *, shared: bool = True) -> list[AsyncFuture[T]]:
+        """Send each of the values once, from another thread, and return futures that stand for them in arguments. See
+        :meth:`scaler.Client.scatter`."""
+        link = self._link
+        scattered = await link.in_thread(partial(self._client.scatter, values, shared=shared))
+        return [AsyncFuture.of_scattered(link, each) for each in scattered]
+
     def lock(self, name: str) -> AsyncLock:
         """Create a lock that excludes all others of this name in the whole cluster, for ``async with``."""
         return AsyncLock(name, self._client, self._link)
@@ -462,18 +593,18 @@ class AsyncClient:
     async def explain(self, future: AsyncFuture[Any]) -> str:
         """Return where the task is and what it waits for."""
         link = self._link
-        if future.done():
+        if future.has_ended:
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
         answer = AnswerFuture(link)
 
-        def ask(session: Session) -> bool:
+        def ask(session: Session) -> str:
             if future.task_id:
                 session.explain(future.task_id, answer)
-            return bool(future.task_id)
+                return ""
+            return unsent_state(future.held_call)
 
-        if not link.client_io.take_turn(ask):
-            return "The task has not left the client yet: the scheduler has not taken what was sent before it."
-        return bytes((await answer).payload).decode(errors="replace")
+        unsent = link.client_io.take_turn(ask)
+        return unsent or bytes((await answer).payload).decode(errors="replace")
 
     async def stack(self, task: AsyncFuture[Any] | str) -> str:
         """Return where the execution of a task, or the task of a worker, is now. See :meth:`scaler.Client.stack`."""

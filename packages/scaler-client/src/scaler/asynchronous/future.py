@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+from collections.abc import Callable
+from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
-from scaler.asynchronous.loading import considerate
-from scaler.client.future import ProfilingInfo
+from scaler.asynchronous.tasks import LoopTask
+from scaler.client.fronts import FutureFront
+from scaler.client.future import FutureInArgument, ProfilingInfo, ScalerFuture
 from scaler.client.outcomes import failure_of, unloadable
-from scaler.core.outcome import Outcome
+from scaler.core.outcome import CANCELLED, Outcome
 from scaler.shell.interruptions import is_interruption
+from scaler.utility.private_apis import has_callbacks
 from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
     from scaler.asynchronous.loop_link import LoopLink
+    from scaler.client.future import UnsentCall
     from scaler.core.runs import AnyRange
 
 T = TypeVar("T")
@@ -26,13 +31,16 @@ _new_tuple = tuple.__new__  # an Outcome without the Python call that its constr
 class _LoopFuture(asyncio.Future[T]):
     """A sink of the session that passes its outcome to the event loop."""
 
+    _outcome: Outcome | None = None
+
     def __init__(self, link: LoopLink) -> None:
         super().__init__(loop=link.loop)
         self._link = link
 
     def settle(self, outcome: Outcome) -> bool:
+        self._outcome = outcome
         link = self._link
-        link.ended.append((self, outcome))
+        link.ended.append(self)
         if not link.is_woken:
             link.wake()
         return True
@@ -40,26 +48,58 @@ class _LoopFuture(asyncio.Future[T]):
     def finish(self, outcome: Outcome) -> None:
         """Not called: ``settle`` always takes the outcome."""
 
-    def take(self, outcome: Outcome) -> None:
-        """End with this outcome, in the loop, unless this was cancelled meanwhile."""
+    def take(self) -> None:
+        """End with the outcome, in the loop, unless this was cancelled meanwhile."""
         raise NotImplementedError
 
 
 class AnswerFuture(_LoopFuture[Outcome]):
     """The outcome of one request to the scheduler."""
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self) -> None:
         if not self.done():
-            self.set_result(outcome)
+            assert self._outcome is not None
+            self.set_result(self._outcome)
 
 
-class AsyncFuture(_LoopFuture[T]):
-    """The :class:`asyncio.Future` of a task: await it, or pass it to ``asyncio.gather``, ``wait`` and the like. The
-    task is cancelled when the future is, and when a coroutine that awaits it is."""
+class AsyncFuture(FutureFront, _LoopFuture[T]):
+    """The :class:`asyncio.Future` of a task: await it, pass it to ``asyncio.gather``, ``wait`` and the like, or give it
+    as an argument to other tasks of its client, which get the result. The task is cancelled when the future is, and
+    when a coroutine that awaits it is.
+
+    A large result stays in the cluster until something awaits the future or asks whether it is done.
+
+    The session knows the future itself, as the sink of its task, until the future is an argument: then, and if the call
+    waits for other futures, a ``LoopTask`` stands behind it and takes its place."""
 
     task_range: AnyRange | None = None
     task_index = 0
-    _profile: Outcome | None = None
+    _behind: ScalerFuture[T] | None = None
+    _is_argument = False
+    _is_wanted = False
+    """Whether a large result is fetched without a request."""
+
+    is_fetched = False
+    """Whether a large result is here, or on its way. As an argument it is pickled again."""
+
+    _is_over = asyncio.Future.done
+    """Return whether this has ended. In contrast to ``done``, it requests nothing."""
+
+    @classmethod
+    def of_task(cls, link: LoopLink, task: LoopTask[T]) -> AsyncFuture[T]:
+        """A future in front of a task that has been submitted."""
+        future = cls(link)
+        future._behind = task
+        task.attach(future)
+        return future
+
+    @classmethod
+    def of_scattered(cls, link: LoopLink, scattered: ScalerFuture[T]) -> AsyncFuture[T]:
+        """A future in front of a value that has been sent."""
+        future = cls(link)
+        future._behind = scattered
+        future.set_result(scattered.result())
+        return future
 
     def cancel(self, msg: Any = None) -> bool:
         """Cancel the task. One that has not started never runs; a running one is interrupted."""
@@ -68,46 +108,124 @@ class AsyncFuture(_LoopFuture[T]):
         self._link.cancel(self)
         return True
 
+    def release(self) -> None:
+        """Give up the result: the cluster frees it when no call needs it any more, and later calls with this future as
+        an argument raise MissingObjects. A result that has been awaited stays here as long as this future."""
+        self._is_argument = True
+        self.behind().release()
+
     def profiling_info(self) -> ProfilingInfo:
         """Raises ValueError before the task has finished."""
-        profile = self._profile
-        if profile is None:
+        sink = self._sink
+        outcome, entry = sink._outcome, sink.task_range
+        if outcome is None:
             raise ValueError("The task has not finished: there is no profiling information yet.")
-        profiled = self.task_range is not None and self.task_range.shape.options.profiling
-        peak = profile.memory_peak if profiled else None
-        return ProfilingInfo(profile.duration_us, profile.cpu_time_us / 1e6, peak)
+        peak = outcome.memory_peak if entry is not None and entry.shape.options.profiling else None
+        return ProfilingInfo(outcome.duration_us, outcome.cpu_time_us / 1e6, peak)
 
     @property
     def task_id(self) -> int:
         """The number of the task within its client; 0 until the task has been sent."""
-        return self.task_range.first + self.task_index if self.task_range is not None and self.task_range.first else 0
+        entry, index = self._sink.task_range, self._sink.task_index
+        return entry.first + index if entry is not None and entry.first else 0
+
+    @property
+    def held_call(self) -> UnsentCall | None:
+        """The call while it waits in the client for other futures."""
+        return None if self._behind is None else self._behind.held_call
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the task has ended. Its result may be elsewhere."""
+        return self._is_over() or self._sink._outcome is not None
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("Cannot send a future to a task: it belongs to an event loop. Await it and pass its result.")
+        raise FutureInArgument(
+            "A future can be an argument of a task, also inside of its arguments, but not a part of anything else that "
+            "is sent: it belongs to an event loop. Await it, and pass its result."
+        )
 
     # ---- a sink of the session -------------------------------------------------------------------------------------
 
     def is_settled(self) -> bool:
-        return self.done()
+        return self._is_over()
 
     def withdraw(self) -> None:
         """Within a turn: cancel the task of a future that is cancelled, or that no caller has."""
-        entry = self.task_range
-        if entry is not None:
-            self._link.client_io.session.endings.cancel(entry, self.task_index)
+        if self._behind is not None:
+            self._behind.withdraw()
+        elif self.task_range is not None:
+            self._link.client_io.session.endings.cancel(self.task_range, self.task_index)
+
+    # ---- behind it -------------------------------------------------------------------------------------------------
+
+    @property
+    def _sink(self) -> AsyncFuture[T] | ScalerFuture[T]:
+        """The future that the session knows."""
+        return self if self._behind is None else self._behind
+
+    def behind(self) -> ScalerFuture[T]:
+        if self._behind is None:
+            with self._link.client_io.lock:
+                if self._behind is None:
+                    self._behind = self._new_task()
+        return self._behind
+
+    def as_argument(self) -> ScalerFuture[T]:
+        """A failure reaches whatever awaits the call, so asyncio need not report that nothing awaits this."""
+        self._is_argument = True
+        if self.cancelled():
+            return self._cancelled_task()
+        if self._is_over():
+            self.exception()
+        return self.behind()
+
+    def _new_task(self) -> LoopTask[T]:
+        """The future that takes the place of this one in the session, with the lock held."""
+        task, outcome = self._empty_task(), self._outcome  # read before the state: the loop may just be taking it
+        if self._is_over() and not self.cancelled() and (outcome is None or not outcome.status):
+            error = self.exception()
+            task.end_with(None if error is not None else self.result(), error, outcome)
+        elif self.cancelled():
+            task.settle(CANCELLED)
+        elif outcome is not None:
+            task.settle(outcome)
+        else:
+            task.attach(self)
+            if task.task_range is not None:
+                task.task_range.sinks[task.task_index] = task
+        return task
+
+    def _cancelled_task(self) -> LoopTask[T]:
+        task = self._empty_task()
+        task.settle(CANCELLED)
+        return task
+
+    def _empty_task(self) -> LoopTask[T]:
+        task: LoopTask[T] = LoopTask(self._link.client_io)
+        task.task_index, task.task_range = self._sink.task_index, self._sink.task_range
+        return task
+
+    def note_end(self, task: ScalerFuture[T]) -> None:
+        link = self._link
+        link.ended.append(_TaskEnd(self, task))
+        if not link.is_woken:
+            link.wake()
 
     # ---- in the loop -----------------------------------------------------------------------------------------------
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self) -> None:
         """A small result is loaded here. A large one is fetched and loaded in another thread."""
         if self.done():  # a large result is released with the outcome
+            self._outcome = None
             return
+        outcome = self._outcome
+        assert outcome is not None
         status, payload, duration_us, cpu_time_us, memory_peak = outcome
         if status == _LARGE:
-            self._link.start(partial(self._fetch, outcome))
+            self.end_like(self.behind())
             return
         if status:
-            self._profile = outcome
             self.fail(failure_of(outcome))
             return
         loads = self._link.client_io.loads
@@ -118,42 +236,93 @@ class AsyncFuture(_LoopFuture[T]):
                 raise
             self.fail(unloadable(error))
         else:
-            self._profile = _new_tuple(Outcome, (status, b"", duration_us, cpu_time_us, memory_peak))
-            self.set_result(result)
+            self.set_result(result)  # first: other threads rely on the payload until this has the result
+            self._outcome = _new_tuple(Outcome, (status, b"", duration_us, cpu_time_us, memory_peak))
+
+    def end_like(self, task: ScalerFuture[T]) -> None:
+        """End like the task behind this, which has ended, if its result is here or small."""
+        if self._is_over():
+            return
+        outcome = task._outcome
+        if outcome is not None and outcome.status == _LARGE and not task._loaded:
+            self._outcome = None  # the task has it
+            self._await_request(task)
+        elif task.cancelled():
+            self.fail(concurrent.futures.CancelledError())
+        elif (error := task.exception()) is not None:
+            self.fail(error)
+        else:
+            self.set_result(task.result())
 
     def fail(self, error: BaseException) -> None:
         """End with ``error``, unless this has ended."""
         if isinstance(error, concurrent.futures.CancelledError):
             super().cancel()
-        elif not self.done():
+        elif not self._is_over():
             self.set_exception(awaitable_error(error))
+            if self._is_argument:
+                self.exception()
 
-    def _complete(self, result: Any, outcome: Outcome) -> None:
-        if not self.done():
-            self._profile = outcome._replace(payload=b"")
-            self.set_result(result)
+    # ---- large results ---------------------------------------------------------------------------------------------
 
-    # ---- in another thread -----------------------------------------------------------------------------------------
-
-    def _fetch(self, outcome: Outcome) -> None:
-        if self.done():
-            return
-        client_io, post = self._link.client_io, self._link.post
-        try:
-            fetched = client_io.fetch(outcome.payload).wait()
-        except Exception as error:
-            post(partial(self.fail, error))
-            return
-        if fetched.status:
-            post(partial(self.fail, failure_of(fetched)))
-            return
-        loads = client_io.loads if type(fetched.payload) is bytes else considerate(client_io.loads_object)
-        try:
-            result = loads(fetched.payload)
-        except BaseException as error:
-            post(partial(self.fail, unloadable(error)))
+    def _await_request(self, task: ScalerFuture[T]) -> None:
+        """Fetch the result when something needs it here."""
+        self._link.end_wait(self)
+        if self._is_wanted or has_callbacks(self):
+            self._begin_fetch(task)
         else:
-            post(partial(self._complete, result, outcome))
+            self.__class__ = UnrequestedFuture
+
+    def _begin_fetch(self, task: ScalerFuture[T]) -> None:
+        self.is_fetched = True
+        self._link.start(partial(self._fetch, task))
+
+    def _fetch(self, task: ScalerFuture[T]) -> None:
+        """In another thread."""
+        if self._is_over():
+            return
+        try:
+            task.load()
+        except BaseException as error:
+            self._link.post(partial(self.fail, error))
+        else:
+            self._link.post(partial(self.end_like, task))
+
+
+class UnrequestedFuture(AsyncFuture[T]):
+    """A future whose task has ended with a large result, which nothing has requested. Then it is an ordinary one: a
+    state that is a class costs other futures nothing. A method that was looked up before may be called later."""
+
+    def done(self) -> bool:
+        _request(self)
+        return self._is_over()
+
+    def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
+        _request(self)
+        AsyncFuture.add_done_callback(self, fn, context=context)
+
+
+def _request(future: AsyncFuture[Any]) -> None:
+    if type(future) is UnrequestedFuture:
+        future.__class__ = AsyncFuture  # type: ignore[assignment]  # the type was narrowed
+        if not future.done():
+            future._begin_fetch(future.behind())
+
+
+class ItemFuture(AsyncFuture[T]):
+    """The future of an item of ``imap``, which will be taken."""
+
+    _is_wanted = True
+
+
+class _TaskEnd(NamedTuple):
+    """The end of the task behind a future, until the loop takes it."""
+
+    future: AsyncFuture[Any]
+    task: ScalerFuture[Any]
+
+    def take(self) -> None:
+        self.future.end_like(self.task)
 
 
 def awaitable_error(error: BaseException) -> BaseException:

@@ -8,10 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scaler.asynchronous.future import AsyncFuture
+from scaler.asynchronous.tasks import LoopTask
 from scaler.asynchronous.thread_call import arm
 from scaler.client.arguments import Payload
 from scaler.client.client import Client
+from scaler.client.fronts import task_future
 from scaler.client.future import CallSink, ScalerFuture, cancel_futures
+from scaler.client.keyed import Identity
 from scaler.client.mapping import MapCall
 from scaler.core.outcome import CANCELLED
 from scaler.core.runs import Shape
@@ -31,37 +34,58 @@ class InnerClient(Client):
 
     # ---- submit, in the loop ---------------------------------------------------------------------------------------
 
-    def submit_later(self, future: AsyncFuture[Any], send: Callable[[], object]) -> None:
+    def submit_later(self, future: ScalerFuture[Any], send: Callable[[], object]) -> None:
         """Send a call, in another thread. It may have been cancelled before, or meanwhile."""
-        if future.cancelled():
+        if future.is_settled():
             return
         try:
             send()
         except BaseException as error:
-            self.link.post(partial(future.fail, error))
-        if future.cancelled():
+            future.set_exception(error)
+        if future.is_settled():
             cancel_futures(self._client_io, (future,))
 
-    def submit_verbose_as(
-        self,
-        future: AsyncFuture[Any],
-        fn: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any] | None,
-        options: TaskOptions,
-    ) -> None:
-        shape, values = self._call_with(fn, self._functions.find(fn), args, dict(kwargs or {}), options)
-        self._send_call(fn, shape, values, future)
+    def call_of(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Shape, tuple[Any, ...]]:
+        """The shape and the values of a call with keyword arguments. ``profiling`` is an option if ``fn`` has no
+        parameter of this name."""
+        return self._keyword_call(fn, self._functions.find(fn), args, kwargs)
+
+    def call_with_options(
+        self, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], options: TaskOptions
+    ) -> tuple[Shape, tuple[Any, ...]]:
+        return self._call_with(fn, self._functions.find(fn), args, kwargs, options)
 
     def options_of(self, *options: Any) -> TaskOptions:
         """``options``: those of ``submit_verbose``, in order."""
         return self._make_options(*options)
 
+    def send_as(self, future: CallSink, fn: Callable[..., Any], shape: Shape, values: Sequence[Any]) -> None:
+        """Submit a call whose future the caller has made."""
+        try:
+            self._send_call(fn, shape, values, future)
+        except BaseException as error:
+            self._give_up_call(error, future)
+            raise
+
+    def future_of(
+        self,
+        identity: Identity,
+        fn: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        submit: Callable[[], AsyncFuture[Any]],
+    ) -> AsyncFuture[Any]:
+        """The future of the call with this identity; ``submit`` makes it if there is none."""
+        return self._keyed_call(identity, fn, args, kwargs, submit)
+
     def _send_large_call(self, shape: Shape, payloads: Sequence[Payload], future: CallSink) -> None:
-        """A call that turns out to be large when its arguments have been pickled."""
-        send = partial(super()._send_large_call, shape, payloads, future)
-        if isinstance(future, AsyncFuture) and _in_loop():
-            self.link.start(partial(self.submit_later, future, send))
+        """A call that turns out to be large when its arguments have been pickled. Those of actors keep their order."""
+        call = task_future(future)
+        send = partial(super()._send_large_call, shape, payloads, call)
+        if type(call) is LoopTask and _in_loop():
+            self.link.start(partial(self.submit_later, call, send))
         else:
             send()
 

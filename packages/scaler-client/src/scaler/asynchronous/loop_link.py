@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from scaler.core.outcome import Outcome
 from scaler.shell.waiting import Waits
 
 if TYPE_CHECKING:
@@ -37,10 +36,10 @@ _ELSEWHERE = (
 )
 
 
-class LoopSink(Protocol):
-    """A sink whose outcome must be taken in the event loop."""
+class LoopEnding(Protocol):
+    """Something that has ended, and whose end must be taken in the event loop."""
 
-    def take(self, outcome: Outcome) -> None: ...
+    def take(self) -> None: ...
 
 
 class Withdrawable(Protocol):
@@ -50,14 +49,13 @@ class Withdrawable(Protocol):
 
 
 class LoopLink:
-    """``thread`` is that of the loop. ``ended``: the outcomes that the loop has not taken. ``is_woken``: the loop will
-    take them."""
+    """``thread`` is that of the loop. ``ended``: what the loop has not taken. ``is_woken``: the loop will take it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, client_io: ClientIO, threads: ThreadPoolExecutor) -> None:
         self.loop = loop
         self.client_io = client_io
         self.thread = threading.get_ident()
-        self.ended: deque[tuple[LoopSink, Outcome]] = deque()
+        self.ended: deque[LoopEnding] = deque()
         self.is_woken = False
         self.is_nested = client_io.session.is_nested
         self._threads = threads
@@ -92,11 +90,11 @@ class LoopLink:
         ended = self.ended
         try:
             for _ in range(min(len(ended), _BATCH)):
-                sink, outcome = ended.popleft()
+                first = ended.popleft()
                 try:
-                    sink.take(outcome)
+                    first.take()
                 except (KeyboardInterrupt, SystemExit):
-                    ended.appendleft((sink, outcome))  # an interruption loses no outcome
+                    ended.appendleft(first)  # an interruption loses no outcome
                     raise
         finally:
             if ended and not self.is_woken:
@@ -163,7 +161,15 @@ class LoopLink:
         if not self.is_nested or future.done():
             return
         self.client_io.enter_blocked(kind)
-        future.add_done_callback(lambda _: self.client_io.leave_blocked(kind))
+        future.add_done_callback(self._leave if kind is Waits.FOR_TASKS else partial(self._leave, kind=kind))
+
+    def end_wait(self, future: asyncio.Future[Any]) -> None:
+        """The task of ``future`` has ended, which blocks the loop's own task no more."""
+        if self.is_nested and future.remove_done_callback(self._leave):
+            self.client_io.leave_blocked()
+
+    def _leave(self, _: object, kind: Waits = Waits.FOR_TASKS) -> None:
+        self.client_io.leave_blocked(kind)
 
     # ---- threads ---------------------------------------------------------------------------------------------------
 

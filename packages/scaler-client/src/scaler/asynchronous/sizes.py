@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from scaler.asynchronous.future import AsyncFuture
+
 LARGE_BYTES = 128 * 1024
 """Arguments of this size are pickled and stored in another thread."""
 
@@ -16,7 +18,8 @@ _CONTAINERS = (list, tuple, set, frozenset)
 
 def are_large(values: Iterable[Any]) -> bool:
     """Return whether it takes long to pickle ``values``, as far as that shows: by the length of strings and containers,
-    and by ``nbytes``, which arrays have. Containers are looked into, but not what they contain."""
+    and by ``nbytes``, which arrays have. A future counts if its large result is here, or on its way. Containers are
+    looked into, but not what they contain."""
     return any(type(value) not in _SMALL_TYPES and _is_large(value, True) for value in values)
 
 
@@ -32,6 +35,8 @@ def _is_large(value: Any, looks_inside: bool) -> bool:
         return len(value) >= _MANY_ITEMS or (looks_inside and _has_large(value.values()))
     if isinstance(value, _CONTAINERS):
         return len(value) >= _MANY_ITEMS or (looks_inside and _has_large(value))
+    if isinstance(value, AsyncFuture):
+        return value.is_fetched
     size = getattr(value, "nbytes", 0)
     return isinstance(size, int) and size >= LARGE_BYTES
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from scaler.client.actors import Actor, ActorHandle, take_pickled_actors
+from scaler.client.actors import Actor, ActorClient, ActorHandle, BorrowedActor, take_pickled_actors
 from scaler.client.lock import Lock
 from scaler.client.named import NamingClient, check_name
 from scaler.client.variable import Variable
@@ -19,6 +19,10 @@ _PREFIX = "scaler.actor/"
 
 _TAKING_SECONDS = 2.0
 """Time for an actor of the same name to end, and for a scheduler that has just started, which grants no lock yet."""
+
+
+class FindingClient(NamingClient, ActorClient, Protocol):
+    """A client that finds actors by name and calls them."""
 
 
 class ActorName:
@@ -70,8 +74,9 @@ def named_actor(client: NamingClient, name: str, make: Callable[[], ActorHandle[
     return handle
 
 
-def named_handle(client: NamingClient, name: str) -> ActorHandle[Any]:
-    """The handle of the actor with this name. Raises ValueError if there is none."""
+def named_handle(client: FindingClient, name: str) -> ActorHandle[Any]:
+    """The handle of the actor with this name, whose calls go through ``client`` if it is not an actor of this process.
+    Raises ValueError if there is none."""
     check_name(name, "actor")
     try:
         handle: ActorHandle[Any] = Variable(_PREFIX + name, client).get(timeout=0)
@@ -81,4 +86,6 @@ def named_handle(client: NamingClient, name: str) -> ActorHandle[Any]:
         handle_of_owner = handle if Lock(_PREFIX + name, client).locked() else None
     if handle_of_owner is None:
         raise ValueError(f"Cannot find an actor named {name!r}: there is none, or it has ended.")
+    if isinstance(handle_of_owner._actor, BorrowedActor):
+        handle_of_owner._actor.use(client)
     return handle_of_owner

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from scaler.core.session import Session
 
 T = TypeVar("T")
+C = TypeVar("C", bound="ActorCall[Any]")
 _DEATHS = (Status.PROCESSOR_DIED, Status.WORKER_DIED)
 
 UNLIMITED_RESTARTS = 2**31 - 1
@@ -126,10 +127,16 @@ class Actor:
         self._shapes: dict[tuple[object, ...], tuple[Any, Shape]] = {}
         self._functions: dict[str, Function] = {}
 
-    def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ScalerFuture[Any]:
+    def call(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        future_type: type[C] = ActorCall,  # type: ignore[assignment]
+    ) -> C:
         """Submit a call of a method."""
         method, shape = self._shapes.get((name, len(args), *kwargs)) or self._new_shape(name, args, kwargs)
-        future: ActorCall[Any] = ActorCall(self._client_io, self)
+        future = future_type(self._client_io, self)
         values = (*args, *kwargs.values()) if kwargs else args
         if self._last_held is not None and self._last_held.held_call is None:
             self._last_held = None
@@ -178,8 +185,9 @@ class ActorClient(Protocol):
 
 
 class BorrowedActor:
-    """An actor whose handle was received. It does not end with the handles here. Its first call chooses a client: that
-    which has made the actor, if it is in this process, and otherwise one of the running task."""
+    """An actor whose handle was received. It does not end with the handles here. If no client was chosen before, its
+    first call chooses one: that which has made the actor, if it is in this process, and otherwise one of the running
+    task."""
 
     client_for: ClassVar[Callable[[bytes], ActorClient]]
     """The client for an actor that this session has made."""
@@ -191,9 +199,19 @@ class BorrowedActor:
         self._client: ActorClient | None = None
         self._actor: Actor | None = None
 
-    def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ScalerFuture[Any]:
+    def call(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        future_type: type[C] = ActorCall,  # type: ignore[assignment]
+    ) -> C:
         """Submit a call of a method."""
-        return self._connected().call(name, args, kwargs)
+        return self._connected().call(name, args, kwargs, future_type)
+
+    def use(self, client: ActorClient) -> None:
+        """Let its calls go through this client."""
+        self._client = client
 
     def end(self) -> None:
         self._connected().end()
@@ -201,7 +219,7 @@ class BorrowedActor:
     def _connected(self) -> Actor:
         with self._opening:
             if self._actor is None:
-                self._client = BorrowedActor.client_for(self.name[0])
+                self._client = self._client or BorrowedActor.client_for(self.name[0])
                 options = TaskOptions(actor=self.name[1], actor_session=self.name[0], rerun=False)
                 self._actor = Actor(self.cls, self.name, None, options, self._client._actor_parts())
             return self._actor
@@ -218,6 +236,10 @@ class ActorMethod(Generic[T]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> ScalerFuture[T]:
         return self._actor.call(self._name, args, kwargs)
+
+    def submit(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], future_type: type[C]) -> C:
+        """Call the method. The future is of this type."""
+        return self._actor.call(self._name, args, kwargs, future_type)
 
     def __repr__(self) -> str:
         return f"<method {self._name} of an actor of {function_name(self._actor.cls)}>"

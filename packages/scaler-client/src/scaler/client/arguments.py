@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scaler.client.calls import Encoder
-from scaler.client.future import FutureInArgument, ScalerFuture
+from scaler.client.fronts import REFERENCE_TYPES
+from scaler.client.future import FutureInArgument
 from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.client.signatures import argument_labels, function_name
@@ -23,7 +24,6 @@ from scaler_protocol.objects.layout import ObjectLayout
 Payload = bytes | ObjectLayout | Upload
 
 _SMALL_SLOT_BYTES = 1024
-_SPECIAL_TYPES = frozenset({ObjectReference, ScalerFuture})
 _dumps = pickle.dumps
 
 
@@ -47,13 +47,13 @@ class Arguments:
             dumps(value, protocol)
             if type(value) in plain
             else encode(value)
-            if type(value) not in _SPECIAL_TYPES
+            if type(value) not in REFERENCE_TYPES
             else self._special(value)
             for value in values
         ]
 
     def _special(self, value: Any) -> Upload:
-        if type(value) is ScalerFuture:
+        if type(value) is not ObjectReference:
             raise FutureInArgument("A future is an argument.")
         return self.upload_of(value)
 

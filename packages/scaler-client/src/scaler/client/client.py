@@ -31,7 +31,8 @@ from scaler.client.calls import Encoder, FunctionBook, MapCalls, shape_of
 from scaler.client.client_pool import ClientParts
 from scaler.client.event import Event
 from scaler.client.executor import Executor
-from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures
+from scaler.client.fronts import task_future
+from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures, unsent_state
 from scaler.client.gathering import ScatteredFuture, check_scattered, futures_in, gather
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
@@ -110,6 +111,7 @@ if TYPE_CHECKING:
     from scaler.client.profile import Profile
 
 T = TypeVar("T")
+F = TypeVar("F")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -352,8 +354,8 @@ class Client:
         fn: Callable[..., Any],
         args: Sequence[Any],
         kwargs: dict[str, Any],
-        submit: Callable[[], ScalerFuture[Any]],
-    ) -> ScalerFuture[Any]:
+        submit: Callable[[], F],
+    ) -> F:
         """The future of the call with this identity; ``submit`` makes it if there is none."""
         self._client_io.check_usable()
         key = identity.key
@@ -412,11 +414,12 @@ class Client:
             except Exception as error:
                 raise self._arguments.explain(error, fn, values, shape.keywords) from None
             size = sum(map(len, slots))
-            if pickled_actors and isinstance(future, ScalerFuture):
+            if pickled_actors:
+                future = task_future(future)
                 keep_actors_until_done(future)
         client_io = self._client_io
         if client_io.is_mine():
-            client_io.defers(partial(self._send_late_call, shape, slots, future))
+            client_io.defers(partial(self._send_late_call, shape, slots, task_future(future)))
             return
         if size > INLINE_LIMIT_BYTES:
             self._send_large_call(shape, slots, future)
@@ -443,8 +446,7 @@ class Client:
             client_io.settle_after_call()
 
     def _send_with_inputs(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: CallSink) -> None:
-        if not isinstance(future, ScalerFuture):
-            raise TypeError("Cannot pass a future as an argument here: await it, and pass its result.")
+        future = task_future(future)
         if self._client_io.is_mine():
             self._client_io.defers(partial(self._inputs.send, fn, shape, values, future))
         else:
@@ -1026,9 +1028,7 @@ class Client:
             if future.task_id:
                 session.explain(future.task_id, answer)
                 return ""
-            if future.held_call is not None:
-                return future.held_call.explain()
-            return "The task has not left the client yet: the scheduler has not taken what was sent before it."
+            return unsent_state(future.held_call)
 
         unsent = self._client_io.take_turn(ask)
         if unsent:

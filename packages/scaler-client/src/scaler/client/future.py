@@ -334,6 +334,12 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._client_io.leave_blocked()
         invoke_callbacks(self)
 
+    def set_exception(self, exception: BaseException | None) -> None:
+        """End a future whose call could not be sent."""
+        super().set_exception(exception)  # which makes the condition, as if a thread waited
+        if self._waits_in_task:
+            self._client_io.leave_blocked()
+
     def is_settled(self) -> bool:
         return self._state is not RUNNING
 
@@ -409,6 +415,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
         client_io.take_turn(begin)
 
+    @property
+    def _loads_object(self) -> Callable[[Any], Any]:
+        """Loads a large result."""
+        return self._client_io.loads_object
+
     def _failure(self, outcome: Outcome) -> BaseException:
         return self._with_note(failure_of(outcome))
 
@@ -428,7 +439,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         result: Any = None
         exception: BaseException | None = None
         if not status:  # SUCCESS
-            loads = self._client_io.loads if type(payload) is bytes else self._client_io.loads_object
+            loads = self._client_io.loads if type(payload) is bytes else self._loads_object
             try:
                 result = loads(payload)
             except BaseException as error:
@@ -455,6 +466,13 @@ def described_call(future: TaskSink) -> str:
         return f"{held.function_name}()" if held is not None else "a call that was not sent"
     number = f", task {entry.first + future.task_index}" if entry.first else ""
     return f"{entry.shape.function.name}(){number}"
+
+
+def unsent_state(held_call: UnsentCall | None) -> str:
+    """Return a sentence on a call that has not left the client. The caller holds the lock of the client."""
+    if held_call is not None:
+        return held_call.explain()
+    return "The task has not left the client yet: the scheduler has not taken what was sent before it."
 
 
 class CallSink(TaskSink, Protocol):

@@ -12,6 +12,7 @@ from typing import Any
 
 from scaler.client.calls import shape_of
 from scaler.client.client_pool import ClientParts
+from scaler.client.fronts import FutureFront, argument_of
 from scaler.client.future import ScalerFuture
 from scaler.client.graphs import SLOTS_LIMIT, analysis_for, finished_future, results_of
 from scaler.client.inputs import InputCalls
@@ -73,13 +74,13 @@ def submit_calls(parts: ClientParts, graph: CallGraph, options_of: Callable[[Any
 
 def has_futures(graph: CallGraph) -> bool:
     """Some data of the graph are the results of other calls."""
-    return any(isinstance(value, ScalerFuture) for value in graph.data)
+    return any(isinstance(value, (ScalerFuture, FutureFront)) for value in graph.data)
 
 
 def _target(parts: ClientParts, graph: CallGraph, futures: dict[int, Future], target: int) -> Future:
     if target >= 0:
         return futures[target]
-    value = graph.data[~target]
+    value = argument_of(graph.data[~target])
     return value if isinstance(value, ScalerFuture) else finished_future(parts.client_io, value)
 
 

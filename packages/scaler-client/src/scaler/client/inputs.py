@@ -17,6 +17,7 @@ import cloudpickle
 
 from scaler.client.arguments import Arguments
 from scaler.client.calls import FunctionBook, shape_of
+from scaler.client.fronts import argument_of
 from scaler.client.future import FutureInArgument, ScalerFuture, described_call
 from scaler.client.gathering import ScatteredFuture
 from scaler.client.node_calls import join_at_once
@@ -91,6 +92,7 @@ class InputCalls:
         places: list[int] = []
         parts: list[Any] = []
         for place, value in enumerate(values):
+            value = argument_of(value)
             if isinstance(value, ScalerFuture):
                 parts.append(value)
                 continue
@@ -504,6 +506,7 @@ class _AroundFutures(cloudpickle.Pickler):
     order: dict[int, int]
 
     def persistent_id(self, obj: Any) -> int | None:
+        obj = argument_of(obj)
         if not isinstance(obj, ScalerFuture):
             return None
         self.inner.setdefault(id(obj), obj)

@@ -6,8 +6,9 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from scaler.client.fronts import argument_of
 from scaler.client.future import FutureInArgument, ScalerFuture
 from scaler.client.inputs import pickled_around
 from scaler.client.signatures import takes_keyword, tells_keywords
@@ -17,6 +18,7 @@ from scaler.core.uploads import Upload
 if TYPE_CHECKING:
     from scaler.client.arguments import Arguments
 
+F = TypeVar("F")
 Future = ScalerFuture[Any]
 
 _NAMES = ("key", "pure")
@@ -61,17 +63,17 @@ class KeyedFutures:
     """The futures of one client that have keys."""
 
     def __init__(self) -> None:
-        self._futures: weakref.WeakValueDictionary[Hashable, Future] = weakref.WeakValueDictionary()
+        self._futures: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
         self._numbers: weakref.WeakKeyDictionary[Future, int] = weakref.WeakKeyDictionary()
         self._next_number = 0
         self._lock = threading.RLock()  # what a call pickles may submit, too
 
-    def future_of(self, key: Hashable, submit: Callable[[], Future]) -> Future:
+    def future_of(self, key: Hashable, submit: Callable[[], F]) -> F:
         """The future with this key, or that of a new call. A cancelled future does not count."""
         with self._lock:
             known = self._futures.get(key)
             if known is not None and not known.cancelled():
-                return known
+                return cast("F", known)
             future = self._futures[key] = submit()
             return future
 
@@ -88,6 +90,7 @@ class KeyedFutures:
         return _PureKey(digest.digest())
 
     def _parts_of(self, arguments: Arguments, value: Any) -> list[bytes]:
+        value = argument_of(value)
         if isinstance(value, ScalerFuture):
             return [b"future", self._number_of(value)]
         try:

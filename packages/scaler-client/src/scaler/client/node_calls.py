@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scaler.client.fronts import FutureFront
 from scaler.client.future import ScalerFuture
 from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.core.open_graph import NodePart
@@ -66,6 +67,8 @@ def _slots_of(values: Sequence[Any], plain_types: Container[object]) -> list[Any
             payload = _dumps(value, PICKLE_PROTOCOL)
             slots.append(payload)
             size += len(payload)
+        elif isinstance(value, FutureFront):
+            slots.append(value.as_argument())
         else:
             return None
     return slots if size <= INLINE_LIMIT_BYTES else None

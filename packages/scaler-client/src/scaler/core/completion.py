@@ -37,10 +37,12 @@ class Completion:
                 self._objects.unrefer(entry, index)
             if not entry.remaining and entry.first:
                 self._ranges.pop(entry.first, None)
-        if entry.part.group.is_over:
-            self._drop_open_graph(entry.part.group)
+        self.finish_graph(entry.part.group)
 
-    def _drop_open_graph(self, group: OpenGraph) -> None:
+    def finish_graph(self, group: OpenGraph) -> None:
+        """Drop the ranges of an open graph if it is over."""
+        if not group.is_over:
+            return
         ranges, group.ranges = group.ranges, []
         for entry in ranges:
             entry.part.values.clear()

@@ -116,7 +116,9 @@ class Session:
         self.large = LargeResults(self.session, outgoing, completion)
         self.endings = TaskEndings(self.session, self.ranges, outgoing, self.objects, self.large, completion)
         self._definitions = Definitions(serializer, outgoing, self.objects, self.ranges)
-        self.submissions = Submissions(self.session, self._connection, outgoing, self.ranges, self._definitions)
+        self.submissions = Submissions(
+            self.session, self._connection, outgoing, self.ranges, self._definitions, completion
+        )
         self._sender = Sender(self.session, self._connection, outgoing, self.objects, self._definitions)
         self._has_environment = serializer is not None and bool(serializer.definition.environment)
         self._clear_when_welcomed = False

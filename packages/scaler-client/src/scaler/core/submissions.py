@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 
+from scaler.core.completion import Completion
 from scaler.core.definitions import Definitions
 from scaler.core.graphs import GraphGroup, GraphPart
 from scaler.core.open_graph import NodePart, OpenGraph
@@ -33,6 +34,7 @@ class Submissions:
         outgoing: Outgoing,
         ranges: ClosedRanges,
         definitions: Definitions,
+        completion: Completion,
     ) -> None:
         self.submitted = 0
         self.open_runs: list[AnyRange] = []
@@ -50,6 +52,7 @@ class Submissions:
         self._uploads = outgoing.uploads
         self._ranges = ranges
         self._definitions = definitions
+        self._completion = completion
 
     # ---- single tasks ----------------------------------------------------------------------------------------------
 
@@ -176,6 +179,7 @@ class Submissions:
                 continue
             graph.close()
             self.graphs.remove(graph)
+            self._completion.finish_graph(graph)  # its last tasks may have been cancelled before they had ids
         if self._graph is not None and self._graph.is_closed:
             self._graph = None
         if self._graph is None or not self._graph.is_idle:

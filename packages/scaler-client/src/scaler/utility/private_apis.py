@@ -12,9 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, RUNNING
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = [
     "CANCELLED_AND_NOTIFIED",
@@ -23,6 +26,7 @@ __all__ = [
     "call_before_exit",
     "clear_globals",
     "dask_task_spec",
+    "has_callbacks",
     "invoke_callbacks",
     "loaded_dask_task_spec",
     "ownership_of",
@@ -57,6 +61,14 @@ def runs_event_loop() -> bool:
     asyncio = sys.modules.get("asyncio")
     running = getattr(asyncio, "_get_running_loop", None)  # not there while another thread imports asyncio
     return running is not None and running() is not None
+
+
+# ---- asyncio: a future does not tell whether something waits for it
+
+
+def has_callbacks(future: asyncio.Future[Any]) -> bool:
+    """Return whether something waits for the end of ``future``."""
+    return bool(future._callbacks)
 
 
 # ---- threading: tasks must be waited for before the functions of ``atexit`` end clients and clusters

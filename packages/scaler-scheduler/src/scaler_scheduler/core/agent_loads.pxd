@@ -5,6 +5,7 @@ from scaler_scheduler.core.run_records cimport RunRecord
 cdef enum:
     DEPTHS = 64
     HORIZON_US = 5000
+    ROUND_TRIPS = 4  # heartbeats; a busy machine delays some of them, but seldom all
 
 cdef class AgentLoad:
     cdef readonly uint32_t index
@@ -28,7 +29,8 @@ cdef class AgentLoad:
     cdef int64_t reservations
     cdef readonly int64_t horizon_us
     cdef readonly int64_t round_trip_us
-    cdef list round_trips
+    cdef double round_trips[ROUND_TRIPS]  # the last ones
+    cdef int64_t round_trips_noted
 
     cdef int deep(self, int depth) noexcept
     cdef int usable(self, int depth) noexcept

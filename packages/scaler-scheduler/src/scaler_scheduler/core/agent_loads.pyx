@@ -10,7 +10,6 @@ cdef enum:
     LONGEST_AHEAD_US = 50000
     LONGEST_ROUND_TRIP_US = 250000
     MOST_TASKS = 1000000000
-    ROUND_TRIPS = 4  # heartbeats; a busy machine delays some of them, but seldom all
 
 
 @final
@@ -23,7 +22,6 @@ cdef class AgentLoad:
         self.ceiling = ceiling
         self.deepest = -1
         self.horizon_us = HORIZON_US
-        self.round_trips = []
         self.resources = dict(resources or {})
         self.deferred = []
         for depth in range(DEPTHS):
@@ -55,8 +53,13 @@ cdef class AgentLoad:
 
     def note_round_trip(self, double seconds):
         cdef int64_t us
-        self.round_trips = [*self.round_trips[1 - ROUND_TRIPS:], seconds]
-        us = <int64_t> min(1e6 * <double> min(self.round_trips), <double> LONGEST_ROUND_TRIP_US)
+        cdef int index
+        cdef double shortest = seconds
+        self.round_trips[self.round_trips_noted % ROUND_TRIPS] = seconds
+        self.round_trips_noted += 1
+        for index in range(<int> min(self.round_trips_noted, <int64_t> ROUND_TRIPS)):
+            shortest = min(shortest, self.round_trips[index])
+        us = <int64_t> min(1e6 * shortest, <double> LONGEST_ROUND_TRIP_US)
         self.horizon_us = max(HORIZON_US, us * 3 // 2)
         self.round_trip_us = us if self.horizon_us > HORIZON_US else 0
 

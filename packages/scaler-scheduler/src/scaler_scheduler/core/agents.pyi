@@ -154,6 +154,10 @@ def due_agents(agents: dict[bytes, Agent], turn: int, turns: int) -> list[Agent]
 def agents_with_unread(agents: dict[bytes, Agent], limit: int) -> list[Agent]:
     """Return the agents that have not acknowledged more than ``limit`` messages."""
 
+def agents_to_answer(agents: dict[bytes, Agent]) -> list[Agent]:
+    """Return the agents that have not been told which of their results are released, or that messages of theirs have
+    arrived."""
+
 def agents_with_actors(agents: dict[bytes, Agent]) -> list[Agent]:
     """Return the agents that have reported actors."""
 

@@ -99,6 +99,15 @@ def agents_with_unread(dict agents, int64_t limit):
     return found
 
 
+def agents_to_answer(dict agents):
+    cdef Agent agent
+    cdef list found = []
+    for agent in agents.values():
+        if agent.releases or agent.link.owes_acknowledgement:
+            found.append(agent)
+    return found
+
+
 def agents_with_actors(dict agents):
     cdef Agent agent
     cdef list found = []

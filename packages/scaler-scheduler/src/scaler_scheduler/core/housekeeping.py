@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.messages import Acknowledgement, Cancel, ResultsReleased
 from scaler_scheduler.core import faults, outbox
-from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.agents import Agent, agents_to_answer
 from scaler_scheduler.core.dispatch import in_messages
 from scaler_scheduler.core.settings import CLIENT_ACKNOWLEDGEMENT_SECONDS
 from scaler_scheduler.core.state import SchedulerState
@@ -15,8 +15,7 @@ RELEASES_PER_MESSAGE = 50_000
 def keep_house(state: SchedulerState, now: float) -> None:
     """Send agents what can wait a little: acknowledgements and releases of results."""
     state.housekeeping_at = None
-    due = [agent for agent in state.agents.values() if agent.releases or agent.link.owes_acknowledgement]
-    faults.for_each(state, due, _keep_house_of, now)
+    faults.for_each(state, agents_to_answer(state.agents), _keep_house_of, now)
 
 
 def _keep_house_of(state: SchedulerState, agent: Agent, now: float) -> None:

@@ -1,0 +1,65 @@
+"""Actors for coroutines: the calls of their methods are awaited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from scaler.asynchronous.future import AsyncFuture
+from scaler.asynchronous.tasks import LoopActorCall
+from scaler.client.outcomes import hide_frames
+
+if TYPE_CHECKING:
+    from scaler.asynchronous.loop_link import LoopLink
+    from scaler.client.actors import ActorHandle, ActorMethod
+
+T = TypeVar("T")
+
+
+class AsyncActorMethod(Generic[T]):
+    """A method of an actor. A call starts at once and returns a future."""
+
+    __slots__ = ("_method", "_link")
+
+    def __init__(self, method: ActorMethod[T], link: LoopLink) -> None:
+        self._method = method
+        self._link = link
+
+    def __call__(self, *args: Any, **kwargs: Any) -> AsyncFuture[T]:
+        link = self._link
+        link.check()
+        try:
+            task = self._method.submit(args, kwargs, LoopActorCall)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+        future: AsyncFuture[T] = AsyncFuture.of_task(link, task)
+        link.note_wait(future)
+        return future
+
+    def __repr__(self) -> str:
+        return repr(self._method)
+
+
+class AsyncActorHandle(Generic[T]):
+    """An actor of class ``T``. Its methods return futures of the results, which are awaited. All else is as with
+    :class:`~scaler.client.actors.ActorHandle`, which tasks get if this is an argument of theirs."""
+
+    __slots__ = ("_handle", "_link", "__weakref__")
+
+    def __init__(self, handle: ActorHandle[T], link: LoopLink) -> None:
+        self._handle = handle
+        self._link = link
+
+    def __getattr__(self, name: str) -> AsyncActorMethod[Any]:
+        return AsyncActorMethod(getattr(self._handle, name), self._link)
+
+    def kill(self) -> None:
+        """End the actor now. Unfinished calls, and later ones, raise ActorDiedError."""
+        self._link.check()
+        self._handle.kill()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._handle.__reduce__()
+
+    def __repr__(self) -> str:
+        return repr(self._handle)

@@ -1,0 +1,76 @@
+"""The futures behind those of an event loop: calls that have futures as arguments, or whose futures are arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from scaler.asynchronous.loading import considerate
+from scaler.client.actors import ActorCall
+from scaler.client.future import ScalerFuture
+from scaler.core.effects import Finish
+from scaler.core.outcome import CANCELLED, Outcome
+from scaler.utility.private_apis import FINISHED
+
+T = TypeVar("T")
+
+
+class TaskFront(Protocol):
+    """The future of an event loop that stands in front of a task."""
+
+    def note_end(self, task: LoopTask[Any]) -> None:
+        """The task has ended. Any thread may call this, more than once."""
+
+
+class LoopTask(ScalerFuture[T]):
+    """Tells its front that it has ended. Large results are loaded with regard to the event loop."""
+
+    _front: TaskFront | None = None
+
+    def attach(self, front: TaskFront) -> None:
+        """Tell ``front`` of the end, now if it has come."""
+        with self._client_io.lock:
+            self._front = front
+            if not self.is_unsettled:
+                self._tell_front()
+
+    def end_with(self, result: Any, error: BaseException | None, outcome: Outcome | None) -> None:
+        """End like a future that has ended before, and whose result is here."""
+        self._result, self._exception, self._outcome = result, error, outcome
+        self._loaded, self._state = True, FINISHED
+
+    def settle(self, outcome: Outcome) -> bool:
+        if not super().settle(outcome):
+            return False
+        self._tell_front()
+        return True
+
+    def finish(self, outcome: Outcome) -> None:
+        super().finish(outcome)
+        self._tell_front()
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        super().set_exception(exception)
+        self._tell_front()
+
+    def _tell_front(self) -> None:
+        front = self._front
+        if front is not None:
+            front.note_end(self)
+            self._front = None  # afterwards: if it is interrupted, it is repeated
+
+    def withdraw(self) -> None:
+        """Within a turn: cancel the task, also one that another thread is about to send or has just sent."""
+        super().withdraw()
+        if self.task_range is not None:
+            self._client_io.session.endings.cancel(self.task_range, self.task_index)
+        elif self.is_unsettled and not self.settle(CANCELLED):
+            self._client_io.notices.append(Finish(self, CANCELLED))
+
+    @property
+    def _loads_object(self) -> Callable[[Any], Any]:
+        return considerate(self._client_io.loads_object)
+
+
+class LoopActorCall(LoopTask[T], ActorCall[T]):
+    """The call of an actor."""

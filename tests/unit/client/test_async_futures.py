@@ -1,0 +1,224 @@
+"""The futures of AsyncClient in each of their states, as arguments and with large results."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import operator
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import CancelledError
+from typing import Any
+
+import pytest
+
+from scaler import AsyncClient, Client
+from scaler.asynchronous.future import AsyncFuture
+from scaler.utility.exceptions import ClientQuitException
+from scaler_protocol.codec import TaskRun
+from scaler_protocol.messages import ObjectRequest, Status
+from tests.support.waiting import wait_until
+from tests.unit.client.fake_scheduler import FakeScheduler
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class KeepingScheduler(FakeScheduler):
+    """Says of each result that it is large, and stays in the cluster."""
+
+    def _run_task(self, run: TaskRun, index: int) -> tuple[int, bytes]:
+        return int(Status.SUCCESS_LARGE), (100_000).to_bytes(8, "little")
+
+    @property
+    def requests(self) -> int:
+        return sum(isinstance(body, ObjectRequest) for body in list(self.seen))
+
+
+@pytest.fixture
+def scheduler() -> Iterator[FakeScheduler]:
+    with FakeScheduler() as running:
+        yield running
+
+
+@pytest.fixture
+def keeping() -> Iterator[KeepingScheduler]:
+    with KeepingScheduler() as running:
+        yield running
+
+
+def run(scheduler: FakeScheduler, body: Callable[[AsyncClient], Awaitable[Any]]) -> Any:
+    async def main() -> Any:
+        async with AsyncClient(scheduler.address) as client:
+            return await body(client)
+
+    return asyncio.run(main())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def fail(text: str) -> None:
+    raise KeyError(text)
+
+
+# ---- the state of a future that becomes an argument ------------------------------------------------------------------
+
+
+def test_a_future_whose_task_runs_is_replaced_in_the_session(scheduler: FakeScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        scheduler.hold.set()
+        future = client.submit(operator.neg, 1)
+        entry, index = future.task_range, future.task_index
+        task = future.as_argument()
+        assert task is future.as_argument() is future.behind() and not task.done()
+        assert entry is not None and entry.sinks[index] is task and task.task_id == future.task_id
+        scheduler.hold.clear()
+        assert await future == -1 and task.result() == -1
+        assert future.profiling_info().duration_us == 7
+
+    run(scheduler, body)
+
+
+def test_a_result_that_the_loop_has_not_taken_is_an_argument(scheduler: FakeScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        future = client.submit(operator.neg, 1)
+        wait_until(lambda: future.has_ended)  # the loop does nothing meanwhile
+        assert not future.done()
+        assert future.as_argument().result() == -1
+        assert await client.submit(operator.neg, future) == 1
+        assert await future == -1
+
+    run(scheduler, body)
+
+
+def test_what_has_ended_is_an_argument(scheduler: FakeScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        future, failed = client.submit(operator.neg, 1), client.submit(fail, "x")
+        await asyncio.wait([future, failed])
+        assert future.as_argument().result() == -1
+        with pytest.raises(KeyError, match="x"):
+            failed.as_argument().result()
+        with pytest.raises(KeyError, match="x"):
+            await client.submit(operator.neg, failed)
+
+    run(scheduler, body)
+
+
+def test_a_future_that_the_program_has_ended_is_an_argument(scheduler: FakeScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        scheduler.hold.set()
+        given, broken = client.submit(operator.neg, 1), client.submit(operator.neg, 1)
+        given.set_result(5)
+        broken.set_exception(LookupError("why"))
+        scheduler.hold.clear()
+        assert await client.submit(operator.neg, given) == -5
+        with pytest.raises(LookupError, match="why"):
+            await client.submit(operator.neg, broken)
+
+    run(scheduler, body)
+
+
+def test_a_cancelled_future_cancels_the_call(scheduler: FakeScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        scheduler.hold.set()
+        for uses in range(2):
+            future = client.submit(operator.neg, 1)
+            if uses:
+                future.as_argument()  # before
+            assert future.cancel()
+            with pytest.raises(CancelledError):
+                future.as_argument().result()
+            with pytest.raises(asyncio.CancelledError):
+                await client.submit(operator.neg, future)
+
+    run(scheduler, body)
+
+
+def test_a_future_of_a_loop_that_is_closed_is_refused(scheduler: FakeScheduler, client: Client) -> None:
+    async def body(client: AsyncClient) -> AsyncFuture[int]:
+        future = client.submit(operator.neg, 1)
+        await future
+        return future
+
+    async def unfinished(client: AsyncClient) -> AsyncFuture[int]:
+        scheduler.hold.set()
+        return client.submit(operator.neg, 1)
+
+    for future in (run(scheduler, body), run(scheduler, unfinished)):
+        for argument in (future, [future]):
+            with pytest.raises(ValueError, match="a future of a client that is closed"):
+                client.submit(operator.neg, argument)
+
+
+# ---- large results ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_argument", [False, True])
+def test_a_large_result_is_fetched_when_something_needs_it(keeping: KeepingScheduler, is_argument: bool) -> None:
+    async def body(client: AsyncClient) -> None:
+        future = client.submit(bytes, 100_000)
+        if is_argument:
+            future.as_argument()
+        await until(lambda: future.has_ended)
+        await client.explain(future)
+        assert future.profiling_info().duration_us == 7
+        done = future.done
+        assert not future.is_fetched and not keeping.requests
+        assert not done() and not done()  # which asks for it
+        await until(lambda: keeping.requests == 1)
+        future.add_done_callback(lambda _: None)
+        assert future.cancel() and done()
+
+    run(keeping, body)
+
+
+def test_a_future_that_is_awaited_already_fetches_its_large_result(keeping: KeepingScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        awaiting = [asyncio.create_task(client.run(bytes, 100_000)) for _ in range(3)]
+        await until(lambda: keeping.requests == 3)
+        for task in awaiting:
+            task.cancel()
+        await asyncio.wait(awaiting)
+
+    run(keeping, body)
+
+
+def test_an_iteration_fetches_large_results_ahead(keeping: KeepingScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        results = client.imap(bytes, [100_000] * 3)
+        first = asyncio.create_task(anext(results))
+        await until(lambda: keeping.requests == 3)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+
+    run(keeping, body)
+
+
+def test_a_large_result_of_a_client_that_is_closed_is_gone(keeping: KeepingScheduler) -> None:
+    async def main() -> None:
+        async with AsyncClient(keeping.address) as client:
+            future = client.submit(bytes, 100_000)
+            await until(lambda: future.has_ended)
+        with pytest.raises(ClientQuitException):
+            await future
+
+    asyncio.run(main())
+
+
+def test_asyncio_reports_a_failure_unless_a_call_raises_it(scheduler: FakeScheduler) -> None:
+    reported: list[object] = []
+
+    async def body(client: AsyncClient) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"].args))
+        used, unused = client.submit(fail, "used"), client.submit(fail, "unused")
+        with pytest.raises(KeyError):
+            await client.submit(operator.neg, used)
+        await until(unused.done)
+        del used, unused
+        gc.collect()
+
+    run(scheduler, body)
+    assert reported == [("unused",)]
