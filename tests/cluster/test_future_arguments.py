@@ -178,6 +178,20 @@ def test_scattered_values_are_arguments(client: Client) -> None:
         client.submit(functions.square, small).result(timeout=20)
 
 
+@pytest.mark.parametrize("value", ["text", b"bytes", {"a": 1}])
+def test_one_value_is_not_scattered_by_its_items(client: Client, value: Any) -> None:
+    with pytest.raises(TypeError, match=r"Pass \[value\]"):
+        client.scatter(value)
+
+
+def test_an_array_is_not_scattered_by_its_rows(client: Client) -> None:
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(TypeError, match="Cannot scatter a ndarray"):
+        client.scatter(numpy.zeros((2, 3)))
+    (future,) = client.scatter([numpy.zeros((2, 3))])
+    assert client.submit(len, future).result() == 2
+
+
 def test_a_released_result_stays_for_the_calls_that_need_it(client: Client) -> None:
     for _ in range(2):
         value = client.submit(zeros, 1_000_000)

@@ -25,6 +25,7 @@ from tests.support.waiting import wait_until
 
 HERE, THERE, NOWHERE = "10.231.12.1", "10.231.12.2", "10.231.12.9"
 
+WITH_OWN_MEMORY = 'mount -t tmpfs none /dev/shm; exec "$@"'
 WITHOUT_PYTHON = 'mount --bind /dev/null "$0"; exec "$@"'
 WITH_FULL_MEMORY = 'mount -t tmpfs -o size=64k none /dev/shm; head -c 100000 /dev/zero > /dev/shm/full; exec "$@"'
 FIRST_CALL = "import sys, scaler; print(scaler.Client(sys.argv[1]).submit(pow, 2, 5).result())"
@@ -63,7 +64,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
     monkeypatch.chdir(tmp_path)
     apart = ("unshare", "--mount", "sh", "-c")
     prefixes = {
-        "good": (),
+        "good": (*apart, WITH_OWN_MEMORY, "-"),
         "bare": (*apart, WITHOUT_PYTHON, sys.executable),
         "full": (*apart, WITH_FULL_MEMORY, "-"),
     }
@@ -97,7 +98,7 @@ def test_a_stack_with_broken_hosts_says_what_each_of_them_needs(hosts: Hosts, tm
         f'[scheduler]\naddress = "{address}"\n[manager]\nkind = "ssh"\nhosts = [{entries}]\n'
         f'ssh-config = "{ssh_config(tmp_path, hosts.servers)}"\n'
     )
-    before = set(os.listdir("/dev/shm"))
+    memory = f"/proc/{hosts.good.command.pid}/root/dev/shm"
     up = hosts.scaler("up", "--detach")
     try:
         assert up.returncode == 0 and f"scaler status {address}\n" in up.stdout, up.stderr
@@ -115,12 +116,13 @@ def test_a_stack_with_broken_hosts_says_what_each_of_them_needs(hosts: Hosts, tm
             return all(found)
 
         wait_until(all_told, 60)
+        assert os.listdir(memory), "the keys of the workers"
         assert hosts.run(sys.executable, "-c", FIRST_CALL, address).stdout == "32\n"
         assert "all tasks" in hosts.scaler("progress", address, "--once").stdout
     finally:
         down = hosts.scaler("down")
     assert (down.returncode, down.stdout) == (0, "Stopped the stack of cluster.toml.\n")
     wait_until(lambda: not any(each.command.family() for each in hosts.servers))
-    assert not {name for name in set(os.listdir("/dev/shm")) - before if name.startswith("scaler")}
+    assert os.listdir(memory) == []
     left = [path.name for path in hosts.good.home.rglob("*") if path.is_file()]
     assert left in ([], ["token"]), left

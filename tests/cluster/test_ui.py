@@ -24,6 +24,7 @@ from scaler_protocol.address import default_monitor_address
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.feed import SNAPSHOT_KIND
 from scaler_scheduler.web.connection_limits import ADMIT_BYTES, ADMIT_SECONDS, CONNECTIONS_LIMIT
+from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.browser import Watched, chromium
 from tests.support.commands import Command, child_environment, command_line, run_command, start_cluster, start_scheduler
@@ -959,6 +960,33 @@ def test_actions_on_a_real_cluster(browser: Browser) -> None:
             look(watched, "sleep_and_return", "Show stack", "pre.report:has-text('in sleep_and_return')")
             look(watched, "sleep_and_return", "Profile", ".flame div:has-text('sleep_and_return')")
             running.cancel()
+            assert watched.errors == []
+
+
+def test_a_graph_is_cancelled_with_the_menu_of_its_card(browser: Browser, gate: Gate) -> None:
+    """The menu keeps the focus while the numbers on the card change."""
+    started, path = gate.paths
+    graph = {
+        "started": started, "path": path, "gate": (functions.wait_at_gate, "started", "path"),
+        "seconds": 1000, "slow": (functions.sleep_and_return, "seconds"),
+    }  # fmt: skip
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 2) as cluster, Client(address) as client:
+        cluster.remember_family()
+        with Ui(default_monitor_address(address), "--port", 0) as ui, Watched(browser, ui.url) as watched:
+            futures = client.get(graph, ["gate", "slow"], block=False)
+            watched.open("graphs")
+            watched.wait_for_text("2 on hosts", ".graph")
+            watched.page.focus(".graph button.more")
+            gate.open()
+            watched.wait_for_text("1 done", ".graph")
+            watched.page.keyboard.press("Enter")
+            watched.wait_for_text("?", "#operation .answer")
+            watched.page.click("#operation button.act")
+            watched.wait_for_text("Cancelled", "#operation")
+            watched.page.click("#operation button:has-text('Close')")
+            wait_until(futures["slow"].cancelled)
+            watched.wait_for_text("No graph runs")
             assert watched.errors == []
 
 

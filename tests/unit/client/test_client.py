@@ -397,3 +397,18 @@ def test_a_name_that_is_not_there() -> None:
     with pytest.raises(AttributeError):
         scaler.nothing  # noqa: B018
     assert "SchedulerClusterCombo" in dir(scaler)
+
+
+@pytest.mark.parametrize("has_callback", [False, True])
+def test_a_task_waits_no_more_for_a_call_that_could_not_be_sent(
+    client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch, has_callback: bool
+) -> None:
+    waits: list[int] = []
+    monkeypatch.setattr(client._client_io, "enter_blocked", lambda *_: waits.append(1))
+    monkeypatch.setattr(client._client_io, "leave_blocked", lambda *_: waits.append(-1))
+    scheduler.hold.set()
+    future = client.submit(operator.neg, 1)
+    if has_callback:
+        future.add_done_callback(lambda _: None)
+    future.set_exception(KeyError("why"))
+    assert waits == [1, -1]

@@ -33,7 +33,7 @@ from scaler.client.event import Event
 from scaler.client.executor import Executor
 from scaler.client.fronts import task_future
 from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures, unsent_state
-from scaler.client.gathering import ScatteredFuture, futures_in, gather
+from scaler.client.gathering import ScatteredFuture, check_scattered, futures_in, gather
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
 from scaler.client.inputs import InputCalls
@@ -910,8 +910,9 @@ class Client:
 
     def scatter(self, values: Iterable[T], *, shared: bool = True) -> list[ScalerFuture[T]]:
         """Send each of the values once, and return futures that stand for them in arguments. ``shared`` as in
-        ``send_object``."""
+        ``send_object``. Raises TypeError for a text, a mapping or an array: pass ``[value]`` to send it as one."""
         try:
+            check_scattered(values)
             return [ScatteredFuture(self._client_io, self.send_object(each, shared=shared), each) for each in values]
         except BaseException as error:
             hide_frames(error)

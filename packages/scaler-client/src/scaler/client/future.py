@@ -334,6 +334,12 @@ class ScalerFuture(concurrent.futures.Future[T]):
             self._client_io.leave_blocked()
         invoke_callbacks(self)
 
+    def set_exception(self, exception: BaseException | None) -> None:
+        """End a future whose call could not be sent."""
+        super().set_exception(exception)  # which makes the condition, as if a thread waited
+        if self._waits_in_task:
+            self._client_io.leave_blocked()
+
     def is_settled(self) -> bool:
         return self._state is not RUNNING
 

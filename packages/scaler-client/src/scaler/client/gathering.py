@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler.client.fetching_ahead import FetchingAhead
@@ -33,6 +33,16 @@ class ScatteredFuture(ScalerFuture[T]):
     def release(self) -> None:
         super().release()
         self.reference = None
+
+
+def check_scattered(values: Any) -> None:
+    """Raise TypeError if ``values`` is more likely one value than several. Its items would be characters, keys, rows or
+    names of columns."""
+    if isinstance(values, (str, bytes, bytearray, memoryview, Mapping)) or hasattr(values, "shape"):
+        raise TypeError(
+            f"Cannot scatter a {type(values).__name__}: scatter() sends each of several values. Pass [value] to send "
+            "it as one, or a list of its items."
+        )
 
 
 def futures_in(nested: Any) -> list[ScalerFuture[Any]]:

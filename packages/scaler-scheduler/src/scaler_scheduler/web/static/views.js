@@ -429,6 +429,7 @@ export class Graphs extends View {
   constructor(page) {
     super(page);
     this.list = h("div", { class: "graphs" });
+    this.cards = new Map();
     this.empty = h("div", { class: "card empty", hidden: true }, icon("graphs"), h("strong", {}, "No graph runs"), h("p", {}, "Client.get(graph, keys) and Dask's compute(scheduler=client) submit one. Its progress is shown here while it runs."));
     this.more = h("p", { style: { marginTop: "12px", color: "var(--muted)" } });
     this.element = h("div", {}, heading("Graphs", page.tables.graphs.help), this.list, this.empty, this.more);
@@ -440,15 +441,25 @@ export class Graphs extends View {
     if (key !== "graphs") return;
     this.empty.hidden = result.graphs.length > 0;
     setText(this.more, result.more ? `and ${result.more.toLocaleString("en-US")} more` : "");
-    this.list.replaceChildren(...result.graphs.map((graph) => this.graph(graph)));
+    const cards = new Map(result.graphs.map((graph) => [graph.path, this.cards.get(graph.path) ?? this.makeCard(graph)]));
+    result.graphs.forEach((graph) => this.fill(cards.get(graph.path), graph));
+    const elements = [...cards.values()].map((card) => card.element);
+    if (elements.length !== this.list.children.length || elements.some((element, at) => element !== this.list.children[at])) this.list.replaceChildren(...elements);
+    this.cards = cards;
   }
 
-  graph({ name, client, nodes, parts, percent, path, left, actions }) {
-    const shown = parts.filter(([, , share]) => share > 0);
-    const bar = h("div", { class: "progress", role: "progressbar", "aria-valuenow": percent, "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": name },
-      shown.filter(([kind]) => kind !== "waiting").map(([kind, , share]) => h("i", { class: kind, style: { width: `${share * 100}%` } })));
-    return h("section", { class: "card graph" }, h("div", { class: "line" }, h("a", { href: `#/${path}` }, h("b", {}, name)), h("span", {}, client), h("span", {}, nodes),
-      parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind === "running" ? "on hosts" : kind}`)), h("span", { class: "end" }, left ? `${percent}%, ${left}` : `${percent}%`), this.page.actions.button(actions)), bar);
+  // The link and the menu stay the same elements, so that a click or the focus is not lost with the next update.
+  makeCard({ name, client, nodes, path, actions }) {
+    const card = { counts: h("span", { style: { display: "contents" } }), end: h("span", { class: "end" }), bar: h("div", { class: "progress", role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": name }) };
+    card.element = h("section", { class: "card graph" }, h("div", { class: "line" }, h("a", { href: `#/${path}` }, h("b", {}, name)), h("span", {}, client), h("span", {}, nodes), card.counts, card.end, this.page.actions.button(actions)), card.bar);
+    return card;
+  }
+
+  fill(card, { parts, percent, left }) {
+    card.counts.replaceChildren(...parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind === "running" ? "on hosts" : kind}`)));
+    setText(card.end, left ? `${percent}%, ${left}` : `${percent}%`);
+    card.bar.setAttribute("aria-valuenow", percent);
+    card.bar.replaceChildren(...parts.filter(([kind, , share]) => share > 0 && kind !== "waiting").map(([kind, , share]) => h("i", { class: kind, style: { width: `${share * 100}%` } })));
   }
 }
 
