@@ -61,6 +61,27 @@ class Hosts:
         bucket = ("tbf", "rate", "80mbit", "burst", "1mb", "latency", "50ms")
         run("tc", "-n", self.names[0], "qdisc", "add", "dev", self.names[0], "root", *bucket)
 
+    def cut_stores(self) -> None:
+        """Reset the connections between the hosts at both ends, except for those to the scheduler."""
+        self._refuse_all("-A")
+        wait_until(lambda: not self._store_connections())
+        self._refuse_all("-D")
+
+    def _refuse_all(self, action: str) -> None:
+        for chain, end in (("INPUT", "-s"), ("OUTPUT", "-d")):
+            rule = (end, ADDRESSES[0], "-p", "tcp", "-m", "multiport", "!", "--ports", self.port, "-j", "REJECT")
+            run(*on(self.names[1]), "iptables", action, chain, *rule, "--reject-with", "tcp-reset")
+
+    def _store_connections(self) -> list[str]:
+        """Those that are established between the hosts, except for those to the scheduler."""
+        found = run(*on(self.names[1]), "ss", "-Htn", "state", "established", "dst", ADDRESSES[0]).splitlines()
+        return [line for line in found if f":{self.port}" not in line]
+
+    @property
+    def port(self) -> str:
+        """The scheduler's."""
+        return self.address.rpartition(":")[2]
+
     def wait_for_bytes(self, count: int) -> None:
         """Until the second host has received so many."""
         before = received_bytes(self.names[1])
@@ -208,8 +229,7 @@ def test_arguments_that_a_firewall_stops_come_by_the_scheduler(hosts: Hosts, tar
     if not shutil.which("iptables"):
         pytest.skip("the firewall is made with iptables")
     hosts.agents[1].terminate()
-    port = hosts.address.rpartition(":")[2]
-    rule = ("-A", "INPUT", "-i", hosts.names[0], "-p", "tcp", "!", "--dport", port, "-j", target)
+    rule = ("-A", "INPUT", "-i", hosts.names[0], "-p", "tcp", "!", "--dport", hosts.port, "-j", target)
     run(*on(hosts.names[0]), "iptables", *rule)
     with hosts.begin(1, ARGUMENTS, "relayed") as script:
         assert script.wait(50) == 0, script.output
@@ -327,6 +347,18 @@ def test_a_store_killed_while_it_receives_the_values_of_an_agent_that_leaves(hos
         assert hosts.agents[0].wait() == 0
         (tmp_path / "left").touch()
         assert script.wait(50) == 0, script.output
+
+
+def test_a_transfer_between_stores_that_is_cut_continues_where_it_stopped(hosts: Hosts) -> None:
+    if not shutil.which("iptables"):
+        pytest.skip("the connections are cut with iptables")
+    hosts.slow_down()
+    before = received_bytes(hosts.names[1])
+    with hosts.begin(0, USE_ARGUMENT) as script:
+        hosts.wait_for_bytes(20_000_000)
+        hosts.cut_stores()
+        assert script.wait(50) == 0, script.output
+    assert 32_000_000 <= received_bytes(hosts.names[1]) - before < 40_000_000
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
