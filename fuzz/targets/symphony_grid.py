@@ -97,7 +97,7 @@ class AttackedGrid(GridStage):
 
     def end(self) -> None:
         """Symphony behaves: it opens the session that is wanted, and answers what is there."""
-        for _ in range(END_ROUNDS):
+        for _ in range(END_ROUNDS + self.given):  # one slot answers one task per round
             wanted = self.of(OpenSession)
             if wanted:
                 self.core.on_session_opened(wanted[-1].session, self.now)
