@@ -217,3 +217,16 @@ def test_an_agent_that_leaves_keeps_nothing_for_others() -> None:
     leave(stage)
     stage.say(KeepValues((ObjectKey(CLIENT, 2),)))
     assert not stage.bodies(ObjectRequest)
+
+
+def test_what_a_client_has_sent_is_not_kept_as_a_value() -> None:
+    """A wrong order: with it, the Cancel would drop the argument, and the task that waits for it."""
+    argument = ObjectKey(CLIENT, 2**64 - 1)
+    stage = Stage(1)
+    stage.say(KeepValues((argument,)))
+    assert not stage.core.state.nodes and not stage.bodies(ObjectRequest)
+    stage.give(run_of(1, first=1, function=double, slots=[argument]), function=double)
+    stage.say(Cancel((TaskColumn(CLIENT, (argument.number,), (0,)),)))
+    stage.say(ObjectChunk(argument, len(VALUE), 0, VALUE))
+    stage.run_all()
+    assert pickle.loads(stage.results()[1][1]) == 10

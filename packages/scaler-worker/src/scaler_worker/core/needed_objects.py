@@ -149,11 +149,13 @@ class NeededObjects:
     # ---- values of agents that leave -------------------------------------------------------------------------
 
     def on_keep_values(self, order: KeepValues, now: float) -> None:
-        """Another agent leaves: keep its values."""
+        """Another agent leaves: keep its values. An object of a client is not a value: if it were kept as one, it would
+        be dropped like one, together with the tasks that wait for it."""
         if not self._state.accepting:
             return
-        here, wanted = self._state.nodes.keep(order.keys)
-        self._promised.update(order.keys)
+        keys = [key for key in order.keys if 0 < key.number < UPLOAD_NUMBER]
+        here, wanted = self._state.nodes.keep(keys)
+        self._promised.update(keys)
         for key in here:
             self._report_kept(key)
         self.find(self._state.objects.fetch(wanted))
