@@ -110,7 +110,7 @@ def read_source(name: str) -> ModuleSource:
 
 
 def _stamp(path: str) -> tuple[int, int]:
-    """(0, 0): there is no such file any more."""
+    """(0, 0): the file is gone."""
     try:
         found = os.stat(path)
     except OSError:
