@@ -990,6 +990,25 @@ def test_a_graph_is_cancelled_with_the_menu_of_its_card(browser: Browser, gate: 
             assert watched.errors == []
 
 
+def test_the_card_of_a_graph_that_grows_counts_its_calls(browser: Browser, gate: Gate) -> None:
+    """A call begins a graph, which calls with its result as an argument join, if a result of its function was an
+    argument before."""
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1) as cluster, Client(address) as client:
+        cluster.remember_family()
+        with Ui(default_monitor_address(address), "--port", 0) as ui, Watched(browser, ui.url) as watched:
+            client.submit(str, client.submit(functions.identity, 1)).result()
+            futures = [client.submit(functions.identity, 1)]
+            futures.append(client.submit(functions.wait_at_gate, *gate.paths, futures[-1]))
+            watched.open("graphs")
+            watched.wait_for_text("2 calls", ".graph")
+            futures.append(client.submit(str, futures[-1]))
+            watched.wait_for_text("3 calls", ".graph")
+            gate.open()
+            client.gather(futures)
+            assert watched.errors == []
+
+
 def act(watched: Watched, row: str, action: str, outcome: str, value: str = "") -> None:
     watched.page.click(f"tr:has-text('{row}') button.more")
     watched.page.click(f"#operation button:has-text('{action}')")

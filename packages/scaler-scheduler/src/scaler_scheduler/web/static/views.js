@@ -449,13 +449,14 @@ export class Graphs extends View {
   }
 
   // The link and the menu stay the same elements, so that a click or the focus is not lost with the next update.
-  makeCard({ name, client, nodes, path, actions }) {
-    const card = { counts: h("span", { style: { display: "contents" } }), end: h("span", { class: "end" }), bar: h("div", { class: "progress", role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": name }) };
-    card.element = h("section", { class: "card graph" }, h("div", { class: "line" }, h("a", { href: `#/${path}` }, h("b", {}, name)), h("span", {}, client), h("span", {}, nodes), card.counts, card.end, this.page.actions.button(actions)), card.bar);
+  makeCard({ name, client, path, actions }) {
+    const card = { nodes: h("span"), counts: h("span", { style: { display: "contents" } }), end: h("span", { class: "end" }), bar: h("div", { class: "progress", role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100", "aria-label": name }) };
+    card.element = h("section", { class: "card graph" }, h("div", { class: "line" }, h("a", { href: `#/${path}` }, h("b", {}, name)), h("span", {}, client), card.nodes, card.counts, card.end, this.page.actions.button(actions)), card.bar);
     return card;
   }
 
-  fill(card, { parts, percent, left }) {
+  fill(card, { nodes, parts, percent, left }) {
+    setText(card.nodes, nodes);
     card.counts.replaceChildren(...parts.filter(([, text]) => text !== "0").map(([kind, text]) => h("span", {}, `${text} ${kind === "running" ? "on hosts" : kind}`)));
     setText(card.end, left ? `${percent}%, ${left}` : `${percent}%`);
     card.bar.setAttribute("aria-valuenow", percent);
