@@ -196,7 +196,7 @@ def test_the_overview_and_a_screenshot(made_up: Ui, browser: Browser) -> None:
 
 def test_the_former_address_of_a_view_leads_to_it(made_up: Ui, browser: Browser) -> None:
     with Watched(browser, made_up.url + "#/processors") as watched:
-        watched.wait_until("() => document.querySelector('main h1').textContent === 'Worker processes'")
+        watched.wait_until("() => document.querySelector('main h1')?.textContent === 'Worker processes'")
 
 
 def test_tables_sort_filter_and_page(made_up: Ui, browser: Browser) -> None:
@@ -204,11 +204,11 @@ def test_tables_sort_filter_and_page(made_up: Ui, browser: Browser) -> None:
         wait_for_rows(watched)
         assert len(rows(watched)) == 100
         watched.page.get_by_role("button", name="Last page").click()
-        watched.wait_until("() => document.querySelector('.table-tools .count').textContent.startsWith('4,0')")
+        watched.wait_until("() => document.querySelector('.table-tools .count')?.textContent.startsWith('4,0')")
         watched.page.get_by_role("button", name="First page").click()
         watched.page.get_by_role("button", name="ran", exact=True).click()
-        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('ran')")
-        watched.wait_until("() => document.querySelector('th[aria-sort]').ariaSort === 'descending'")
+        watched.wait_until("() => document.querySelector('th[aria-sort]')?.innerText.includes('ran')")
+        watched.wait_until("() => document.querySelector('th[aria-sort]')?.ariaSort === 'descending'")
         watched.page.keyboard.press("/")
         watched.page.keyboard.type("numpy")
         watched.wait_until(
@@ -222,7 +222,7 @@ def test_tables_sort_filter_and_page(made_up: Ui, browser: Browser) -> None:
         wait_for_rows(watched)
         assert len(rows(watched)) == 12
         watched.open("tasks")
-        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('ran')")
+        watched.wait_until("() => document.querySelector('th[aria-sort]')?.innerText.includes('ran')")
 
 
 def test_every_row_and_mention_leads_to_a_page(made_up: Ui, browser: Browser) -> None:
@@ -266,7 +266,7 @@ def test_what_is_shown_is_in_the_address_and_survives_a_reload(made_up: Ui, brow
         watched.wait_until("() => location.hash === '#/tasks?sort=duration&order=down&filter=numpy'")
         watched.page.reload()
         watched.wait_until("() => document.querySelector('input.filter')?.value === 'numpy'")
-        watched.wait_until("() => document.querySelector('th[aria-sort]').innerText.includes('ran')")
+        watched.wait_until("() => document.querySelector('th[aria-sort]')?.innerText.includes('ran')")
         watched.open("stream")
         watched.wait_until(COLOURED)
         watched.page.locator(".stream canvas").focus()
@@ -413,7 +413,7 @@ def test_the_task_stream_shows_bars_zooms_and_follows(made_up: Ui, browser: Brow
         watched.wait_until(COLOURED)
         follow, about = watched.page.locator("#follow"), watched.page.locator(".about")
         assert follow.get_attribute("aria-pressed") == "true"
-        watched.wait_until("() => document.querySelector('.about').textContent.includes('in 30 s')")
+        watched.wait_until("() => document.querySelector('.about')?.textContent.includes('in 30 s')")
         box = watched.page.locator(".stream canvas").bounding_box()
         assert box is not None
         watched.page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.5)
@@ -427,9 +427,9 @@ def test_the_task_stream_shows_bars_zooms_and_follows(made_up: Ui, browser: Brow
         watched.page.keyboard.press("-")
         watched.wait_until("text => document.querySelector('.about').textContent !== text", zoomed)
         watched.page.keyboard.press("Space")
-        watched.wait_until("() => document.querySelector('#follow').ariaPressed === 'true'")
+        watched.wait_until("() => document.querySelector('#follow')?.ariaPressed === 'true'")
         watched.page.keyboard.press("Home")
-        watched.wait_until("() => document.querySelector('.about').textContent.startsWith('4,0')")
+        watched.wait_until("() => document.querySelector('.about')?.textContent.startsWith('4,0')")
         assert watched.errors == []
 
 
@@ -437,7 +437,7 @@ def test_a_bar_says_what_it_is(made_up: Ui, browser: Browser) -> None:
     with Watched(browser, made_up.url + "#/stream") as watched:
         watched.wait_until(COLOURED)
         watched.page.select_option("select[aria-label='Time shown']", "1")
-        watched.wait_until("() => document.querySelector('.about').textContent.includes('in 1 s')")
+        watched.wait_until("() => document.querySelector('.about')?.textContent.includes('in 1 s')")
         box = watched.page.locator(".stream canvas").bounding_box()
         assert box is not None
 
@@ -898,12 +898,12 @@ def test_a_real_cluster_and_exact_counts(browser: Browser) -> None:
                     client.submit(fail_with_markup).result()
                 wait_until(lambda: (number_in(watched, "Succeeded"), number_in(watched, "Failed")) == (3000, 1))
                 watched.open("tasks")
-                watched.wait_until("() => document.querySelector('.count').textContent.includes('3,001')")
+                watched.wait_until("() => document.querySelector('.count')?.textContent.includes('3,001')")
                 watched.open("failures")
                 watched.wait_for_text("<img src=x onerror=", ".details")
                 watched.wait_for_text("fail_with_markup", ".details")
                 watched.open("stream")
-                watched.wait_until("() => document.querySelector('.about').textContent.startsWith('3,001 tasks')")
+                watched.wait_until("() => document.querySelector('.about')?.textContent.startsWith('3,001 tasks')")
                 watched.open("clients")
                 wait_for_rows(watched)
                 assert len(rows(watched)) == 1
@@ -1065,16 +1065,16 @@ def test_a_recording_is_played_with_a_slider(tmp_path: Path, browser: Browser) -
         watched.page.keyboard.press("End")
         wait_until(lambda: number_in(watched, "Succeeded") == 500)
         watched.open("tasks")
-        watched.wait_until("() => document.querySelector('.count').textContent.includes('500')")
+        watched.wait_until("() => document.querySelector('.count')?.textContent.includes('500')")
         watched.page.get_by_role("slider", name="Time").focus()
         watched.page.keyboard.press("Home")
         watched.wait_for_text("No task has ended")
         watched.page.get_by_role("combobox", name="Speed").select_option("64")
         watched.page.locator("main").focus()
-        watched.wait_until("() => document.querySelector('.scrubber button').ariaLabel === 'Play'")
+        watched.wait_until("() => document.querySelector('.scrubber button')?.ariaLabel === 'Play'")
         watched.page.keyboard.press("Space")
-        watched.wait_until("() => document.querySelector('.count').textContent.includes('500')")
-        watched.wait_until("() => document.querySelector('.scrubber button').ariaLabel === 'Play'")
+        watched.wait_until("() => document.querySelector('.count')?.textContent.includes('500')")
+        watched.wait_until("() => document.querySelector('.scrubber button')?.ariaLabel === 'Play'")
         assert watched.errors == []
 
 
