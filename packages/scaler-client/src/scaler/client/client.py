@@ -31,7 +31,7 @@ from scaler.client.calls import Encoder, FunctionBook, MapCalls, shape_of
 from scaler.client.client_pool import ClientParts
 from scaler.client.event import Event
 from scaler.client.executor import Executor
-from scaler.client.fronts import task_future
+from scaler.client.fronts import FUTURE_TYPES, task_future
 from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures, unsent_state
 from scaler.client.gathering import ScatteredFuture, check_scattered, futures_in, gather
 from scaler.client.get import get
@@ -402,7 +402,7 @@ class Client:
         if len(values) == 1 and type(values[0]) in self._arguments.plain_types:
             slots = [_dumps(values[0], PICKLE_PROTOCOL)]
             size = len(slots[0])
-        elif values and type(values[0]) is ScalerFuture:  # an exception would cost more
+        elif values and type(values[0]) in FUTURE_TYPES:  # an exception would cost more
             self._send_with_inputs(fn, shape, values, future)
             return
         else:
@@ -446,13 +446,12 @@ class Client:
             client_io.settle_after_call()
 
     def _send_with_inputs(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: CallSink) -> None:
-        future = task_future(future)
         if self._client_io.is_mine():
-            self._client_io.defers(partial(self._inputs.send, fn, shape, values, future))
+            self._client_io.defers(partial(self._inputs.send, fn, shape, values, task_future(future)))
         else:
             self._inputs.send(fn, shape, values, future)
         if pickled_actors:
-            keep_actors_until_done(future)
+            keep_actors_until_done(task_future(future))
 
     def _send_late_call(self, shape: Shape, payloads: Sequence[Payload], future: CallSink) -> None:
         try:
