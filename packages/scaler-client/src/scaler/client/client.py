@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import itertools
 import os
 import pickle
 import threading
@@ -46,7 +47,6 @@ from scaler.client.inquiries import (
     limit_inquiry,
     output_inquiry,
     priority_inquiry,
-    profile_inquiry,
     stack_inquiry,
     weight_inquiry,
 )
@@ -176,7 +176,7 @@ class Client:
         parse_address(self._address)
         group_of(group)
         settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
-        self._profiles_made = 0
+        self._profile_numbers = itertools.count(1)
         self._settings = (*settings, group, weight_of(weight))
         sources = sources_of(modules)
         self._modules = modules_of(sources)
@@ -1067,9 +1067,7 @@ class Client:
         for the call that waits for them. With keys, a client sees its own tasks only, unless it has ``admin.key``."""
         from scaler.client.profile import Profile
 
-        self._profiles_made += 1
-        number = self._profiles_made
-        return Profile(lambda interval_us: self._inquire(profile_inquiry(number, interval_us)), interval_seconds)
+        return Profile(self._inquire, self._profile_numbers, interval_seconds)
 
     def monitor(self, interval_seconds: float = 1.0) -> LivePanel:
         """Return a panel for a notebook, as the last value of a cell: tasks by state, alerts, the progress of
