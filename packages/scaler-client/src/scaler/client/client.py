@@ -1236,7 +1236,7 @@ class Client:
             agent = nested_socket(self._settings[0])
             parts = client_pool.reuse(self._kind(), parent_task()) if agent else None
             self._arguments, self._functions, client_io = parts or self._make_parts(agent)
-            self._known = self._functions.by_reference
+            self._known = {} if self._on_function else self._functions.by_reference  # it is told of each call
             self._inputs = InputCalls(self._arguments, self._functions, client_io)
             self._keyed = KeyedFutures()
             self._client_io = client_io
