@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import itertools
 import os
 import pickle
 import threading
@@ -31,7 +32,7 @@ from scaler.client.calls import Encoder, FunctionBook, MapCalls, shape_of
 from scaler.client.client_pool import ClientParts
 from scaler.client.event import Event
 from scaler.client.executor import Executor
-from scaler.client.fronts import task_future
+from scaler.client.fronts import FUTURE_TYPES, task_future
 from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures, unsent_state
 from scaler.client.gathering import (
     Collection,
@@ -53,7 +54,6 @@ from scaler.client.inquiries import (
     limit_inquiry,
     output_inquiry,
     priority_inquiry,
-    profile_inquiry,
     stack_inquiry,
     weight_inquiry,
 )
@@ -183,7 +183,7 @@ class Client:
         parse_address(self._address)
         group_of(group)
         settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
-        self._profiles_made = 0
+        self._profile_numbers = itertools.count(1)
         self._settings = (*settings, group, weight_of(weight))
         sources = sources_of(modules)
         self._modules = modules_of(sources)
@@ -409,7 +409,7 @@ class Client:
         if len(values) == 1 and type(values[0]) in self._arguments.plain_types:
             slots = [_dumps(values[0], PICKLE_PROTOCOL)]
             size = len(slots[0])
-        elif values and type(values[0]) is ScalerFuture:  # an exception would cost more
+        elif values and type(values[0]) in FUTURE_TYPES:  # an exception would cost more
             self._send_with_inputs(fn, shape, values, future)
             return
         else:
@@ -453,13 +453,12 @@ class Client:
             client_io.settle_after_call()
 
     def _send_with_inputs(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: CallSink) -> None:
-        future = task_future(future)
         if self._client_io.is_mine():
-            self._client_io.defers(partial(self._inputs.send, fn, shape, values, future))
+            self._client_io.defers(partial(self._inputs.send, fn, shape, values, task_future(future)))
         else:
             self._inputs.send(fn, shape, values, future)
         if pickled_actors:
-            keep_actors_until_done(future)
+            keep_actors_until_done(task_future(future))
 
     def _send_late_call(self, shape: Shape, payloads: Sequence[Payload], future: CallSink) -> None:
         try:
@@ -1092,9 +1091,7 @@ class Client:
         for the call that waits for them. With keys, a client sees its own tasks only, unless it has ``admin.key``."""
         from scaler.client.profile import Profile
 
-        self._profiles_made += 1
-        number = self._profiles_made
-        return Profile(lambda interval_us: self._inquire(profile_inquiry(number, interval_us)), interval_seconds)
+        return Profile(self._inquire, self._profile_numbers, interval_seconds)
 
     def monitor(self, interval_seconds: float = 1.0) -> LivePanel:
         """Return a panel for a notebook, as the last value of a cell: tasks by state, alerts, the progress of
