@@ -52,7 +52,8 @@ def install(client: Client) -> Installation:
 
 
 def _other_settings() -> dict[str, Any]:
-    """Without a method, Dask shuffles through files in a temporary folder, which other hosts find empty."""
+    """Return the settings that go with a cluster. Dask shuffles through files in a temporary folder unless a method is
+    set, and workers on other hosts find that folder empty."""
     patterns = [*dask.config.get(_SHORTEN, []), SHORTENED]
     return {_SHORTEN: patterns, _SHUFFLE_METHOD: dask.config.get(_SHUFFLE_METHOD, None) or "tasks"}
 
