@@ -81,6 +81,18 @@ def test_a_future_whose_task_runs_is_replaced_in_the_session(scheduler: FakeSche
     run(scheduler, body)
 
 
+def test_the_session_knows_the_futures_of_a_chain_themselves(scheduler: FakeScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        scheduler.hold.set()
+        client.submit(operator.neg, client.submit(operator.neg, 1))  # from now on, its calls are nodes of a graph
+        first = client.submit(operator.neg, 2)
+        second = client.submit(operator.neg, first)
+        assert first._behind is None and second._behind is None, "further futures cost time"
+        assert second.task_range is not None and second.task_range.part.inputs[second.task_index] == [first]
+
+    run(scheduler, body)
+
+
 def test_a_result_that_the_loop_has_not_taken_is_an_argument(scheduler: FakeScheduler) -> None:
     async def body(client: AsyncClient) -> None:
         future = client.submit(operator.neg, 1)

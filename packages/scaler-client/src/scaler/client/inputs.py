@@ -17,8 +17,8 @@ import cloudpickle
 
 from scaler.client.arguments import Arguments
 from scaler.client.calls import FunctionBook, shape_of
-from scaler.client.fronts import argument_of
-from scaler.client.future import FutureInArgument, ScalerFuture, described_call
+from scaler.client.fronts import argument_of, task_future
+from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, described_call
 from scaler.client.gathering import ScatteredFuture
 from scaler.client.node_calls import join_at_once
 from scaler.client.serializer import PICKLE_PROTOCOL
@@ -59,14 +59,15 @@ class InputCalls:
         fn: Callable[..., Any],
         shape: Shape,
         values: Sequence[Any],
-        future: Future,
+        sink: CallSink,
         predecessor: Future | None = None,
     ) -> None:
         """Submit a call as soon as its inputs allow it, and not before its predecessor."""
         self._client_io.check_usable()
         plain_types = self._arguments.plain_types
-        if predecessor is None and join_at_once(self._client_io, plain_types, shape, values, future):
+        if predecessor is None and join_at_once(self._client_io, plain_types, shape, values, sink):
             return
+        future = task_future(sink)
         uploads: list[Upload] = []
         held: list[Upload] = []
         try:
