@@ -25,6 +25,7 @@ from scaler.client.actors import (
     keep_actors_until_done,
     make_actor,
     pickled_actors,
+    wait_until_sent,
 )
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
@@ -1281,7 +1282,9 @@ class Client:
 
     def _actor_parts(self) -> ActorParts:
         functions = self._functions
-        return ActorParts(functions.encoder, functions, self._client_io, self._send_call, self._inputs.send)
+        return ActorParts(
+            functions.encoder, functions, self._client_io, self._send_call, self._inputs.send, wait_until_sent
+        )
 
     def _kind(self) -> Hashable:
         """The settings that a client inside a task must share with the previous user of the parts."""
