@@ -303,6 +303,34 @@ def test_an_argument_that_does_not_pickle(on_scaler: Client) -> None:
     assert run(square, [5]) == [25]
 
 
+def double(values: list[int]) -> list[int]:
+    return [2 * value for value in values]
+
+
+def test_futures_and_references_stand_for_their_values(on_scaler: Client) -> None:
+    nothing, three = on_scaler.submit(str.strip, ""), on_scaler.submit(square, 3)
+    none = on_scaler.submit([].clear)
+    (scattered,) = on_scaler.scatter([list(range(100_000))])
+    large = on_scaler.submit(double, scattered)
+    reference = on_scaler.send_object({"sent": 1})
+    calls = joblib.Parallel()(
+        joblib.delayed(lambda *values: values)(nothing, none, [three, {"inside": three}], reference, number, none)
+        for number in range(20)
+    )
+    assert calls == [("", None, [9, {"inside": 9}], {"sent": 1}, number, None) for number in range(20)]
+    assert joblib.Parallel()(joblib.delayed(sum)(each) for each in (scattered, large)) == [4999950000, 9999900000]
+    many = [on_scaler.submit(square, number) for number in range(3000)]
+    assert joblib.Parallel(batch_size=1)(joblib.delayed(sum)(many[:count]) for count in (3000, 2)) == [8995500500, 1]
+
+
+def test_a_future_that_failed_fails_the_call(on_scaler: Client) -> None:
+    failed = on_scaler.submit(int, "x")
+    with pytest.raises(ValueError, match="invalid literal"):
+        joblib.Parallel()(joblib.delayed(square)(each) for each in (1, failed))
+    with Client(on_scaler.address) as other, pytest.raises(ValueError, match="a future of another client"):
+        joblib.Parallel()(joblib.delayed(square)(other.submit(square, number)) for number in range(3))
+
+
 def test_calls_of_parallel_do_not_disturb_one_another(on_scaler: Client) -> None:
     kept = run(square, range(20), return_as="generator")
     dropped = run(time.sleep, [20, 20], return_as="generator")

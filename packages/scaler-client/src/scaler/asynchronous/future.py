@@ -84,7 +84,7 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
     """The note of its exception, if an input of the call did not succeed."""
 
     _end_callbacks: tuple[Callable[[AsyncFuture[Any]], object], ...] = ()
-    """What ``add_end_callback`` has added."""
+    """The functions that ``add_end_callback`` was given."""
 
     _is_large = False
     """Whether the loop knows that the task has ended with a large result."""
