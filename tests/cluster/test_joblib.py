@@ -193,12 +193,12 @@ def test_a_worker_without_joblib_is_told_so(on_scaler: Client, monkeypatch: pyte
     """The import fails in this process instead, which runs the batch like a worker."""
     backend = ScalerBackend(client=on_scaler)
     arguments: list[Any] = []
-    payload = backend._pickle([NestedHere(backend)], arguments)
+    payload, nested_at = backend._pickle([NestedHere(backend)], arguments)
     for name in [name for name in sys.modules if name.partition(".")[0] == "joblib" or name.endswith(".joblib")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [NoJoblib(), *sys.meta_path])
     with pytest.raises(ModuleNotFoundError, match="this worker does not have joblib. Install it on all workers"):
-        backend._function_of([])(payload, *arguments)
+        backend._function_of([])(payload, nested_at, *arguments)
 
 
 class NestedHere:
