@@ -25,7 +25,7 @@ from scaler.asynchronous.thread_call import call_in_thread
 from scaler.asynchronous.variable import AsyncVariable
 from scaler.asynchronous.waits import wait_for_tasks
 from scaler.client.future import unsent_state
-from scaler.client.gathering import replace_futures
+from scaler.client.gathering import replace_instances
 from scaler.client.inquiries import (
     Inquiry,
     act_on_worker,
@@ -303,13 +303,13 @@ class AsyncClient:
         is cancelled, all its futures are."""
         _ = self._link  # open, and in its loop
         futures: list[AsyncFuture[Any]] = []
-        replace_futures(nested, AsyncFuture, futures.append)
+        replace_instances(nested, AsyncFuture, futures.append)
         try:
             await asyncio.gather(*futures)
         except BaseException as error:
             hide_frames(error)
             raise
-        return replace_futures(nested, AsyncFuture, AsyncFuture.result)
+        return replace_instances(nested, AsyncFuture, AsyncFuture.result)
 
     async def wait(
         self,

@@ -35,7 +35,14 @@ from scaler.client.event import Event
 from scaler.client.executor import Executor
 from scaler.client.fronts import FUTURE_TYPES, task_future
 from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures, unsent_state
-from scaler.client.gathering import ScatteredFuture, check_scattered, futures_in, gather
+from scaler.client.gathering import (
+    Collection,
+    ScatteredFuture,
+    check_scattered,
+    futures_in,
+    futures_to_wait_for,
+    gather,
+)
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
 from scaler.client.inputs import InputCalls
@@ -812,9 +819,11 @@ class Client:
             hide_frames(error)
             raise
 
-    def persist(self, collections: Sequence[Any], *, optimize_graph: bool = True, **dask_options: Any) -> list[Any]:
-        """Begin to compute collections of Dask, and return the same collections with futures for their values, which
-        stay in the cluster. Dask calls this for ``persist``."""
+    def persist(self, collections: Any, *, optimize_graph: bool = True, **dask_options: Any) -> Any:
+        """Begin to compute a collection of Dask, or each of a sequence, and return the same with futures for their
+        values, which stay in the cluster. Dask calls this for ``persist``."""
+        if isinstance(collections, Collection):
+            return self.persist([collections], optimize_graph=optimize_graph, **dask_options)[0]
         try:
             from scaler.integrations.dask_persistence import persist
 
@@ -822,6 +831,20 @@ class Client:
             parts = ClientParts(self._arguments, self._functions, self._client_io)
             options = replace(self._options, shares_values=True)
             return persist(parts, options, collections, optimize_graph, **dask_options)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    def compute(self, collections: Any, *, sync: bool = False, optimize_graph: bool = True) -> Any:
+        """Begin to compute a collection of Dask, or each of a sequence, and return a future for its whole value, or a
+        list of futures. With ``sync`` wait, and return the values instead."""
+        if isinstance(collections, Collection):
+            return self.compute([collections], sync=sync, optimize_graph=optimize_graph)[0]
+        try:
+            from scaler.integrations.dask_collections import compute
+
+            futures = compute(partial(self.get, block=False), collections, optimize_graph)
+            return self.gather(futures) if sync else futures
         except BaseException as error:
             hide_frames(error)
             raise
@@ -931,13 +954,13 @@ class Client:
 
     def gather(self, nested: Any, *, progress: bool = False) -> Any:
         """Wait for all futures in lists, tuples, sets and dicts, at any depth, and return the same containers with
-        their results. Raises the first exception, in the order of the futures. An interruption (Ctrl-C) cancels
-        the futures. ``progress`` as in ``map``."""
+        their results. Collections of Dask are computed. Raises the first exception, in the order of the futures. An
+        interruption (Ctrl-C) cancels the futures. ``progress`` as in ``map``."""
         try:
             if not progress:
-                return gather(nested)
+                return gather(nested, self.get)
             with progress_of(futures_in(nested), "gather"):
-                return gather(nested)
+                return gather(nested, self.get)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -950,10 +973,11 @@ class Client:
         *,
         progress: bool = False,
     ) -> concurrent.futures._base.DoneAndNotDoneFutures[T]:
-        """``concurrent.futures.wait``: an interruption (Ctrl-C) leaves the futures. ``progress`` as in ``map``."""
+        """``concurrent.futures.wait``: an interruption (Ctrl-C) leaves the futures. A persisted collection of Dask
+        stands for its futures. ``progress`` as in ``map``."""
+        futures = futures_to_wait_for(futures)
         if not progress:
             return concurrent.futures.wait(futures, timeout, return_when)
-        futures = list(futures)
         with progress_of(futures, "wait"):
             return concurrent.futures.wait(futures, timeout, return_when)
 
@@ -1234,7 +1258,7 @@ class Client:
             agent = nested_socket(self._settings[0])
             parts = client_pool.reuse(self._kind(), parent_task()) if agent else None
             self._arguments, self._functions, client_io = parts or self._make_parts(agent)
-            self._known = self._functions.by_reference
+            self._known = {} if self._on_function else self._functions.by_reference  # it is told of each call
             self._inputs = InputCalls(self._arguments, self._functions, client_io)
             self._keyed = KeyedFutures()
             self._client_io = client_io
