@@ -16,8 +16,8 @@ _ANY = "auto"
 
 
 class _ProcessConnection:
-    """``combo``: the cluster, if this process has started it, with ``n_workers``. ``task_client``: of the task that runs
-    in this process. ``is_owned``: ``shutdown`` disconnects the client."""
+    """``combo``: the cluster with ``n_workers``, if this process has started it. ``is_owned``: ``shutdown`` disconnects
+    the client. ``task_client``: of the task that runs in this process."""
 
     def __init__(self) -> None:
         self.client: Client | None = None

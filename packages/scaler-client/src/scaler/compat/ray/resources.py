@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -74,7 +74,8 @@ def _ray_name(capability: str) -> str:
 
 
 def _sum(amounts: Iterable[dict[str, float]]) -> dict[str, float]:
-    total: Counter[str] = Counter()
+    total: defaultdict[str, float] = defaultdict(float)
     for each in amounts:
-        total.update(each)  # type: ignore[arg-type]  # amounts may be parts
+        for name, amount in each.items():
+            total[name] += amount
     return {name: amount for name, amount in total.items() if amount > 0}
