@@ -18,7 +18,7 @@ ZEROS = {size: bytes(RING_HEADER_BYTES + size) for size in SIZES}
 """To make the largest ring for an input costs more than most inputs, so each is used again, and cleared before."""
 
 STARTS = (0, 0, 2**20 - 96, 2**40)
-"""What both counters say at first: a large ring begins again where its writer has passed the first MiB."""
+"""First values of both counters: a large ring begins again where its writer has passed the first MiB."""
 
 HEAD, TAIL = 64, 128
 COUNTERS = (0, 8, 48, 480, 2**32, 2**63, 2**64 - 48, 2**64 - 1)

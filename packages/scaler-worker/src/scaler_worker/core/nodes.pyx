@@ -505,7 +505,7 @@ cdef class Nodes:
         return wrong, self.made_ready(woken) if corrects else []
 
     cdef recount_inputs(self, Node node, bint corrects, list wrong):
-        """Compare how many values and objects the node waits for, and how many of them nobody here makes now."""
+        """Compare how many values and objects the node waits for, and how many of these nothing here makes now."""
         cdef Node source
         cdef int pending = node.lacks_objects, still_open = 0
         for source in node.inputs or ():
