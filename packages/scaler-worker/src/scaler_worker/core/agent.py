@@ -12,7 +12,7 @@ clients have them. The core is the state of the agent and these rules, each with
 | ``requested_objects`` | objects that others have requested |
 | ``heartbeat``, ``host_reports`` | what the scheduler hears of this host |
 | ``operator_requests`` | what operators and clients ask about the tasks of this host |
-| ``leaving`` | from the order to leave to the end |
+| ``draining`` | from the order to leave to the end |
 """
 
 from __future__ import annotations
