@@ -66,9 +66,8 @@ def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChun
 def on_client_objects(state: SchedulerState, client: ClientPeer, body: ObjectsStored, now: float) -> None:
     """A client has put objects of its own into the store of its host."""
     if len(body.numbers) != len(body.sizes):
-        client_endings.end_with_reason(
-            state, client, "The objects that were stored are not as many as their sizes.", now
-        )
+        text = "The number of stored objects differs from the number of their sizes."
+        client_endings.end_with_reason(state, client, text, now)
         return
     if body.owner != client.session:
         client_endings.end_with_reason(state, client, "A client may only store objects of its own session.", now)
