@@ -119,6 +119,9 @@ class SimulatedWorkers:
     def on_deadline(self, now: float) -> None:
         """The turn that follows does it."""
 
+    def recount(self, corrects: bool) -> list[str]:
+        return self._state.queue.recount(corrects)
+
     def check(self) -> None:
         self._state.queue.check()
 

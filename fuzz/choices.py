@@ -31,7 +31,13 @@ class Choices:
 
     def below(self, limit: int) -> int:
         """0 up to ``limit`` - 1, which is at most 65,535."""
-        return (self.byte() if limit <= 256 else self.number(2)) % limit
+        if limit > 256:
+            return self.number(2) % limit
+        at = self._at
+        if at >= len(self._data):
+            return 0
+        self._at = at + 1
+        return self._data[at] % limit
 
     def flag(self, one_in: int = 2) -> bool:
         """False when nothing is left."""

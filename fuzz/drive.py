@@ -115,7 +115,7 @@ def run(target: FuzzTarget, folder: Path, arguments: list[str], mode: Mode = Mod
     command = [str(sanitizers.PYTHON), "-m", "fuzz.run", target.name, str(folder / "tally"), mode, artifact, *arguments]
     log = folder / "log"
     with open(log, "wb") as output, scratch.environment() as variables:
-        environment = {**sanitizers.environment(), **variables}
+        environment = {**sanitizers.environment(mode), **variables}
         code = subprocess.run(
             command, cwd=sanitizers.REPOSITORY, env=environment, stdout=output, stderr=output, check=False
         ).returncode

@@ -6,6 +6,7 @@ It needs the environment of the sanitizer build, in which ``fuzz.drive`` starts 
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 import time
 from collections.abc import Callable
@@ -61,6 +62,7 @@ def main(name: str, tally_path: str, mode: str, *arguments: str) -> None:
         loaded = target.load()
     run = bounded(loaded.one_input)
     longest_bytes = loaded.longest_input_bytes
+    gc.freeze()  # what has been made so far stays: collections need not visit it
     # libFuzzer starts it again to merge, through a shell.
     command = [f"{sys.executable} -m fuzz.run {name} {tally_path} {mode}", f"-max_len={longest_bytes}", *arguments]
     chosen = run if is_guided else multiplied(run, Mutants(longest_bytes, loaded.is_sequence))

@@ -14,6 +14,8 @@ import venv
 from collections.abc import Iterator
 from pathlib import Path
 
+from fuzz.mode import Mode
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 FOLDER = REPOSITORY / ".fuzz" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 OPTIMIZATION = os.environ.get("SCALER_FUZZ_OPTIMIZATION", "1")
@@ -40,7 +42,15 @@ def prepare() -> None:
     _compile()
 
 
-def environment() -> dict[str, str]:
+QUARANTINES = {
+    Mode.GUIDED: "quarantine_size_mb=32",
+    Mode.VOLUME: "quarantine_size_mb=1:thread_local_quarantine_size_kb=64",
+}
+"""Freed memory that is not used again, so that a late access is seen. That of many inputs costs the caches of the
+processor; where many are tried, that of the last one is enough."""
+
+
+def environment(mode: Mode = Mode.GUIDED) -> dict[str, str]:
     """The environment variables of a process that uses the build."""
     runtime = next((FOLDER / "environment").glob("lib/python*/site-packages/asan_with_fuzzer.so"))
     symbolizer = shutil.which("llvm-symbolizer") or ""
@@ -50,7 +60,7 @@ def environment() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(SOURCES), str(REPOSITORY)]),
         "PYTHONMALLOC": "malloc",  # the sanitizer sees each object by itself
         "PYTHONHASHSEED": "0",
-        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=32:handle_segv=1",
+        "ASAN_OPTIONS": f"detect_leaks=0:allocator_may_return_null=1:handle_segv=1:{QUARANTINES[mode]}",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         **({"ASAN_SYMBOLIZER_PATH": symbolizer} if symbolizer else {}),
     }

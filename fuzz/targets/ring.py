@@ -13,6 +13,13 @@ from scaler_protocol.monitor.records import Kind
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter, failed_rows
 
 SIZES = (96, 480, 4096, 2**20 + 4096)
+MEMORIES = {size: bytearray(RING_HEADER_BYTES + size) for size in SIZES}
+ZEROS = {size: bytes(RING_HEADER_BYTES + size) for size in SIZES}
+"""To make the largest ring for an input costs more than most inputs, so each is used again, and cleared before."""
+
+STARTS = (0, 0, 2**20 - 96, 2**40)
+"""First values of both counters: a large ring begins again where its writer has passed the first MiB."""
+
 HEAD, TAIL = 64, 128
 COUNTERS = (0, 8, 48, 480, 2**32, 2**63, 2**64 - 48, 2**64 - 1)
 
@@ -20,8 +27,11 @@ COUNTERS = (0, 8, 48, 480, 2**32, 2**63, 2**64 - 48, 2**64 - 1)
 class Shared:
     """Both ends. Records are numbered by their field ``first``."""
 
-    def __init__(self, size: int) -> None:
-        self.memory = bytearray(RING_HEADER_BYTES + size)
+    def __init__(self, size: int, start: int) -> None:
+        self.memory = MEMORIES[size]
+        memoryview(self.memory)[:] = ZEROS[size]  # without another copy, unlike an assignment to the bytearray
+        for place in (HEAD, TAIL):
+            self.memory[place : place + 8] = start.to_bytes(8, "little")
         self.writer, self.reader = RingWriter(self.memory), RingReader(self.memory)
         self.written: list[int] = []
         self.is_scribbled = False
@@ -87,6 +97,7 @@ class Shared:
 
 def one_input(data: bytes) -> None:
     choices = Choices(data)
-    shared = Shared(choices.pick(SIZES[:3] if len(data) < 64 else SIZES))
+    size = choices.pick(SIZES[:3] if len(data) < 64 else SIZES)
+    shared = Shared(size, STARTS[data[-1] % len(STARTS)] if data else 0)
     while choices.more:
         shared.step(choices)

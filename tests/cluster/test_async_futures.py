@@ -228,6 +228,22 @@ def test_a_failed_input_fails_all_that_need_it(combo: SchedulerClusterCombo, cap
     assert not said, "the calls have raised the exceptions of these inputs"
 
 
+def test_the_failures_of_a_chain_name_its_first_call(combo: SchedulerClusterCombo) -> None:
+    async def body(client: AsyncClient) -> None:
+        for _ in range(2):  # held in the client at first, in the cluster later
+            calls = [client.submit(functions.fail, "why")]
+            for _ in range(3):
+                calls.append(client.submit(functions.identity, calls[-1]))
+            await asyncio.wait(calls)
+            errors = [each.exception() for each in calls]
+            assert [type(error) for error in errors] == [ValueError] * 4
+            notes = ["\n".join(getattr(error, "__notes__", ())) for error in errors[1:]]
+            assert all("An input of identity()" in note and "did not succeed: fail()" in note for note in notes)
+            assert len(set(notes)) == 1
+
+    run(combo, body)
+
+
 def test_a_cancelled_input_cancels_all_that_need_it(combo: SchedulerClusterCombo, gate: Gate) -> None:
     async def body(client: AsyncClient) -> None:
         waiting = client.submit(functions.wait_at_gate, *gate.paths)

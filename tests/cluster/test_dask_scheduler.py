@@ -19,7 +19,12 @@ array = pytest.importorskip("dask.array")
 bag = pytest.importorskip("dask.bag")
 pytest.importorskip("dask.callbacks")
 
-from scaler.integrations.dask import install  # noqa: E402
+from scaler.integrations.dask import futures_of, install  # noqa: E402
+
+MIXES = pytest.mark.filterwarnings("ignore:Computing mixed collections")
+NEEDS_VALUES_ASSEMBLED_IN_TASKS = pytest.mark.skipif(
+    tuple(map(int, dask.__version__.split(".")[:2])) < (2025, 4), reason="this Dask assembles values in the application"
+)
 
 
 @pytest.fixture
@@ -48,6 +53,26 @@ def test_the_former_scheduler_comes_back(client: Client) -> None:
         installation.uninstall()
         installation.uninstall()
         assert dask.config.get("scheduler") == "synchronous"
+
+
+def test_values_are_shuffled_between_tasks_and_not_through_files_of_one_host(client: Client) -> None:
+    frame = pytest.importorskip("dask.dataframe")
+    data = frame.from_dict({"key": list(range(40)), "value": list(range(40))}, npartitions=4)
+    with install(client):
+        shuffled = data.shuffle("key").optimize()
+        assert not any("partd" in str(key) for key in shuffled.dask)
+        assert sorted(shuffled.compute().value) == list(range(40))
+        assert bag.range(40, npartitions=4).groupby(is_odd).map(length_of_group).compute() == [20, 20]
+    with dask.config.set({"dataframe.shuffle.method": "disk"}), install(client):
+        assert any("partd" in str(key) for key in data.shuffle("key").optimize().dask)
+
+
+def is_odd(number: int) -> bool:
+    return bool(number % 2)
+
+
+def length_of_group(group: tuple[bool, list[int]]) -> int:
+    return len(group[1])
 
 
 def test_a_closed_client_is_not_installed(combo: SchedulerClusterCombo) -> None:
@@ -114,6 +139,75 @@ def test_data_frames(installed: Client) -> None:
     means = persisted.groupby("key").value.mean().compute().sort_index()
     assert means.tolist() == data.groupby("key").value.mean().tolist()
     assert len(persisted) == 300
+
+
+def collections_of_each_kind() -> list[Any]:
+    frame = pytest.importorskip("dask.dataframe")
+    data = frame.from_dict({"key": [1, 2, 1], "value": [1, 2, 3]}, npartitions=2)
+    return [array.arange(6, chunks=2), data, data.value.sum(), bag.range(6, npartitions=2), dask.delayed(increment)(5)]
+
+
+def test_wait_for_persisted_collections(installed: Client) -> None:
+    persisted = [each.persist() for each in collections_of_each_kind()]
+    future = installed.submit(increment, 1)
+    for collection in persisted:
+        assert installed.wait(collection).done == set(futures_of(collection)) != set()
+    done, unfinished = installed.wait([future, *persisted])
+    assert done == {future, *futures_of(*persisted)} and not unfinished
+    assert futures_of(persisted[0] + 1) == futures_of(persisted[0])
+
+
+def test_nothing_waits_for_what_is_not_persisted(installed: Client) -> None:
+    for collection in collections_of_each_kind():
+        assert not futures_of(collection)
+        with pytest.raises(TypeError, match=f"{type(collection).__name__} that is not persisted"):
+            installed.wait(collection)
+
+
+@MIXES
+def test_gather_computes_collections(client: Client) -> None:
+    numbers, data, total, items, call = collections_of_each_kind()
+    (persisted,) = client.persist([numbers])
+    nested = {
+        "both": [persisted, numbers + 1],
+        "call": (call, client.submit(increment, 1)),
+        "rest": [total, items, data],
+    }
+    found = client.gather(nested)
+    assert [values.tolist() for values in found["both"]] == [[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]]
+    assert found["call"] == (6, 2) and found["rest"][:2] == [6, [0, 1, 2, 3, 4, 5]]
+    assert found["rest"][2].value.tolist() == [1, 2, 3]
+
+
+@MIXES
+def test_collections_of_different_types_keep_their_order(client: Client) -> None:
+    """Dask alone would give the values of the two calls first."""
+    numbers, data, *_, call = collections_of_each_kind()
+    mixed = [call, numbers, dask.delayed(increment)(1), data, dask.delayed(increment)(2)]
+    for values in (client.gather(mixed), client.compute(mixed, sync=True), client.gather(client.persist(mixed))):
+        assert [type(value).__name__ for value in values] == ["int", "ndarray", "int", "DataFrame", "int"]
+        assert (values[0], values[2], values[4]) == (6, 2, 3)
+
+
+def test_a_collection_in_a_result_stays(client: Client) -> None:
+    assert dask.is_dask_collection(client.gather([client.submit(dask.delayed, 5)])[0])
+
+
+def test_persist_one_collection(client: Client) -> None:
+    persisted = client.persist(array.ones((4, 4), chunks=2))
+    assert values_in(persisted) == {ScalerFuture}
+    assert persisted.sum().compute(scheduler=client) == 16
+
+
+@NEEDS_VALUES_ASSEMBLED_IN_TASKS
+def test_compute_gives_futures_of_whole_values(client: Client) -> None:
+    numbers, data, total, items, call = collections_of_each_kind()
+    future = client.compute(numbers)
+    assert isinstance(future, ScalerFuture) and future.result().tolist() == [0, 1, 2, 3, 4, 5]
+    assert client.gather(client.compute([total, data.key.max()])) == [6, 2]
+    assert client.compute([items, call, 5], sync=True) == [[0, 1, 2, 3, 4, 5], 6, 5]
+    persisted = client.persist(numbers)
+    assert client.compute(persisted.sum(), sync=True) == 15
 
 
 def test_a_failure_within_a_persisted_collection(installed: Client) -> None:

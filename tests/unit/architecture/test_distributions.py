@@ -26,6 +26,7 @@ OWNERS = {
     "dask": (
         "scaler/integrations/dask.py",
         "scaler/integrations/dask_callbacks.py",
+        "scaler/integrations/dask_collections.py",
         "scaler/integrations/dask_persistence.py",
         "scaler/utility/private_apis.py",
     ),

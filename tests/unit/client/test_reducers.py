@@ -204,3 +204,12 @@ def test_the_manager_may_be_gone() -> None:
         rebuild, arguments = proxies.reduce_proxy(manager.dict())
     with pytest.raises(ConnectionError, match="The manager of a dict proxy cannot be reached"):
         rebuild(*arguments)
+
+
+def test_functions_keep_the_names_of_their_files() -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("def outer():\n    return lambda: 1 / 0", "/home/me/analysis.py", "exec"), names)
+    sent = DefaultSerializer.serialize(names["outer"])
+    outer = pickle.loads(sent)
+    assert {outer.__code__.co_filename, outer().__code__.co_filename} == {"/home/me/analysis.py"}
+    assert sent == DefaultSerializer.serialize(names["outer"])

@@ -19,6 +19,7 @@ from scaler.core.upload_queue import FIRST_LIMIT_BYTES
 from scaler.core.uploads import FIRST_PIECE_BYTES, Stored
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
+    CONTROL_SINCE_MINOR,
     OBJECT_WINDOW_BYTES,
     OBJECTS_STORED_SINCE_MINOR,
     Body,
@@ -38,6 +39,8 @@ from scaler_protocol.messages import (
     ObjectStored,
     Output,
     Ping,
+    ProfileReply,
+    ProfileRequest,
     RefusalReason,
     Refused,
     Results,
@@ -357,6 +360,28 @@ def test_explanations_and_shutdown_reach_who_asked(side: SchedulerSide) -> None:
     assert answer.outcomes[0].payload == b"It waits."
     assert (end.outcomes[0].status, end.outcomes[0].payload) == (Status.EXCEPTION, b"no")
     assert not task.outcomes
+
+
+def test_the_end_of_a_profile_does_not_take_the_answer_to_its_beginning(side: SchedulerSide) -> None:
+    beginning, end = Sink(), Sink()
+    side.session.questions.profile(1, 5_000, beginning)
+    side.session.questions.profile(1, 0, end)  # the coroutine that awaited the beginning was cancelled
+    assert side.exchange() == [ProfileRequest(1, bytes(16), 5_000), ProfileRequest(1, bytes(16), 0)]
+    side.say(ProfileReply(1, True))
+    assert beginning.outcomes[0].status == Status.SUCCESS and not end.outcomes
+    side.say(ProfileReply(1, True, "", 1, b"first host"))
+    side.say(ProfileReply(1, True, "", 0, b"second host"))
+    assert end.outcomes[0].payload == [b"first host", b"second host"]
+
+
+def test_a_profile_of_a_scheduler_that_is_too_old_fails() -> None:
+    side, end = SchedulerSide(), Sink()
+    side.session.questions.profile(1, 5_000, end)
+    side.session.on_connected(side.now)
+    side.exchange()
+    side.welcome(minor=CONTROL_SINCE_MINOR - 1)
+    assert ProfileRequest(1, bytes(16), 5_000) not in side.exchange()
+    assert end.outcomes[0].status == Status.EXCEPTION and b"too old" in bytes(end.outcomes[0].payload)
 
 
 def test_what_tasks_print_is_written(side: SchedulerSide) -> None:

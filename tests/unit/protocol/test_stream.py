@@ -298,3 +298,17 @@ def test_several_threads_may_flush(pair: Pair) -> None:
     for thread in threads:
         thread.join(20)
     assert received == messages and not one.wants_write
+
+
+def test_a_connection_hardly_takes_memory_until_much_is_read() -> None:
+    before = resident_bytes()
+    pairs = [StreamConnection.pair() for _ in range(50)]
+    grown = resident_bytes() - before
+    for pair in pairs:
+        for connection in pair:
+            connection.close()
+    assert grown < 100 * 100_000
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

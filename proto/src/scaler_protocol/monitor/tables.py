@@ -222,7 +222,7 @@ FUNCTIONS = TableSpec(
         Column("module", "module", "text", 16, "where the function is defined; empty: not known"),
         Column("digest", "digest", "text", 8, "of a function of this name"),
     ),
-    "unfinished",
+    "total",
     ("name", "digest"),
     descending=True,
     help="tasks by function",

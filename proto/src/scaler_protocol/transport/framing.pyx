@@ -3,6 +3,7 @@
 frame, then the frames' bytes."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -51,7 +52,7 @@ cpdef bytes pack(object frames):
 
 cdef class Incoming:
     def __cinit__(self):
-        self._fresh = bytearray(READ_SIZE)
+        self._fresh = PyByteArray_FromStringAndSize(NULL, READ_SIZE)  # zeros would touch all of its memory
         self._pending = bytearray()
         self.limit_bytes = _size_limit
 

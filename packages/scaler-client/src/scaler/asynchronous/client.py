@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
@@ -22,8 +23,9 @@ from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
 from scaler.asynchronous.thread_call import call_in_thread
 from scaler.asynchronous.variable import AsyncVariable
+from scaler.asynchronous.waits import wait_for_tasks
 from scaler.client.future import unsent_state
-from scaler.client.gathering import replace_futures
+from scaler.client.gathering import replace_instances
 from scaler.client.inquiries import (
     Inquiry,
     act_on_worker,
@@ -33,7 +35,6 @@ from scaler.client.inquiries import (
     limit_inquiry,
     output_inquiry,
     priority_inquiry,
-    profile_inquiry,
     stack_inquiry,
     weight_inquiry,
 )
@@ -110,7 +111,7 @@ class AsyncClient:
         )
         self._open_link: LoopLink | None = None
         self._was_opened = False
-        self._profiles_made = 0
+        self._profile_numbers = itertools.count(1)
 
     # ---- opening and closing ---------------------------------------------------------------------------------------
 
@@ -302,13 +303,24 @@ class AsyncClient:
         is cancelled, all its futures are."""
         _ = self._link  # open, and in its loop
         futures: list[AsyncFuture[Any]] = []
-        replace_futures(nested, AsyncFuture, futures.append)
+        replace_instances(nested, AsyncFuture, futures.append)
         try:
             await asyncio.gather(*futures)
         except BaseException as error:
             hide_frames(error)
             raise
-        return replace_futures(nested, AsyncFuture, AsyncFuture.result)
+        return replace_instances(nested, AsyncFuture, AsyncFuture.result)
+
+    async def wait(
+        self,
+        futures: Iterable[AsyncFuture[T]],
+        timeout: float | None = None,
+        return_when: str = asyncio.ALL_COMPLETED,
+    ) -> tuple[set[AsyncFuture[T]], set[AsyncFuture[T]]]:
+        """Like ``asyncio.wait``: return the futures whose tasks have ended, and the others. Neither the timeout nor a
+        cancellation of this cancels a task. In contrast to ``asyncio.wait``, large results stay in the cluster, and no
+        futures give two empty sets."""
+        return await wait_for_tasks(self._link.loop, futures, timeout, return_when)
 
     # ---- actors ------------------------------------------------------------------------------------------------------
 
@@ -619,11 +631,7 @@ class AsyncClient:
         """A profile of the tasks that run, on all hosts, for ``async with``. See :meth:`scaler.Client.profile`."""
         from scaler.asynchronous.profile import AsyncProfile
 
-        self._profiles_made += 1
-        number, link = self._profiles_made, self._link
-        return AsyncProfile(
-            lambda interval_us: self._inquire(profile_inquiry(number, interval_us)), link, interval_seconds
-        )
+        return AsyncProfile(self._inquire, self._link, self._profile_numbers, interval_seconds)
 
     async def cluster_info(self) -> ClusterInfo:
         """Describe the cluster at this moment. See :meth:`scaler.Client.cluster_info`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from scaler.asynchronous.tasks import LoopTask
 from scaler.client.fronts import FutureFront
-from scaler.client.future import FutureInArgument, ProfilingInfo, ScalerFuture
+from scaler.client.future import FutureInArgument, ProfilingInfo, ScalerFuture, blame_of, with_note
 from scaler.client.outcomes import failure_of, unloadable
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.shell.interruptions import is_interruption
@@ -20,8 +20,9 @@ from scaler_protocol.messages import Status
 
 if TYPE_CHECKING:
     from scaler.asynchronous.loop_link import LoopLink
-    from scaler.client.future import UnsentCall
-    from scaler.core.runs import AnyRange
+    from scaler.client.future import InputFuture, UnsentCall
+    from scaler.core.runs import AnyRange, TaskSink
+    from scaler.shell.client_io import ClientIO
 
 T = TypeVar("T")
 _LARGE = int(Status.SUCCESS_LARGE)
@@ -69,8 +70,8 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
 
     A large result stays in the cluster until something awaits the future or asks whether it is done.
 
-    The session knows the future itself, as the sink of its task, until the future is an argument: then, and if the call
-    waits for other futures, a ``LoopTask`` stands behind it and takes its place."""
+    The session knows the future itself, as the sink of its task. If the client must wait for it before it sends a call,
+    or for others before it sends this one, a ``LoopTask`` stands behind it and takes its place."""
 
     task_range: AnyRange | None = None
     task_index = 0
@@ -78,6 +79,15 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
     _is_argument = False
     _is_wanted = False
     """Whether a large result is fetched without a request."""
+
+    _blame = ""
+    """The note of its exception, if an input of the call did not succeed."""
+
+    _end_callbacks: tuple[Callable[[AsyncFuture[Any]], object], ...] = ()
+    """The functions that ``add_end_callback`` was given."""
+
+    _is_large = False
+    """Whether the loop knows that the task has ended with a large result."""
 
     is_fetched = False
     """Whether a large result is here, or on its way. As an argument it is pickled again."""
@@ -139,6 +149,26 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
         """Whether the task has ended. Its result may be elsewhere."""
         return self._is_over() or self._sink._outcome is not None
 
+    @property
+    def is_known_to_have_ended(self) -> bool:
+        """Whether the loop knows that the task has ended. This requests no result."""
+        return self._is_large or self._is_over()
+
+    @property
+    def is_known_to_have_failed(self) -> bool:
+        """Whether the loop knows that the task has ended with an exception. A cancelled one has none."""
+        return self._is_over() and not self.cancelled() and self.exception() is not None
+
+    def add_end_callback(self, fn: Callable[[AsyncFuture[Any]], object]) -> None:
+        """Call ``fn`` when an unfinished task has ended. Unlike a callback of ``add_done_callback``, it requests no
+        large result."""
+        self._end_callbacks = (*self._end_callbacks, fn)
+        super().add_done_callback(fn)
+
+    def remove_end_callback(self, fn: Callable[[AsyncFuture[Any]], object]) -> None:
+        self._end_callbacks = tuple(each for each in self._end_callbacks if each is not fn)
+        self.remove_done_callback(fn)
+
     def __reduce__(self) -> NoReturn:
         raise FutureInArgument(
             "A future can be an argument of a task, also inside of its arguments, but not a part of anything else that "
@@ -156,6 +186,30 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
             self._behind.withdraw()
         elif self.task_range is not None:
             self._link.client_io.session.endings.cancel(self.task_range, self.task_index)
+
+    def blame(self, culprit: TaskSink) -> None:
+        """The task cannot run because ``culprit``, one of its arguments, did not succeed."""
+        self._blame = blame_of(self, culprit)
+
+    @property
+    def _blamed(self) -> str:
+        return self._blame if self._behind is None else self._behind._blamed
+
+    # ---- an input of a call ------------------------------------------------------------------------------------------
+
+    def as_input(self) -> InputFuture:
+        if self._behind is not None or self._is_over():
+            return self.as_argument()
+        self._is_argument = True
+        return self
+
+    @property
+    def _client_io(self) -> ClientIO:
+        return self._link.client_io
+
+    @property
+    def _loaded(self) -> bool:
+        return self._is_over()
 
     # ---- behind it -------------------------------------------------------------------------------------------------
 
@@ -204,6 +258,7 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
     def _empty_task(self) -> LoopTask[T]:
         task: LoopTask[T] = LoopTask(self._link.client_io)
         task.task_index, task.task_range = self._sink.task_index, self._sink.task_range
+        task._blamed = self._blame
         return task
 
     def note_end(self, task: ScalerFuture[T]) -> None:
@@ -226,7 +281,7 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
             self.end_like(self.behind())
             return
         if status:
-            self.fail(failure_of(outcome))
+            self.fail(with_note(failure_of(outcome), self._blame))
             return
         loads = self._link.client_io.loads
         try:
@@ -267,11 +322,17 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
 
     def _await_request(self, task: ScalerFuture[T]) -> None:
         """Fetch the result when something needs it here."""
+        self._is_large = True
         self._link.end_wait(self)
+        told = self._end_callbacks
+        for fn in told:
+            self.remove_end_callback(fn)
         if self._is_wanted or has_callbacks(self):
             self._begin_fetch(task)
         else:
             self.__class__ = UnrequestedFuture
+        for fn in told:
+            fn(self)
 
     def _begin_fetch(self, task: ScalerFuture[T]) -> None:
         self.is_fetched = True

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scaler.asynchronous.future import AsyncFuture
 from scaler.asynchronous.tasks import LoopTask
 from scaler.asynchronous.thread_call import arm
+from scaler.client.actors import ActorParts, wait_until_sent
 from scaler.client.arguments import Payload
 from scaler.client.client import Client
 from scaler.client.fronts import task_future
@@ -99,6 +100,13 @@ class InnerClient(Client):
     def _abort_map(self, call: MapCall) -> None:
         if not self._client_io.unusable and not self._client_io.take_turn(lambda session: call.settle(CANCELLED)):
             call.finish(CANCELLED)
+
+    def _actor_parts(self) -> ActorParts:
+        return super()._actor_parts()._replace(wait_until_sent=self._wait_until_sent)
+
+    def _wait_until_sent(self, anchor: ScalerFuture[Any]) -> None:
+        arm(partial(cancel_futures, self._client_io, (anchor,)))
+        wait_until_sent(anchor)
 
     def get_and_wait(self, graph: Any, keys: Any, capabilities: Mapping[str, float] | Sequence[str] | None) -> Any:
         """Like ``get``. The awaiting task can abort it."""

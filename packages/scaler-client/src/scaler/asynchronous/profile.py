@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from scaler.client.profile import ProfileReport
+from scaler.utility.exceptions import ControlError
 
 if TYPE_CHECKING:
     from scaler.asynchronous.loop_link import LoopLink
+    from scaler.client.inquiries import Inquiry
 
 
 class AsyncProfile(ProfileReport):
     """Made by ``AsyncClient.profile``. It is taken from ``await start()`` to ``await stop()``, or within ``async
     with``. Its other methods are those of :class:`~scaler.client.profile.Profile`, and are not awaited."""
 
-    def __init__(self, ask: Callable[[int], Awaitable[list[bytes]]], link: LoopLink, interval_seconds: float) -> None:
-        """``ask``: as for ``Profile``."""
-        super().__init__(interval_seconds)
-        self._ask = ask
+    def __init__(
+        self,
+        inquire: Callable[[Inquiry[list[bytes]]], Awaitable[list[bytes]]],
+        link: LoopLink,
+        numbers: Iterator[int],
+        interval_seconds: float,
+    ) -> None:
+        """``inquire`` and ``numbers``: as for ``Profile``."""
+        super().__init__(numbers, interval_seconds)
+        self._inquire = inquire
         self._link = link
 
     async def start(self) -> AsyncProfile:
         """Start recording. Raises ``ControlError`` if the scheduler refuses it."""
-        self._check_idle()
+        inquiry = self._beginning()
         try:
-            await self._ask(self._interval_us)
+            await self._inquire(inquiry)
         except asyncio.CancelledError:
-            await self._ask(0)  # it may have begun
+            with contextlib.suppress(ControlError):
+                await self._inquire(self._end())  # it may have begun
             raise
         self._started_at = time.monotonic()
         return self
@@ -39,7 +49,7 @@ class AsyncProfile(ProfileReport):
         """Stop recording, and collect the samples of all hosts. Hosts that do not answer within five seconds are left
         out. Raises ``ControlError`` if the profile was lost with the scheduler."""
         self._stop_clock()
-        profiles = await self._ask(0)
+        profiles = await self._inquire(self._end())
         await self._link.in_thread(self._merge, profiles)
         return self
 

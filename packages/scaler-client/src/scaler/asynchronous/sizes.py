@@ -29,14 +29,14 @@ def are_small(values: Iterable[Any]) -> bool:
 
 
 def _is_large(value: Any, looks_inside: bool) -> bool:
+    if isinstance(value, AsyncFuture):
+        return value.is_fetched
     if isinstance(value, _TEXT_TYPES):
         return len(value) >= LARGE_BYTES
     if isinstance(value, dict):
         return len(value) >= _MANY_ITEMS or (looks_inside and _has_large(value.values()))
     if isinstance(value, _CONTAINERS):
         return len(value) >= _MANY_ITEMS or (looks_inside and _has_large(value))
-    if isinstance(value, AsyncFuture):
-        return value.is_fetched
     size = getattr(value, "nbytes", 0)
     return isinstance(size, int) and size >= LARGE_BYTES
 

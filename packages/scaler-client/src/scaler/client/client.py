@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import itertools
 import os
 import pickle
 import threading
@@ -24,6 +25,7 @@ from scaler.client.actors import (
     keep_actors_until_done,
     make_actor,
     pickled_actors,
+    wait_until_sent,
 )
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
@@ -31,9 +33,16 @@ from scaler.client.calls import Encoder, FunctionBook, MapCalls, shape_of
 from scaler.client.client_pool import ClientParts
 from scaler.client.event import Event
 from scaler.client.executor import Executor
-from scaler.client.fronts import task_future
+from scaler.client.fronts import FUTURE_TYPES, task_future
 from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures, unsent_state
-from scaler.client.gathering import ScatteredFuture, check_scattered, futures_in, gather
+from scaler.client.gathering import (
+    Collection,
+    ScatteredFuture,
+    check_scattered,
+    futures_in,
+    futures_to_wait_for,
+    gather,
+)
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
 from scaler.client.inputs import InputCalls
@@ -46,7 +55,6 @@ from scaler.client.inquiries import (
     limit_inquiry,
     output_inquiry,
     priority_inquiry,
-    profile_inquiry,
     stack_inquiry,
     weight_inquiry,
 )
@@ -176,7 +184,7 @@ class Client:
         parse_address(self._address)
         group_of(group)
         settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
-        self._profiles_made = 0
+        self._profile_numbers = itertools.count(1)
         self._settings = (*settings, group, weight_of(weight))
         sources = sources_of(modules)
         self._modules = modules_of(sources)
@@ -402,7 +410,7 @@ class Client:
         if len(values) == 1 and type(values[0]) in self._arguments.plain_types:
             slots = [_dumps(values[0], PICKLE_PROTOCOL)]
             size = len(slots[0])
-        elif values and type(values[0]) is ScalerFuture:  # an exception would cost more
+        elif values and type(values[0]) in FUTURE_TYPES:  # an exception would cost more
             self._send_with_inputs(fn, shape, values, future)
             return
         else:
@@ -446,13 +454,12 @@ class Client:
             client_io.settle_after_call()
 
     def _send_with_inputs(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any], future: CallSink) -> None:
-        future = task_future(future)
         if self._client_io.is_mine():
-            self._client_io.defers(partial(self._inputs.send, fn, shape, values, future))
+            self._client_io.defers(partial(self._inputs.send, fn, shape, values, task_future(future)))
         else:
             self._inputs.send(fn, shape, values, future)
         if pickled_actors:
-            keep_actors_until_done(future)
+            keep_actors_until_done(task_future(future))
 
     def _send_late_call(self, shape: Shape, payloads: Sequence[Payload], future: CallSink) -> None:
         try:
@@ -812,9 +819,11 @@ class Client:
             hide_frames(error)
             raise
 
-    def persist(self, collections: Sequence[Any], *, optimize_graph: bool = True, **dask_options: Any) -> list[Any]:
-        """Begin to compute collections of Dask, and return the same collections with futures for their values, which
-        stay in the cluster. Dask calls this for ``persist``."""
+    def persist(self, collections: Any, *, optimize_graph: bool = True, **dask_options: Any) -> Any:
+        """Begin to compute a collection of Dask, or each of a sequence, and return the same with futures for their
+        values, which stay in the cluster. Dask calls this for ``persist``."""
+        if isinstance(collections, Collection):
+            return self.persist([collections], optimize_graph=optimize_graph, **dask_options)[0]
         try:
             from scaler.integrations.dask_persistence import persist
 
@@ -822,6 +831,20 @@ class Client:
             parts = ClientParts(self._arguments, self._functions, self._client_io)
             options = replace(self._options, shares_values=True)
             return persist(parts, options, collections, optimize_graph, **dask_options)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+
+    def compute(self, collections: Any, *, sync: bool = False, optimize_graph: bool = True) -> Any:
+        """Begin to compute a collection of Dask, or each of a sequence, and return a future for its whole value, or a
+        list of futures. With ``sync`` wait, and return the values instead."""
+        if isinstance(collections, Collection):
+            return self.compute([collections], sync=sync, optimize_graph=optimize_graph)[0]
+        try:
+            from scaler.integrations.dask_collections import compute
+
+            futures = compute(partial(self.get, block=False), collections, optimize_graph)
+            return self.gather(futures) if sync else futures
         except BaseException as error:
             hide_frames(error)
             raise
@@ -931,13 +954,13 @@ class Client:
 
     def gather(self, nested: Any, *, progress: bool = False) -> Any:
         """Wait for all futures in lists, tuples, sets and dicts, at any depth, and return the same containers with
-        their results. Raises the first exception, in the order of the futures. An interruption (Ctrl-C) cancels
-        the futures. ``progress`` as in ``map``."""
+        their results. Collections of Dask are computed. Raises the first exception, in the order of the futures. An
+        interruption (Ctrl-C) cancels the futures. ``progress`` as in ``map``."""
         try:
             if not progress:
-                return gather(nested)
+                return gather(nested, self.get)
             with progress_of(futures_in(nested), "gather"):
-                return gather(nested)
+                return gather(nested, self.get)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -950,10 +973,11 @@ class Client:
         *,
         progress: bool = False,
     ) -> concurrent.futures._base.DoneAndNotDoneFutures[T]:
-        """``concurrent.futures.wait``: an interruption (Ctrl-C) leaves the futures. ``progress`` as in ``map``."""
+        """``concurrent.futures.wait``: an interruption (Ctrl-C) leaves the futures. A persisted collection of Dask
+        stands for its futures. ``progress`` as in ``map``."""
+        futures = futures_to_wait_for(futures)
         if not progress:
             return concurrent.futures.wait(futures, timeout, return_when)
-        futures = list(futures)
         with progress_of(futures, "wait"):
             return concurrent.futures.wait(futures, timeout, return_when)
 
@@ -1068,9 +1092,7 @@ class Client:
         for the call that waits for them. With keys, a client sees its own tasks only, unless it has ``admin.key``."""
         from scaler.client.profile import Profile
 
-        self._profiles_made += 1
-        number = self._profiles_made
-        return Profile(lambda interval_us: self._inquire(profile_inquiry(number, interval_us)), interval_seconds)
+        return Profile(self._inquire, self._profile_numbers, interval_seconds)
 
     def monitor(self, interval_seconds: float = 1.0) -> LivePanel:
         """Return a panel for a notebook, as the last value of a cell: tasks by state, alerts, the progress of
@@ -1236,7 +1258,7 @@ class Client:
             agent = nested_socket(self._settings[0])
             parts = client_pool.reuse(self._kind(), parent_task()) if agent else None
             self._arguments, self._functions, client_io = parts or self._make_parts(agent)
-            self._known = self._functions.by_reference
+            self._known = {} if self._on_function else self._functions.by_reference  # it is told of each call
             self._inputs = InputCalls(self._arguments, self._functions, client_io)
             self._keyed = KeyedFutures()
             self._client_io = client_io
@@ -1284,7 +1306,9 @@ class Client:
 
     def _actor_parts(self) -> ActorParts:
         functions = self._functions
-        return ActorParts(functions.encoder, functions, self._client_io, self._send_call, self._inputs.send)
+        return ActorParts(
+            functions.encoder, functions, self._client_io, self._send_call, self._inputs.send, wait_until_sent
+        )
 
     def _kind(self) -> Hashable:
         """The settings that a client inside a task must share with the previous user of the parts."""

@@ -46,8 +46,8 @@ class UnsentCall(Protocol):
     def explain(self) -> str:
         """Return a sentence on what it waits for. The caller holds the lock of the client."""
 
-    def wait_for_inputs(self) -> None:
-        """Wait until its inputs have ended. It is sent soon afterwards."""
+    def wait_until_over(self) -> None:
+        """Wait until it has been sent or has ended."""
 
     def end(self, outcome: Outcome) -> bool:
         """End its future. False: it was sent or has ended before."""
@@ -424,15 +424,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
         return self._with_note(failure_of(outcome))
 
     def _with_note(self, error: BaseException) -> BaseException:
-        if self._blamed:
-            error.add_note(self._blamed)
-        return error
+        return with_note(error, self._blamed)
 
     def blame(self, culprit: TaskSink) -> None:
         """The task cannot run because ``culprit``, one of its arguments, did not succeed."""
-        name = described_call(culprit)
-        root = getattr(culprit, "_blamed", "")
-        self._blamed = root or f"An input of {described_call(self)} did not succeed: {name}."
+        self._blamed = blame_of(self, culprit)
 
     def _take(self, outcome: Outcome) -> None:
         status, payload, duration_us, cpu_time_us, memory_peak = outcome
@@ -468,6 +464,18 @@ def described_call(future: TaskSink) -> str:
     return f"{entry.shape.function.name}(){number}"
 
 
+def with_note(error: BaseException, note: str) -> BaseException:
+    if note:
+        error.add_note(note)
+    return error
+
+
+def blame_of(future: TaskSink, culprit: TaskSink) -> str:
+    """The note of a call that cannot run because ``culprit``, one of its arguments, did not succeed."""
+    root: str = getattr(culprit, "_blamed", "")
+    return root or f"An input of {described_call(future)} did not succeed: {described_call(culprit)}."
+
+
 def unsent_state(held_call: UnsentCall | None) -> str:
     """Return a sentence on a call that has not left the client. The caller holds the lock of the client."""
     if held_call is not None:
@@ -483,6 +491,22 @@ class CallSink(TaskSink, Protocol):
 
     def set_exception(self, exception: Any, /) -> None:
         """End with an exception, because the call could not be sent."""
+
+
+class InputFuture(TaskSink, Protocol):
+    """The interface of a future whose task is an input of a call. ``_loaded``: its result is an object by now, so that
+    the outcome has no bytes of it."""
+
+    _outcome: Outcome | None
+
+    @property
+    def _client_io(self) -> ClientIO: ...
+
+    @property
+    def _loaded(self) -> bool: ...
+
+    def is_settled(self) -> bool:
+        """Return whether it has ended."""
 
 
 def cancel_futures(client_io: ClientIO, futures: Iterable[CallSink]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler.client.fetching_ahead import FetchingAhead
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from scaler.shell.client_io import ClientIO
 
 T = TypeVar("T")
-F = TypeVar("F")
 _SENT = Outcome(Status.SUCCESS, b"")
 
 
@@ -45,17 +45,66 @@ def check_scattered(values: Any) -> None:
         )
 
 
+class Collection(ABC):  # noqa: B024  its subclasses are found, not derived
+    """A collection of Dask, or of a library that follows its protocol. Dask itself is not loaded for the check."""
+
+    @classmethod
+    def __subclasshook__(cls, kind: type) -> bool:
+        return hasattr(kind, "__dask_graph__")
+
+
 def futures_in(nested: Any) -> list[ScalerFuture[Any]]:
-    """The futures in lists, tuples, sets and dicts, in their order."""
-    futures: list[ScalerFuture[Any]] = []
-    replace_futures(nested, ScalerFuture, lambda future: futures.append(future))
+    """The futures in lists, tuples, sets and dicts, in their order, and then those of persisted collections of Dask."""
+    from_collections = [future for each in _instances_in(nested, Collection) for future in _futures_of(each)]
+    return _instances_in(nested, ScalerFuture) + from_collections
+
+
+def futures_to_wait_for(futures: Iterable[ScalerFuture[T]]) -> list[ScalerFuture[T]]:
+    """``futures``, which may be a persisted collection of Dask, or contain some: then these are replaced by their
+    futures. Raises TypeError for a collection that is not persisted."""
+    if isinstance(futures, Collection):
+        return _awaited(futures)
+    listed: list[Any] = list(futures)
+    if not any(issubclass(kind, Collection) for kind in set(map(type, listed))):
+        return listed
+    return [future for each in listed for future in (_awaited(each) if isinstance(each, Collection) else [each])]
+
+
+def _awaited(collection: Any) -> list[ScalerFuture[Any]]:
+    futures = _futures_of(collection)
+    if not futures:
+        raise TypeError(
+            f"Cannot wait for a {type(collection).__name__} that is not persisted: nothing computes it. Pass what its "
+            "persist() returns, or call compute()."
+        )
     return futures
 
 
-def gather(nested: Any) -> Any:
-    """The same lists, tuples, sets and dicts with results in the places of futures. An interruption cancels the
-    futures, as that of a map does."""
-    futures = futures_in(nested)
+def _futures_of(collection: Any) -> list[ScalerFuture[Any]]:
+    from scaler.integrations.dask_collections import futures_of
+
+    return futures_of(collection)
+
+
+def gather(nested: Any, get: Callable[..., Any]) -> Any:
+    """The same lists, tuples, sets and dicts with results in the places of futures, and values in those of collections
+    of Dask, which ``get`` computes. An interruption cancels the futures, as that of a map does."""
+    found = _instances_in(nested, (ScalerFuture, Collection))
+    futures = [each for each in found if isinstance(each, ScalerFuture)]
+    _wait_for_results(futures)
+    if len(futures) == len(found):
+        return replace_instances(nested, ScalerFuture, ScalerFuture.result)
+    from scaler.integrations.dask_collections import values_of
+
+    values = iter(values_of(get, [each for each in found if not isinstance(each, ScalerFuture)]))
+
+    def value_of(each: Any) -> Any:
+        return each.result() if isinstance(each, ScalerFuture) else next(values)
+
+    return replace_instances(nested, (ScalerFuture, Collection), value_of)
+
+
+def _wait_for_results(futures: list[ScalerFuture[Any]]) -> None:
     ahead = FetchingAhead(futures)
     for place, future in enumerate(futures):
         try:
@@ -65,7 +114,6 @@ def gather(nested: Any) -> Any:
             if not future.done() or is_interruption(error, future.result):
                 _cancel(futures[place:])
             raise
-    return replace_futures(nested, ScalerFuture, ScalerFuture.result)
 
 
 def _cancel(futures: list[ScalerFuture[Any]]) -> None:
@@ -73,18 +121,24 @@ def _cancel(futures: list[ScalerFuture[Any]]) -> None:
         future.cancel()
 
 
-def replace_futures(value: Any, future_type: type[F], change: Callable[[F], Any]) -> Any:
-    """The same lists, tuples, sets and dicts with what ``change`` returns in the places of futures."""
+def _instances_in(nested: Any, types: type | tuple[type, ...]) -> list[Any]:
+    found: list[Any] = []
+    replace_instances(nested, types, found.append)
+    return found
+
+
+def replace_instances(value: Any, replaced: type | tuple[type, ...], change: Callable[[Any], Any]) -> Any:
+    """The same lists, tuples, sets and dicts with what ``change`` returns in the places of instances of these types."""
     kind = type(value)
-    if isinstance(value, future_type):
+    if isinstance(value, replaced):
         return change(value)
     if kind in (list, tuple, set, frozenset):
-        return kind(replace_futures(each, future_type, change) for each in value)
+        return kind(replace_instances(each, replaced, change) for each in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return kind(*(replace_futures(each, future_type, change) for each in value))
+        return kind(*(replace_instances(each, replaced, change) for each in value))
     if kind is dict:
         return {
-            replace_futures(key, future_type, change): replace_futures(each, future_type, change)
+            replace_instances(key, replaced, change): replace_instances(each, replaced, change)
             for key, each in value.items()
         }
     return value

@@ -13,12 +13,12 @@ from scaler.client.fronts import FutureFront
 from scaler.client.future import ScalerFuture
 from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.core.open_graph import NodePart
-from scaler.utility.private_apis import RUNNING
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ObjectKey, Status
 
 if TYPE_CHECKING:
+    from scaler.client.future import InputFuture
     from scaler.core.open_graph import OpenGraph
-    from scaler.core.runs import AnyRange, Shape
+    from scaler.core.runs import AnyRange, Shape, TaskSink
     from scaler.core.session import Session
     from scaler.core.submissions import Submissions
     from scaler.shell.client_io import ClientIO
@@ -28,7 +28,7 @@ _dumps = pickle.dumps
 
 
 def join_at_once(
-    client_io: ClientIO, plain_types: Container[object], shape: Shape, values: Sequence[Any], future: ScalerFuture[Any]
+    client_io: ClientIO, plain_types: Container[object], shape: Shape, values: Sequence[Any], future: TaskSink
 ) -> bool:
     """Submit the call. Returns False, and does nothing, if it is not a usual one or must wait. ``plain_types``: the
     types of arguments that are serialized here."""
@@ -68,18 +68,18 @@ def _slots_of(values: Sequence[Any], plain_types: Container[object]) -> list[Any
             slots.append(payload)
             size += len(payload)
         elif isinstance(value, FutureFront):
-            slots.append(value.as_argument())
+            slots.append(value.as_input())
         else:
             return None
     return slots if size <= INLINE_LIMIT_BYTES else None
 
 
-def _name_inputs(client_io: ClientIO, slots: list[Any]) -> list[ScalerFuture[Any]] | None:
+def _name_inputs(client_io: ClientIO, slots: list[Any]) -> list[InputFuture] | None:
     """Replace the futures in ``slots`` by their small results or by the names of their tasks, and return those that are
     named. None: one of them needs more."""
     session = client_io.session
     graph = session.submissions.current_graph
-    nodes: list[ScalerFuture[Any]] = []
+    nodes: list[InputFuture] = []
     for place, future in enumerate(slots):
         if type(future) is bytes:
             continue
@@ -101,17 +101,15 @@ def _name_inputs(client_io: ClientIO, slots: list[Any]) -> list[ScalerFuture[Any
     return nodes
 
 
-def _number_of(submissions: Submissions, graph: OpenGraph | None, entry: AnyRange, future: ScalerFuture[Any]) -> int:
+def _number_of(submissions: Submissions, graph: OpenGraph | None, entry: AnyRange, future: InputFuture) -> int:
     """The id of an unfinished node of the open graph; 0 if the future is not such a node, or has no id yet."""
     part = entry.part
-    if future._state is not RUNNING or type(part) is not NodePart or part.group is not graph or graph.is_closed:
+    if future.is_settled() or type(part) is not NodePart or part.group is not graph or graph.is_closed:
         return 0
     return submissions.id_of(future)
 
 
-def _submit(
-    session: Session, shape: Shape, slots: list[Any], nodes: list[ScalerFuture[Any]], future: ScalerFuture[Any]
-) -> bool:
+def _submit(session: Session, shape: Shape, slots: list[Any], nodes: list[InputFuture], future: TaskSink) -> bool:
     size = sum([len(slot) if type(slot) is bytes else 24 for slot in slots])
     if nodes:
         return session.submissions.add_node(shape.variant(is_node=True), slots, size, future, nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from scaler.client.inquiries import Inquiry, profile_inquiry
 from scaler.utility.exceptions import ControlError
 from scaler_protocol.profile import BadProfile, ProfileTree
 from scaler_protocol.profile_report import GROUPS, ProfileRow, page_of, rows_of, speedscope_of, text_of
@@ -18,9 +20,12 @@ class ProfileReport:
     """The samples of a profile, which can be printed, shown in a notebook and saved. Times include everything that
     tasks did while they were running: computing, waiting and sleeping."""
 
-    def __init__(self, interval_seconds: float) -> None:
+    def __init__(self, numbers: Iterator[int], interval_seconds: float) -> None:
+        """``numbers``: numbers that no other profile of this client has."""
         if not 0.001 <= interval_seconds <= 60:
             raise ValueError(f"Cannot sample every {interval_seconds} s. Choose an interval from 0.001 to 60 s.")
+        self._numbers = numbers
+        self._number = 0
         self._interval_us = round(interval_seconds * 1e6)
         self._tree = ProfileTree(_NODES_LIMIT)
         self._started_at: float | None = None
@@ -29,9 +34,17 @@ class ProfileReport:
 
     # ---- beginning and end -----------------------------------------------------------------------------------------
 
-    def _check_idle(self) -> None:
+    def _beginning(self) -> Inquiry[list[bytes]]:
+        """The request that begins the profile. Each beginning has its own number, so that a late answer to an earlier
+        one is not taken for its own."""
         if self._started_at is not None:
             raise ControlError("Cannot begin the profile: it has begun. Call stop() first.")
+        self._number = next(self._numbers)
+        return profile_inquiry(self._number, self._interval_us)
+
+    def _end(self) -> Inquiry[list[bytes]]:
+        """The request that ends the profile, whose answer is the encoded profiles of agents."""
+        return profile_inquiry(self._number, 0)
 
     def _stop_clock(self) -> None:
         if self._started_at is None:
@@ -91,16 +104,22 @@ class ProfileReport:
 class Profile(ProfileReport):
     """A profile, created by ``Client.profile``. It records from ``start`` to ``stop``, or within a ``with`` block."""
 
-    def __init__(self, ask: Callable[[int], list[bytes]], interval_seconds: float) -> None:
-        """``ask`` begins a profile with an interval in microseconds, or ends it with 0 and returns the encoded profiles
-        of agents."""
-        super().__init__(interval_seconds)
-        self._ask = ask
+    def __init__(
+        self, inquire: Callable[[Inquiry[list[bytes]]], list[bytes]], numbers: Iterator[int], interval_seconds: float
+    ) -> None:
+        """``inquire`` sends an inquiry to the scheduler and returns its answer."""
+        super().__init__(numbers, interval_seconds)
+        self._inquire = inquire
 
     def start(self) -> Profile:
         """Start recording. Raises ``ControlError`` if the scheduler refuses it."""
-        self._check_idle()
-        self._ask(self._interval_us)
+        inquiry = self._beginning()
+        try:
+            self._inquire(inquiry)
+        except KeyboardInterrupt:
+            with contextlib.suppress(ControlError):
+                self._inquire(self._end())  # it may have begun
+            raise
         self._started_at = time.monotonic()
         return self
 
@@ -108,7 +127,7 @@ class Profile(ProfileReport):
         """Stop recording, and collect the samples of all hosts. Hosts that do not answer within five seconds are left
         out. Raises ``ControlError`` if the profile was lost with the scheduler."""
         self._stop_clock()
-        self._merge(self._ask(0))
+        self._merge(self._inquire(self._end()))
         return self
 
     def __enter__(self) -> Profile:

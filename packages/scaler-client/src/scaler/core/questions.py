@@ -50,7 +50,7 @@ class Questions:
         self._controls: dict[int, Sink] = {}
         self._last_control = 0
         self._has_control = True
-        self._profiles: dict[int, tuple[Sink, list[bytes]]] = {}
+        self._profiles: dict[int, deque[tuple[Sink, list[bytes]]]] = {}
         self._welcome_sinks: list[Sink] = []
 
     def __bool__(self) -> bool:
@@ -119,20 +119,23 @@ class Questions:
         if not self._has_control:
             self._outgoing.tell(sink, Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
             return
-        self._profiles[number] = sink, []
+        self._profiles.setdefault(number, deque()).append((sink, []))
         self._outgoing.urgent.append(ProfileRequest(number, _OWN_SESSION, interval_us))
 
     def on_profile_reply(self, reply: ProfileReply, now: float) -> None:
-        sink, profiles = self._profiles.get(reply.number, (None, []))
-        if sink is None:
+        """The beginning and the end of a profile are answered in this order, so a reply belongs to the older one."""
+        requests = self._profiles.get(reply.number)
+        if not requests:
             return
+        sink, profiles = requests[0]
         profiles.append(reply.profile)
-        if not reply.accepted:
-            self._outgoing.tell_all([sink], Outcome(Status.EXCEPTION, reply.text.encode()))
-        elif not reply.remaining:
-            self._outgoing.tell_all([sink], Outcome(Status.SUCCESS, profiles))
-        if not reply.accepted or not reply.remaining:
+        if reply.accepted and reply.remaining:
+            return
+        requests.popleft()
+        if not requests:
             del self._profiles[reply.number]
+        status, payload = (Status.SUCCESS, profiles) if reply.accepted else (Status.EXCEPTION, reply.text.encode())
+        self._outgoing.tell_all([sink], Outcome(status, payload))
 
     def on_stack_reply(self, reply: StackReply, now: float) -> None:
         sink = self._controls.pop(reply.number, None)
@@ -170,18 +173,21 @@ class Questions:
         self._explanations.clear()
         self._outgoing.tell_all(self._infos, outcome)
         self._outgoing.tell_all(self._shutdowns, outcome)
-        self._outgoing.tell_all(list(self._controls.values()), outcome)
-        self._controls.clear()
-        self._outgoing.tell_all([sink for sink, _ in self._profiles.values()], outcome)
-        self._profiles.clear()
+        self._end_control(outcome)
         self._outgoing.tell_all(self._welcome_sinks, outcome)
 
     def on_welcome(self, minor: int) -> None:
         """Note the minor version of the scheduler."""
         self._has_control = minor >= CONTROL_SINCE_MINOR
-        if not self._has_control and self._controls:
+        if not self._has_control:
             outgoing = self._outgoing
             outgoing.urgent = deque(body for body in outgoing.urgent if not isinstance(body, _CONTROL))
-            outgoing.tell_all(list(self._controls.values()), Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
-            self._controls.clear()
+            self._end_control(Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
         self._outgoing.tell_all(self._welcome_sinks, Outcome(Status.SUCCESS, b""))
+
+    def _end_control(self, outcome: Outcome) -> None:
+        sinks = list(self._controls.values())
+        sinks += [sink for requests in self._profiles.values() for sink, _ in requests]
+        self._controls.clear()
+        self._profiles.clear()
+        self._outgoing.tell_all(sinks, outcome)

@@ -1,4 +1,4 @@
-"""Scaler as the scheduler of Dask: ``install(client)``."""
+"""Scaler as the scheduler of Dask: ``install(client)``, and ``futures_of`` for collections whose values stay there."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import dask
 
+from scaler.integrations.dask_collections import futures_of
+
 if TYPE_CHECKING:
     from scaler.client.client import Client
+
+__all__ = ["Installation", "futures_of", "install"]
 
 SHORTENED = r"scaler[\\\/](client|core|shell|integrations|utility)[\\\/]"
 """The frames that Dask leaves out of a traceback, as it leaves out its own."""
 
 _SHORTEN = "admin.traceback.shorten"
+_SHUFFLE_METHOD = "dataframe.shuffle.method"
 
 
 class Installation:
@@ -46,6 +51,13 @@ def install(client: Client) -> Installation:
     return Installation(client)
 
 
+def _other_settings() -> dict[str, Any]:
+    """Return the settings that go with a cluster. Dask shuffles through files in a temporary folder unless a method is
+    set, and workers on other hosts find that folder empty."""
+    patterns = [*dask.config.get(_SHORTEN, []), SHORTENED]
+    return {_SHORTEN: patterns, _SHUFFLE_METHOD: dask.config.get(_SHUFFLE_METHOD, None) or "tasks"}
+
+
 class _Installations:
     """The installations of this process; the last one counts. Dask's own settings are kept until all are over."""
 
@@ -56,8 +68,7 @@ class _Installations:
     def add(self, added: Installation) -> None:
         self._all.append(added)
         if self._setting is None:
-            patterns = [*dask.config.get(_SHORTEN, []), SHORTENED]
-            self._setting = dask.config.set({"scheduler": added.client, _SHORTEN: patterns})
+            self._setting = dask.config.set({"scheduler": added.client, **_other_settings()})
         else:
             dask.config.set(scheduler=added.client)
 

@@ -20,6 +20,7 @@ from scaler.client.client_pool import ClientParts
 from scaler.client.future import ScalerFuture
 from scaler.client.graph_calls import submit_calls
 from scaler.client.options import PRIORITY_LIMIT, RETRIES_LIMIT, capabilities_of, whole_number
+from scaler.integrations.dask_collections import for_each
 from scaler.integrations.dask_graphs import mapping_of, read
 from scaler_protocol.messages import TaskOptions
 
@@ -35,10 +36,8 @@ def persist(
         options_of = options_by_key(options, graph) or (lambda key: options)
         return submit_calls(parts, read(mapping_of(graph), list(keys)), options_of).targets
 
-    made = dask.persist(
-        *collections, traverse=False, optimize_graph=optimize_graph, scheduler=futures_of, **dask_options
-    )
-    return list(made)
+    options_of_dask = {"traverse": False, "optimize_graph": optimize_graph, "scheduler": futures_of, **dask_options}
+    return for_each(partial(dask.persist, **options_of_dask), collections)
 
 
 # ---- annotations -----------------------------------------------------------------------------------------------------

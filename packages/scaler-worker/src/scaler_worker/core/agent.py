@@ -11,6 +11,7 @@ clients have them. The core is the state of the agent and these rules, each with
 | ``needed_objects`` | objects that tasks here need |
 | ``requested_objects`` | objects that others have requested |
 | ``heartbeat``, ``host_reports`` | what the scheduler hears of this host |
+| ``count_check`` | counts that must agree with the tasks here |
 | ``operator_requests`` | what operators and clients ask about the tasks of this host |
 | ``draining`` | from the order to leave to the end |
 """
@@ -55,6 +56,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.profile import ProfileTree
 from scaler_worker.core.accepted_tasks import AcceptedTasks
 from scaler_worker.core.columns import columns_of
+from scaler_worker.core.count_check import CountCheck
 from scaler_worker.core.draining import OrderlyLeave
 from scaler_worker.core.effects import EndProfile, InstallPackages, ReadStack, SendNested
 from scaler_worker.core.execution_backend import ExecutionBackend
@@ -92,6 +94,7 @@ class AgentCore:
         self._backend = backend
         self._client_output = backend.client_output
         self._heartbeats = Heartbeats(state)
+        self._counts = CountCheck(state, backend)
         self._reports = HostReports(state)
         self._objects = NeededObjects(state, backend)
         self._requested = RequestedObjects(state)
@@ -197,6 +200,7 @@ class AgentCore:
     ) -> None:  # fmt: skip
         """Send a status report with these figures of the host."""
         self._operators.end_overdue_profiles(now)
+        self._counts.on_report(now)
         queued = self._backend.queued
         self._heartbeats.report(
             cpu_percent, rss_bytes, rss_free_bytes, queued, workers, running_tasks, memory_limit_bytes, now

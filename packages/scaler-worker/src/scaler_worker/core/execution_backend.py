@@ -65,5 +65,8 @@ class ExecutionBackend(Protocol):
 
     def on_deadline(self, now: float) -> None: ...
 
+    def recount(self, corrects: bool) -> list[str]:
+        """Return a sentence for each count that is not what the tasks here say, and correct these if ``corrects``."""
+
     def check(self) -> None:
         """Assert every invariant; for tests."""

@@ -42,6 +42,14 @@ def keep_values(state: AgentState, kept: list[tuple[TaskRun, int, int, bytes]]) 
     _queue(state, ready)
 
 
+def recount(state: AgentState, corrects: bool) -> list[str]:
+    """Return a sentence for each wrong count of the queue and of nodes, and correct these if ``corrects``."""
+    wrong, ready = state.nodes.recount(corrects)
+    wrong += state.queue.recount(corrects)
+    _queue(state, ready)
+    return wrong
+
+
 def forget_values(state: AgentState, keys: list[ObjectKey]) -> None:
     """Large values of nodes are lost."""
     for key in keys:

@@ -18,6 +18,7 @@ class Nodes:
     waiting: int
     """The number of nodes that wait for values or objects."""
     def __bool__(self) -> bool: ...
+    def __len__(self) -> int: ...
     def __contains__(self, session: bytes) -> bool: ...
     def forget_worker_process(self, number: int) -> None: ...
     def add(
@@ -78,5 +79,9 @@ class Nodes:
 
     def held_runs(self) -> list[ResultRun]:
         """A row without payload for every value held here, for a scheduler that does not know of them."""
+
+    def recount(self, corrects: bool) -> tuple[list[str], list[TaskRun]]:
+        """Return a sentence for each wrong count of nodes and of their inputs, and correct these if ``corrects``; then
+        also the runs that may be queued."""
 
     def check(self) -> None: ...

@@ -58,7 +58,7 @@ cdef class Node:
 cdef class Nodes:
     cdef dict tables
     cdef dict deferred
-    cdef readonly int64_t waiting
+    cdef public int64_t waiting
 
     def __init__(self):
         self.tables = {}
@@ -67,6 +67,9 @@ cdef class Nodes:
 
     def __bool__(self):
         return len(self.tables) > 0
+
+    def __len__(self):
+        return sum([len(table) for table in self.tables.values()])
 
     def __contains__(self, bytes session):
         return session in self.tables
@@ -480,27 +483,52 @@ cdef class Nodes:
                 runs.append(ResultRun(session, rows))
         return runs
 
+    def recount(self, bint corrects):
+        cdef list wrong = []
+        cdef list woken = []
+        cdef Node node
+        cdef int64_t waiting = 0
+        for table in self.tables.values():
+            for each in (<dict> table).values():
+                node = each
+                if node.state == WAITING or node.state == READY:
+                    self.recount_inputs(node, corrects, wrong)
+                if node.state == WAITING:
+                    waiting += 1
+                    if node.pending == 0:
+                        woken.append(node)
+                        wrong.append(f"node {node.task} waits, but nothing is missing")
+        if waiting != self.waiting:
+            wrong.append(f"{self.waiting} nodes wait, {waiting} counted")
+            if corrects:
+                self.waiting = waiting
+        return wrong, self.made_ready(woken) if corrects else []
+
+    cdef recount_inputs(self, Node node, bint corrects, list wrong):
+        """Compare how many values and objects the node waits for, and how many of these nothing here makes now."""
+        cdef Node source
+        cdef int pending = node.lacks_objects, still_open = 0
+        for source in node.inputs or ():
+            pending += source.state != DONE and source.state != FREED
+            still_open += source.state != DONE and source.state != HANDED and source.state != FREED
+        if node.pending == pending and node.open == still_open:
+            return
+        wrong.append(f"node {node.task} waits for {node.pending} inputs ({node.open}), {pending} ({still_open}) counted")
+        if corrects:
+            node.pending, node.open = pending, still_open
+
     def check(self):
         cdef Node node, source
-        cdef int64_t waiting = 0
+        wrong, _ = self.recount(False)
+        assert not wrong, wrong
         for table in self.tables.values():
             assert table
             for task, each in (<dict> table).items():
                 node = each
                 assert node.task == task and node.state != GONE, (task, node.state)
-                if node.state == WAITING:
-                    waiting += 1
-                    assert node.pending > 0, task
                 if node.state == WAITING or node.state == READY:
-                    pending = node.lacks_objects
-                    still_open = 0
                     for source in node.inputs or ():
-                        pending += source.state != DONE and source.state != FREED
-                        still_open += source.state != DONE and source.state != HANDED and source.state != FREED
                         assert source.state != GONE, task
-                    assert node.pending == pending, (task, node.pending, pending)
-                    assert node.open == still_open, (task, node.open, still_open)
-        assert waiting == self.waiting, (waiting, self.waiting)
 
 
 def task_of(Node node):

@@ -18,7 +18,7 @@ cdef class Level:
 
 cdef class TaskQueue:
     cdef list _levels  # the first is the next to run
-    cdef readonly int64_t count
+    cdef public int64_t count
     cdef readonly dict environments  # by serializer
 
     cpdef object push(self, object run)

@@ -12,9 +12,8 @@ class TaskQueue:
     weighed, because the scheduler decides how much of each client's work is here: they only keep the tasks of one
     client from waiting for all of another's."""
 
-    @property
-    def count(self) -> int:
-        """The number of tasks."""
+    count: int
+    """The number of tasks."""
 
     @property
     def environments(self) -> dict[bytes, str]:
@@ -54,6 +53,9 @@ class TaskQueue:
     def runs(self) -> list[TaskRun]: ...
     def clear(self) -> list[TaskRun]:
         """Take out everything."""
+
+    def recount(self, corrects: bool) -> list[str]:
+        """Return a sentence if the count is not that of the tasks in the queue, and correct it if ``corrects``."""
 
     def check(self) -> None: ...
 

@@ -210,9 +210,18 @@ cdef class TaskQueue:
         self.count = 0
         return runs
 
+    def recount(self, bint corrects):
+        cdef int64_t noted = self.count, counted = sum([run.count for run in self.runs()])
+        if noted == counted:
+            return []
+        if corrects:
+            self.count = counted
+        return [f"{noted} tasks queued, {counted} counted"]
+
     def check(self):
         cdef Level level, before = None
-        assert self.count == sum([run.count for run in self.runs()])
+        wrong = self.recount(False)
+        assert not wrong, wrong
         for level in self._levels:
             assert level.turns and all(level.turns) and len(level.turns) == len(level.clients)
             assert before is None or before.precedes(level.depth, level.priority)

@@ -19,7 +19,7 @@ cdef class Roster:
     cpdef object sort(self, WorkerProcess process)
     cpdef object settle(self, WorkerProcess process)
     cdef object note_depth(self)
-    cdef object check_groups(self, WorkerProcess process)
+    cdef list misplaced(self, WorkerProcess process)
     cdef bint has_capacity(self) noexcept
     cdef bint stuck(self) noexcept
     cpdef int64_t depth_needed(self, int64_t more) noexcept

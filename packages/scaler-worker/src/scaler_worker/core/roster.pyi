@@ -73,4 +73,7 @@ class Roster:
     def settle(self, process: WorkerProcess) -> None:
         """Tasks that it held have ended or were taken back."""
 
+    def recount(self, corrects: bool) -> list[str]:
+        """Return a sentence for each worker process that is not in the right groups; ``corrects``: sort it again."""
+
     def check(self) -> None: ...

@@ -95,27 +95,45 @@ cdef class Roster:
         for each in self.blocked.values():
             self.deepest_blocked = max(self.deepest_blocked, each.blocked_depth)
 
+    def recount(self, bint corrects):
+        cdef list wrong = []
+        cdef list misplaced
+        for process in self.processes.values():
+            misplaced = self.misplaced(process)
+            if misplaced:
+                wrong.append(f"{process.name} is wrongly in or not in: {', '.join(misplaced)}")
+                if corrects:
+                    self.forget(process)
+                    self.sort(process)
+        return wrong
+
+    cdef list misplaced(self, WorkerProcess process):
+        """Return the names of the groups in which the process is and does not belong, or the other way round."""
+        number = process.number
+        cdef uint64_t held = process.unfinished()
+        cdef bint is_shared = process.available and not process.is_dedicated
+        is_over = process.is_worn and not process.dying and not process.is_dedicated
+        places = (
+            ("busy", self.busy, held > 0 or process.is_dedicated),
+            ("full", self.full, held > 1),
+            ("idle", self.idle, is_shared and held == 0),
+            ("blocked", self.blocked, process.blocked),
+            ("awaiting locks", self.awaiting_locks, process.blocked and process.waits_for_lock),
+            ("worn", self.worn, is_over and held == 0),
+            ("in environments", self.in_environments, bool(process.environment)),
+        )
+        return [name for name, group, belongs in places if (number in group) != belongs]
+
     def check(self):
+        wrong = self.recount(False)
+        assert not wrong, wrong
         slots = [each.slot for each in self.processes.values() if each.slot is not None]
         assert len(slots) == len(frozenset(slots)) and all([0 <= slot < self.slots for slot in slots])
         for process in self.processes.values():
             process.check()
-            self.check_groups(process)
-
-    cdef object check_groups(self, WorkerProcess process):
-        number = process.number
-        cdef uint64_t held = process.unfinished()
-        assert process.busy == (held > 0)
-        assert (number in self.busy) == (process.busy or process.is_dedicated)
-        assert (number in self.full) == (held > 1)
-        assert (number in self.blocked) == process.blocked and (process.busy or not process.blocked)
-        assert (number in self.awaiting_locks) == (process.blocked and process.waits_for_lock)
-        cdef bint is_shared = process.available and not process.is_dedicated
-        assert (number in self.idle) == (is_shared and not process.busy)
-        is_over = process.is_worn and not process.dying and not process.is_dedicated
-        assert (number in self.worn) == (is_over and not process.busy)
-        assert (number in self.in_environments) == bool(process.environment)
-        assert number not in self.short_of_work or (is_shared and process.busy)
+            assert process.busy == (process.unfinished() > 0) and (process.busy or not process.blocked)
+            is_shared = process.available and not process.is_dedicated
+            assert process.number not in self.short_of_work or (is_shared and process.busy)
 
 
 cdef int put(dict group, number, WorkerProcess process, bint belongs) except -1:

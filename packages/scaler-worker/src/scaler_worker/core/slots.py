@@ -659,6 +659,9 @@ class Slots:
                 limits.append((process.number, process.pid, entry.run.options.memory_bytes))
         return limits
 
+    def recount(self, corrects: bool) -> list[str]:
+        return held_tasks.recount(self._state, corrects) + self._roster.recount(corrects)
+
     def check(self) -> None:
         self._state.queue.check()
         self._state.nodes.check()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import struct
+import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from scaler_protocol.command.guarded_loop import GuardedLoop
@@ -17,9 +20,11 @@ from scaler_worker.worker_process.sampler import HEADER
 LOOK_SECONDS = 1.0
 """Time between two looks for new processes."""
 
-END_SECONDS = 0.2
-"""Time for processes to write their last samples."""
+END_SECONDS = 1.5
+"""Time for processes to write their last samples. They write at once, but a process that computes outside of Python may
+not have begun yet."""
 
+_AGAIN_SECONDS = 0.02
 _TRIES = 3
 
 
@@ -39,25 +44,37 @@ class HostProfiles:
         self._processes = processes
         self._sampled: dict[int, _SampledProcess] = {}
         self._ended = ProfileTree()
-        self._begun: dict[int, tuple[int, ProfileTree]] = {}
+        self._begun: dict[int, _BegunProfile] = {}
+        self._look_timer: asyncio.TimerHandle | None = None
 
     def begin(self, number: int, interval_us: int) -> None:
         """Sample in this interval, or in the shortest that any profile under way wants."""
-        is_first = not self._begun
-        self._begun[number] = interval_us, self._total()
+        self._begun[number] = _BegunProfile(interval_us, self._total())
         self._sample_all()
-        if is_first:
-            self._loop.call_later(LOOK_SECONDS, self._look)
+        if self._look_timer is None:
+            self._look_timer = self._loop.call_later(LOOK_SECONDS, self._look)
 
     def end(self, number: int) -> None:
         """Answered by the event, later."""
-        if len(self._begun) == 1:
-            for process in self._sampled.values():
-                process.set_interval(0)
-        self._loop.call_later(END_SECONDS, self._report, number)
+        self._begun[number].interval_us = 0
+        self._set_intervals()
+        written = {pid: process.written() for pid, process in self._sampled.items()}
+        self._await_last_samples(number, written, time.monotonic() + END_SECONDS)
+
+    def _await_last_samples(self, number: int, written: dict[int, int], deadline: float) -> None:
+        """``written``: what the processes that have not written since then had written."""
+        written = {
+            pid: before
+            for pid, before in written.items()
+            if pid in self._sampled and self._sampled[pid].written() == before
+        }
+        if written and time.monotonic() < deadline:
+            self._loop.call_later(_AGAIN_SECONDS, self._await_last_samples, number, written, deadline)
+        else:
+            self._report(number)
 
     def _report(self, number: int) -> None:
-        _, before = self._begun.pop(number, (0, ProfileTree()))
+        before = self._begun.pop(number).before
         self._agent.profile(number, self._total().minus(before))
         if not self._begun:
             for process in self._sampled.values():
@@ -66,23 +83,27 @@ class HostProfiles:
             self._ended = ProfileTree()
 
     def _look(self) -> None:
+        self._look_timer = None
         if self._begun:
             self._sample_all()
-            self._loop.call_later(LOOK_SECONDS, self._look)
+            self._look_timer = self._loop.call_later(LOOK_SECONDS, self._look)
 
     def _sample_all(self) -> None:
-        interval_us = min(interval for interval, _ in self._begun.values())
         present = {pid: name for name, pid in self._processes() if pid}
         for pid, name in present.items():
             if pid not in self._sampled:
                 with contextlib.suppress(OSError):  # it has just ended
                     self._sampled[pid] = _SampledProcess(name, pid)
-            if pid in self._sampled:
-                self._sampled[pid].set_interval(interval_us)
         for pid in [pid for pid in self._sampled if pid not in present]:
             process = self._sampled.pop(pid)
             process.add_to(self._ended)
             process.close()
+        self._set_intervals()
+
+    def _set_intervals(self) -> None:
+        wanted = [profile.interval_us for profile in self._begun.values() if profile.interval_us]
+        for process in self._sampled.values():
+            process.set_interval(min(wanted, default=0))
 
     def _total(self) -> ProfileTree:
         total = ProfileTree()
@@ -90,6 +111,14 @@ class HostProfiles:
         for process in self._sampled.values():
             process.add_to(total)
         return total
+
+
+@dataclass(slots=True)
+class _BegunProfile:
+    """``interval_us``: 0 while the last samples are awaited. ``before``: the samples that do not belong to it."""
+
+    interval_us: int
+    before: ProfileTree
 
 
 class _SampledProcess:
@@ -115,6 +144,11 @@ class _SampledProcess:
             os.pwrite(self._descriptor, struct.pack("<Q", interval_us), 0)
             if interval_us:
                 os.kill(self._pid, PROFILE_SIGNAL)
+
+    def written(self) -> int:
+        """A number that changes when the process writes its profile."""
+        header = os.pread(self._descriptor, HEADER.size, 0)
+        return HEADER.unpack(header)[1] if len(header) == HEADER.size else 0
 
     def add_to(self, tree: ProfileTree) -> None:
         for _ in range(_TRIES):

@@ -46,10 +46,9 @@ class Sampler:
         self._names: dict[int, tuple[CodeType, str]] = {}
         self._written = 0
         self._wake = _thread.allocate_lock()
-        self._over = _thread.allocate_lock()
         self._wake.acquire()
-        self._is_running = False
-        self._is_pausing = False
+        self._running = _thread.allocate_lock()  # held while the thread samples
+        self._is_paused = False
         self._watches_forks = False
 
     def offer(self) -> None:
@@ -57,31 +56,36 @@ class Sampler:
         signal.signal(channel.PROFILE_SIGNAL, lambda number, frame: self._start())
 
     def _start(self) -> None:
-        if self._is_running or not self._interval_seconds():
+        if not self._is_wanted() or not self._running.acquire(blocking=False):
             return
         if not self._watches_forks:
             self._watches_forks = True
-            os.register_at_fork(before=self._pause, after_in_parent=self._start, after_in_child=self._forget)
-        self._is_running, self._is_pausing = True, False
-        self._over.acquire(blocking=False)
+            os.register_at_fork(before=self._pause, after_in_parent=self._resume, after_in_child=self._forget)
         try:
             _thread.start_new_thread(self._run, ())
         except RuntimeError:  # there can be no further thread: there are no samples
-            self._is_running = False
-            self._over.release()
+            self._running.release()
 
     def _pause(self) -> None:
-        if self._is_running:
-            self._is_pausing = True
-            self._wake.release()
-            self._over.acquire(timeout=_PAUSE_SECONDS)
-            self._over.acquire(blocking=False)
+        self._is_paused = True
+        if self._running.locked():
+            if self._wake.locked():
+                self._wake.release()
+            if self._running.acquire(timeout=_PAUSE_SECONDS):
+                self._running.release()
+
+    def _resume(self) -> None:
+        self._is_paused = False
+        self._start()
 
     def _forget(self) -> None:
-        self._is_running = False
+        self._running = _thread.allocate_lock()  # the thread is the parent's
         if self._descriptor >= 0:  # it belongs to the parent; a child of this child has none
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _is_wanted(self) -> bool:
+        return self._interval_seconds() > 0 and not self._is_paused
 
     def _interval_seconds(self) -> float:
         if self._descriptor < 0:
@@ -91,21 +95,28 @@ class Sampler:
     # ---- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        """Sample while it is wanted. The agent may want it again, and the signal have come, after the last look and
+        before the lock is free; so this looks once more."""
+        is_first = True
+        while is_first or (self._is_wanted() and self._running.acquire(blocking=False)):
+            is_first = False
+            try:
+                self._sample_while_wanted()
+            finally:
+                self._running.release()
+
+    def _sample_while_wanted(self) -> None:
         main = threading.main_thread().ident or 0
         last = write_at = time.perf_counter()
-        try:
-            while (interval := self._interval_seconds()) and not self._is_pausing:
-                self._wake.acquire(timeout=interval)
-                now = time.perf_counter()
-                self._sample(cpython_internals.frame_of(main), int((now - last) * 1e6))
-                last = now
-                if now >= write_at:
-                    write_at = now + WRITE_SECONDS
-                    self._write()
-            self._write()
-        finally:
-            self._is_running = False
-            self._over.release()
+        while self._is_wanted():
+            self._wake.acquire(timeout=self._interval_seconds())
+            now = time.perf_counter()
+            self._sample(cpython_internals.frame_of(main), int((now - last) * 1e6))
+            last = now
+            if now >= write_at:
+                write_at = now + WRITE_SECONDS
+                self._write()
+        self._write()
 
     def _sample(self, frame: FrameType | None, microseconds: int) -> None:
         function, client = self._title.function, self._title.client

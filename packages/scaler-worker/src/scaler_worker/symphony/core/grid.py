@@ -308,6 +308,9 @@ class Grid:
         """False: Symphony owns its processes."""
         return False
 
+    def recount(self, corrects: bool) -> list[str]:
+        return held_tasks.recount(self._state, corrects) + self.sent.recount(corrects)
+
     def check(self) -> None:
         self._state.queue.check()
         self._state.nodes.check()

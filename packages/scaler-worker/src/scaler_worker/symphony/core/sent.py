@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -109,14 +110,23 @@ class SentTasks:
             del self._limited[sent.number]
         return due
 
+    def recount(self, corrects: bool) -> list[str]:
+        """Return a sentence if the numbers of tasks of each depth are wrong, and correct them if ``corrects``."""
+        noted, counted = self._live_by_depth, dict(Counter(sent.depth for sent in self.live()))
+        if noted == counted:
+            return []
+        if corrects:
+            self._live_by_depth = counted
+        return [f"tasks in Symphony by depth: {noted}, {counted} counted"]
+
     def check(self) -> None:
+        wrong = self.recount(False)
+        assert not wrong, wrong
         live = self.live()
         names = [sent.name for sent in live]
         assert len(frozenset(names)) == len(names)
         assert all(sent.run.count == 1 for sent in self.by_number.values())
-        depths = [sent.depth for sent in live]
-        assert depths.count(0) <= self._slots
-        assert self._live_by_depth == {depth: depths.count(depth) for depth in depths}
+        assert [sent.depth for sent in live].count(0) <= self._slots
         slots = [sent.slot for sent in self.by_number.values() if sent.slot is not None]
         assert sorted([*slots, *self._free_slots]) == list(range(self._slots))
         assert all(self.by_number[number] is sent for number, sent in self._limited.items())
