@@ -19,6 +19,7 @@ from scaler.client.keyed import Identity
 from scaler.client.mapping import MapCall
 from scaler.core.outcome import CANCELLED
 from scaler.core.runs import Shape
+from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol.messages import TaskOptions
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class InnerClient(Client):
             return
         try:
             send()
+        except ClientQuitException:  # closed meanwhile, as if the call had been sent before
+            if not future.settle(CANCELLED):
+                future.finish(CANCELLED)
         except BaseException as error:
             future.set_exception(error)
         if future.is_settled():

@@ -1375,6 +1375,11 @@ def _client_for(session: bytes) -> Client:
         client_io = client.__dict__.get("_client_io")
         if client_io is not None and not client_io.unusable and client_io.session.session == session:
             return client
+    if nested_socket(None) is None and not is_far_from_agents():
+        raise RuntimeError(
+            "Cannot call the actor here: the client that has made it is not in this process, or has ended. Use "
+            "client.get_actor(name), or call it in a task."
+        )
     return Client()
 
 
