@@ -90,6 +90,16 @@ def test_calls_that_do_not_fit(function, args, kwargs) -> None:
         check_call(function, args, kwargs)
 
 
+async def awaited(value: int = 0) -> int:
+    return value
+
+
+@pytest.mark.parametrize("function", [awaited, functools.partial(awaited, 1)])
+def test_a_coroutine_function_is_refused(function) -> None:
+    with pytest.raises(TypeError, match=r"it is a coroutine function, .* Pass a function that returns asyncio.run\("):
+        check_call(function, (), {})
+
+
 def test_a_keyword_of_the_function_itself() -> None:
     assert takes_keyword(with_keywords, "profiling")
     assert takes_keyword(lambda profiling: None, "profiling")

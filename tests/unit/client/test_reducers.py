@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import copyreg
 import multiprocessing
 import pickle
@@ -130,6 +132,24 @@ def test_names_of_locks_follow_their_tokens() -> None:
 def test_a_lock_of_threads_is_refused_with_a_reason(lock: Any) -> None:
     with pytest.raises(TypeError, match=r"excludes threads of one process only. Use client.lock\(name\)"):
         Encoder(DefaultSerializer).encode([{"lock": lock}])
+
+
+async def nothing() -> None: ...
+
+
+def test_a_future_of_others_is_refused_with_a_reason() -> None:
+    loop, coroutine = asyncio.new_event_loop(), nothing()
+    try:
+        for future, reason in [
+            (concurrent.futures.Future(), r"a 'Future', which belongs to its process. Pass its result\(\)"),
+            (loop.create_future(), "a 'Future', which belongs to its process. Pass what awaiting it returns"),
+            (coroutine, "a 'coroutine', which belongs to its process. Pass what awaiting it returns"),
+        ]:
+            with pytest.raises(TypeError, match=reason):
+                Encoder(DefaultSerializer).encode([{"future": future}])
+    finally:
+        coroutine.close()
+        loop.close()
 
 
 # ---- proxies ---------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class TableSpec:
     help: str = ""
 
     def index(self, key: str) -> int:
-        """Return where a column stands; KeyError when there is none with this key."""
+        """Return the place of a column. Raises KeyError if no column has this key."""
         for position, column in enumerate(self.columns):
             if column.key == key:
                 return position

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, NoReturn
 
+from scaler.client.foreign_futures import is_foreign_future, refuse_future
 from scaler.client.lock import Lock
 from scaler.utility.private_apis import reduce_code
 from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES
@@ -22,8 +23,8 @@ _DASK_PREFIX = "dask.utils.SerializableLock "
 
 class ArgumentReducers(ProxyReducers):
     """The dispatch table of a client's pickler. Dask's SerializableLock, which excludes within one process only,
-    arrives in a task as a lock of the cluster. A lock of ``threading`` is refused with a reason. Code keeps the name of
-    its file."""
+    arrives in a task as a lock of the cluster. A lock of ``threading``, and a future that is not one of a client, is
+    refused with a reason. Code keeps the name of its file."""
 
     def find(self, kind: type) -> Reducer | None:
         if kind is CodeType:
@@ -32,6 +33,8 @@ class ArgumentReducers(ProxyReducers):
             return reduce_dask_lock
         if kind in _THREAD_LOCKS and kind not in copyreg.dispatch_table:
             return _refuse_thread_lock
+        if is_foreign_future(kind):
+            return refuse_future
         return super().find(kind)
 
 
