@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
+from scaler.client.actors import ActorHandle
 from scaler.utility.exceptions import ActorDiedError
 from tests.cluster.conftest import Gate
 from tests.support import functions
@@ -96,6 +97,10 @@ class BrokenAndCounted:
         return 1
 
 
+def make_in_task() -> ActorHandle[Counter]:
+    return Client().actor(Counter)
+
+
 def make_counter_in_task(address: str) -> list[int]:
     with Client(address) as client:
         counter = client.actor(Counter, 10)
@@ -153,6 +158,12 @@ def test_large_arguments_and_results_keep_the_order(client: Client) -> None:
     futures = [counter.note(reference), counter.note(2), counter.note(bytes(70_000)), counter.note(4)]
     seen = futures[-1].result(timeout=30)
     assert [each if isinstance(each, int) else len(each) for each in seen] == [100_000, 2, 70_000, 4]
+
+
+def test_a_handle_whose_client_is_elsewhere_says_so(client: Client) -> None:
+    handle = client.submit(make_in_task).result(timeout=20)
+    with pytest.raises(RuntimeError, match=r"Cannot call the actor here: .* Use client.get_actor\(name\)"):
+        handle.add()
 
 
 def test_futures_as_arguments(client: Client) -> None:

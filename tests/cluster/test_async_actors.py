@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import pickle
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import NoReturn, TypeVar
@@ -65,11 +66,20 @@ def run(combo: SchedulerClusterCombo, body: Callable[[AsyncClient], Awaitable[T]
     return asyncio.run(main())
 
 
-async def until_gone(pid: int) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
-        while psutil.pid_exists(pid):
+        while not condition():
             gc.collect()
             await asyncio.sleep(0.01)
+
+
+async def until_gone(pid: int) -> None:
+    await until(lambda: not psutil.pid_exists(pid))
+
+
+def waiting_threads() -> list[threading.Thread]:
+    """The threads in which calls of a client wait for an event loop."""
+    return [each for each in threading.enumerate() if each.name == "scaler-async-call"]
 
 
 def test_calls_are_awaited_and_keep_their_order(combo: SchedulerClusterCombo) -> None:
@@ -102,6 +112,24 @@ def test_futures_are_arguments_of_actors_and_the_other_way_round(combo: Schedule
         assert [await after, await second, await first] == [116, 16, 15]
         large = counter.zeros(1_000_000)
         assert await client.submit(len, large) == 1_000_000 and not large.is_fetched
+
+    run(combo, body)
+
+
+def test_a_creation_that_is_cancelled_leaves_no_thread_and_no_actor(combo: SchedulerClusterCombo, gate: Gate) -> None:
+    async def body(client: AsyncClient) -> None:
+        late = client.submit(functions.wait_at_gate, *gate.paths, 5)
+        making = asyncio.create_task(client.actor(Counter, late))
+        await until(lambda: waiting_threads() and late.held_call is None and bool(gate.waiting_pids))
+        making.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+        await until(lambda: not waiting_threads())
+        gate.open()
+        assert await late == 5
+        async with asyncio.timeout(60):
+            while (await client.cluster_info()).tasks.running:
+                await asyncio.sleep(0.01)
 
     run(combo, body)
 

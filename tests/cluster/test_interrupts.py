@@ -133,3 +133,22 @@ def test_an_interrupted_wait_leaves_its_futures(single_client: Client, gate: Gat
     watcher.join()
     gate.open()
     assert future.result(timeout=30) == "opened"
+
+
+class Holder:
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+@pytest.mark.usefixtures("interrupting")
+@pytest.mark.timeout(110)
+def test_an_interrupted_creation_makes_no_actor(single_client: Client, gate: Gate) -> None:
+    late = single_client.submit(functions.wait_at_gate, *gate.paths, "opened")
+    watcher = interruption_at(gate)
+    with pytest.raises(Interruption):
+        watcher.start()
+        single_client.actor(Holder, late)
+    watcher.join()
+    gate.open()
+    assert late.result(timeout=30) == "opened"
+    assert single_client.submit(functions.square, 3).result(timeout=30) == 9, "an actor has the only worker"

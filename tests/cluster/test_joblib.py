@@ -193,12 +193,12 @@ def test_a_worker_without_joblib_is_told_so(on_scaler: Client, monkeypatch: pyte
     """The import fails in this process instead, which runs the batch like a worker."""
     backend = ScalerBackend(client=on_scaler)
     arguments: list[Any] = []
-    payload = backend._pickle([NestedHere(backend)], arguments)
+    payload, nested_at = backend._pickle([NestedHere(backend)], arguments)
     for name in [name for name in sys.modules if name.partition(".")[0] == "joblib" or name.endswith(".joblib")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [NoJoblib(), *sys.meta_path])
     with pytest.raises(ModuleNotFoundError, match="this worker does not have joblib. Install it on all workers"):
-        backend._function_of([])(payload, *arguments)
+        backend._function_of([])(payload, nested_at, *arguments)
 
 
 class NestedHere:
@@ -301,6 +301,34 @@ def test_an_argument_that_does_not_pickle(on_scaler: Client) -> None:
         with pytest.raises(TypeError, match="lock"):
             run(lambda item: None, [*range(count), threading.Lock()], batch_size=1)
     assert run(square, [5]) == [25]
+
+
+def double(values: list[int]) -> list[int]:
+    return [2 * value for value in values]
+
+
+def test_futures_and_references_stand_for_their_values(on_scaler: Client) -> None:
+    nothing, three = on_scaler.submit(str.strip, ""), on_scaler.submit(square, 3)
+    none = on_scaler.submit([].clear)
+    (scattered,) = on_scaler.scatter([list(range(100_000))])
+    large = on_scaler.submit(double, scattered)
+    reference = on_scaler.send_object({"sent": 1})
+    calls = joblib.Parallel()(
+        joblib.delayed(lambda *values: values)(nothing, none, [three, {"inside": three}], reference, number, none)
+        for number in range(20)
+    )
+    assert calls == [("", None, [9, {"inside": 9}], {"sent": 1}, number, None) for number in range(20)]
+    assert joblib.Parallel()(joblib.delayed(sum)(each) for each in (scattered, large)) == [4999950000, 9999900000]
+    many = [on_scaler.submit(square, number) for number in range(3000)]
+    assert joblib.Parallel(batch_size=1)(joblib.delayed(sum)(many[:count]) for count in (3000, 2)) == [8995500500, 1]
+
+
+def test_a_future_that_failed_fails_the_call(on_scaler: Client) -> None:
+    failed = on_scaler.submit(int, "x")
+    with pytest.raises(ValueError, match="invalid literal"):
+        joblib.Parallel()(joblib.delayed(square)(each) for each in (1, failed))
+    with Client(on_scaler.address) as other, pytest.raises(ValueError, match="a future of another client"):
+        joblib.Parallel()(joblib.delayed(square)(other.submit(square, number)) for number in range(3))
 
 
 def test_calls_of_parallel_do_not_disturb_one_another(on_scaler: Client) -> None:

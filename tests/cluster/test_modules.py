@@ -116,6 +116,38 @@ def test_a_change_is_told_when_the_module_is_loaded_again(
     assert len(caplog.messages) == 1
 
 
+def test_code_that_is_replaced_in_its_functions_is_told(
+    address: str, folder: Path, load: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
+) -> None:
+    autoreload = pytest.importorskip("IPython.extensions.autoreload")
+    helpers = load("local_helpers")
+    version = helpers.version
+    with Client(address, modules=[helpers, "local_package"]) as client:
+        assert client.submit(version).result() == 1
+        (folder / "local_helpers.py").write_text(HELPERS.format(version=20))
+        autoreload.superreload(helpers)
+        assert version() == 20
+        assert (client.submit(version).result(), client.submit(version).result()) == (1, 1)
+    (told,) = caplog.messages
+    assert told.startswith("The files of local_helpers have changed")
+
+
+def test_a_file_that_is_added_to_a_package_is_told(
+    address: str, folder: Path, load: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
+) -> None:
+    package = load("local_package")
+    with Client(address, modules=[package]) as client:
+        assert client.submit(load("local_package.part").text).result() == "data"
+        (folder / "local_package" / "added.py").write_text("def number():\n    return 5\n")
+        (folder / "other_file.py").write_text("")
+        client.submit(load("local_package.added").number).exception()
+        (told,) = caplog.messages
+        assert told.startswith("The files of local_package have changed")
+    with Client(address, modules=[package]) as client:
+        assert client.submit(load("local_package.added").number).result() == 5
+    assert len(caplog.messages) == 1
+
+
 def test_a_removed_module_is_told_once(
     address: str, folder: Path, load: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -16,6 +16,7 @@ from scaler.compat import ray
 from scaler.utility.exceptions import MissingObjects, ProcessorDiedError
 from tests.cluster.conftest import Gate
 from tests.support import functions
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -343,9 +344,23 @@ def test_the_name_of_a_task_is_in_the_cluster_info(cluster: None, combo: Schedul
 def test_a_cluster_on_this_machine_with_resources() -> None:
     with ray.init(num_cpus=2, num_gpus=1, resources={"license": 4}) as context:
         assert ray.is_initialized() and context.address_info["address"].startswith("tcp://")
+        assert ray.cluster_resources() == {"CPU": 2.0, "GPU": 1.0, "license": 4.0}
+        (node,) = ray.nodes()
+        assert node["Alive"] and node["Resources"] == ray.cluster_resources() and node["NodeManagerAddress"]
         assert ray.get(square.options(num_gpus=0.5, resources={"license": 2}).remote(2)) == 4
     assert not ray.is_initialized()
     ray.shutdown()
+
+
+def test_resources_that_tasks_have_are_not_available(gate: Gate) -> None:
+    with ray.init(num_cpus=2, resources={"license": 4}):
+        assert ray.cluster_resources() == {"CPU": 2.0, "license": 4.0}
+        wait_until(lambda: ray.available_resources() == {"CPU": 2.0, "license": 4.0})
+        refs = [hold.options(resources={"license": 2}).remote(*gate.paths) for _ in range(2)]
+        wait_until(lambda: ray.available_resources() == {})
+        gate.open()
+        ray.get(refs)
+        wait_until(lambda: ray.available_resources() == {"CPU": 2.0, "license": 4.0})
 
 
 def test_init_twice(cluster: None, combo: SchedulerClusterCombo) -> None:

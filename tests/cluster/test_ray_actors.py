@@ -15,6 +15,7 @@ import pytest
 from scaler import SchedulerClusterCombo
 from scaler.compat import ray
 from scaler.compat.ray.exceptions import RayActorError
+from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.waiting import wait_until
 
@@ -267,3 +268,78 @@ def test_mistakes(cluster: None) -> None:
 def test_a_failed_argument_of_the_constructor(cluster: None) -> None:
     with pytest.raises(ValueError, match="no argument"):
         Counter.remote(ray.remote(functions.fail).remote("argument"))
+
+
+# ---- pools -----------------------------------------------------------------------------------------------------------
+
+
+@ray.remote
+class Doubler:
+    def double(self, number: int) -> int:
+        return 2 * number
+
+    def hold(self, gate_paths: tuple[str, str]) -> str:
+        return str(functions.wait_at_gate(*gate_paths, "held"))
+
+    def fail(self, number: int) -> None:
+        raise ValueError(f"number {number}")
+
+
+def double(actor: Any, number: int) -> Any:
+    return actor.double.remote(number)
+
+
+def test_a_pool_maps_in_order_and_out_of_order(cluster: None) -> None:
+    pool = ray.util.ActorPool([Doubler.remote(), Doubler.remote()])
+    assert list(pool.map(double, range(7))) == [0, 2, 4, 6, 8, 10, 12]
+    assert sorted(pool.map_unordered(double, range(7))) == [0, 2, 4, 6, 8, 10, 12]
+    assert not pool.has_next() and list(pool.map(double, [])) == []
+    with pytest.raises(StopIteration):
+        pool.get_next()
+
+
+def test_a_pool_gives_each_actor_one_call_at_a_time(cluster: None, gate: Gate) -> None:
+    first, second = Doubler.remote(), Doubler.remote()
+    pool = ray.util.ActorPool([first, second])
+    pool.submit(lambda actor, paths: actor.hold.remote(paths), gate.paths)
+    for number in range(3):
+        pool.submit(double, number)
+    assert not pool.has_free() and pool.pop_idle() is None
+    assert [pool.get_next_unordered() for _ in range(3)] == [0, 2, 4]
+    assert pool.has_free() and pool.pop_idle() is second
+    pool.submit(double, 5)  # waits for the first actor
+    with pytest.raises(TimeoutError):
+        pool.get_next(timeout=0)
+    with pytest.raises(ValueError, match="belongs to this pool"):
+        pool.push(first)
+    with pytest.raises(TimeoutError):
+        pool.get_next(timeout=0, ignore_if_timedout=True)
+    gate.open()
+    assert pool.get_next() == 10 and not pool.has_next()
+    pool.push(second)
+    assert sorted(pool.map(double, [1, 2])) == [2, 4]
+
+
+def test_a_pool_raises_the_exception_of_a_call(cluster: None) -> None:
+    pool = ray.util.ActorPool([Doubler.remote()])
+    for number in range(2):
+        pool.submit(lambda actor, value: actor.fail.remote(value), number)
+    with pytest.raises(ValueError, match="number 0"):
+        pool.get_next()
+    with pytest.raises(ValueError, match="number 1"):
+        pool.get_next_unordered()
+    pool.submit(double, 4)
+    assert pool.get_next(timeout=30) == 8
+
+
+def test_mistakes_with_pools(cluster: None) -> None:
+    with pytest.raises(TypeError, match="not the handle of an actor"):
+        ray.util.ActorPool([square])
+    empty = ray.util.ActorPool([])
+    empty.submit(double, 1)
+    with pytest.raises(ValueError, match="has no actor"):
+        empty.get_next()
+    pool = ray.util.ActorPool([Doubler.remote()])
+    with pytest.raises(TypeError, match="must return what .remote"):
+        pool.submit(lambda actor, number: number, 1)
+    assert list(pool.map(double, [3])) == [6]

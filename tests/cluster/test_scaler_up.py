@@ -19,7 +19,7 @@ from scaler_protocol.command import read_settings
 from scaler_scheduler.config import SchedulerSettings
 from scaler_scheduler.web.cli import UiSettings
 from scaler_worker.config import ClusterSettings
-from scaler_worker.manager.slurm_config import SlurmSettings
+from scaler_worker.manager.ssh_config import SSHSettings
 from tests.support.commands import Command, child_environment, command_line
 from tests.support.ports import free_address, free_port
 from tests.support.waiting import wait_until
@@ -76,7 +76,7 @@ def test_every_option_in_the_template_exists(tmp_path: Path) -> None:
     read_settings(SchedulerSettings, config, program="scaler_scheduler", section="scheduler")
     read_settings(ClusterSettings, ["tcp://127.0.0.1:1", *config], program="scaler_cluster", section="cluster")
     read_settings(UiSettings, config, program="scaler_ui", section="ui")
-    read_settings(SlurmSettings, ["slurm", *config], program="scaler_worker_manager", section="manager")
+    read_settings(SSHSettings, ["ssh", *config], program="scaler_worker_manager", section="manager")
 
 
 def test_a_file_is_not_overwritten(address: str) -> None:
@@ -151,7 +151,9 @@ def test_it_runs_in_the_background(address: str) -> None:
         with Client(address) as client:
             assert client.submit(abs, -1).result() == 1
     finally:
-        assert scaler("down").stdout == "Stopped the stack of cluster.toml.\n"
+        down = scaler("down")
+    assert down.stdout == "Stopped the stack of cluster.toml.\n"
+    assert re.findall(r"scaler up: (.*): stopped", down.stderr) == ["web monitor", "workers", "scheduler"]
 
 
 @pytest.mark.parametrize(

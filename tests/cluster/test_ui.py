@@ -320,6 +320,25 @@ def test_the_layout_of_a_large_graph_takes_a_moment(made_up: Ui, browser: Browse
         assert places == [-1, 0, 1, 5]
 
 
+def test_tables_fit_the_window_and_show_the_other_columns_on_request(made_up: Ui, browser: Browser) -> None:
+    shown = "() => [...document.querySelectorAll('main th')].filter(each => !each.hidden).map(each => each.dataset.key)"
+    fits = "() => [...document.querySelectorAll('main .scroller')].every(each => each.scrollWidth <= each.clientWidth)"
+    with Watched(browser, made_up.url + "#/overview", 1280, 720) as watched:
+        for view in ("overview", "workers", "running", "functions", "tasks", "progress", "failures", "clients"):
+            watched.open(view)
+            wait_for_rows(watched)
+            watched.wait_until(fits)
+        watched.open("functions")
+        wait_for_rows(watched)
+        watched.wait_until(fits)
+        few = watched.page.evaluate(shown)
+        assert {"name", "mean", "total", "parts"} <= set(few) and "digest" not in few
+        watched.page.get_by_role("button", name="more columns").click()
+        assert "digest" in watched.page.evaluate(shown)
+        watched.page.get_by_role("button", name="Fewer columns").click()
+        assert watched.page.evaluate(shown) == few
+
+
 def test_tables_fit_a_telephone_with_all_their_values(made_up: Ui, browser: Browser) -> None:
     with Watched(browser, made_up.url + "#/clients", *PHONE) as watched:
         wait_for_rows(watched)

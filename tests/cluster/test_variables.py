@@ -72,8 +72,10 @@ def test_large_values_and_references_are_refused(client: Client) -> None:
 
 def test_values_that_cannot_be_sent_or_loaded(client: Client) -> None:
     variable = client.variable("bad")
-    with pytest.raises(TypeError):
-        variable.set(client.submit(functions.square, 2))
+    future = client.submit(functions.square, 2)
+    for value in (future, {"inside": [future]}):
+        with pytest.raises(TypeError, match="Cannot put a future into the variable 'bad': .* Put its result, or pass"):
+            variable.set(value)
     variable.set(FailsToLoad())
     with pytest.raises(DeserializeObjectError, match="The value of the variable 'bad' could not be loaded: Zero"):
         variable.get()

@@ -158,6 +158,8 @@ async def coroutines() -> None:
         assert_type(await async_client.submit(add, 1, pure=True), int)
         assert_type(await async_client.submit_verbose(add, (future, 2), key="two"), int)
         assert_type(await async_client.scatter([1.0]), list[AsyncFuture[float]])
+        done, pending = await async_client.wait([future], 1.0, asyncio.FIRST_COMPLETED)
+        assert_type(done, set[AsyncFuture[int]])
         async with async_client.lock("name") as lock:
             assert_type(lock, None)
 

@@ -21,6 +21,7 @@ Part = tuple[str, Any]
 
 SEARCH_SECONDS = 2.0
 _DEPTH_LIMIT = 50
+_SHOWN_STEPS = 4
 _PROTOCOL = 5
 _REWRITABLE = (
     TypeError, ValueError, AttributeError, RuntimeError, RecursionError, NotImplementedError, pickle.PicklingError,
@@ -37,7 +38,12 @@ def explained(error: Exception, what: str, value: Any, dumps: Dumps | None) -> E
     text, kind = _text_of(reason), type(culprit).__qualname__
     if kind not in text:
         text += f" (while pickling {kind})"
-    return rewritten(error, ": ".join([what, *path, text]))
+    return rewritten(error, ": ".join([what, *_shortened(path), text]))
+
+
+def _shortened(path: list[str]) -> list[str]:
+    """The outermost and the innermost steps of a long path."""
+    return path if len(path) <= 2 * _SHOWN_STEPS else [*path[:_SHOWN_STEPS], "...", *path[-_SHOWN_STEPS:]]
 
 
 def rewritten(error: Exception, text: str) -> Exception:

@@ -163,6 +163,28 @@ def test_a_client_that_is_not_closed_is_reported_and_the_loop_stops_watching_it(
     asyncio.run(main())
 
 
+class Slow:
+    """A large value that is pickled when it may be."""
+
+    nbytes = LARGE_BYTES
+    may_be = threading.Event()
+
+    def __reduce__(self) -> Any:
+        self.may_be.wait(30)
+        return int, ()
+
+
+def test_a_call_that_is_pickled_while_its_client_is_closed_is_cancelled(scheduler: FakeScheduler) -> None:
+    async def main() -> None:
+        async with AsyncClient(scheduler.address) as client:
+            future = client.submit(operator.neg, Slow())
+        Slow.may_be.set()
+        with pytest.raises(asyncio.CancelledError):
+            await future
+
+    asyncio.run(main())
+
+
 def test_a_forked_child_must_make_its_own(scheduler: FakeScheduler) -> None:
     async def body(client: AsyncClient) -> None:
         pid = os.fork()

@@ -14,6 +14,7 @@ import pytest
 from scaler import AsyncClient, Client
 from scaler.asynchronous.future import AsyncFuture
 from scaler.utility.exceptions import ClientQuitException
+from scaler.utility.private_apis import has_callbacks
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import ObjectRequest, Status
 from tests.support.waiting import wait_until
@@ -234,3 +235,90 @@ def test_asyncio_reports_a_failure_unless_a_call_raises_it(scheduler: FakeSchedu
 
     run(scheduler, body)
     assert reported == [("unused",)]
+
+
+# ---- waits -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_wait_returns_what_has_ended_and_the_rest(scheduler: FakeScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        assert await client.wait([]) == (set(), set())
+        ended = [client.submit(operator.neg, number) for number in range(3)]
+        assert await client.wait(iter(ended)) == (set(ended), set())
+        assert await client.wait(ended) == (set(ended), set())  # again
+        scheduler.hold.set()
+        held = client.submit(operator.neg, 9)
+        assert await client.wait([held], timeout=0.01) == (set(), {held})
+        assert await client.wait([*ended, held], return_when=asyncio.FIRST_COMPLETED) == (set(ended), {held})
+        assert held.cancel()
+        assert await client.wait([held]) == ({held}, set())
+
+    run(scheduler, body)
+
+
+def test_a_wait_ends_with_the_first_exception_that_is_no_cancellation(scheduler: FakeScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        good, bad = client.submit(operator.neg, 1), client.submit(fail, "x")
+        await client.wait([good, bad])
+        scheduler.hold.set()
+        held, cancelled = client.submit(operator.neg, 9), client.submit(operator.neg, 9)
+        cancelled.cancel()
+        first = asyncio.FIRST_EXCEPTION
+        assert await client.wait([good, held, cancelled], 0.01, first) == ({good, cancelled}, {held})
+        assert await client.wait([held, bad], return_when=first) == ({bad}, {held})
+        waiting = asyncio.create_task(client.wait([held], return_when=first))
+        await asyncio.sleep(0)  # it has begun to wait
+        held.set_exception(KeyError("y"))
+        assert await waiting == ({held}, set())
+
+    run(scheduler, body)
+
+
+def test_a_wait_leaves_large_results_in_the_cluster(keeping: KeepingScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        futures = [client.submit(operator.neg, number) for number in range(3)]
+        for _ in range(2):
+            assert await client.wait(futures) == (set(futures), set())
+        assert keeping.requests == 0
+        wanted = client.submit(operator.neg, 4)
+        awaiting = asyncio.ensure_future(asyncio.wait([wanted]))  # which asks for the result
+        await asyncio.sleep(0)
+        assert await client.wait([wanted]) == ({wanted}, set())
+        await until(lambda: keeping.requests == 1)
+        awaiting.cancel()
+
+    run(keeping, body)
+
+
+def test_a_wait_that_is_cancelled_leaves_the_futures(scheduler: FakeScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        scheduler.hold.set()
+        future = client.submit(operator.neg, 1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await client.wait([future])
+        assert not has_callbacks(future)
+        scheduler.hold.clear()
+        assert await future == -1
+
+    run(scheduler, body)
+
+
+def test_a_wait_refuses_what_it_cannot_wait_for(scheduler: FakeScheduler, client: Client) -> None:
+    async def other(inner: AsyncClient) -> AsyncFuture[int]:
+        return inner.submit(operator.neg, 1)
+
+    foreign = run(scheduler, other)
+
+    async def body(inner: AsyncClient) -> None:
+        future = inner.submit(operator.neg, 1)
+        with pytest.raises(TypeError, match="takes several"):
+            await inner.wait(future)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="Cannot wait for a ScalerFuture"):
+            await inner.wait([future, client.submit(operator.neg, 1)])  # type: ignore[list-item]
+        with pytest.raises(ValueError, match="'SOME_COMPLETED'"):
+            await inner.wait([future], return_when="SOME_COMPLETED")
+        with pytest.raises(ValueError, match="belongs to another event loop"):
+            await inner.wait([future, foreign])
+
+    run(scheduler, body)

@@ -90,6 +90,16 @@ def test_calls_that_do_not_fit(function, args, kwargs) -> None:
         check_call(function, args, kwargs)
 
 
+async def awaited(value: int = 0) -> int:
+    return value
+
+
+@pytest.mark.parametrize("function", [awaited, functools.partial(awaited, 1)])
+def test_a_coroutine_function_is_refused(function) -> None:
+    with pytest.raises(TypeError, match=r"it is a coroutine function, .* Pass a function that returns asyncio.run\("):
+        check_call(function, (), {})
+
+
 def test_a_keyword_of_the_function_itself() -> None:
     assert takes_keyword(with_keywords, "profiling")
     assert takes_keyword(lambda profiling: None, "profiling")
@@ -171,7 +181,7 @@ def test_plain_types_are_written_as_cloudpickle_writes_them(value) -> None:
 def test_the_kept_pickler_writes_what_a_fresh_one_would(value) -> None:
     pickler = ReusedPickler()
     for _ in range(2):
-        assert pickler.dumps(value) == cloudpickle.dumps(value, 5)
+        assert pickler.dumps(value) == ReusedPickler().dumps(value)
 
 
 def test_the_kept_pickler_survives_errors_nesting_and_size() -> None:

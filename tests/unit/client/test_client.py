@@ -289,15 +289,17 @@ def test_a_scheduler_out_of_reach() -> None:
 
 def test_waiting_for_a_scheduler_is_told(caplog: pytest.LogCaptureFixture) -> None:
     address = free_address()
-    lines = [f"Waiting for a scheduler at {address}: none answers there yet."]
+    start, check = f"Start one there with: scaler_scheduler {address}", f"Check with: scaler doctor {address}"
+    lines = [
+        f"Waiting for a scheduler at {address}: none answers there yet. {start}",
+        f"Waiting for the scheduler at {address}, whose connection is lost. {check}",
+    ]
     with Client(address) as client:
         wait_until(lambda: len(caplog.records) == 1)
         with FakeScheduler(address):
             assert client.submit(math.sqrt, 4.0).result(10) == 2.0
         wait_until(lambda: len(caplog.records) == 2)
-        lines.append(f"Waiting for the scheduler at {address}, whose connection is lost.")
-    start = f"Start one there with: scaler_scheduler {address}"
-    assert [record.getMessage() for record in caplog.records] == [f"{line} {start}" for line in lines]
+    assert [record.getMessage() for record in caplog.records] == lines
     assert {(record.name, record.levelname) for record in caplog.records} == {("scaler", "WARNING")}
 
 

@@ -132,3 +132,10 @@ def test_a_library_that_is_used_beyond_its_stable_interface_has_an_upper_limit(f
 def test_each_private_part_has_a_test() -> None:
     own = Path(__file__).read_text(encoding="utf-8")
     assert [name for name in private_apis.__all__ if f"private_apis.{name}" not in own] == []
+
+
+def test_code_is_reduced_as_cloudpickle_does_but_with_its_file() -> None:
+    code = compile("1 / 0", "/home/me/analysis.py", "exec")
+    make, arguments = private_apis.reduce_code(code)
+    assert make(*arguments) == code
+    assert make(*arguments).co_filename == "/home/me/analysis.py"

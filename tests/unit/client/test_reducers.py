@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import copyreg
 import multiprocessing
 import pickle
@@ -132,6 +134,24 @@ def test_a_lock_of_threads_is_refused_with_a_reason(lock: Any) -> None:
         Encoder(DefaultSerializer).encode([{"lock": lock}])
 
 
+async def nothing() -> None: ...
+
+
+def test_a_future_of_others_is_refused_with_a_reason() -> None:
+    loop, coroutine = asyncio.new_event_loop(), nothing()
+    try:
+        for future, reason in [
+            (concurrent.futures.Future(), r"a 'Future', which belongs to its process. Pass its result\(\)"),
+            (loop.create_future(), "a 'Future', which belongs to its process. Pass what awaiting it returns"),
+            (coroutine, "a 'coroutine', which belongs to its process. Pass what awaiting it returns"),
+        ]:
+            with pytest.raises(TypeError, match=reason):
+                Encoder(DefaultSerializer).encode([{"future": future}])
+    finally:
+        coroutine.close()
+        loop.close()
+
+
 # ---- proxies ---------------------------------------------------------------------------------------------------------
 
 
@@ -204,3 +224,12 @@ def test_the_manager_may_be_gone() -> None:
         rebuild, arguments = proxies.reduce_proxy(manager.dict())
     with pytest.raises(ConnectionError, match="The manager of a dict proxy cannot be reached"):
         rebuild(*arguments)
+
+
+def test_functions_keep_the_names_of_their_files() -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("def outer():\n    return lambda: 1 / 0", "/home/me/analysis.py", "exec"), names)
+    sent = DefaultSerializer.serialize(names["outer"])
+    outer = pickle.loads(sent)
+    assert {outer.__code__.co_filename, outer().__code__.co_filename} == {"/home/me/analysis.py"}
+    assert sent == DefaultSerializer.serialize(names["outer"])

@@ -13,6 +13,7 @@ from scaler_protocol.monitor.format import display_width
 from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.messages import Snapshot, TaskCounts, WaitGroup
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.tables import FUNCTIONS
 from scaler_scheduler.top.lines import FunctionColour, Style, text_of, wrapped
 from scaler_scheduler.top.screen import Screen, draw
 from scaler_scheduler.top.view import PAGES, TableView, View
@@ -88,7 +89,7 @@ def test_the_last_total_is_on_a_narrow_screen(model: Model) -> None:
 def test_functions(model: Model) -> None:
     text = lines(drawn(model, "2"))
     assert text[3] == "6 functions"
-    assert text[4].split()[:4] == ["function", "[unfinished]", "finished", "succeeded"]
+    assert text[4].split()[:4] == ["function", "unfinished", "succeeded", "failed"] and "[total]" in text[4]
     assert text[5].split()[:2] == ["simulate", "1,880"]
 
 
@@ -211,10 +212,12 @@ def test_objects_by_host(model: Model) -> None:
 
 
 def test_sorting_a_table(model: Model) -> None:
-    assert "[finished]" in lines(drawn(model, "2", "s"))[4]
-    assert "[function]" in lines(drawn(model, "2", "S"))[4]
-    assert lines(drawn(model, "2", "S"))[5].startswith("collect")
-    assert lines(drawn(model, "2", "S", "r"))[5].startswith("simulate")
+    assert "[cpu time]" in lines(drawn(model, "2", "s"))[4]
+    assert "[longest]" in lines(drawn(model, "2", "S"))[4]
+    back_to_names = ["S"] * FUNCTIONS.index("total")
+    assert "[function]" in lines(drawn(model, "2", *back_to_names))[4]
+    assert lines(drawn(model, "2", *back_to_names))[5].startswith("collect")
+    assert lines(drawn(model, "2", *back_to_names, "r"))[5].startswith("simulate")
 
 
 def test_a_filter_belongs_to_its_page(model: Model) -> None:
@@ -315,7 +318,7 @@ def test_keys_turn_pages() -> None:
 
 def test_each_table_keeps_how_it_is_looked_at() -> None:
     view = View().pressed("2", 10).pressed("s", 10).pressed("3", 10).pressed("2", 10)
-    assert view.table == TableView("finished", True)
+    assert view.table == TableView("cpu_time", True)
 
 
 def test_a_log_that_starts_late_says_so() -> None:

@@ -141,6 +141,14 @@ def test_path(value: Any, text: str) -> None:
     assert (type(told), str(told)) == (type(error), f"Cannot send it: {text}")
 
 
+def test_a_long_path_is_shortened() -> None:
+    value = [LOCK]
+    for _ in range(20):
+        value = [value]
+    told = str(explained(failure_of(value), "Cannot send it", value, cloudpickle.dumps))
+    assert told == f"Cannot send it: {'item 0 of list: ' * 4}...: {'item 0 of list: ' * 4}{REASON}"
+
+
 def test_an_exception_that_is_more_than_a_text_gets_a_note() -> None:
     error = failure_of([1, Odd()])
     told = explained(error, "Cannot send it", [1, Odd()], cloudpickle.dumps)

@@ -59,7 +59,9 @@ def test_a_waiting_call_is_explained():
     book = Playbook()
     client = book.client()
     client.says(tasks(client, 1, 1, **ANCHOR), tasks(client, 2, 1, **CALL))
-    assert "waits until its actor, task 1, is made" in explanation.explain(book.core.state, client.session, 2)
+    assert explanation.explain(book.core.state, client.session, 2) == (
+        "Task 2 (f) is a call that waits until its actor is made. Task 1 (f) is queued: no worker is connected."
+    )
 
 
 def test_calls_take_no_slot():

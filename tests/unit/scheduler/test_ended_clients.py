@@ -6,6 +6,8 @@ from scaler_protocol.messages import Cancel, Goodbye, Status, TaskColumn, Tasks
 from scaler_scheduler.core.ended_clients import CLIENT_LIMIT
 from tests.unit.scheduler.playbook import Playbook, definition, results, run
 
+LARGE = (10**6).to_bytes(8, "little")
+
 
 def test_a_client_that_has_left_keeps_its_row() -> None:
     book = Playbook()
@@ -34,6 +36,22 @@ def test_failed_and_cancelled_tasks_are_counted_apart_as_long_as_the_client_and_
     agent.says(Goodbye())
     (ended,) = book.core.snapshot(book.now).ended_clients
     assert (ended.finished, ended.failed, ended.canceled) == (1000, 2, 997)
+
+
+def test_large_results_that_the_client_has_released_remain_successes() -> None:
+    book = Playbook()
+    agent, client = book.agent(slots=4), book.client("one")
+    client.says(Tasks([run(client, 1, 3, map_number=1, map_tasks=3)], [definition()]))
+    agent.says(results(client, (1, 1, Status.SUCCESS_LARGE, LARGE), (2, 1, Status.SUCCESS_LARGE, LARGE)))
+    client.says(Cancel((TaskColumn(client.session, (1,), ()),)))
+    snapshot = book.core.snapshot(book.now)
+    (present,), (called,) = snapshot.clients, snapshot.maps
+    assert (present.finished, present.failed, present.canceled) == (1, 0, 0)
+    assert (called.unfinished, called.failed, called.canceled) == (1, 0, 0)
+    client.says(Goodbye())
+    agent.says(Goodbye())
+    (ended,) = book.core.snapshot(book.now).ended_clients
+    assert (ended.finished, ended.failed, ended.canceled) == (3, 0, 1)
 
 
 def test_running_time_in_nested_clients_is_that_of_their_root_only() -> None:

@@ -15,15 +15,17 @@ from scaler_protocol.command import BadInput, read_settings
 from scaler_protocol.key_files import generate
 from scaler_protocol.memory_folder import MemoryFolder
 from scaler_protocol.transport.curve_authentication import new_key_pair
+from scaler_worker.manager.core.jobs import JobState
 from scaler_worker.manager.core.manager import LONGEST_PAUSE_SECONDS, STABLE_SECONDS
 from scaler_worker.manager.core.retries import RetryPause
 from scaler_worker.manager.core.ssh_facts import TEXT_LIMIT, facts_in
 from scaler_worker.manager.core.ssh_failures import explain_end, explain_failure, explain_python, explain_version
 from scaler_worker.manager.core.ssh_hosts import RemoteHost, assign, capacities, parse_host
-from scaler_worker.manager.shell.ssh import SSHBackend
+from scaler_worker.manager.shell.ssh import RemoteJob, SSHBackend
 from scaler_worker.manager.shell.ssh_connection import SSHConnection, remote_command, ssh_command
 from scaler_worker.manager.shell.ssh_keys import keys_for_workers
 from scaler_worker.manager.ssh_config import SSHSettings
+from tests.support.ssh_server import stand_in_for_program
 from tests.support.waiting import wait_until
 
 NO_PYTHON = "it has no program python3. Give --remote-python the path of a Python there that has scaler-worker."
@@ -263,6 +265,22 @@ def test_a_host_without_ssh_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", "/no/programs")
     with pytest.raises(BadInput, match=r"Cannot run ssh: this host has no such program\. Install openssh-client\."):
         SSHBackend(read(REMOTE, "--hosts", "node1=1"))
+
+
+def test_a_job_that_does_not_answer_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in_for_program(tmp_path / "ssh", """echo '{"version": "1.0.0", "ready": true}'; exec sleep 1000""")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    job = RemoteJob(parse_host("node1"), 2, read(REMOTE, "--hosts", "node1=2", "--grace-seconds", "3"), ())
+    wait_until(lambda: job.observe(0.0) is JobState.RUNNING)
+    job.stop(100.0)
+    assert (job.observe(117.0), job.why_not(117.0)) == (JobState.RUNNING, "")
+    job.observe(118.0)
+    assert job.why_not(118.0) == (
+        "Cannot stop the workers on node1: it has not answered for 18 s. If its network fails, they end by themselves "
+        "within 300 s."
+    )
+    wait_until(lambda: job.observe(119.0) is None)
 
 
 def test_the_number_of_workers_is_that_of_the_hosts() -> None:

@@ -59,7 +59,7 @@ class TableSpec:
     help: str = ""
 
     def index(self, key: str) -> int:
-        """Return where a column stands; KeyError when there is none with this key."""
+        """Return the place of a column. Raises KeyError if no column has this key."""
         for position, column in enumerate(self.columns):
             if column.key == key:
                 return position
@@ -222,7 +222,7 @@ FUNCTIONS = TableSpec(
         Column("module", "module", "text", 16, "where the function is defined; empty: not known"),
         Column("digest", "digest", "text", 8, "of a function of this name"),
     ),
-    "unfinished",
+    "total",
     ("name", "digest"),
     descending=True,
     help="tasks by function",

@@ -23,6 +23,7 @@ from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
 from scaler.asynchronous.thread_call import call_in_thread
 from scaler.asynchronous.variable import AsyncVariable
+from scaler.asynchronous.waits import wait_for_tasks
 from scaler.client.future import unsent_state
 from scaler.client.gathering import replace_instances
 from scaler.client.inquiries import (
@@ -309,6 +310,17 @@ class AsyncClient:
             hide_frames(error)
             raise
         return replace_instances(nested, AsyncFuture, AsyncFuture.result)
+
+    async def wait(
+        self,
+        futures: Iterable[AsyncFuture[T]],
+        timeout: float | None = None,
+        return_when: str = asyncio.ALL_COMPLETED,
+    ) -> tuple[set[AsyncFuture[T]], set[AsyncFuture[T]]]:
+        """Like ``asyncio.wait``: return the futures whose tasks have ended, and the others. Neither the timeout nor a
+        cancellation of this cancels a task. In contrast to ``asyncio.wait``, large results stay in the cluster, and no
+        futures give two empty sets."""
+        return await wait_for_tasks(self._link.loop, futures, timeout, return_when)
 
     # ---- actors ------------------------------------------------------------------------------------------------------
 

@@ -83,6 +83,12 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
     _blame = ""
     """The note of its exception, if an input of the call did not succeed."""
 
+    _end_callbacks: tuple[Callable[[AsyncFuture[Any]], object], ...] = ()
+    """The functions that ``add_end_callback`` was given."""
+
+    _is_large = False
+    """Whether the loop knows that the task has ended with a large result."""
+
     is_fetched = False
     """Whether a large result is here, or on its way. As an argument it is pickled again."""
 
@@ -142,6 +148,26 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
     def has_ended(self) -> bool:
         """Whether the task has ended. Its result may be elsewhere."""
         return self._is_over() or self._sink._outcome is not None
+
+    @property
+    def is_known_to_have_ended(self) -> bool:
+        """Whether the loop knows that the task has ended. This requests no result."""
+        return self._is_large or self._is_over()
+
+    @property
+    def is_known_to_have_failed(self) -> bool:
+        """Whether the loop knows that the task has ended with an exception. A cancelled one has none."""
+        return self._is_over() and not self.cancelled() and self.exception() is not None
+
+    def add_end_callback(self, fn: Callable[[AsyncFuture[Any]], object]) -> None:
+        """Call ``fn`` when an unfinished task has ended. Unlike a callback of ``add_done_callback``, it requests no
+        large result."""
+        self._end_callbacks = (*self._end_callbacks, fn)
+        super().add_done_callback(fn)
+
+    def remove_end_callback(self, fn: Callable[[AsyncFuture[Any]], object]) -> None:
+        self._end_callbacks = tuple(each for each in self._end_callbacks if each is not fn)
+        self.remove_done_callback(fn)
 
     def __reduce__(self) -> NoReturn:
         raise FutureInArgument(
@@ -296,18 +322,24 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
 
     def _await_request(self, task: ScalerFuture[T]) -> None:
         """Fetch the result when something needs it here."""
+        self._is_large = True
         self._link.end_wait(self)
+        told = self._end_callbacks
+        for fn in told:
+            self.remove_end_callback(fn)
         if self._is_wanted or has_callbacks(self):
             self._begin_fetch(task)
         else:
             self.__class__ = UnrequestedFuture
+        for fn in told:
+            fn(self)
 
     def _begin_fetch(self, task: ScalerFuture[T]) -> None:
         self.is_fetched = True
         self._link.start(partial(self._fetch, task))
 
     def _fetch(self, task: ScalerFuture[T]) -> None:
-        """In another thread."""
+        """Fetch the result. Runs in another thread."""
         if self._is_over():
             return
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scaler.asynchronous.future import AsyncFuture
 from scaler.asynchronous.tasks import LoopTask
 from scaler.asynchronous.thread_call import arm
+from scaler.client.actors import ActorParts, wait_until_sent
 from scaler.client.arguments import Payload
 from scaler.client.client import Client
 from scaler.client.fronts import task_future
@@ -18,6 +19,7 @@ from scaler.client.keyed import Identity
 from scaler.client.mapping import MapCall
 from scaler.core.outcome import CANCELLED
 from scaler.core.runs import Shape
+from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol.messages import TaskOptions
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ class InnerClient(Client):
             return
         try:
             send()
+        except ClientQuitException:  # closed meanwhile, as if the call had been sent before
+            if not future.settle(CANCELLED):
+                future.finish(CANCELLED)
         except BaseException as error:
             future.set_exception(error)
         if future.is_settled():
@@ -99,6 +104,13 @@ class InnerClient(Client):
     def _abort_map(self, call: MapCall) -> None:
         if not self._client_io.unusable and not self._client_io.take_turn(lambda session: call.settle(CANCELLED)):
             call.finish(CANCELLED)
+
+    def _actor_parts(self) -> ActorParts:
+        return super()._actor_parts()._replace(wait_until_sent=self._wait_until_sent)
+
+    def _wait_until_sent(self, anchor: ScalerFuture[Any]) -> None:
+        arm(partial(cancel_futures, self._client_io, (anchor,)))
+        wait_until_sent(anchor)
 
     def get_and_wait(self, graph: Any, keys: Any, capabilities: Mapping[str, float] | Sequence[str] | None) -> Any:
         """Like ``get``. The awaiting task can abort it."""

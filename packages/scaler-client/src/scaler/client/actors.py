@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from scaler.client.calls import Encoder, FunctionBook, shape_of
-from scaler.client.future import ScalerFuture
+from scaler.client.future import ScalerFuture, cancel_futures
 from scaler.client.options import shared, whole_number
 from scaler.client.outcomes import actor_died
 from scaler.client.signatures import check_call, function_module, function_name
@@ -55,6 +55,7 @@ class ActorParts(NamedTuple):
     client_io: ClientIO
     send: SendCall
     send_behind: SendCallBehind
+    wait_until_sent: Callable[[ScalerFuture[Any]], None]
 
 
 class MethodName(str):
@@ -317,10 +318,26 @@ def make_actor(
     anchoring = shared(making)
     shape = shape_of(parts.functions.find(cls), len(args) + len(kwargs), tuple(kwargs), anchoring)
     anchor: ScalerFuture[Any] = ScalerFuture(parts.client_io)
-    parts.send(cls, shape, (*args, *kwargs.values()), anchor)
+    try:
+        parts.send(cls, shape, (*args, *kwargs.values()), anchor)
+        task = _sent_task(parts, anchor)
+    except BaseException:
+        cancel_futures(parts.client_io, (anchor,))
+        raise
+    calling = TaskOptions(profiling=options.profiling, stream_output=options.stream_output, actor=task, rerun=False)
+    return ActorHandle(Actor(cls, (parts.client_io.session.session, task), anchor, calling, parts, restarts))
 
-    while anchor.held_call is not None:
-        anchor.held_call.wait_for_inputs()
+
+def wait_until_sent(future: ScalerFuture[Any]) -> None:
+    """Wait until the call of this future has been sent, or has ended before."""
+    held_call = future.held_call
+    if held_call is not None:
+        held_call.wait_until_over()
+
+
+def _sent_task(parts: ActorParts, anchor: ScalerFuture[Any]) -> int:
+    """The number of the task that makes the actor. Waits for futures among its arguments."""
+    parts.wait_until_sent(anchor)
 
     def number(session: Session) -> int:
         session.submissions.close_batch()
@@ -331,8 +348,7 @@ def make_actor(
         if anchor.done():
             anchor.result()  # raises what an argument has raised
         raise RuntimeError("Cannot make an actor here: the garbage collector has interrupted the client.")
-    calling = TaskOptions(profiling=options.profiling, stream_output=options.stream_output, actor=task, rerun=False)
-    return ActorHandle(Actor(cls, (parts.client_io.session.session, task), anchor, calling, parts, restarts))
+    return task
 
 
 def concurrency_of(max_concurrency: int) -> int:

@@ -102,7 +102,7 @@ class _ByValue:
 class FunctionBook:
     """Finds the Function of a callable. A callable that is pickled by reference is serialized once; a function that is
     pickled by value, when what it captures has changed; any other callable each time, and large functions, too, so
-    that what they capture is not kept. ``on_function`` is called with each callable before it is serialized."""
+    that what they capture is not kept. ``on_function`` is called with each callable that is looked for."""
 
     def __init__(self, encoder: Encoder, on_function: Callable[[Callable[..., Any]], None] | None = None) -> None:
         self._encoder = self.encoder = encoder
@@ -112,6 +112,8 @@ class FunctionBook:
         self._by_content: dict[bytes, Function] = {}
 
     def find(self, callable_: Callable[..., Any]) -> Function:
+        if self._on_function is not None:
+            self._on_function(callable_)
         known = self.by_reference.get(id(callable_))
         if known is not None and known[0] is callable_:
             return known[1]
@@ -124,8 +126,6 @@ class FunctionBook:
         return self._serialize(callable_)
 
     def _serialize(self, callable_: Callable[..., Any]) -> Function:
-        if self._on_function is not None:
-            self._on_function(callable_)
         function = self._encoded(callable_)
         if not self._encoder.is_default:
             return function

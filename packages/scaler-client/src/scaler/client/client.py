@@ -25,6 +25,7 @@ from scaler.client.actors import (
     keep_actors_until_done,
     make_actor,
     pickled_actors,
+    wait_until_sent,
 )
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
@@ -1257,7 +1258,7 @@ class Client:
             agent = nested_socket(self._settings[0])
             parts = client_pool.reuse(self._kind(), parent_task()) if agent else None
             self._arguments, self._functions, client_io = parts or self._make_parts(agent)
-            self._known = self._functions.by_reference
+            self._known = {} if self._on_function else self._functions.by_reference  # it is told of each call
             self._inputs = InputCalls(self._arguments, self._functions, client_io)
             self._keyed = KeyedFutures()
             self._client_io = client_io
@@ -1305,7 +1306,9 @@ class Client:
 
     def _actor_parts(self) -> ActorParts:
         functions = self._functions
-        return ActorParts(functions.encoder, functions, self._client_io, self._send_call, self._inputs.send)
+        return ActorParts(
+            functions.encoder, functions, self._client_io, self._send_call, self._inputs.send, wait_until_sent
+        )
 
     def _kind(self) -> Hashable:
         """The settings that a client inside a task must share with the previous user of the parts."""
@@ -1372,6 +1375,11 @@ def _client_for(session: bytes) -> Client:
         client_io = client.__dict__.get("_client_io")
         if client_io is not None and not client_io.unusable and client_io.session.session == session:
             return client
+    if nested_socket(None) is None and not is_far_from_agents():
+        raise RuntimeError(
+            "Cannot call the actor here: the client that has made it is not in this process, or has ended. Use "
+            "client.get_actor(name), or call it in a task."
+        )
     return Client()
 
 

@@ -46,8 +46,8 @@ class UnsentCall(Protocol):
     def explain(self) -> str:
         """Return a sentence on what it waits for. The caller holds the lock of the client."""
 
-    def wait_for_inputs(self) -> None:
-        """Wait until its inputs have ended. It is sent soon afterwards."""
+    def wait_until_over(self) -> None:
+        """Wait until it has been sent or has ended."""
 
     def end(self, outcome: Outcome) -> bool:
         """End its future. False: it was sent or has ended before."""

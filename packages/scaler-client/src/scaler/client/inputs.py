@@ -5,9 +5,7 @@ named by their tasks. A call that names a task that cannot be named yet waits he
 
 from __future__ import annotations
 
-import concurrent.futures
 import io
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -30,6 +28,7 @@ from scaler.core.open_graph import NodePart, OpenGraph
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Upload
+from scaler.shell.waiting import PendingAnswer
 from scaler_protocol.messages import ObjectKey, Status
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ Part = bytes | ObjectKey | Future
 
 _INPUTS_LIMIT = 2048
 _FUNCTIONS_LIMIT = 1024
-_SENDING_SECONDS = 0.0002
+_OVER = Outcome(Status.SUCCESS, b"")
 _NAMED_LIMIT = 5
 
 
@@ -158,7 +157,7 @@ class InputCalls:
 
 
 class HeldCall:
-    """A call until it has been sent. ``waits_for`` counts the futures that must end, or be sent, before."""
+    """A call until it has been sent. ``_waits_for`` counts the futures that must end, or be sent, before."""
 
     __slots__ = (
         "_arguments",
@@ -193,7 +192,7 @@ class HeldCall:
         self._held = held
         self._future: Future | None = future
         self._waits_for = 0
-        self._followers: list[HeldCall] = []
+        self._followers: list[HeldCall | _Waiter] = []
         self._predecessor = predecessor
         future.held_call = self
 
@@ -412,10 +411,14 @@ class HeldCall:
     def _on_input_ended(self, future: object) -> None:
         _run(self.advance())
 
-    def wait_for_inputs(self) -> None:
-        """Wait until its inputs have ended. Another thread may be about to send it then."""
-        concurrent.futures.wait(self._inputs())
-        time.sleep(_SENDING_SECONDS)
+    def wait_until_over(self) -> None:
+        """Wait until it has been sent or has ended."""
+        waiter = _Waiter(self._client_io)
+        with self._client_io.lock:
+            if self._future is None:
+                return
+            self._followers.append(waiter)
+        waiter.answer.wait()
 
     def advance(self) -> list[HeldCall]:
         """One of the futures that this call waits for has ended or was sent. Returns the calls to attempt."""
@@ -472,6 +475,19 @@ class HeldCall:
             future = self._detach()
             self._drop_uses(self._client_io.session)
         return future
+
+
+class _Waiter:
+    """A thread that waits until a call is over, in the place of a call that does."""
+
+    def __init__(self, client_io: ClientIO) -> None:
+        self._client_io = client_io
+        self.answer = PendingAnswer(client_io)
+
+    def advance(self) -> list[HeldCall]:
+        self.answer.finish(_OVER)
+        self._client_io.settle_after_call()  # which wakes the thread if it reads the connection
+        return []
 
 
 class _InputFailed(Exception):

@@ -14,8 +14,9 @@ _logger = logging.getLogger("scaler")
 
 
 class ModuleChanges:
-    """Looks at the files when the client gets a new function, since a module that is loaded again has new functions:
-    to look for each task would cost more than the task."""
+    """Looks at the files when the client gets a function with new code. A module that is loaded again has new
+    functions, or its functions get new code (IPython's autoreload). To look for each task would cost more than the
+    task."""
 
     def __init__(self, sources: Iterable[ModuleSource]) -> None:
         self._sources = {each.module.name: each for each in sources}

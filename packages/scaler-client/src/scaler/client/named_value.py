@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from scaler.client.future import FutureInArgument
 from scaler.client.named import NamedObject, check_answer, left, task_of
 from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer import DefaultSerializer
@@ -87,13 +88,19 @@ class NamedValue(NamedObject):
 
 
 def serialized(shared: NamedValue, value: Any) -> bytes:
-    """The bytes of a value. Raises ValueError if there are too many."""
+    """The bytes of a value. Raises ValueError if there are too many, and TypeError for a future or a reference."""
     if isinstance(value, ObjectReference):
         raise TypeError(
             f"Cannot put {value!r} into the {shared.noun} {shared.name!r}: a reference can be used only where it was "
             "made. Pass it to the tasks that need it as an argument."
         )
-    payload = DefaultSerializer.serialize(value)
+    try:
+        payload = DefaultSerializer.serialize(value)
+    except FutureInArgument:
+        raise TypeError(
+            f"Cannot put a future into the {shared.noun} {shared.name!r}: it belongs to its client. Put its result, or "
+            "pass the future to the tasks that need it as an argument."
+        ) from None
     if len(payload) > NAMED_VALUE_LIMIT_BYTES:
         raise ValueError(
             f"Cannot put a value of {len(payload)} bytes into the {shared.noun} {shared.name!r}: the limit is "

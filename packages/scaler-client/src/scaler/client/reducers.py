@@ -1,4 +1,4 @@
-"""The pickling of locks and proxies, which arrive in tasks as other objects."""
+"""The pickling of locks and proxies, which arrive in tasks as other objects, and of code, which keeps its file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable
+from types import CodeType
 from typing import Any, NoReturn
 
+from scaler.client.foreign_futures import is_foreign_future, refuse_future
 from scaler.client.lock import Lock
+from scaler.utility.private_apis import reduce_code
 from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES
 from scaler_protocol.objects.proxies import ProxyReducers
 from scaler_protocol.objects.reducers import Reducer
@@ -20,13 +23,18 @@ _DASK_PREFIX = "dask.utils.SerializableLock "
 
 class ArgumentReducers(ProxyReducers):
     """The dispatch table of a client's pickler. Dask's SerializableLock, which excludes within one process only,
-    arrives in a task as a lock of the cluster. A lock of ``threading`` is refused with a reason."""
+    arrives in a task as a lock of the cluster. A lock of ``threading``, and a future that is not one of a client, is
+    refused with a reason. Code keeps the name of its file."""
 
     def find(self, kind: type) -> Reducer | None:
+        if kind is CodeType:
+            return reduce_code
         if is_dask_lock(kind):
             return reduce_dask_lock
         if kind in _THREAD_LOCKS and kind not in copyreg.dispatch_table:
             return _refuse_thread_lock
+        if is_foreign_future(kind):
+            return refuse_future
         return super().find(kind)
 
 

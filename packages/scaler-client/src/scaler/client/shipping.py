@@ -27,13 +27,14 @@ _registered: dict[str, None] = {}
 
 @dataclass(frozen=True, slots=True)
 class ModuleSource:
-    """A module as it was read here. ``stamps``: by path of its files, what differs when a file has been written."""
+    """A module as it was read here. ``stamps``: by path of its files and folders, what differs when a file has been
+    written, added or removed."""
 
     module: ShippedModule
     stamps: Mapping[str, tuple[int, int]]
 
     def is_touched(self) -> bool:
-        """Costs a system call per file. A file that was added is not noticed."""
+        """Costs a system call per file and folder. True does not mean that the content differs."""
         return any(_stamp(path) != stamp for path, stamp in self.stamps.items())
 
 
@@ -90,7 +91,8 @@ def read_source(name: str) -> ModuleSource:
     files = dict(sorted(_files(name, module)))
     if not files:
         raise ValueError(f"Cannot ship {name}: it has no source file. Install it on the workers.")
-    stamps = {path: _stamp(path) for path in files.values()}
+    folders = [os.path.dirname(path) for path in files.values()] if hasattr(module, "__path__") else []
+    stamps = {path: _stamp(path) for path in (*files.values(), *folders)}
     size = 0
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION_LEVEL) as archive:

@@ -31,7 +31,13 @@ def _sendable(name: str) -> str:
 
 
 def check_call(callable_: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raises TypeError when the arguments do not fit the signature, if there is one."""
+    """Raises TypeError for a coroutine function, and when the arguments do not fit the signature, if there is one."""
+    if inspect.iscoroutinefunction(callable_):
+        name = function_name(callable_)
+        raise TypeError(
+            f"Cannot call {name}() in a task: it is a coroutine function, and tasks run no event loop. Pass a function "
+            f"that returns asyncio.run({name}(...))."
+        )
     if not kwargs and _is_plain(callable_) and _plain_fits(callable_, len(args)):
         return
     signature = signature_of(callable_, follow_wrapped=False)

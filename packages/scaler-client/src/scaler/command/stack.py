@@ -11,11 +11,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from scaler.command.settings import DownSettings, UpSettings
-from scaler.command.stack_file import StackPart, address_for_peers, read_stack
+from scaler.command.stack_file import StackPart, read_stack
 from scaler.command.stack_lock import StackLock
+from scaler.command.stack_routes import address_for_peers
 from scaler_protocol.command import BadInput, SupervisedCommand
 from scaler_protocol.command.interpreter import module_command
 
@@ -48,8 +49,12 @@ def down(settings: DownSettings) -> int:
         if holder is None:
             print(f"Nothing runs from {settings.file}.")
             return 0
+        log = LogEnd(lock.log_path)
         os.kill(holder, signal.SIGTERM)
-        lock.wait()
+        while lock.holder() is not None:
+            log.copy(sys.stderr)
+            time.sleep(_LOOK_SECONDS)
+        log.copy(sys.stderr)
     finally:
         lock.release()
     print(f"Stopped the stack of {settings.file}.")
@@ -95,7 +100,7 @@ class RunningStack:
         except BadInput as error:
             raise BadInput(f"Cannot start the {part.title} of {self._path}: {error}") from None
         if role.section == "scheduler":
-            self._scheduler = address_for_peers(facts["address"])
+            self._scheduler = address_for_peers(facts["address"], self._parts)
         _tell(f"{part.title}: {facts[role.fact]}" if role.fact in facts else f"{part.title}: ready")
 
     def _wait(self) -> int:
@@ -130,13 +135,14 @@ class RunningStack:
 def _detach(path: Path, lock: StackLock) -> int:
     """Start this command in the background, and wait until it is ready."""
     command, environment = module_command("scaler.command.cli", "up", str(path))
-    start = lock.log_path.stat().st_size if lock.log_path.exists() else 0
+    end = LogEnd(lock.log_path)
+    text = ""
     with lock.log_path.open("ab") as log:
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
     while True:
-        text = _read_from(lock.log_path, start)
+        text += end.read()
         if _READY_TEXT in text:
             for line in text.splitlines():
                 if line.startswith("scaler up: ") and _READY_TEXT not in line:
@@ -148,10 +154,26 @@ def _detach(path: Path, lock: StackLock) -> int:
         time.sleep(_LOOK_SECONDS)
 
 
-def _read_from(path: Path, start: int) -> str:
-    with path.open("rb") as file:
-        file.seek(start)
-        return file.read().decode(errors="replace")
+class LogEnd:
+    """The part of a log that is appended from now on. The file may not exist yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = path.stat().st_size if path.exists() else 0
+
+    def read(self) -> str:
+        """Return what is new since the last call."""
+        if not self._path.exists():
+            return ""
+        with self._path.open("rb") as file:
+            file.seek(self._position)
+            data = file.read()
+        self._position += len(data)
+        return data.decode(errors="replace")
+
+    def copy(self, stream: TextIO) -> None:
+        stream.write(self.read())
+        stream.flush()
 
 
 def _tell(text: str, stream: Any = None) -> None:

@@ -37,26 +37,22 @@ class StackLock:
         return True
 
     def holder(self) -> int | None:
-        """The process that runs the stack; None: there is none."""
+        """The process that runs the stack, or None if it does not run."""
         if self._lock("LOCK_SH"):
             self._lock("LOCK_UN")
             return None
         text = os.pread(self._descriptor, 32, 0)
         return int(text) if text.isdigit() else None
 
-    def wait(self) -> None:
-        """Wait until no process runs the stack."""
-        self._lock("LOCK_SH", waits=True)
-
     def release(self) -> None:
         os.close(self._descriptor)
 
-    def _lock(self, operation: str, waits: bool = False) -> bool:
+    def _lock(self, operation: str) -> bool:
         """False: another process has the lock."""
         import fcntl  # not every system has it
 
         try:
-            fcntl.flock(self._descriptor, getattr(fcntl, operation) | (0 if waits else fcntl.LOCK_NB))
+            fcntl.flock(self._descriptor, getattr(fcntl, operation) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True

@@ -24,10 +24,12 @@ address = "tcp://127.0.0.1:2345"      # clients connect here: Client("tcp://127.
 # object-store-memory = "8GiB"        # for large arguments and results
 # max-tasks-per-worker = 1000         # replace worker processes
 
-# [manager]                           # workers elsewhere, as many as the tasks need
-# kind = "slurm"                      # or ssh, or local
+# [manager]                           # workers elsewhere
+# kind = "ssh"                        # or slurm, gridengine, pbs, lsf, kubernetes, local
 # address = "tcp://10.0.0.1:2345"     # the scheduler, as the workers reach it
-# maximum-workers = 64
+# hosts = ["node1=4", "ann@node2=8"]  # of ssh: where you can log in with a key, and the numbers of workers
+# remote-python = "scaler/bin/python" # a Python there with scaler-worker
+# maximum-workers = 64                # as many as the tasks need; without it, all of them
 
 [ui]                                  # the web monitor; its address is printed at the start
 port = 50001

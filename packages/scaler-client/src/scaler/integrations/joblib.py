@@ -29,6 +29,7 @@ from joblib.parallel import (
 
 from scaler.client.calls import MapCalls
 from scaler.client.client import Client
+from scaler.client.fronts import REFERENCE_TYPES
 from scaler.client.future import ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.reducers import ArgumentReducers
@@ -148,8 +149,8 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         return self.effective_n_jobs(n_jobs)
 
     def submit(self, func: Any, callback: Callable[[Any], object] | None = None) -> Future[Any]:
-        """Run ``func``, a batch of calls, as one task. An error of sending it is that of the future: joblib also calls
-        this in threads where an exception would be lost."""
+        """Run ``func``, a batch of calls, as one task. Futures and references in it stand for their values. An error of
+        sending it is that of the future: joblib also calls this in threads where an exception would be lost."""
         future: Future[Any]
         try:
             future = self._send_batch(func)
@@ -168,11 +169,12 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         return _batch_function(*_name_and_module_of(batch), self._pickled_client, self._nested_level, limits)
 
     def _send_batch(self, batch: Any) -> ScalerFuture[Any]:
-        arguments: list[ObjectReference[Any] | None] = []
-        payload = self._pickle(batch, arguments)
+        arguments: list[Any] = []
+        payload, nested_at = self._pickle(batch, arguments)
         future: ScalerFuture[Any] = ScalerFuture(self._client._client_io)
         self._calls = self._calls or self._client.new_map(self._batches)
-        self._client.submit_as(future, self._function_of(batch), (payload, *arguments), {}, self._calls)
+        values = payload, nested_at, *arguments
+        self._client.submit_as(future, self._function_of(batch), values, {}, self._calls)
         self._unfinished.add(future)
         future.add_done_callback(self._unfinished.discard)
         future.add_done_callback(partial(self._measure, len(batch)))
@@ -244,9 +246,9 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
 
     # ---- batches -------------------------------------------------------------------------------------------------
 
-    def _pickle(self, batch: Any, arguments: list[ObjectReference[Any] | None]) -> bytes:
-        """Add to ``arguments`` what travels apart from the batch, in the order of the pickle; None stands for
-        the backend of nested calls."""
+    def _pickle(self, batch: Any, arguments: list[Any]) -> tuple[bytes, int]:
+        """Add to ``arguments`` what travels apart from the batch, in the order of the pickle. Returns the pickle, and
+        which of them stands for the backend of nested calls; -1: none."""
         numpy: Any = sys.modules.get("numpy")
         array_types = (numpy.ndarray, numpy.memmap) if numpy is not None else ()
         file = io.BytesIO()
@@ -254,8 +256,9 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):
         def argument_of(array: Any) -> ObjectReference[Any] | None:
             return self._argument_of(array, len(arguments) < _APART_LIMIT)
 
-        _BatchPickler(file, array_types, argument_of, self._reducers, arguments).dump(batch)
-        return file.getvalue()
+        pickler = _BatchPickler(file, array_types, argument_of, self._reducers, arguments)
+        pickler.dump(batch)
+        return file.getvalue(), pickler.nested_at
 
     def _argument_of(self, array: Any, may_be_copied: bool) -> ObjectReference[Any] | None:
         """None: the array is pickled with its batch."""
@@ -327,8 +330,8 @@ def _content_of(array: Any) -> memoryview | None:
 
 class _BatchPickler(cloudpickle.Pickler):
     """``array_types``: the types of arrays. ``argument_of``: what is sent for an array; None: it is pickled here. The
-    argument, like the backend of nested calls, takes the place of a buffer, of which the pickle says only that the next
-    one comes here. ``reducers``: how the client pickles locks and proxies."""
+    argument takes the place of a buffer, of which the pickle says only that the next one comes here. So do futures,
+    references, and the backend of nested calls. ``reducers``: how the client pickles locks and proxies."""
 
     def __init__(
         self,
@@ -347,6 +350,7 @@ class _BatchPickler(cloudpickle.Pickler):
         self._argument_of = argument_of
         self._reducers = reducers
         self._arguments = arguments
+        self.nested_at = -1
         self._usual_types: set[type] = set()
         self._context_type = getattr(sys.modules.get(_CONTEXT_MODULE), "CallbackContext", None)
 
@@ -360,7 +364,10 @@ class _BatchPickler(cloudpickle.Pickler):
             return NotImplemented if argument is None else self._apart(argument)
         if kind is FunctionType or issubclass(kind, type):
             return super().reducer_override(value)
+        if kind in REFERENCE_TYPES or issubclass(kind, ScalerFuture):
+            return self._apart(value)
         if kind is _NestedBackend:
+            self.nested_at = len(self._arguments)
             return self._apart(None)
         if kind is self._context_type and _is_without_callbacks(value):
             return _without_subcontexts(value)
@@ -370,7 +377,7 @@ class _BatchPickler(cloudpickle.Pickler):
         self._usual_types.add(kind)
         return NotImplemented
 
-    def _apart(self, argument: ObjectReference[Any] | None) -> Any:
+    def _apart(self, argument: Any) -> Any:
         self._arguments.append(argument)
         return operator.getitem, ((self._next,), 0)
 
@@ -396,11 +403,11 @@ def _batch_function(
     this_module = __name__
     run = _limited(thread_limits)
 
-    def run_batch(payload: bytes, *arguments: Any) -> list[Any]:
+    def run_batch(payload: bytes, nested_at: int, *arguments: Any) -> list[Any]:
         import pickle
 
         try:
-            apart = [nested_backend() if argument is None else argument for argument in arguments]
+            apart = [nested_backend() if place == nested_at else each for place, each in enumerate(arguments)]
             batch = pickle.loads(payload, buffers=apart)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "joblib":

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, RUNNING
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -30,6 +30,7 @@ __all__ = [
     "invoke_callbacks",
     "loaded_dask_task_spec",
     "ownership_of",
+    "reduce_code",
     "runs_event_loop",
 ]
 
@@ -86,6 +87,18 @@ def call_before_exit(function: Callable[[], object]) -> None:
 def clear_globals(pickler: cloudpickle.Pickler) -> None:
     """Forget the global variables of functions that ``pickler`` has pickled."""
     pickler.globals_ref.clear()
+
+
+# ---- cloudpickle: since 3.1.3, it replaces the names of files, and tracebacks do not say where a task failed
+
+_FILE_LEFT_OUT = "<dynamic-code>"
+
+
+def reduce_code(code: CodeType) -> tuple[Any, ...]:
+    """Reduce code as cloudpickle does, with the name of its file."""
+    make, arguments = cloudpickle.Pickler.dispatch_table[CodeType](code)
+    file = "".join(code.co_filename)  # a string of its own: pickles of equal functions are equal
+    return make, tuple(file if each == _FILE_LEFT_OUT else each for each in arguments)
 
 
 # ---- dask: its task objects have no public module

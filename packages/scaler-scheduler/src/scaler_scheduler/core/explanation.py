@@ -72,7 +72,9 @@ def _place(
     if where == TaskState.DONE_LARGE:
         return f"has finished; its large result is at {state.agent_by_index[agent_index].title()}."
     if record.is_call:
-        return f"is a call that waits until its actor, task {record.run.options.actor}, is made."
+        options = record.run.options
+        maker = options.actor_session or client.session
+        return f"is a call that waits until its actor is made. {explain(state, maker, options.actor)}"
     if agent_index in state.agent_by_index:
         return "is queued: " + why_reserved(state.agent_by_index[agent_index])
     why = why_queued(state, client, record)

@@ -59,7 +59,6 @@ cdef class TaskTable:
     cdef cancel_task(self, Page* page, uint64_t task, CancelledTasks cancelled)
     cdef int64_t take_moving(self, uint64_t task) except -1
     cdef bint is_with(self, Page* page, int offset, uint32_t agent) noexcept
-    cdef count_large(self, RunRecord record)
     cdef int64_t recount_page(self, PageBox box, Census census, int64_t* seen, int64_t* left) except -1
     cdef recount_assigned(self, PageBox box, int start, int stop, RunRecord record, Census census)
     cdef compare_records(self, int64_t* left, Census census)

@@ -571,8 +571,7 @@ cdef class TaskTable:
         elif action == DO_FREE_AT_AGENT:
             for agent in (page.agent[offset], *self.nodes.copies.pop(task, ())):
                 cancelled.freed.setdefault(agent, []).append(task)
-            self.count_large(record)
-            self.nodes.end(page, task, CANCELLED)
+            self.nodes.end(page, task, SUCCESS_LARGE)
         elif action == DO_TELL_CANCELLED:
             if state == QUEUED:
                 record.queue.count -= 1
@@ -604,13 +603,6 @@ cdef class TaskTable:
             self.nodes.tell().delivered.append(task)
             self.nodes.finish_if_over(record.graph)
         return unneeded
-
-    cdef count_large(self, RunRecord record):
-        """A large result that is not needed any more leaves the table as if it were cancelled, but was a success."""
-        self.columns.totals.outcomes[SUCCESS_LARGE] += 1
-        self.columns.totals.outcomes[CANCELLED] -= 1
-        record.function.outcomes[SUCCESS_LARGE] += 1
-        record.function.outcomes[CANCELLED] -= 1
 
     def abandon(self, dict loads):
         """End what agents still have, without waiting for their answers. ``loads``: by agent."""

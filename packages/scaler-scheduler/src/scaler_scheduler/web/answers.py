@@ -30,6 +30,7 @@ from scaler_protocol.monitor.format import (
 )
 from scaler_protocol.monitor.graphs import WatchedGraph, nodes_of
 from scaler_protocol.monitor.host_memory import HostMemory, memory_of, total_memory
+from scaler_protocol.monitor.importance import columns_by_importance
 from scaler_protocol.monitor.links import FUNCTION, GRAPH, TASK, WORKER, EntityLink, cell_link, row_link
 from scaler_protocol.monitor.messages import AgentStatus, GraphStatus, Snapshot
 from scaler_protocol.monitor.model import Model, StreamRow, ended_count
@@ -82,6 +83,7 @@ def specification(table: TableSpec) -> dict[str, Any]:
         "title": table.title,
         "help": table.help,
         "columns": columns,
+        "expendable": columns_by_importance(table, ""),
         "sort": table.default_sort,
         "descending": table.descending,
     }

@@ -10,13 +10,16 @@ from scaler.compat.ray.actor_classes import get_actor, kill, method
 from scaler.compat.ray.connecting import RayContext, init, is_initialized, scaler_init, shutdown
 from scaler.compat.ray.object_refs import ObjectRef
 from scaler.compat.ray.remote_functions import RemoteFunction, remote
+from scaler.compat.ray.resources import available_resources, cluster_resources, nodes
 from scaler.compat.ray.retrieving import cancel, get, put, wait
 
 __all__ = [
     "ObjectRef",
     "RayContext",
     "RemoteFunction",
+    "available_resources",
     "cancel",
+    "cluster_resources",
     "exceptions",
     "get",
     "get_actor",
@@ -24,6 +27,7 @@ __all__ = [
     "is_initialized",
     "kill",
     "method",
+    "nodes",
     "put",
     "remote",
     "scaler_init",

@@ -16,12 +16,13 @@ _ANY = "auto"
 
 
 class _ProcessConnection:
-    """``combo``: the cluster, if this process has started it. ``task_client``: of the task that runs in this process.
-    ``is_owned``: ``shutdown`` disconnects the client."""
+    """``combo``: the cluster with ``n_workers``, if this process has started it. ``is_owned``: ``shutdown`` disconnects
+    the client. ``task_client``: of the task that runs in this process."""
 
     def __init__(self) -> None:
         self.client: Client | None = None
         self.combo: Any = None
+        self.n_workers = 0
         self.is_owned = False
         self.task_client: Client | None = None
         self.lock = threading.RLock()
@@ -112,6 +113,7 @@ def shutdown(_exiting_interpreter: bool = False) -> None:
     with _connection.lock:
         client, combo, is_owned = _connection.client, _connection.combo, _connection.is_owned
         _connection.client = _connection.combo = None
+        _connection.n_workers = 0
     if client is not None and is_owned:
         client.disconnect()
     if combo is not None:
@@ -132,6 +134,11 @@ def current_client() -> Client:
             init()
         assert _connection.client is not None
         return _connection.client
+
+
+def own_workers() -> int:
+    """The number of workers of the cluster that this process has started; 0: it has started none."""
+    return _connection.n_workers
 
 
 def leave_task() -> None:
@@ -176,7 +183,7 @@ def _start(n_workers: int, offered: dict[str, float], options: dict[str, Any]) -
     except BaseException:
         combo.shutdown()
         raise
-    _connection.combo = combo
+    _connection.combo, _connection.n_workers = combo, n_workers
     return context
 
 

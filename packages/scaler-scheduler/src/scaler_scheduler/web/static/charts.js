@@ -76,7 +76,7 @@ export class Chart {
       width: this.width, height: this.height,
       cursor: { sync: { key: "charts" }, points: { size: 6 }, drag: { x: false, y: false }, y: false },
       legend: { show: false },
-      padding: [10, 12, 0, 0],
+      padding: [10, 24, 0, 0], // half of a time on the right
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [
         { ...common, size: 28, space: 90, incrs: SECONDS, values: (_, splits) => splits.map((time, index) => axisTime(time, splits[1] - splits[0])) },

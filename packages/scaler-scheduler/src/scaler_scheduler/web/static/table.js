@@ -6,9 +6,8 @@ const STATES = {
   connected: "good", succeeded: "good", suspect: "warning", paused: "warning", lost: "bad", error: "bad", critical: "bad", warning: "warning", away: "warning", cancelled: "",
 };
 const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning" : undefined);
-const LONG = 60; // characters: a sentence, which has lines of its own on a phone
+const LONG = 44; // characters: a sentence, which may take several lines, and has lines of its own on a phone
 const WORDY = 16; // characters of a value: more have a line of their own on a phone
-const NO_STATUS = new Set(["id", "text"]);
 
 export class DataTable {
   // options: limit, sort, descending, hide [keys], compact (no tools), actions {open(values)}, fixedOrder, onRow(values, key), rowTitle, empty {icon, title, text}
@@ -26,12 +25,61 @@ export class DataTable {
 
   build() {
     this.body = h("tbody");
+    this.wider = h("button", { type: "button", class: "tool wider", hidden: true, onclick: () => { this.showsAll = !this.showsAll; this.fit(); } });
     this.heads = this.columns.map((column) => this.head(column));
     this.table = h("table", { "aria-label": this.spec.title }, h("thead", {}, h("tr", {}, this.heads, this.options.actions ? h("th", { scope: "col", class: "row-actions", "aria-label": "Actions" }) : null)), this.body);
     this.scroller = h("div", { class: "scroller", tabindex: "-1" }, this.table);
     this.empty = h("div", { class: "empty", hidden: true });
-    this.element = h("div", { class: "card table-card" }, this.options.compact ? null : this.tools(), this.scroller, this.empty);
+    this.element = h("div", { class: "card table-card" }, this.options.compact ? null : this.tools(), this.scroller, this.empty, this.options.compact ? this.wider : null);
+    this.blank = new Set();
+    this.hidden = new Set();
+    this.resizing = new ResizeObserver(() => { if (this.room !== this.scroller.clientWidth) this.fit(); });
+    this.resizing.observe(this.scroller);
     this.showSort();
+  }
+
+  // ---- columns that fit: those without values are hidden, and the least important ones until the others have room
+
+  fit() {
+    this.room = this.scroller.clientWidth;
+    this.fitted = this.rows.length > 0 && this.room > 0;
+    if (!this.fitted) return;
+    this.blank = new Set(this.columns.filter((column, index) => index && column.key !== this.sort && this.isBlank(index)).map((column) => column.key));
+    this.hideOnly(this.blank);
+    const crowded = this.crowded();
+    if (!this.showsAll) this.hideOnly(new Set([...this.blank, ...crowded]));
+    this.wider.hidden = !crowded.length;
+    this.wider.setAttribute("aria-pressed", String(Boolean(this.showsAll)));
+    setText(this.wider, this.showsAll ? "Fewer columns" : `${crowded.length} more ${crowded.length === 1 ? "column" : "columns"}`);
+  }
+
+  // The keys of the columns that have no room. On telephones, where rows are cards, all have.
+  crowded() {
+    const crowded = [];
+    let excess = this.hasCards() ? 0 : this.table.scrollWidth - this.room;
+    for (const key of this.spec.expendable) {
+      if (excess <= 0) break;
+      const index = this.columns.findIndex((column) => column.key === key);
+      if (index < 0 || key === this.sort || this.blank.has(key)) continue;
+      crowded.push(key);
+      excess -= this.heads[index].offsetWidth;
+    }
+    return crowded;
+  }
+
+  hasCards() { return getComputedStyle(this.table.tHead).display === "none"; }
+  isBlank(index) { return this.rows.every((row) => row.cells[index].classList.contains("blank")); }
+
+  hideOnly(keys) {
+    this.hidden = keys;
+    for (const cells of [this.heads, ...this.rows.map((row) => row.cells)]) this.columns.forEach((column, index) => { cells[index].hidden = keys.has(column.key); });
+  }
+
+  // After new values. Hidden columns return only with another order, page or width, so that none comes and goes.
+  refit() {
+    const appeared = this.columns.some((column, index) => this.blank.has(column.key) && !this.isBlank(index));
+    const overflows = !this.showsAll && !this.hasCards() && this.table.scrollWidth > this.room;
+    if (!this.fitted || appeared || overflows) this.fit();
   }
 
   head(column) {
@@ -51,7 +99,7 @@ export class DataTable {
     this.pager = h("span", { class: "pager", hidden: true },
       step("First page", "«", -Infinity), step("Previous page", "‹", -1), step("Next page", "›", 1), step("Last page", "»", Infinity));
     this.order = h("select", { class: "tool order", "aria-label": "Sort by", onchange: () => this.sortBy(this.order.value) }, this.columns.map((column) => h("option", { value: column.key }, `by ${column.title}`)));
-    return h("div", { class: "table-tools" }, h("label", { class: "search" }, this.input, h("kbd", {}, "/")), this.order, this.count, this.pager);
+    return h("div", { class: "table-tools" }, h("label", { class: "search" }, this.input, h("kbd", {}, "/")), this.order, this.wider, this.count, this.pager);
   }
 
   sortBy(key) {
@@ -64,6 +112,7 @@ export class DataTable {
   }
 
   showSort() {
+    this.fitted = false;
     if (this.options.fixedOrder) return;
     if (this.order) this.order.value = this.sort;
     this.columns.forEach((column, index) => {
@@ -80,6 +129,7 @@ export class DataTable {
     const wanted = move === Infinity ? last : move === -Infinity ? 0 : this.offset / this.limit + move;
     this.offset = this.limit * Math.min(last, Math.max(0, wanted));
     this.scroller.scrollTop = 0;
+    this.fitted = false;
     this.changed();
   }
 
@@ -95,11 +145,12 @@ export class DataTable {
     for (const extra of this.rows.splice(result.rows.length)) extra.element.remove();
     if (!this.options.compact) this.showCount(result);
     this.showEmpty(result);
+    this.refit();
   }
 
   row(index) {
     if (!this.rows[index]) {
-      const cells = this.columns.map((column) => h("td", { "data-key": column.key, "data-title": column.title, class: column.align === "right" ? "right" : null, style: { maxWidth: `${Math.max(20, column.width * 1.4)}ch` } }));
+      const cells = this.columns.map((column) => h("td", { "data-key": column.key, "data-title": column.title, class: column.align === "right" ? "right" : null, hidden: this.hidden.has(column.key), style: { maxWidth: `${Math.max(20, column.width * 1.4)}ch` } }));
       const element = h("tr", {}, cells);
       this.rows[index] = { element, cells, shown: [], key: null };
       if (this.options.actions) element.append(this.actionsCell(this.rows[index]));

@@ -98,6 +98,15 @@ def explain_end(exit_code: int, complaint: str, text: str) -> str:
     return _complete(text, f"scaler_cluster {how}: {complaint}" if complaint else f"scaler_cluster {how}. See its log.")
 
 
+def explain_unstopped(waited_seconds: float, left_seconds: float, text: str) -> str:
+    """Explain a job that was asked to stop and does not answer. ``left_seconds``: a job that cannot reach its manager
+    ends by itself after this long."""
+    return (
+        f"Cannot stop the workers on {text}: it has not answered for {waited_seconds:.0f} s. If its network fails, "
+        f"they end by themselves within {left_seconds:.0f} s."
+    )
+
+
 def explain_refusal(reason: str, text: str) -> str:
     return _complete(text, reason)
 

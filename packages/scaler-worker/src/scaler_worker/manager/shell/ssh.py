@@ -20,6 +20,7 @@ from scaler_worker.manager.core.ssh_failures import (
     explain_failure,
     explain_python,
     explain_refusal,
+    explain_unstopped,
     explain_version,
 )
 from scaler_worker.manager.core.ssh_hosts import RemoteHost, assign
@@ -140,7 +141,10 @@ class RemoteJob:
             self._connection.stop()
 
     def why_not(self, now: float) -> str:
-        if not self.reason or self._stopped_at is not None:
+        if self._stopped_at is not None:
+            waited_seconds = now - self._stopped_at
+            return explain_unstopped(waited_seconds, self._silence_seconds, self.host.text) if self._hangs else ""
+        if not self.reason:
             return ""
         missing = "1 worker is" if self.workers == 1 else f"{self.workers} workers are"
         pause = self._pause.remaining_seconds(now)
@@ -166,12 +170,17 @@ class RemoteJob:
             "address": self._settings.address,
             "arguments": settings_arguments(ClusterSettings, values),
             "keys": keys_for_workers(self._settings.address),
-            "silence_seconds": max(self._settings.death_timeout_seconds, SHORTEST_SILENCE_SECONDS),
+            "silence_seconds": self._silence_seconds,
         }
+
+    @property
+    def _silence_seconds(self) -> float:
+        return max(self._settings.death_timeout_seconds, SHORTEST_SILENCE_SECONDS)
 
     def _end_what_hangs(self, connection: SSHConnection, now: float) -> None:
         if self._stopped_at is not None:
             if now - self._stopped_at >= self._settings.grace_seconds + END_SECONDS:
+                self._hangs = True
                 connection.end()
         elif not connection.facts.get("ready") and now - connection.started_at >= START_SECONDS:
             self._hangs = True

@@ -1,4 +1,4 @@
-"""``ray.util``: results in the order in which tasks end."""
+"""``ray.util``: results in the order in which tasks end, and pools of actors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from scaler.compat.ray.object_refs import ObjectRef
 from scaler.compat.ray.remote_functions import RemoteFunction
+from scaler.compat.ray.util.actor_pool import ActorPool as ActorPool
 
 
 def as_completed(
