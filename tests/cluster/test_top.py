@@ -25,6 +25,7 @@ from scaler_protocol.monitor.log_frames import EVENTS, MAGIC, SNAPSHOT, frame
 from scaler_protocol.monitor.messages import MONITOR_MINOR, PeerState, Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.replay import Replay
+from scaler_protocol.monitor.tables import FUNCTIONS
 from tests.support import functions
 from tests.support.commands import child_environment, command_line, run_command, start_cluster, start_scheduler
 from tests.support.monitor_stream import START_TIME, synthetic_messages
@@ -398,8 +399,8 @@ def test_every_page_fits_and_follows_the_size(serving: Feed) -> None:
 def test_a_table_is_sorted_and_filtered(serving: Feed) -> None:
     with Tmux(top(serving)) as terminal:
         terminal.press("2")
-        terminal.wait_for("[unfinished]")
-        terminal.press("S")
+        terminal.wait_for("[total]")
+        terminal.press(*"S" * FUNCTIONS.index("total"))
         terminal.wait_for("[function]")
         assert terminal.lines[5].startswith("collect")
         terminal.press("r")
@@ -628,7 +629,7 @@ def test_actions_on_a_real_cluster() -> None:
             terminal.wait_for(f"Paused: {agent.name}.")
             waiting = [client.submit(functions.sleep_and_return, 1000) for _ in range(3)]
             terminal.press("2")
-            terminal.wait_for("sleep_and_return            3")
+            terminal.wait_for("sleep_and_return          3")
             terminal.press("x")
             terminal.wait_for("Cancel all tasks of function sleep_and_return?")
             terminal.press("y")
