@@ -41,7 +41,7 @@ class CallFollower(Protocol):
     """A call, or a thread, that waits until another call has been sent or has ended."""
 
     def advance(self) -> list[Any]:
-        """That call is over. Returns the calls to attempt now."""
+        """Take note that the other call is over. Returns the calls to attempt now."""
 
 
 class UnsentCall(Protocol):

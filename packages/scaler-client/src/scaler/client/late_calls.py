@@ -50,7 +50,7 @@ class LateCall:
             attempt_all([call for follower in followers for call in follower.advance()])
 
     def _end(self) -> None:
-        """Those behind it must wait for the call that waits for its inputs, or if it was not sent, for those before."""
+        """Name the call for which those behind it must wait: it may wait for inputs now, or not have been sent."""
         future = self._future
         if future.held_call is not None and future.held_call is not self:
             self.predecessor = future.held_call
