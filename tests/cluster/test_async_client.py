@@ -475,7 +475,8 @@ def test_closing_cancels_what_is_unfinished(combo: SchedulerClusterCombo) -> Non
         client = await AsyncClient(combo.get_address()).open()
         futures = [client.submit(time.sleep, 3600) for _ in range(100)]
         mapping = asyncio.create_task(client.map(time.sleep, [3600] * 4))
-        await asyncio.sleep(0.1)
+        while sum((await client.cluster_info()).unfinished) < 104:
+            await asyncio.sleep(0.01)
         await client.close()
         await client.close()
         ended = await asyncio.gather(*futures, mapping, return_exceptions=True)
@@ -527,7 +528,8 @@ def test_a_scheduler_that_is_gone_fails_what_waits() -> None:
         combo = SchedulerClusterCombo(1, grace_seconds=0)
         async with AsyncClient(combo.get_address(), timeout_seconds=1) as client:
             futures: list[Any] = [client.submit(time.sleep, 3600) for _ in range(10)]
-            await asyncio.sleep(0.3)
+            while not (await client.cluster_info()).unfinished.running:
+                await asyncio.sleep(0.01)
             await asyncio.to_thread(combo.shutdown)
             for outcome in await asyncio.gather(*futures, return_exceptions=True):
                 assert isinstance(outcome, DisconnectedError)

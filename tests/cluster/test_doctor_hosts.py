@@ -1,14 +1,15 @@
-"""``scaler doctor`` finds a firewall between two hosts, and file systems that are too small."""
+"""``scaler doctor`` finds a firewall between two hosts, file systems that are too small, and other software."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Command, command_line, run_command, start_scheduler
+from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
 from tests.support.namespaces import on, run, two_hosts
 from tests.support.ports import free_address, free_port
 from tests.support.waiting import wait_until
@@ -76,3 +77,41 @@ def test_file_systems_that_are_too_small_on_a_host(tmp_path: Path) -> None:
     ):
         (line,) = (line for line in problems if line.startswith(f"[warn] vm-b: {text}"))
         assert remedy in lines[lines.index(line) + 1]
+
+
+OTHER_SOFTWARE = """
+import platform, time
+now = time.time
+time.time = lambda: now() + 40
+platform.python_version = lambda: "3.4.10"
+"""
+
+
+def test_a_host_with_another_clock_python_and_package(tmp_path: Path) -> None:
+    """Python on that host believes so: it finds a module and a distribution before all others."""
+    if not shutil.which("unshare") or subprocess.run(named("vm-c", "true"), capture_output=True, timeout=30).returncode:
+        pytest.skip("no host with a name of its own can be made here")
+    (tmp_path / "sitecustomize.py").write_text(OTHER_SOFTWARE)
+    (described := tmp_path / "cloudpickle-0.1.dist-info").mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: cloudpickle\nVersion: 0.1\n")
+    address = free_address()
+    environment = child_environment()
+    environment["PYTHONPATH"] = os.pathsep.join((str(tmp_path), environment["PYTHONPATH"]))
+    worker = named("vm-c", *command_line("scaler_cluster", "-n", "1", address))
+    with start_scheduler(address), Command(worker, environment) as agent:
+        agent.wait_for_output(r"Worker\[0\] started")
+        done = run_command("scaler", "doctor", address)
+        agent.remember_family()
+    found = [line for line in done.stdout.splitlines() if line.startswith(("[warn] vm-c: it", "[fail] vm-c: it"))]
+    assert done.returncode == 1 and len(found) == 3, done.stdout
+    for line, start in zip(
+        found,
+        (
+            "[fail] vm-c: its workers have Python 3.4.10, but this host has",
+            "[warn] vm-c: it has cloudpickle 0.1, but this host has",
+            "[warn] vm-c: its clock is ",
+        ),
+        strict=True,
+    ):
+        assert line.startswith(start), line
+    assert 30 < float(found[2].split()[5]) <= 40

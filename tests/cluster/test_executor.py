@@ -110,12 +110,14 @@ def test_the_arguments_of_map_are_checked(executor: Executor) -> None:
         executor.map(abs, [1], buffersize="1")  # type: ignore[arg-type]
 
 
-def test_a_map_that_is_left_cancels_what_has_not_started(single_executor: Executor, gate: Gate) -> None:
+def test_a_map_that_is_left_cancels_what_has_not_started(
+    single_client: Client, single_executor: Executor, gate: Gate
+) -> None:
     started, path = gate.paths
     results = single_executor.map(functions.wait_at_gate, [started] * 5, [path] * 5, timeout=2)
     with pytest.raises(TimeoutError):
         next(results)
-    time.sleep(0.5)  # it does not wait for its cancels
+    wait_until(lambda: sum(single_client.cluster_info().unfinished) == 1)  # the map does not wait for its cancels
     gate.open()
     assert single_executor.submit(abs, -1).result() == 1
     assert len(gate.waiting_pids) == 1

@@ -24,6 +24,7 @@ from tests.support.ssh_server import SSHServer, ssh_server
 from tests.support.waiting import wait_until
 
 HERE, THERE, NOWHERE = "10.231.12.1", "10.231.12.2", "10.231.12.9"
+UNKNOWN = "no-such-host.invalid"
 
 WITH_OWN_MEMORY = 'mount -t tmpfs none /dev/shm; exec "$@"'
 WITHOUT_PYTHON = 'mount --bind /dev/null "$0"; exec "$@"'
@@ -89,13 +90,14 @@ def ssh_config(folder: Path, servers: tuple[SSHServer, ...]) -> Path:
 
 
 def test_a_stack_with_broken_hosts_says_what_each_of_them_needs(hosts: Hosts, tmp_path: Path) -> None:
-    address = f"tcp://{HERE}:{free_port()}"
+    """Its scheduler listens everywhere: the manager is told an address that the hosts reach."""
+    address = f"tcp://{HERE}:{(port := free_port())}"
     closed = f"{THERE}:{free_port()}"
     stranger = f"no-such-user@{hosts.good.name}"
-    names = [hosts.good.name, hosts.bare.name, hosts.full.name, stranger, closed, NOWHERE]
+    names = [UNKNOWN, hosts.good.name, hosts.bare.name, hosts.full.name, stranger, closed, NOWHERE]
     entries = ", ".join(f'"{name}=1"' for name in names)
     (tmp_path / "cluster.toml").write_text(
-        f'[scheduler]\naddress = "{address}"\n[manager]\nkind = "ssh"\nhosts = [{entries}]\n'
+        f'[scheduler]\naddress = "tcp://0.0.0.0:{port}"\n[manager]\nkind = "ssh"\nhosts = [{entries}]\n'
         f'ssh-config = "{ssh_config(tmp_path, hosts.servers)}"\n'
     )
     memory = f"/proc/{hosts.good.command.pid}/root/dev/shm"
@@ -107,6 +109,7 @@ def test_a_stack_with_broken_hosts_says_what_each_of_them_needs(hosts: Hosts, tm
             hosts.full.name: "it cannot keep the keys in its memory, /dev/shm: No space left on device. Make room",
             stranger: "it does not accept a key of yours and asks for a password. Copy your public key",
             closed: "no SSH server listens there. Start sshd on it",
+            UNKNOWN: "no host of this name is known.",
             NOWHERE: "it does not answer. Check that it runs and is reachable.",
         }
 

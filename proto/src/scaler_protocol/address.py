@@ -32,7 +32,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Raises ValueError with one plain sentence when ``text`` is none of the three forms."""
+    """Raises ValueError with one plain sentence if ``text`` has none of the three forms."""
     scheme, separator, rest = str(text).partition("://")
     if not separator:
         raise ValueError(f"Cannot use {text!r}: it is not an address. Write {FORMS}.")

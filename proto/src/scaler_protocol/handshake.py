@@ -172,7 +172,7 @@ class PeerHandshake:
         return self._said
 
     def answer(self, challenge: Challenge) -> Hello | None:
-        """The last Hello again, with the proof; None: the challenge answers an earlier one, or is none."""
+        """The last Hello again, with the proof; None if this is not a challenge, or answers an earlier Hello."""
         said = self._said
         if said is None or not said.nonce or challenge.number != said.number or self._answers >= _ANSWERS_LIMIT:
             return None

@@ -140,7 +140,7 @@ class ProfileTree:
         depths: list[int] = []
         for number, (parent, frame, microseconds) in enumerate(nodes[: self._limit]):
             if not -1 <= int(parent) < number or not 0 <= int(microseconds) <= _TIME_LIMIT_US or int(frame) < 0:
-                raise BadProfile("The profile contains a node that cannot be.")
+                raise BadProfile("The profile contains an impossible node.")
             depths.append(depths[parent] + 1 if parent >= 0 else 1)
             if depths[number] > DEPTH_LIMIT + 3:
                 raise BadProfile("The profile is too deep.")

@@ -31,7 +31,7 @@ def _is_deliberate(error: BaseException) -> bool:
 
 
 def user_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the first frame of user code on; None: there is none."""
+    """Return the traceback from the first frame of user code on, or None if there is no such frame."""
     while trace is not None and _is_internal(trace):
         trace = trace.tb_next
     return trace

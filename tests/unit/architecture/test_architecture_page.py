@@ -1,4 +1,4 @@
-"""docs/architecture.md names each module of a core, so that a reader finds it there."""
+"""docs/architecture.md names each module of a core, and docs/objects.md each module of the object store."""
 
 from __future__ import annotations
 
@@ -30,6 +30,15 @@ def test_the_page_names_each_module_of_a_core() -> None:
     }
     assert len(found) > 100
     assert not sorted(name for name in named if not re.search(rf"\b{name}\b", PAGE))
+
+
+def test_the_page_of_objects_names_each_of_its_modules() -> None:
+    page = (REPOSITORY / "docs" / "objects.md").read_text(encoding="utf-8")
+    folder = REPOSITORY / "proto" / "src" / "scaler_protocol" / "objects"
+    paths = [path.relative_to(folder) for kind in ("*.py", "*.pyx") for path in folder.rglob(kind)]
+    modules = sorted(path.as_posix() for path in paths if path.stem != "__init__")
+    assert len(modules) > 40
+    assert not [module for module in modules if f"`{module}`" not in page]
 
 
 def test_no_cell_of_its_map_is_a_paragraph() -> None:

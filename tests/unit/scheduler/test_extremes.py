@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 
 import pytest
 
@@ -93,6 +94,31 @@ class FakeRouter:
     def close(self):
         os.close(self.fd)
         os.close(self.monitor_fd)
+
+
+class KeylessRouter(FakeRouter):
+    """Its keys cannot be read for the given reasons, one after the other; None: they can."""
+
+    reasons = ("full", "full", None, "full", "gone")
+    looks = 0
+
+    def users(self):
+        reason = self.reasons[self.looks]
+        self.looks += 1
+        if reason is not None:
+            raise OSError(reason)
+        return frozenset()
+
+
+def test_keys_that_cannot_be_read_are_told_once(caplog):
+    router = KeylessRouter()
+    loop = asyncio.new_event_loop()
+    gateway = Gateway(loop, router, Settings(address="tcp://0.0.0.0:1", session=b"s" * 16, epoch=1))
+    for _ in router.reasons:
+        gateway._look_at_keys()
+    router.close()
+    loop.close()
+    assert [re.findall("keys: ([a-z]+)", message) for message in caplog.messages] == [["full"], ["full"], ["gone"]]
 
 
 def test_a_message_that_the_core_stumbles_over_costs_only_its_sender(monkeypatch):

@@ -136,6 +136,10 @@ def test_a_directory_that_others_can_write_to_is_refused() -> None:
         ("  × No solution found:\n  ╰─▶ Because x was not found.\n\n", "Because x was not found."),
         ("Traceback\nOSError: [Errno 28] No space left on device\n", "OSError: [Errno 28] No space left on device"),
         ("ERROR: Exception:\nTraceback\nAssertionError: odd\n", "AssertionError: odd"),
+        (
+            "WARNING: Retrying after connection broken by 'no route': /simple/x/\nERROR: No match for x\n",
+            "No match for x: a package index or address did not answer",
+        ),
         ("", ""),
     ],
 )  # fmt: skip

@@ -26,6 +26,7 @@ _REQUIREMENTS_CHARACTERS = 200
 _LIMIT = 1000
 _ERROR = "ERROR:"
 _TRACEBACK_FOLLOWS = "ERROR: Exception:"
+_RETRIED = "after connection broken by"
 _UV_ERROR, _UV_CAUSE = "error:", "cause:"
 _DECORATION = " \t×╰─▶│├→"
 
@@ -78,8 +79,8 @@ def _bundled_pip() -> list[str]:
 
 
 def last_line(text: str) -> str:
-    """Return the last line of an installer: of pip, the last line that names an error; of uv, the error and its last
-    cause; otherwise the last line."""
+    """Return the last line of an installer: of pip, the last line that names an error, which does not say that an index
+    did not answer; of uv, the error and its last cause; otherwise the last line."""
     lines = [line.strip(_DECORATION) for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("[notice]")]
     found = [line for line in lines if line.startswith(_ERROR) and line != _TRACEBACK_FOLLOWS][-1:]
@@ -87,6 +88,8 @@ def last_line(text: str) -> str:
         found = [line for line in lines if line.startswith(_UV_ERROR)][-1:]
         found += [line for line in lines if found and line.startswith(_UV_CAUSE)][-1:]
     reasons = [line.partition(":")[2].strip() for line in found] or lines[-1:]
+    if any(_RETRIED in line for line in lines):
+        reasons.append("a package index or address did not answer")
     return ": ".join(reasons)[:_LIMIT]
 
 

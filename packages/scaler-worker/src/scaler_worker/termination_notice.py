@@ -46,8 +46,8 @@ PROVIDERS: Mapping[str, Callable[[], bool]] = {"aws": amazon, "gcp": google, "az
 
 
 def _ask(method: str, url: str, headers: Mapping[str, str]) -> str | None:
-    """The answer; None: there is none of this name. Raises OSError, as urllib does, if the server cannot be reached,
-    or answers with something that is not HTTP."""
+    """The answer, or None if the server has nothing of this name. Raises OSError, as urllib does, if the server cannot
+    be reached, or answers with something that is not HTTP."""
     import http.client  # takes a while, and most agents do not ask
     import urllib.error
     import urllib.request

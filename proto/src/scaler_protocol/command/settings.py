@@ -57,7 +57,7 @@ class CommandSetting:
 
     @property
     def shown_default(self) -> str:
-        """The default for people; empty: there is none, or it goes without saying."""
+        """The default as people read it; empty if there is no default, or if it is obvious."""
         if self.description.default_text is not None:
             return self.description.default_text
         if self.is_required or self.default is None or self.default in ((), ""):

@@ -32,7 +32,7 @@ class RestartPolicy:
         self._early = 0
 
     def pause_after(self, exit_code: int, ran_seconds: float) -> float | None:
-        """Seconds until the next start; None: there is none. ``exit_code`` is negative when a signal ended it."""
+        """Seconds until the next start; None: not started again. ``exit_code`` is negative when a signal ended it."""
         if exit_code >= 0 and exit_code != BROKEN_CODE:
             return None
         self._early = self._early + 1 if ran_seconds < EARLY_SECONDS else 0

@@ -149,7 +149,7 @@ class Activity:
                 self._take(record)
 
     def _take(self, record: Record) -> None:
-        """BadRecord, whatever is wrong with it: no record ends a reader."""
+        """Raises BadRecord, whatever is wrong with the record, so that no record can end a reader."""
         take = _TAKERS.get(record.kind)
         if take is None:
             return
@@ -158,7 +158,7 @@ class Activity:
         except BadRecord:
             raise
         except Exception as error:
-            raise BadRecord("An event record cannot be taken in.") from error
+            raise BadRecord("An event record cannot be processed.") from error
 
     def expect(self, recorded: int, time: float) -> None:
         """Note the number of records made before this time: one that has not arrived by now does not arrive. Harmless

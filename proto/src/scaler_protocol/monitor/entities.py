@@ -733,12 +733,12 @@ def _executions(
 
 
 def _section(title: str, table: str, rows: Sequence[Row], total: int | None = None) -> list[Section]:
-    """Nothing without rows."""
+    """Return a section with the rows, or nothing if there are none."""
     return [Section(title, table, rows[:ROWS_LIMIT], len(rows) if total is None else total)] if rows else []
 
 
 def _rows_with(model: Model, table: str, **values: object) -> list[Row]:
-    """In the table's own order."""
+    """Return the rows with these values, in the table's own order."""
     return model.rows_where(table, values)
 
 

@@ -79,7 +79,7 @@ _NAMELESS = ("", UNKNOWN_WORKER)
 
 
 def row_link(table: str, row: Row) -> EntityLink | None:
-    """To the page of what a row stands for; None: it has none."""
+    """Return the link to the page of what a row stands for, or None if it has no page."""
     if table == "progress":
         return _progress_link(row)
     if table == "traffic":
@@ -91,7 +91,7 @@ def row_link(table: str, row: Row) -> EntityLink | None:
 
 
 def cell_link(table: str, column: str, row: Row) -> EntityLink | None:
-    """To the page of what a cell mentions; None: it is not the name of a thing."""
+    """Return the link to the page of what a cell mentions, or None if it is not a name."""
     if column == "name":
         return row_link(table, row)
     kind = _MENTIONS.get(column)
@@ -102,13 +102,13 @@ def cell_link(table: str, column: str, row: Row) -> EntityLink | None:
 
 
 def mentions_of_row(table: str, row: Row) -> list[EntityLink]:
-    """To the pages of all that a row mentions."""
+    """Return the links to the pages of everything that a row mentions."""
     found = (cell_link(table, column.key, row) for column in TABLES[table].columns)
     return list(dict.fromkeys(link for link in found if link is not None))
 
 
 def mentions_of_failures(group: FailureGroup) -> list[EntityLink]:
-    """To the pages of the functions and hosts of failures, and of the tasks that are known as examples."""
+    """Return the links to the functions and hosts of failures, and to the tasks that are known as examples."""
     tasks = [EntityLink(TASK, (each.session.hex()[:8], str(each.task))) for each in group.examples if each.session]
     functions = [EntityLink(FUNCTION, (name,)) for name in group.functions]
     return list(dict.fromkeys([*functions, *(EntityLink(HOST, (name,)) for name in group.hosts), *tasks]))

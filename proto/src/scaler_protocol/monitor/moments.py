@@ -7,7 +7,7 @@ import datetime
 
 def moment_of(text: str, start: float) -> float:
     """Unix seconds of ``14:03``, ``14:03:59.5`` (after ``start``, in the local time zone) or ``2023-11-14T14:03:59``.
-    ValueError if it is none."""
+    Raises ValueError if it has none of these forms."""
     if "T" in text or " " in text.strip():
         return datetime.datetime.fromisoformat(text.strip()).timestamp()
     clock = datetime.time.fromisoformat(text.strip())

@@ -100,7 +100,7 @@ class NestedTasks:
         return self._totals.get(parent, 0)
 
     def children_of(self, parent: TaskPlace) -> Iterator[ChildTasks]:
-        """In the order in which the clients came."""
+        """Return the tasks of nested clients in this task, in the order in which the clients came."""
         return (ChildTasks(*begin, self._end_of(begin)) for begin in self._children.get(parent, ()))
 
     def _end_of(self, begin: TaskPlace) -> int | None:

@@ -53,7 +53,7 @@ class Player:
             self.position = self.start
 
     def seek_text(self, text: str) -> bool:
-        """Go to a time as people write it. False: it is none."""
+        """Go to a time as people write it. Returns False if the text is not a time."""
         try:
             self.seek(moment_of(text, self.start))
         except (ValueError, OverflowError):
@@ -141,7 +141,7 @@ class Player:
 
     @property
     def _is_within_reach(self) -> bool:
-        """Whether what has been read for another moment serves for this one too."""
+        """True if the messages that were read for another moment are enough for this one, too."""
         ahead = self.position - self._read_to
         return 0 <= ahead <= LOOK_BACK_SECONDS and self._read_from <= max(self.start, self.position - LOOK_BACK_SECONDS)
 

@@ -180,7 +180,7 @@ def _client_counts(client: ClientStatus) -> tuple[int, int, int, int, int]:
 
 
 def _of_groups(clients: Iterable[ClientStatus]) -> Iterator[Progress]:
-    """Clients without a name for their group are none."""
+    """Progress of each group; clients without a group do not count."""
     sums: dict[str, list[int]] = {}
     for client in clients:
         if client.group:

@@ -177,8 +177,8 @@ class EndedColumns(NamedTuple):
 
 
 def records(data: bytes | memoryview) -> Iterator[Record]:
-    """All records, in order. BadRecord for bytes that are none, after those that are, and for more than any scheduler
-    puts into a message."""
+    """All records, in order. Raises BadRecord when it comes to bytes that are not a record, or to more records than any
+    scheduler puts into a message."""
     view = memoryview(data)
     at = found = 0
     while at < len(view):
@@ -230,7 +230,7 @@ def durations_and_ages(record: Record) -> tuple[Sequence[int], Sequence[int]]:
 def _spelled_out(record: Record, durations: Sequence[int], ages: Sequence[int]) -> EndedColumns:
     count = record.count
     if record.first + count > 1 << 64:
-        raise BadRecord("An event record names tasks that cannot be.")
+        raise BadRecord("An event record names impossible tasks.")
     return EndedColumns(
         memoryview(array("Q", range(record.first, record.first + count))),
         memoryview(array("Q", durations)),
@@ -249,7 +249,7 @@ _ENDED: tuple[tuple[str, int, int], ...] = (
 
 
 def name_of(record: Record) -> dict[str, Any]:
-    """The JSON object of a NAME record. BadRecord when it is none."""
+    """The JSON object of a NAME record. Raises BadRecord if it does not contain one."""
     if len(record.body) > NAME_LIMIT_BYTES:
         raise BadRecord("The name in an event record is too long.")
     try:

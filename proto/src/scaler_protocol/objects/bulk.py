@@ -21,7 +21,7 @@ from scaler_protocol.objects.certificate import Certificate
 from scaler_protocol.transport.pending_handshakes import PendingHandshakes
 
 OPEN_SECONDS = 2.0
-"""A bulk connection that cannot be opened for so long is given up: a firewall may drop it without an answer."""
+"""A bulk connection that is not open after this time is given up: a firewall may drop it without an answer."""
 
 _ACCEPTED_AT_ONCE = 4
 _BACKLOG = 128
@@ -31,7 +31,7 @@ _NEWCOMERS_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A bulk connection was opened, or will not be, or not any more."""
+    """A bulk connection was opened, could not be opened, or has ended."""
 
     label: str
     is_open: bool

@@ -220,14 +220,14 @@ class Channel:
         if answer is None:
             return False
         if answer != ACCEPTED:
-            raise ConnectionError("The peer answered something else.")
+            raise ConnectionError("The peer gave an unexpected answer.")
         self.state = "open"
         return True
 
     def _say(self, data: bytes) -> None:
         """A few bytes, for which a new connection always has room."""
         if self._socket.send(data) != len(data):
-            raise ConnectionError("The connection takes no bytes.")
+            raise ConnectionError("The connection accepts no bytes.")
 
     def _take_exactly(self, count: int) -> bytes | None:
         """None: they have not all come."""

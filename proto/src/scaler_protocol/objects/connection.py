@@ -61,7 +61,7 @@ class StoreConnection:
         return self._connected().store
 
     def allow_start(self) -> None:
-        """Allow a store to be started: from now on it is of use here."""
+        """Allow a store to be started, because it is useful here from now on."""
         self._may_start = True
 
     # ---- verbs ---------------------------------------------------------------------------------------------------

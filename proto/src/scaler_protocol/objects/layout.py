@@ -46,7 +46,7 @@ class ObjectLayout:
             view[offset : offset + len(part)] = part
 
     def to_bytes(self) -> bytes:
-        """The object in one piece, for where there is no store."""
+        """The object in one piece, for a host without a store."""
         if len(self._parts) == 1 and self._parts[0][0] == 0:
             return bytes(self._parts[0][1])
         data = bytearray(self.size)

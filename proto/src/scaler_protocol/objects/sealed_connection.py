@@ -163,7 +163,7 @@ class _Opener(_Direction):
         """The place where the frame ends. Raises OSError when no frame has such a size."""
         size: int = _SIZE.unpack_from(self._buffer)[0]
         if not _TAG_BYTES < size <= _FRAME_LIMIT_BYTES:
-            raise ConnectionError("The peer sent a frame that cannot be.")
+            raise ConnectionError("The peer sent a frame of an impossible size.")
         return _SIZE.size + size
 
     def read(self, connected: socket.socket) -> None:
@@ -180,7 +180,7 @@ class _Opener(_Direction):
         try:
             _decrypt(self._cipher, self._nonce(), self._buffer[_SIZE.size : end], target[:count])
         except InvalidTag:
-            raise ConnectionError("The peer sent a frame that cannot be opened.") from None
+            raise ConnectionError("The peer sent a frame that cannot be decrypted.") from None
         rest = self._filled - end
         self._buffer[:rest] = bytes(self._buffer[end : self._filled])
         self._filled = rest

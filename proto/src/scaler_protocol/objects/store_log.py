@@ -22,7 +22,7 @@ class StoreLog:
         self._receivers[peer] = None
 
     def remove_receiver(self, peer: int) -> None:
-        """Harmless if it was none."""
+        """Harmless if the peer is not a receiver."""
         self._receivers.pop(peer, None)
 
     def next_deadline(self) -> float | None:

@@ -16,7 +16,7 @@ _FIRST_DESCRIPTOR = 3
 
 
 def take_inherited_socket(address: Address) -> socket.socket | None:
-    """The one that is bound to this address. None: there is none, or it was taken before."""
+    """The socket that is bound to this address; None if there is no such socket, or if it was taken before."""
     sockets = _inherited_sockets()
     return sockets.pop((address.host, address.port), None) if address.scheme == "tcp" else None
 

@@ -339,7 +339,7 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
         self._link.start(partial(self._fetch, task))
 
     def _fetch(self, task: ScalerFuture[T]) -> None:
-        """In another thread."""
+        """Fetch the result. Runs in another thread."""
         if self._is_over():
             return
         try:

@@ -166,7 +166,7 @@ class InputCalls:
 
 
 class HeldCall:
-    """A call until it has been sent. ``waits_for`` counts the futures that must end, or be sent, before."""
+    """A call until it has been sent. ``_waits_for`` counts the futures that must end, or be sent, before."""
 
     __slots__ = (
         "_arguments",

@@ -22,7 +22,7 @@ class ItemFailure(Exception):
         self.error = error
 
     def name_item(self, method: str, callable_: Callable[..., Any], groups: Groups) -> BaseException:
-        """The error, with a note that names the item. A negative place is none: all items ended so."""
+        """The error, with a note that names the item, unless all items ended like this (a negative place)."""
         if self.place >= 0:
             call = _call_text(callable_, _arguments_at(self.place, groups))
             self.error.add_note(f"Raised by item {self.place} of {method}(), counting from 0: {call}")

@@ -359,7 +359,7 @@ class MapCall:
                 self._report(1)
 
     def _cancel_rest(self) -> None:
-        """In one turn: a second interruption, which is raised when a turn has ended, leaves nothing."""
+        """Cancel all other items in one turn, so that a second interruption, raised between turns, leaves none."""
         entries, futures = list(self._entries), [future for _, future in self._with_inputs]
 
         def cancel(session: Session) -> None:

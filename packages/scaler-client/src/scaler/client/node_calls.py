@@ -102,7 +102,7 @@ def _name_inputs(client_io: ClientIO, slots: list[Any]) -> list[InputFuture] | N
 
 
 def _number_of(submissions: Submissions, graph: OpenGraph | None, entry: AnyRange, future: InputFuture) -> int:
-    """The id of an unfinished node of the open graph; 0: the future is none, or has no id yet."""
+    """The id of an unfinished node of the open graph; 0 if the future is not such a node, or has no id yet."""
     part = entry.part
     if future.is_settled() or type(part) is not NodePart or part.group is not graph or graph.is_closed:
         return 0

@@ -14,8 +14,9 @@ from types import FrameType
 from typing import Any, TextIO
 
 from scaler.command.settings import DownSettings, UpSettings
-from scaler.command.stack_file import StackPart, address_for_peers, read_stack
+from scaler.command.stack_file import StackPart, read_stack
 from scaler.command.stack_lock import StackLock
+from scaler.command.stack_routes import address_for_peers
 from scaler_protocol.command import BadInput, SupervisedCommand
 from scaler_protocol.command.interpreter import module_command
 
@@ -99,7 +100,7 @@ class RunningStack:
         except BadInput as error:
             raise BadInput(f"Cannot start the {part.title} of {self._path}: {error}") from None
         if role.section == "scheduler":
-            self._scheduler = address_for_peers(facts["address"])
+            self._scheduler = address_for_peers(facts["address"], self._parts)
         _tell(f"{part.title}: {facts[role.fact]}" if role.fact in facts else f"{part.title}: ready")
 
     def _wait(self) -> int:

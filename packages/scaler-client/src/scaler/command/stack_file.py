@@ -9,12 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaler_protocol.address import parse_address
 from scaler_protocol.command import BadInput
 from scaler_protocol.command.reader import tables_of
-from scaler_protocol.monitor.operation import scheduler_address
-
-_THIS_HOST = parse_address("tcp://127.0.0.1:1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +81,6 @@ def read_stack(path: Path) -> list[StackPart]:
 
 def _parts(role: StackRole, tables: Sequence[Mapping[str, Any]]) -> list[StackPart]:
     return [StackPart(role, table, str(table["name"]) if len(tables) > 1 else "") for table in tables]
-
-
-def address_for_peers(listening: str) -> str:
-    """The address at which commands of this host reach a scheduler that listens at ``listening``."""
-    return str(scheduler_address(_THIS_HOST, parse_address(listening)))
 
 
 def _check_installed(role: StackRole) -> None:

@@ -37,7 +37,7 @@ class StackLock:
         return True
 
     def holder(self) -> int | None:
-        """The process that runs the stack; None: there is none."""
+        """The process that runs the stack, or None if it does not run."""
         if self._lock("LOCK_SH"):
             self._lock("LOCK_UN")
             return None

@@ -209,7 +209,7 @@ class Claims:
         self._end_questions(outcome)
 
     def lose_all(self, text: str = _LEFT_TEXT) -> None:
-        """The session ends, and with it all its claims."""
+        """The session ends, so all its claims end, too."""
         for claim in list(self._claims.values()):
             self._end(claim, ClaimState.LOST, text)
         self._end_questions(Outcome(Status.EXCEPTION, text.encode()))

@@ -212,7 +212,7 @@ class NamedCalls:
                 self._outgoing.tell(sink, outcome)
 
     def end_all(self, text: str = _LEFT_TEXT) -> None:
-        """The session ends, and with it all its calls."""
+        """The session ends, so all its calls end, too."""
         for call in list(self._calls.values()):
             self._end(call, CallState.FAILED, text)
         self._changes.clear()

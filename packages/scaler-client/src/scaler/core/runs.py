@@ -258,7 +258,7 @@ class ClosedRanges(dict[int, AnyRange]):
             self._firsts = list(self)
 
     def find(self, task: int) -> AnyRange | None:
-        """Return the unfinished range that has the task; None: there is none."""
+        """Return the unfinished range that contains the task, or None."""
         position = bisect_right(self._firsts, task) - 1
         entry = self.get(self._firsts[position]) if position >= 0 else None
         return entry if entry is not None and task < entry.first + entry.count else None

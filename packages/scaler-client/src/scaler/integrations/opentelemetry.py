@@ -26,7 +26,7 @@ _LEAST_NANOSECONDS = 20_000
 class TaskSpanPhases:
     """The spans of the phases of a task around its call: ``waiting for dependencies``, ``waiting for a worker``,
     ``fetching``, ``loading`` and ``storing``, children of its span, which lasts from its submission until its result
-    is stored. Where phases are not known, such as outside of workers, there are none."""
+    is stored. Outside of workers, and wherever else phases are not known, there are no such spans."""
 
     def __init__(self) -> None:
         self._phases: TaskPhases | None = None

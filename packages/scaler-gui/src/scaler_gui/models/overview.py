@@ -162,7 +162,7 @@ class Overview:
         return min((end - start) / _STEPS, _IDLE_SECONDS)
 
     def touch(self) -> None:
-        """Something else is to be seen: draw at the next occasion."""
+        """The contents have changed: draw them at the next occasion."""
         self._drawn = None
 
     def span(self, now: float, first: float = 0.0) -> tuple[float, float]:

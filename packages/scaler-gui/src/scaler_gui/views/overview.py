@@ -111,7 +111,7 @@ class OverviewPane(Pane):
         return self._state.span(self.monitor.now, first_time(self.monitor.model))
 
     def _make_charts(self) -> None:
-        """Make the charts at the first look, since the library takes longer to load than all else."""
+        """Make the charts when the view is first shown: their library takes longer to load than everything else."""
         if self._charts:
             return
         from scaler_gui.views.chart import Chart

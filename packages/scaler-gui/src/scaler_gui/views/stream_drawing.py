@@ -121,7 +121,7 @@ class StreamDrawing(QWidget):
         return range(first, min(len(self.rows), first + count))
 
     def look(self) -> None:
-        """Something else is to be seen: read and paint it at the next turn."""
+        """The contents have changed: read and paint them at the next turn."""
         self._image = None
         self.window_shown.fit_rows(len(self.rows), self.area().height())
         self._set_scroll()

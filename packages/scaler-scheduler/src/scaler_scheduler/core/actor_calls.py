@@ -62,7 +62,7 @@ def on_tick(state: SchedulerState, now: float) -> None:
 
 
 def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:
-    """Return the agent that takes calls of an actor now; None: there is none."""
+    """Return the agent that takes calls of an actor now, or None."""
     client = state.clients.get(key[0])
     known = client.table.columns.describe(key[1]) if client is not None else None
     if client is None or known is None or known.state != TaskState.ASSIGNED:

@@ -1,19 +1,16 @@
 """The end of a client's session, and the cancellation of its tasks.
 
-These are the verbs for endings in the scheduler. Each rule that ends something uses one of them.
+The verbs are those of docs/glossary.md:
 
-| Verb | Object | Cause | Notified peers |
-|---|---|---|---|
-| cancel | tasks | their client cancels them, or its session ends | their agents, the client |
-| fail | a task | no attempts are left, or an input is lost (``retry``, ``task_endings``) | its client |
-| stop | tasks of a nested client | the task around it was cancelled, failed, or was lost | their agents |
-| orphan | a nested client | its connection closed; its tasks continue | no one |
-| end | a client session | goodbye, timeout, a limit, an error | its agents: its tasks are cancelled |
-| expel | a client session | the client broke the protocol; the session ends | the client, with the reason |
-| remove | a client | its session has ended, and no agent has a task of it | monitors |
-| abandon | a client | another session begins under its id | monitors |
-| lose | an agent | its connection or its lease ended (``lost_agents``) | clients whose tasks fail |
-| release | objects, results, functions | no session needs them (``object_release``) | agents that have them |
+| Function | What ends | Cause |
+|---|---|---|
+| ``cancel``, ``cancel_rows`` | tasks | their client cancels them, or its session ends |
+| ``cancel_nested``, ``cancel_children`` | tasks of nested clients | the task around them is cancelled, failed or lost |
+| ``orphan`` | the connection of a nested client | it closed; the tasks continue |
+| ``end_client`` | a session | goodbye, timeout |
+| ``end_with_reason`` | a session | the client broke the protocol or exceeded a limit; it is told why |
+| ``abandon`` | a session | another one begins under its id |
+| ``remove_client`` | the last trace of an ended session | no agent has a task of it any more |
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ def cancel(state: SchedulerState, client: ClientPeer, tasks: Sequence[int] | Non
         state.agent_by_index[index].cancel(client.session, numbers, attempts)
         if state.lineage:
             for task in numbers:
-                stop_children(state, client.session, task, now)
+                cancel_children(state, client.session, task, now)
     for index, numbers in freed.items():
         keys = tuple(ObjectKey(client.session, task) for task in numbers)
         outbox.send(state, state.agent_by_index[index], ObjectRelease(keys), now)
@@ -64,47 +61,48 @@ def cancel_rows(
         agent.cancel(session, [tasks[index] for index in chosen], [attempts[index] for index in chosen])
 
 
-def stop_children(state: SchedulerState, session: bytes, task: int, now: float) -> None:
+def cancel_children(state: SchedulerState, session: bytes, task: int, now: float) -> None:
     """The current attempt of a task was cancelled or failed: the tasks that it submitted are cancelled."""
     for child in state.lineage.of_task(session, task):
-        stop_nested(state, child, now)
+        cancel_nested(state, child, now)
 
 
-def stop_stale_children(state: SchedulerState, client: ClientPeer, now: float) -> None:
-    """Stop the nested clients in tasks that are being cancelled or have started again elsewhere."""
+def cancel_stale_children(state: SchedulerState, client: ClientPeer, now: float) -> None:
+    """Cancel the tasks of nested clients in tasks that are being cancelled or have started again elsewhere."""
     for child in state.lineage.of_client(client.session):
-        if child.parent is not None and is_stopped(state, child.parent):
-            stop_nested(state, child, now)
+        if child.parent is not None and is_cancelled_or_replaced(state, child.parent):
+            cancel_nested(state, child, now)
 
 
-def stop_nested(state: SchedulerState, client: ClientPeer, now: float) -> None:
-    """Cancel the tasks of a nested client, and the tasks that these have submitted. Clients are stopped in a loop, not
-    in a recursion, because clients choose how deep they nest."""
-    if client in state.stopping:
+def cancel_nested(state: SchedulerState, client: ClientPeer, now: float) -> None:
+    """Cancel the tasks of a nested client, and the tasks that these have submitted: in a loop and not in a recursion,
+    because clients choose how deep they nest."""
+    if client in state.nested_to_cancel:
         return
-    state.stopping.append(client)
-    if len(state.stopping) > 1:
+    state.nested_to_cancel.append(client)
+    if len(state.nested_to_cancel) > 1:
         return
     try:
-        for each in state.stopping:  # which grows meanwhile
-            _stop_one(state, each, now)
+        for each in state.nested_to_cancel:  # which grows meanwhile
+            _cancel_one(state, each, now)
     finally:
-        state.stopping.clear()
+        state.nested_to_cancel.clear()
 
 
-def _stop_one(state: SchedulerState, client: ClientPeer, now: float) -> None:
+def _cancel_one(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Cancel the tasks of one nested client. Its session continues, because its worker process will run other tasks."""
     if not client.connection.is_open:
         end_client(state, client, now)
         return
     cancel(state, client, None, now)
     client.waiting.clear()
-    client.held.clear()
+    client.holds.clear()
+    client.once_holds.clear()
     for child in state.lineage.of_client(client.session):
-        stop_nested(state, child, now)
+        cancel_nested(state, child, now)
 
 
-def is_stopped(state: SchedulerState, parent: TaskName) -> bool:
+def is_cancelled_or_replaced(state: SchedulerState, parent: TaskName) -> bool:
     """Return whether this execution of a task is being cancelled, or a later one has replaced it."""
     client = state.clients.get(parent.session)
     known = client.table.columns.describe(parent.task) if client is not None else None
@@ -120,7 +118,7 @@ def abandon(state: SchedulerState, client: ClientPeer, now: float) -> None:
         state.placement.offer(agent)
 
 
-def expel(state: SchedulerState, client: ClientPeer, text: str, now: float) -> None:
+def end_with_reason(state: SchedulerState, client: ClientPeer, text: str, now: float) -> None:
     """End the session of a client that broke the protocol, and tell it why."""
     notices.log(state, f"Client {client.session.hex()[:8]}: {text}", "WARNING")
     outbox.refuse(state, client.session, Refused(RefusalReason.MALFORMED, text), client.route)
@@ -156,7 +154,7 @@ def end_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     state.clients_waiting.pop(client.session, None)
     state.lineage.remove(client)
     for child in state.lineage.of_client(client.session):
-        stop_nested(state, child, now)
+        cancel_nested(state, child, now)
     if client.table.columns.unfinished == 0:
         remove_client(state, client, now)
 

@@ -23,7 +23,7 @@ _Peer = TypeVar("_Peer", Agent, ClientPeer)
 def on_message(state: SchedulerState, peer: bytes, kind: str, error: Exception, now: float) -> None:
     """A message of ``peer`` could not be handled."""
     state.effects.append(Trouble(f"Cannot process {kind} from {peer.hex()[:8]}", error))
-    _end(state, peer, lambda: session_endings.on_malformed(state, peer, f"{kind} cannot be taken in.", now), now)
+    _end(state, peer, lambda: session_endings.on_malformed(state, peer, f"{kind} cannot be processed.", now), now)
 
 
 def on_nested_message(
@@ -34,7 +34,7 @@ def on_nested_message(
     _end(
         state,
         session,
-        lambda: session_endings.refuse_nested(state, agent, session, f"{kind} cannot be taken in.", now),
+        lambda: session_endings.refuse_nested(state, agent, session, f"{kind} cannot be processed.", now),
         now,
     )
 

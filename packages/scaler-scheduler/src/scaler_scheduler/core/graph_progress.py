@@ -39,7 +39,7 @@ def _apply(state: SchedulerState, client: ClientPeer, news: GraphNews, now: floa
         for task in tasks if state.relays else ():
             state.relays.end(ObjectKey(client.session, task), agent.session)
     for task in news.cascaded if state.lineage else ():
-        client_endings.stop_children(state, client.session, task, now)
+        client_endings.cancel_children(state, client.session, task, now)
     for task in news.delivered:
         client.forget(task)
     for task, status in news.died:

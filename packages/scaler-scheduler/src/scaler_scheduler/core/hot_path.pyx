@@ -155,7 +155,7 @@ cdef on_tasks(SchedulerState state, ClientPeer client, body, double now):
     cdef MessageMemory memory = None
     for run in runs:
         if run.session != client.session:
-            client_endings.expel(state, client, "A client may only submit tasks of its own session.", now)
+            client_endings.end_with_reason(state, client, "A client may only submit tasks of its own session.", now)
             return
     if body.functions or body.serializers:
         if not task_entry.define_all(state, client, body, now):
@@ -171,14 +171,14 @@ cdef on_tasks(SchedulerState state, ClientPeer client, body, double now):
         for agent, run, delivery in task_entry.on_resubmitted(state, client, now):
             accept(state, agent, run, delivery, now)
             (<Delivery> delivery).let_go()
-    if client.parent is not None and client_endings.is_stopped(state, client.parent):
-        client_endings.stop_nested(state, client, now)
+    if client.parent is not None and client_endings.is_cancelled_or_replaced(state, client.parent):
+        client_endings.cancel_nested(state, client, now)
 
 
 cdef bint enter(
     SchedulerState state, ClientPeer client, run, MessageMemory memory, bint is_resubmitted, double now
 ) except -1:
-    """Take in a run of tasks. False: the client has been expelled."""
+    """Take in a run of tasks. False: its session has ended."""
     cdef int entry
     cdef FunctionLoad load
     cdef RunRecord record
@@ -236,7 +236,7 @@ cdef accept(SchedulerState state, Agent agent, run, Delivery delivery, double no
         return
     state.clients_with_results[client.session] = client
     if state.nested_clients:
-        results.stop_children_of_stopped(state, run, now)
+        results.cancel_children_at_limits(state, run, now)
     outcome = client.table.accept(run, agent.load)
     if outcome is None or outcome[0] is None:
         client.forward(run, delivery)

@@ -17,7 +17,9 @@ REQUESTS_LIMIT = 4096
 def on_request(state: SchedulerState, client: ClientPeer, body: LockRequest, now: float) -> None:
     """A session asks for a lock, or releases one."""
     if body.kind not in lock_table.NOUNS:
-        client_endings.expel(state, client, f"The kind {body.kind.name.lower()} is not requested like a lock.", now)
+        client_endings.end_with_reason(
+            state, client, f"The kind {body.kind.name.lower()} is not requested like a lock.", now
+        )
     elif body.action == LockAction.RELEASE:
         outcome = release(state, client.session, body.number, now)
         reply(state, client, body.kind, body.number, outcome, now)
@@ -63,7 +65,7 @@ def _enter(state: SchedulerState, client: ClientPeer, body: LockRequest, now: fl
     table = state.locks
     requests = table.by_session.setdefault(client.session, Requests())
     if len(body.task_session) not in (0, ID_SIZE_BYTES):
-        client_endings.expel(state, client, f"The session of a task has {ID_SIZE_BYTES} bytes.", now)
+        client_endings.end_with_reason(state, client, f"The session of a task has {ID_SIZE_BYTES} bytes.", now)
         return
     if body.number <= requests.last:
         outcome = lock_table.state_of(table, requests.by_number.get(body.number))

@@ -48,8 +48,8 @@ def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -
     # Only now, when nothing is with the lost agent any more: children are ended as clients are.
     for client, died in ended if state.lineage else ():
         for task in died:
-            client_endings.stop_children(state, client.session, task, now)
-        client_endings.stop_stale_children(state, client, now)
+            client_endings.cancel_children(state, client.session, task, now)
+        client_endings.cancel_stale_children(state, client, now)
     for client in nested:
         if client.session in state.clients:
             client_endings.orphan(state, client, now)

@@ -51,7 +51,7 @@ def on_request(state: SchedulerState, client: ClientPeer, body: NamedRequest, no
     """A session reads or changes a named value, or waits no longer."""
     problem = _reason_to_end(body)
     if problem:
-        client_endings.expel(state, client, problem, now)
+        client_endings.end_with_reason(state, client, problem, now)
     elif body.named_action == NamedAction.WITHDRAW:
         _withdraw(state, client, body, now)
     elif body.named_action in _STATED:

@@ -48,7 +48,7 @@ def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChun
     """A client uploads an object, or has put it into the store of its host."""
     key = body.key
     if key.owner != client.session and (key.number or key.owner in state.clients):
-        client_endings.expel(state, client, "A client may only upload objects of its own session.", now)
+        client_endings.end_with_reason(state, client, "A client may only upload objects of its own session.", now)
         return
     client.objects[key] = True
     client.states(now)
@@ -58,7 +58,7 @@ def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChun
         else:
             replies = state.objects.on_chunk(client.session, body)
     except Forged as error:
-        client_endings.expel(state, client, str(error), now)
+        client_endings.end_with_reason(state, client, str(error), now)
         return
     outbox.send_all(state, replies, now)
 
@@ -66,15 +66,16 @@ def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChun
 def on_client_objects(state: SchedulerState, client: ClientPeer, body: ObjectsStored, now: float) -> None:
     """A client has put objects of its own into the store of its host."""
     if len(body.numbers) != len(body.sizes):
-        client_endings.expel(state, client, "The objects that were stored are not as many as their sizes.", now)
+        text = "The number of stored objects differs from the number of their sizes."
+        client_endings.end_with_reason(state, client, text, now)
         return
     if body.owner != client.session:
-        client_endings.expel(state, client, "A client may only store objects of its own session.", now)
+        client_endings.end_with_reason(state, client, "A client may only store objects of its own session.", now)
         return
     for number, size in zip(body.numbers, body.sizes, strict=True):
         on_client_object(state, client, ObjectStored(ObjectKey(body.owner, number), size, body.store), now)
         if state.clients.get(client.session) is not client:
-            return  # expelled
+            return  # its session has ended
 
 
 def on_client_missing(state: SchedulerState, client: ClientPeer, body: ObjectMissing, now: float) -> None:

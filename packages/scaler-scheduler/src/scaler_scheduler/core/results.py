@@ -44,7 +44,7 @@ def accept_others(
         _RULES[action](state, client, agent, run, index, task, now)
 
 
-def stop_children_of_stopped(state: SchedulerState, run: ResultRun, now: float) -> None:
+def cancel_children_at_limits(state: SchedulerState, run: ResultRun, now: float) -> None:
     """Tasks that were stopped at a time or memory limit: the tasks that they submitted in that attempt are
     cancelled."""
     statuses = bytes(run.status_column)
@@ -53,7 +53,7 @@ def stop_children_of_stopped(state: SchedulerState, run: ResultRun, now: float) 
     for index, status in enumerate(statuses):
         for child in state.lineage.of_task(run.session, run.task(index)) if status in _STOPPED else ():
             if child.parent is not None and child.parent.attempt == run.attempt(index):
-                client_endings.stop_nested(state, child, now)
+                client_endings.cancel_nested(state, child, now)
 
 
 def _keep(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:

@@ -40,7 +40,7 @@ class StackTable:
         return self._last_number
 
     def take(self, number: int, agent: bytes) -> WaitingStackRequest | None:
-        """Remove the request that this agent answers; None: there is none."""
+        """Remove and return the request that this agent answers, or None if it did not answer one."""
         request = self._waiting.get(number)
         if request is None or request.agent != agent:
             return None

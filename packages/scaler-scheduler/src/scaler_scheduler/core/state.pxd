@@ -15,7 +15,7 @@ cdef class SchedulerState:
     cdef public int next_agent_index
     cdef readonly object lineage
     cdef dict nested_clients
-    cdef readonly list stopping
+    cdef readonly list nested_to_cancel
     cdef readonly dict ignored
     cdef readonly object unclaimed
     # functions and serializers

@@ -60,7 +60,7 @@ class SchedulerState:
     lineage: Lineage
     """The nested clients of each task."""
 
-    stopping: list[ClientPeer]
+    nested_to_cancel: list[ClientPeer]
     """Nested clients whose tasks are being cancelled just now, in a loop instead of a recursion."""
 
     ignored: dict[bytes, bool]

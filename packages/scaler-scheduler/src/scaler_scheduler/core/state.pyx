@@ -31,7 +31,7 @@ cdef class SchedulerState:
     def __init__(self, settings, double now):
         self.settings, self.started_at = settings, now
         self.clients, self.agents, self.agent_by_index, self.agents_by_store = {}, {}, {}, {}
-        self.lineage, self.stopping, self.ignored, self.unclaimed = Lineage(), [], {}, Unclaimed()
+        self.lineage, self.nested_to_cancel, self.ignored, self.unclaimed = Lineage(), [], {}, Unclaimed()
         self.functions, self.function_users, self.function_loads = {}, {}, {}
         self.function_totals, self.ended_clients = FunctionTotals(), EndedClients()
         self.serializers, self.serializer_users = {}, {}

@@ -20,9 +20,9 @@ from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.holds import Holds
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import MessageMemory, RunRecord
-from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
 
@@ -30,9 +30,9 @@ _DEEPENED_LIMIT = 1000
 
 
 def define_all(state: SchedulerState, client: ClientPeer, body: Tasks, now: float) -> bool:
-    """Store the functions and serializers that come with tasks. False: the client has been expelled."""
+    """Store the functions and serializers that come with tasks. False: its session has ended."""
     if not all(definitions.is_named_by_content(each) for each in (*body.functions, *body.serializers)):
-        client_endings.expel(
+        client_endings.end_with_reason(
             state, client, "A function is not named by its digest, or is too large for a message.", now
         )
         return False
@@ -72,22 +72,29 @@ def adopt(state: SchedulerState, client: ClientPeer, parent: TaskName) -> None:
 
 
 def on_used_numbers(state: SchedulerState, client: ClientPeer, run: TaskRun, now: float) -> bool:
-    """A run begins with a number that was used before. False: the client has been expelled. A client that was
+    """A run begins with a number that was used before. False: its session has ended. A client that was
     interrupted while it sent a message may send its runs twice, so a complete second copy is dropped. No other run may
     begin below a used number, because numbers only increase."""
     if run.first_task + run.count <= client.table.columns.next_task:
         return True
-    client_endings.expel(state, client, f"Task numbers only increase, but {run.first_task} was used before.", now)
+    client_endings.end_with_reason(
+        state, client, f"Task numbers only increase, but {run.first_task} was used before.", now
+    )
     return False
 
 
 def set_aside(state: SchedulerState, client: ClientPeer, record: RunRecord, entry: int, now: float) -> None:
     """Tasks that are not queued yet: they wait for reports of agents, or for room in the queue."""
     if entry == TaskState.HELD:
-        client.held.append((record.first, record.stop))
-        client.hold_until = now + HOLD_SECONDS
+        _holds_of(client, record).add(record.first, record.stop, now)
     else:
         queue_bound.hold_back(state, client, record)
+
+
+def _holds_of(client: ClientPeer, record: RunRecord) -> Holds:
+    """Return what these tasks wait with. ``actor_calls`` decides on actors and their calls."""
+    may_start_again = record.run.options.rerun or record.is_call or record.hosts_actor
+    return client.holds if may_start_again else client.once_holds
 
 
 def enter_special(
@@ -100,12 +107,14 @@ def enter_special(
     resubmitted: bool,
     now: float,
 ) -> bool:
-    """Enter nodes of a graph, or calls of an actor. False: the client has been expelled."""
+    """Enter nodes of a graph, or calls of an actor. False: its session has ended."""
     options = run.options
     if options.graph and not (options.actor or options.hosts_actor):
         enter_graph(state, client, RunRecord(run, load, queue, memory), resubmitted, now)
     elif options.graph or options.hosts_actor:
-        client_endings.expel(state, client, "An actor, or a call of it, is neither a node of a graph nor both.", now)
+        client_endings.end_with_reason(
+            state, client, "An actor, or a call of it, is neither a node of a graph nor both.", now
+        )
         return False
     else:
         queue = state.actors.queue_of(options.actor_session or client.session, options.actor)
@@ -130,7 +139,7 @@ def enter_graph(state: SchedulerState, client: ClientPeer, record: RunRecord, re
     state.graph_clients[client.session] = client
     is_entered = client.table.nodes.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
     if resubmitted:
-        client.hold_until = now + HOLD_SECONDS
+        client.holds.extend(now)
         timers.arm_tick(state, now)
     if not is_entered:
         for task in range(record.first, record.stop):

@@ -113,7 +113,7 @@ def _serve_next(state: SchedulerState, holder: Agent, key: ObjectKey, now: float
 
 
 def result_holder(state: SchedulerState, client: ClientPeer, key: ObjectKey) -> Agent | None:
-    """Return the agent that holds a large result of this client; None: there is none."""
+    """Return the agent that holds a large result of this client, or None."""
     if key.owner != client.session or key.number >= UPLOAD_NUMBER:
         return None
     known = client.table.columns.describe(key.number)

@@ -75,6 +75,7 @@ class Gateway:
         self._monitor_fd = router.monitor_fd
         self._users: frozenset[bytes] | None = None
         self._keys_timer: asyncio.TimerHandle | None = None
+        self._unread_keys = ""  # why the keys could not be read at the last look
 
     def start(self) -> None:
         self._loop.add_prompt_reader(self._router.fd, self._on_readable)
@@ -263,17 +264,24 @@ class Gateway:
         try:
             users = self._router.users()
         except OSError as error:
-            logging.warning(f"Cannot read the scheduler's keys: {error}")
             users = self._users
+            self._tell_unread_keys(str(error))
         else:
             if users is None:
                 return
+            self._tell_unread_keys("")
         self._keys_timer = self._loop.call_later(_KEYS_SECONDS, self._look_at_keys)
         before, self._users = self._users, users
         if before is not None and users is not None:
             now = time.monotonic()
             admission.on_keys_changed(self.core.state, users | before, now)
             self._turn(now)
+
+    def _tell_unread_keys(self, error: str) -> None:
+        """Log each error once, not again while it lasts. Empty: the keys were read."""
+        if error and error != self._unread_keys:
+            logging.warning(f"Cannot read the scheduler's keys: {error}. Those that it has read stay valid.")
+        self._unread_keys = error
 
     # ---- time ------------------------------------------------------------------------------------------------------
 

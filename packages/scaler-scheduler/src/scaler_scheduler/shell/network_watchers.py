@@ -149,7 +149,7 @@ class NetworkWatchers:
         self._make_room()
 
     def _know(self, descriptor: int, now: float) -> _Connection:
-        """OSError: there is none."""
+        """Raises OSError if the descriptor is closed."""
         inode = os.fstat(descriptor).st_ino
         known = self._connections.get(descriptor)
         if known is None or known.inode != inode:

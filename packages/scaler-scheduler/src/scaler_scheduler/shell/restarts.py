@@ -44,5 +44,5 @@ class Restarts:
         return not was_short
 
     def is_due(self, now: float) -> bool:
-        """Return whether another child is to be started now."""
+        """Return whether another child must be started now."""
         return self._due is not None and now >= self._due

@@ -205,7 +205,7 @@ def _history(model: Model, width: int, height: int, blocks: bool) -> list[Line]:
 
 
 def _last_values(model: Model, name: str, count: int) -> list[float]:
-    """One for each of the last seconds, 0 where there is none."""
+    """One value for each of the last seconds, 0 if it is not known."""
     end = model.time
     times, values = model.history(name, end - count * _SAMPLE_SECONDS)
     found = [0.0] * count

@@ -74,7 +74,7 @@ _OUTPUT = 1
 
 
 class Terminal:
-    """A context: the terminal is as it was before when it ends. ``TerminalError`` when there is none to draw on."""
+    """A context manager that restores the terminal at its end. It raises ``TerminalError`` if it cannot draw."""
 
     def __enter__(self) -> Terminal:
         curses.set_escdelay(_ESCAPE_DELAY_MILLISECONDS)
@@ -222,7 +222,7 @@ def _check_places_text() -> None:
 
 
 def _let_go_on() -> None:
-    """Held or not, the terminal is to be as it was before."""
+    """Restore the terminal, even if its user holds it (Ctrl-S)."""
     with contextlib.suppress(termios.error):
         termios.tcflow(_OUTPUT, termios.TCOOFF)  # Linux ends with TCOON only what began with TCOOFF, and a user's hold
         termios.tcflow(_OUTPUT, termios.TCOON)

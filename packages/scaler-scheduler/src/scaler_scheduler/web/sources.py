@@ -52,7 +52,7 @@ class PageSource(Protocol):
 
 
 class LiveSource:
-    """A scheduler. ValueError when the address is none."""
+    """A scheduler. Raises ValueError if the text is not an address."""
 
     def __init__(self, address: str) -> None:
         self.watched = address

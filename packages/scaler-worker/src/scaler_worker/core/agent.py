@@ -13,7 +13,7 @@ clients have them. The core is the state of the agent and these rules, each with
 | ``heartbeat``, ``host_reports`` | what the scheduler hears of this host |
 | ``count_check`` | counts that must agree with the tasks here |
 | ``operator_requests`` | what operators and clients ask about the tasks of this host |
-| ``leaving`` | from the order to leave to the end |
+| ``draining`` | from the order to leave to the end |
 """
 
 from __future__ import annotations

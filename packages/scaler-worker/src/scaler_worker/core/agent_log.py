@@ -22,7 +22,7 @@ class AgentLog:
         self._sent = 0
 
     def take_unsent(self) -> LogLines | None:
-        """Return the message with the lines that are to be sent; None: there are none."""
+        """Return the message with the lines that must be sent, or None if there are no such lines."""
         lines = tuple(line for line in self._latest.lines if line.number >= self._sent)
         if not lines:
             return None

@@ -23,7 +23,7 @@ class SlotsRules(Protocol):
         """Give tasks to worker processes: some tasks, or some processes, are in environments."""
 
     def end_worn(self) -> None:
-        """Some worker processes are to be replaced, and hold nothing."""
+        """Some worker processes must be replaced, and hold no task."""
 
     def end_broken(self, process: WorkerProcess) -> None:
         """Kill a worker process whose board holds something impossible."""
@@ -53,7 +53,7 @@ class SlotsRules(Protocol):
         """Tasks that were to end, or were blocked, may have ended."""
 
     def deadline_with_starts(self, first: float | None) -> float | None:
-        """The earlier of ``first`` and the next time at which a worker process is to be started or retired."""
+        """The earlier of ``first`` and the next time at which a worker process must be started or retired."""
 
 
 class AgentRules(Protocol):

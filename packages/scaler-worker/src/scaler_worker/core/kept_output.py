@@ -64,7 +64,7 @@ class TaskText:
         self.left_out += surplus
 
     def pieces(self) -> list[OutputPiece]:
-        """In the order in which they were printed, with the session as monitors show it."""
+        """Return the pieces in the order in which they were printed, with the session as monitors show it."""
         shown = self.writer._replace(session=shown_id(self.writer.session))
         made = [piece_of(shown, stream, data) for stream, data in [*self.head, *self.tail]]
         if self.left_out:
@@ -87,7 +87,7 @@ def piece_of(writer: Writer, stream: int, data: bytes, left_out: int = 0) -> Out
 
 
 class KeptOutput:
-    """By task and attempt, those that have printed last at the end."""
+    """The output of each execution. Those that have printed last are at the end."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self._limit_bytes = limit_bytes

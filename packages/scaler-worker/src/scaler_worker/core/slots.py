@@ -125,7 +125,7 @@ class Slots:
             self._starts.not_started(process, text, now)
 
     def on_not_forked(self, number: int) -> None:
-        """There is no process, and it need not be asked for later than at once: what was to fork it has ended."""
+        """There is no process, because the zygote ended before it forked. Another one can be requested at once."""
         process = self._roster.remove(number)
         if process is not None:
             self._starts.fill_slot(process.slot)
@@ -182,7 +182,7 @@ class Slots:
         self._add_row(entry, sequence, Status.PROCESSOR_DIED, json.dumps(named).encode(), duration_us, place)
 
     def end_worker_process(self, number: int) -> None:
-        """Kill its process: what it was to do cannot be done by it."""
+        """Kill a worker process, which cannot do what it was asked to do."""
         process = self.processes.get(number)
         if process is not None and process.end():
             self._roster.sort(process)
@@ -197,7 +197,7 @@ class Slots:
         self.end_worker_process(process.number)
 
     def end_worn(self) -> None:
-        """End those that are to be replaced, which hold nothing any more."""
+        """End the processes that are being replaced and that hold no task any more."""
         for number in list(self._roster.worn):
             self.end_worker_process(number)
 

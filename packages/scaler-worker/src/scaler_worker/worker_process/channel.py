@@ -134,16 +134,16 @@ def read_from_worker_process(frames: list[bytes]) -> Said:
     kind, *fields = frames
     reader = _READERS.get(kind)
     if reader is None or len(fields) != reader[0]:
-        raise ChannelError(f"it sent a message of {len(frames)} frames that is not known")
+        raise ChannelError(f"it sent an unknown message of {len(frames)} frames")
     try:
         return reader[1](fields)
     except struct.error:
-        raise ChannelError("a number that it sent has not eight bytes") from None
+        raise ChannelError("it sent a number that does not have eight bytes") from None
 
 
 def _warned(fields: list[bytes]) -> Warned:
     if len(fields[1]) + len(fields[2]) > WARNINGS_LIMIT_BYTES:
-        raise ChannelError("a task of it has raised too many warnings")
+        raise ChannelError("one of its tasks raised too many warnings")
     return Warned(unpack_number(fields[0]), fields[1], fields[2])
 
 

@@ -24,7 +24,7 @@ def is_importing(frame: FrameType | None) -> bool:
 
 
 def interrupt_later() -> None:
-    """Interrupt the task again after a moment. If its import lasts for long, its agent kills the process meanwhile."""
+    """Interrupt the task again after a moment. If its import takes too long, the agent kills the process."""
     timer = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), channel.INTERRUPT_SIGNAL))
     timer.daemon = True
     timer.start()

@@ -281,7 +281,7 @@ class StoreCore:
 
     def _on_place_many(self, peer: StorePeer, body: StorePlaceMany, now: float) -> None:
         if len(body.numbers) != len(body.sizes):
-            raise MalformedRequest("The objects that were placed are not as many as their sizes.")
+            raise MalformedRequest("The number of placed objects differs from the number of their sizes.")
         keys = [ObjectKey(body.owner, number) for number in body.numbers]
         self._place(peer, body.offset, list(zip(keys, body.sizes, strict=True)), now)
 

@@ -106,7 +106,7 @@ class ManagerLoop:
             parent.report_ready()
 
     def _report_status(self) -> None:
-        """To the service manager: this command is ready, although workers may be missing."""
+        """Tell the service manager that this command is ready, although workers may be missing."""
         running, starting = self._workers(JobState.RUNNING), self._workers(JobState.STARTING)
         status = f"{running} workers are running, {starting} are starting"
         if status != self._status and not self._stopped:

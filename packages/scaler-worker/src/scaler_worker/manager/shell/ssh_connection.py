@@ -107,7 +107,7 @@ class SSHConnection:
             self.end()
 
     def end(self) -> None:
-        """End ssh, and thereby the job, at once."""
+        """End ssh at once, which also ends the job."""
         if self._process.poll() is None:
             self._process.terminate()
 

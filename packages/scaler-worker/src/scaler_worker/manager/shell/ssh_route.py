@@ -20,9 +20,24 @@ def address_for_hosts(hosts: Sequence[str], ssh_config: str | None) -> str:
         given = [parse_host(each) for each in hosts]
     except ValueError as error:
         raise BadInput(f"Cannot use hosts: {error}") from None
-    sources = [_source_address(each, ssh_config) for each in given if not each.is_local]
-    source = next((each for each in sources if each != _LOOPBACK), _LOOPBACK)
+    source = _first_source([each for each in given if not each.is_local], ssh_config)
     return f"tcp://[{source}]:0" if ":" in source else f"tcp://{source}:0"
+
+
+def _first_source(hosts: Sequence[RemoteHost], ssh_config: str | None) -> str:
+    """Raises BadInput if none of the hosts is known: the manager says what is wrong with one among others."""
+    problems = []
+    for host in hosts:
+        try:
+            source = _source_address(host, ssh_config)
+        except BadInput as error:
+            problems.append(error)
+        else:
+            if source != _LOOPBACK:
+                return source
+    if problems and len(problems) == len(hosts):
+        raise problems[0]
+    return _LOOPBACK
 
 
 def _source_address(host: RemoteHost, ssh_config: str | None) -> str:
