@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 NUMBERS = (0, 1, 7, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**63 - 1, 2**63, 2**64 - 1)
 SIZES = (1, 2, 4, 8)
@@ -14,9 +14,11 @@ REMEMBERED = 256
 
 class Mutants:
     """Each has at most ``longest_bytes``, and one to ``MOST_CHANGES`` changes. ``are_filled``: it has as many bytes as
-    it may have, and other inputs follow the first one."""
+    it may have, and other inputs follow the first one. ``kept``: inputs of which half of the mutants are made, since
+    libFuzzer forgets all inputs of targets without compiled code, whose branches it does not see."""
 
-    def __init__(self, longest_bytes: int, are_filled: bool = False) -> None:
+    def __init__(self, longest_bytes: int, are_filled: bool = False, kept: Sequence[bytes] = ()) -> None:
+        self._kept = kept
         self._longest_bytes = longest_bytes
         self._are_filled = are_filled
         self._bits = random.Random(0).getrandbits
@@ -31,8 +33,9 @@ class Mutants:
             self._others.append(data)
         else:
             self._others[self._bits(8) % REMEMBERED] = data
-        for _ in range(count):
-            mutant = bytearray(data)
+        for number in range(count):
+            is_of_kept = number % 2 and self._kept
+            mutant = bytearray(self._kept[self._bits(16) % len(self._kept)] if is_of_kept else data)
             for _ in range(1 + self._bits(8) % MOST_CHANGES):
                 self._changes[self._bits(3)](mutant, self._bits(16) % (len(mutant) + 1))
             while self._are_filled and len(mutant) < self._longest_bytes:

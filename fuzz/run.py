@@ -55,6 +55,12 @@ def multiplied(run: Callable[[bytes], None], mutants: Mutants) -> Callable[[byte
     return run_all
 
 
+def corpus_in(arguments: tuple[str, ...]) -> list[bytes]:
+    """Return the inputs in the folders among libFuzzer's arguments."""
+    folders = [Path(each) for each in arguments if not each.startswith("-")]
+    return [path.read_bytes() for folder in folders for path in folder.iterdir()]
+
+
 def main(name: str, tally_path: str, mode: str, *arguments: str) -> None:
     TALLY.keep_in(Path(tally_path))
     target, is_guided = FuzzTarget(name), mode == Mode.GUIDED
@@ -65,7 +71,7 @@ def main(name: str, tally_path: str, mode: str, *arguments: str) -> None:
     gc.freeze()  # what has been made so far stays: collections need not visit it
     # libFuzzer starts it again to merge, through a shell.
     command = [f"{sys.executable} -m fuzz.run {name} {tally_path} {mode}", f"-max_len={longest_bytes}", *arguments]
-    chosen = run if is_guided else multiplied(run, Mutants(longest_bytes, loaded.is_sequence))
+    chosen = run if is_guided else multiplied(run, Mutants(longest_bytes, loaded.is_sequence, corpus_in(arguments)))
     atheris.Setup(command, chosen, enable_python_coverage=is_guided)
     atheris.Fuzz()
 

@@ -13,7 +13,7 @@ PICTURES = (
     ("workers", "light", (1280, 560)),
     ("tasks", "light", (1280, 640)),
     ("failures", "dark", (1280, 720)),
-    ("waiting", "light", (1280, 420)),
+    ("waiting", "light", (1280, 640)),
     ("graphs", "dark", (1280, 420)),
 )
 SETTLED_MILLISECONDS = 2500

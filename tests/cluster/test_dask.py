@@ -102,6 +102,25 @@ def test_what_is_read_under_a_lock_is_read_by_one_at_a_time(client: Client, tmp_
     assert (values + 1).sum().compute(scheduler=client) == 2 * SIDE * SIDE
 
 
+@pytest.mark.parametrize("lock", [True, False], ids=["fused", "alone"])
+def test_storing_without_an_effect_is_refused(client: Client, tmp_path: Path, lock: bool) -> None:
+    ones = array.ones((4, 4), chunks=2)
+    mapped = numpy.memmap(tmp_path / "mapped", shape=(4, 4), mode="w+")
+    sources = [ones] if lock else [ones, ones + 1]  # two sources of one call are not fused
+    for target in (numpy.zeros((4, 4)), mapped):
+        with pytest.raises(TypeError, match=f"store into a {type(target).__name__} of this process"):
+            array.store(sources, [target] * len(sources), lock=lock, scheduler=client)
+
+
+def test_an_array_is_a_source_of_what_is_stored(client: Client, tmp_path: Path) -> None:
+    store = BlockStore(tmp_path)
+    source = array.from_array(numpy.ones((SIDE, SIDE)), chunks=BLOCK)
+    array.store(source, store, scheduler=client)
+    assert store.total() == SIDE * SIDE
+    kept = array.store(source, numpy.zeros((SIDE, SIDE)), return_stored=True, compute=False)
+    assert kept.sum().compute(scheduler=client) == SIDE * SIDE
+
+
 def test_a_lock_of_threads_is_refused(client: Client, tmp_path: Path) -> None:
     ones = array.ones((SIDE, SIDE), chunks=CHUNK)
     with pytest.raises(TypeError, match=r"Use client.lock\(name\)"):

@@ -19,6 +19,7 @@ SELECTIONS = {
     "core": (["dask.tests.test_base", "dask.tests.test_graph_manipulation"], "not emscripten"),
     "delayed": (["dask.tests.test_delayed"], ""),
     "bag": (["dask.bag.tests.test_bag"], "not groupby"),
+    "frame": ([f"dask.dataframe.dask_expr.tests.test_{name}" for name in ("core", "datasets", "fusion")], ""),
     "array": (["dask.array.tests.test_array_core"], "store or from_array or compute or persist or memmap"),
 }
 """Modules, and an expression that leaves out what takes long or starts programs that use Dask's own schedulers."""

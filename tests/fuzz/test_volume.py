@@ -24,6 +24,11 @@ def test_mutants_of_sequences_are_as_long_as_they_may_be() -> None:
     assert {len(each) for number in range(5) for each in mutants.of(bytes([number]) * 30, MUTANTS)} == {1000}
 
 
+def test_half_of_the_mutants_are_of_inputs_that_are_kept() -> None:
+    found = list(Mutants(100, kept=[b"x" * 50]).of(b"", MUTANTS + 1))
+    assert sum(each.count(b"x") > 10 for each in found) > len(found) // 4
+
+
 @pytest.mark.parametrize("data", [b"", b"x"])
 def test_small_inputs_have_mutants_too(data: bytes) -> None:
     assert any(each != data for each in Mutants(100).of(data, 100))

@@ -34,6 +34,7 @@ from scaler_protocol.messages import (
 
 NUMBERS = (0, 1, 2, 3, 5, 100, 2**20, 2**31, 2**32 - 1, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 REALS = (0.0, 0.001, 1.0, 1e6, -1.0, 1e300, float("inf"), float("nan"))
+TIMES = (0.0, 0.001, 1.7e9, 1e12)
 TEXTS = ("", "gpu", "short", "tcp://10.0.0.1:1", "größe\x1b[31m\nline", "x" * 300)
 DATA = (b"", b"{}", b"\0" * 8, b"\0" * 24, b"\xff" * 40, b"[]", b"x" * 600)
 NAME_BYTES = 16
@@ -141,7 +142,7 @@ class Lies:
         chance = self.chance
         runs = [self.task_run() for _ in range(chance.randint(1, 3))]
         digests = {run.function: run.function_name for run in runs}
-        functions = [FunctionDefinition(digest, name, b"pickle", 6) for digest, name in digests.items()]
+        functions = [FunctionDefinition(digest, name, b"pickle", 6, "", name) for digest, name in digests.items()]
         if chance.random() < 0.2:
             functions = [FunctionDefinition(self.name(), "junk", chance.choice(DATA), self.number()) for _ in range(2)]
         parent = None
@@ -202,6 +203,7 @@ class Lies:
             hosts_actor=chance.random() < 0.1,
             actor=chance.choice([0, 0, 0, 0, self.task()]),
             actor_session=chance.choice([b"", b"", self.name()]),
+            **_derived_options(first),
         )
 
     def result_run(self) -> ResultRun:
@@ -273,6 +275,21 @@ class Lies:
         tasks = tuple(self.task() for _ in range(self.chance.randint(0, 4)))
         attempts = tuple(self.attempt() for _ in tasks) if self.chance.random() < 0.7 else ()
         return TaskColumn(self.name(), tasks, attempts)
+
+
+def _derived_options(first: int) -> dict[str, Any]:
+    """Return further options, which follow from the number of the first task: decisions of their own would give all
+    others, and so the inputs that fuzzers have kept, another meaning."""
+    number = NUMBERS[first % len(NUMBERS)] & 0xFFFFFFFF
+    return {
+        "stream_output": first % 3 == 1,
+        "profiling": first % 5 == 1,
+        "max_concurrency": number & 0xFFFF,
+        "map_number": first % 4,
+        "map_tasks": number,
+        "submitted_at": TIMES[first % len(TIMES)],
+        "ready_at": TIMES[number % len(TIMES)],
+    }
 
 
 @functools.cache

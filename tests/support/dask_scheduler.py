@@ -20,6 +20,7 @@ NOT_RUN = {
     "test_bind": _ELSEWHERE,
     "test_compute_array_bag": _UNSET,
     "test_from_array_with_lock": _ELSEWHERE,
+    "test_fusion_executes_only_once": _ELSEWHERE,
     "test_get_scheduler": _UNSET,
     "test_memmap": _ELSEWHERE,
     "test_persist_array_bag": _UNSET,
@@ -34,15 +35,18 @@ NOT_RUN = {
 """The tests that do not pass, and why. They do not pass with Dask's scheduler for processes either."""
 
 VALUES_EXPECTED = {
+    "test_combine_multiple_dataframes",
     "test_custom_collection",
+    "test_persist",
     "test_persist_array",
     "test_persist_dataframe",
     "test_persist_delayed_custom_key",
     "test_persist_scalar",
     "test_persist_series",
+    "test_persist_with_fusion",
 }
-"""These look for values in a persisted collection, where Scaler has futures, as dask.distributed does. They run with a
-scheduler that does not persist itself."""
+"""These look for values in a persisted collection, where Scaler has futures, as dask.distributed does, or pickle the
+collection. They run with a scheduler that does not persist itself."""
 
 _installations: list[Installation] = []
 

@@ -36,6 +36,18 @@ def test_long_texts_are_cut_and_not_left_out(table: TableSpec, key: str) -> None
     assert fitted[key] > 24
 
 
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+def test_texts_that_are_longer_than_usual_make_no_table_wider(table: TableSpec) -> None:
+    size = CellSize(7, 16, 0)
+    long = [
+        width + (30 * size.character if column.kind == "text" else 0)
+        for column, width in zip(table.columns, ideals(table, size), strict=True)
+    ]
+    for width in range(60 * size.character, 300 * size.character):
+        fitted = fitted_columns(table, long, table.default_sort, width, size)
+        assert sum(each for _, each in fitted) <= width or len(fitted) <= 2
+
+
 def test_texts_share_what_numbers_leave() -> None:
     fitted = dict(fitted_columns(LOGS, [8, 8, 30, 30, 100, 4], "time", 120))
     assert fitted[0] == 8 and sum(width + 1 for width in fitted.values()) - 1 == 120

@@ -145,6 +145,14 @@ def test_one_message_from_two_lines_is_two_groups() -> None:
     assert "raised at job.py:8 in run" in details_text(failures.groups[1])
 
 
+def test_tables_show_a_place_without_its_folder_and_details_all_of_it() -> None:
+    failures = Failures()
+    failures.add(failure()._replace(details=TRACEBACK.replace("job.py", "/home/me/study of prices/job.py")))
+    (group,) = failures.groups
+    assert group.cause.short_place == "job.py:7 in run"
+    assert "raised at /home/me/study of prices/job.py:7 in run" in details_text(group)
+
+
 def test_the_innermost_frame_is_the_place() -> None:
     inner = '  File "lib.py", line 3, in parse\n    File "no", line 1, in message\n'
     assert place_of(TRACEBACK.replace("ValueError", inner + "ValueError")) == "no:1 in message"

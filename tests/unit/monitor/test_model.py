@@ -178,3 +178,15 @@ def test_workers_of_agents_that_have_left_come_last_in_the_stream() -> None:
     model.apply(Events(1.0, 0, b"".join(named(index, agent) for index, agent in enumerate(agents))), 0.0)
     model.apply(snapshot(tuple(agents[1:])), 1.0)
     assert [row.worker.agent for row in model.stream_rows()] == ["agent-1", "agent-2", "agent-0"]
+
+
+def test_workers_of_agents_that_have_left_are_in_the_stream_as_long_as_it_shows_tasks_of_them() -> None:
+    agents = [agent_status(number, 1, host="h") for number in range(3)]
+    model = Model(0.0)
+    model.apply(snapshot(tuple(agents)), 0.0)
+    second = 10**6
+    ended = records.ended_record([1], [second], [1], [0], time=9 * second, session=0, workers=[0], agent=0)
+    model.apply(Events(9.0, 0, b"".join(named(index, agent) for index, agent in enumerate(agents)) + ended), 0.0)
+    model.apply(snapshot(tuple(agents[2:])), 1.0)
+    assert [row.worker.agent for row in model.stream_rows(7.0, 10.0)] == ["agent-2", "agent-0"]
+    assert [row.worker.agent for row in model.stream_rows(10.0, 20.0)] == ["agent-2"]

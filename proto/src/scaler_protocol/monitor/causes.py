@@ -28,6 +28,11 @@ class Cause(NamedTuple):
     message: str
     """The first line of the message, masked."""
 
+    @property
+    def short_place(self) -> str:
+        """``place`` without the folders of the file."""
+        return self.place.rpartition("/")[2]
+
 
 class CauseKind(NamedTuple):
     """The properties that causes share if only their messages differ."""

@@ -198,10 +198,10 @@ class Model:
         return self.activity.log
 
     def stream_rows(self, start: float = 0.0, stop: float = math.inf) -> list[StreamRow]:
-        """A row for each worker that runs or has run something, by host and number; those without one come last, then
-        the workers of agents that have left. Workers of agents without a name have none until the name arrives.
-        Tasks of which only the agent is known have a row if any of them ran between ``start`` and ``stop`` (unix
-        seconds)."""
+        """A row for each worker that runs or has run something, by host and number; those without one come last.
+        Workers of agents without a name have none until the name arrives. Tasks of which only the agent is known have a
+        row if any of them ran between ``start`` and ``stop`` (unix seconds), and so have, behind all others, workers of
+        agents that have left."""
         workers = self.activity.workers
         counts = Counter((worker.host, worker.name) for worker in workers)
         rows = [
@@ -211,7 +211,15 @@ class Model:
         ]
         agents = self.snapshot.agents if self.snapshot is not None else ()
         present = {(agent.host, agent.name) for agent in agents}
-        return sorted(rows, key=lambda row: ((row.worker.host, row.worker.agent) not in present, _place(row.worker)))
+        here = [row for row in rows if (row.worker.host, row.worker.agent) in present]
+        gone = [row for row in rows if (row.worker.host, row.worker.agent) not in present]
+        return sorted(here, key=_place) + sorted(self._with_bars(gone, start, stop), key=_place)
+
+    def _with_bars(self, rows: list[StreamRow], start: float, stop: float) -> list[StreamRow]:
+        if not rows or math.isinf(stop):
+            return rows
+        found = set(self.bars(start, stop, 1, [row.worker_index for row in rows]).rows)
+        return [row for place, row in enumerate(rows) if place in found]
 
     def _ran_unplaced(self, index: int, start: float, stop: float) -> bool:
         first, last = self.activity.unplaced_runs.get(index, (math.inf, -math.inf))
@@ -343,7 +351,8 @@ class Model:
             self._histories[name].add(time, value)
 
 
-def _place(worker: WorkerName) -> tuple[NaturalKey, NaturalKey, bool, int]:
+def _place(row: StreamRow) -> tuple[NaturalKey, NaturalKey, bool, int]:
+    worker = row.worker
     return natural_key(worker.host), natural_key(worker.agent), worker.number is None, worker.number or 0
 
 

@@ -349,8 +349,8 @@ def _failure_rows(model: TabularState) -> list[Row]:
     return [
         (
             group.count, status_name(group.cause.status), group.cause.type, group.message,
-            group.cause.place, ", ".join(group.functions), ", ".join(group.hosts), group.first_time, group.last_time,
-            group.number,
+            group.cause.short_place, ", ".join(group.functions), ", ".join(group.hosts), group.first_time,
+            group.last_time, group.number,
         )
         for group in model.activity.failures.groups
     ]  # fmt: skip

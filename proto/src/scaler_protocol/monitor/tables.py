@@ -280,7 +280,7 @@ FAILURES = TableSpec(
         Column("status", "status", "text", 16, "what kind of end"),
         Column("type", "error", "text", 20, "the type of the exception"),
         Column("message", "message", "text", 44, "the first line of its message; # for numbers that differ"),
-        Column("place", "raised at", "text", 24, "file, line and function that raised it"),
+        Column("place", "raised at", "text", 24, "file, line and function that raised it; the details name its folder"),
         Column("functions", "functions", "text", 20, "whose tasks"),
         Column("hosts", "hosts", "text", 16, "where they ran"),
         Column("first", "first", "time", 8, "when it happened first"),

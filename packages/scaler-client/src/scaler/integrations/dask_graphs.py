@@ -6,6 +6,7 @@ that Dask has fused stay fused. Only what the keys need is read.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError
 from typing import Any
@@ -18,6 +19,8 @@ _task_spec: Any = dask_task_spec()
 Alias, DataNode, GraphNode = _task_spec.Alias, _task_spec.DataNode, _task_spec.GraphNode
 Task, TaskRef = _task_spec.Task, _task_spec.TaskRef
 _convert_legacy_task = _task_spec.convert_legacy_task
+_STORE = "load_store_chunk"
+"""The function of the tasks of ``dask.array.store``."""
 
 
 def read(graph: Any, keys: Any) -> CallGraph:
@@ -137,6 +140,8 @@ class _Reader:
     # ---- calls -----------------------------------------------------------------------------------------------------
 
     def add_call(self, task: Any) -> None:
+        if _is_store(task.key):
+            _check_target(task)
         result = self.result
         call = len(result.ends)
         if type(task) is Task and not any(map(_is_nested, (*task.args, *task.kwargs.values()))):
@@ -160,6 +165,38 @@ class _Reader:
         if isinstance(value, Alias):
             return self.number_of(value.target)
         return self._literal(value.value if isinstance(value, DataNode) else value)
+
+
+# ---- targets of dask.array.store ------------------------------------------------------------------------------------
+
+
+def _is_store(key: Any) -> bool:
+    return type(key) is tuple and str(key[0]).startswith("store-map-")
+
+
+def _check_target(task: Any) -> None:
+    """Raise TypeError if the task would only change its own copy of an array."""
+    numpy = sys.modules.get("numpy")
+    target = _target_of(task)
+    if numpy is not None and isinstance(target, numpy.ndarray):
+        raise TypeError(
+            f"Cannot store into a {type(target).__name__} of this process: tasks change copies of it in other "
+            "processes. Call compute() for the values, store into what all hosts can write to (Zarr, HDF5), or compute "
+            'with scheduler="threads".'
+        )
+
+
+def _target_of(task: Any) -> Any:
+    """Return the target if it is known now and what the task returns does not contain its values."""
+    store, inputs = task, {}
+    if task.args and type(task.args[0]) is dict:  # Dask has fused it with what makes the values
+        nodes, last, names, *values = task.args
+        store, inputs = nodes[last], dict(zip(names, values, strict=False))
+    if getattr(getattr(store, "func", None), "__name__", "") != _STORE or store.kwargs.get("return_stored"):
+        return None
+    target = store.args[1]
+    target = inputs.get(target.key) if isinstance(target, TaskRef) else target
+    return target.value if isinstance(target, DataNode) else target
 
 
 def _is_nested(value: Any) -> bool:

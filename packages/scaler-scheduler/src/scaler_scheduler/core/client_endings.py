@@ -96,7 +96,8 @@ def _cancel_one(state: SchedulerState, client: ClientPeer, now: float) -> None:
         return
     cancel(state, client, None, now)
     client.waiting.clear()
-    client.held.clear()
+    client.holds.clear()
+    client.once_holds.clear()
     for child in state.lineage.of_client(client.session):
         cancel_nested(state, child, now)
 

@@ -24,7 +24,8 @@ def on_clear(state: SchedulerState, client: ClientPeer, body: Clear, now: float)
     """A client cancels all its tasks and releases its objects; the session continues."""
     client_endings.cancel(state, client, None, now)
     client.waiting.clear()
-    client.held.clear()
+    client.holds.clear()
+    client.once_holds.clear()
     object_release.release_objects(state, client, list(client.objects), now)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaler_protocol.messages import Output
 from scaler_scheduler.core import client_endings, definitions, notices, outbox, requeue, stated_cancels
 from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.holds import Holds
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 
@@ -15,8 +16,11 @@ def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> Non
         notices.log(state, f"Client {client.session.hex()[:8]} is gone: its tasks are cancelled", "WARNING")
         client_endings.end_client(state, client, now)
         return
-    if client.hold_until is not None and now >= client.hold_until:
-        _end_holds(client)
+    if client.holds.are_over(now):
+        client.table.nodes.end_holds()
+        _end(client.holds, client)
+    if client.once_holds.are_over(now):
+        _end(client.once_holds, client)
     if client.output_left_out_bytes and client.connection.is_open and not client.is_paused:
         outbox.send(state, client, Output(client.session, 0, 1, client.take_note_of_left_out()), now)  # to its stdout
     stated_cancels.forget(client, now)
@@ -30,12 +34,9 @@ def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> Non
         client_endings.remove_client(state, client, now)
 
 
-def _end_holds(client: ClientPeer) -> None:
-    """Agents had time to report resubmitted tasks: those that no agent has are queued."""
-    client.hold_until = None
-    client.table.nodes.end_holds()
-    held, client.held = client.held, []
-    for first, stop in held:
+def _end(holds: Holds, client: ClientPeer) -> None:
+    """Queue the resubmitted tasks that no agent has reported."""
+    for first, stop in holds.end():
         requeue.push(client, client.table.ready(first, stop))
 
 

@@ -22,8 +22,8 @@ cdef class ClientPeer:
     cdef public bint is_orphan
     # tasks
     cdef readonly TaskTable table
-    cdef public list held
-    cdef public object hold_until
+    cdef readonly object holds
+    cdef readonly object once_holds
     cdef readonly object waiting
     cdef public double states_until
     cdef public dict stated_cancels

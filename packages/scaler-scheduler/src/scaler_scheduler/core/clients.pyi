@@ -11,6 +11,7 @@ from scaler_protocol.messages import Envelope, Hello, ObjectKey, TaskName, Unsen
 from scaler_scheduler.core.census import Census
 from scaler_scheduler.core.connections import PeerConnection
 from scaler_scheduler.core.deliveries import Delivery
+from scaler_scheduler.core.holds import Holds
 from scaler_scheduler.core.task_table import TaskTable
 from scaler_scheduler.core.totals import Totals
 
@@ -51,10 +52,14 @@ class ClientPeer:
     # ---- tasks -----------------------------------------------------------------------------------------------------
 
     table: TaskTable
-    held: list[tuple[int, int]]
-    """Resubmitted tasks, as ranges, which wait until ``hold_until`` in case an agent has them."""
+    @property
+    def holds(self) -> Holds:
+        """Resubmitted tasks, which wait in case an agent has them. Nodes of graphs wait until these do not."""
 
-    hold_until: float | None
+    @property
+    def once_holds(self) -> Holds:
+        """The same of tasks that must not start twice."""
+
     waiting: deque[tuple[int, int]]
     """Tasks outside the bounded queue, as ranges."""
 

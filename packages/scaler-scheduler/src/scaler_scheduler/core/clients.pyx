@@ -12,7 +12,8 @@ from scaler_protocol.codec import ResultRun
 from scaler_protocol.ids import shown_id
 from scaler_protocol.link import Link
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Results
-from scaler_scheduler.core.settings import HOLD_SECONDS, RESULT_BUDGET_BYTES
+from scaler_scheduler.core.holds import Holds
+from scaler_scheduler.core.settings import HOLD_ONCE_SECONDS, HOLD_SECONDS, RESULT_BUDGET_BYTES
 
 cdef int64_t ROW_BYTES = 48
 cdef int64_t MESSAGE_BYTES = 256
@@ -29,7 +30,8 @@ cdef class ClientPeer:
         self.budget_bytes = RESULT_BUDGET_BYTES
         self.outgoing, self.rows, self.deliveries = [], [], {}
         self.functions, self.serializers, self.unwanted, self.objects = {}, {}, {}, {}
-        self.held, self.waiting, self.stated_cancels = [], deque(), {}
+        self.holds, self.once_holds = Holds(HOLD_SECONDS), Holds(HOLD_ONCE_SECONDS)
+        self.waiting, self.stated_cancels = deque(), {}
         self.states_until = now + HOLD_SECONDS
         self.unsent, self.unsent_since = (), now
         self.certificates, self.failures, self.large, self.fetching = {}, {}, {}, {}

@@ -62,7 +62,7 @@ def _place(
         limit = state.settings.max_number_of_tasks_waiting
         return f"waits outside the queue, which holds at most {limit} tasks."
     if where == TaskState.HELD:
-        return "waits a second after the scheduler's restart, in case an agent already has it."
+        return "waits for some seconds after the scheduler's restart, in case an agent already has it."
     if where == TaskState.PENDING:
         return _pending(client, task)
     if where == TaskState.STORED:

@@ -285,7 +285,7 @@ cdef class QueueClass:
         cdef list taken = []
         for of_priority in self.by_priority:
             for queue in list(of_priority.queues):
-                if not queue.client.is_paused and not queue.client.held:
+                if not queue.client.is_paused and not queue.client.holds.has_tasks:
                     of_priority.drop(queue)
                     taken.append(queue)
         self.by_priority = [of_priority for of_priority in self.by_priority if of_priority.queues]

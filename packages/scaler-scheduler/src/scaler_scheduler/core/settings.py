@@ -142,6 +142,11 @@ BYTES_PER_SECOND = 1e9
 """Speed of objects from host to host, until transfers have been measured."""
 
 HOLD_SECONDS = 1.0
+"""After a restart, tasks wait for this long for an agent that says that it has them."""
+
+HOLD_ONCE_SECONDS = 10.0
+"""Tasks that must not start twice wait longer: their agent may be paused, or connect again late."""
+
 PATIENCE_SECONDS = 5.0
 """Agents wait for a function at least this long after its last bytes arrived."""
 

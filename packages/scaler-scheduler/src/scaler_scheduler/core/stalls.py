@@ -22,8 +22,8 @@ def put_off(state: SchedulerState, seconds: float, now: float) -> None:
     for client in state.clients.values():
         if client.gone_at is not None and client.gone_at <= now - seconds:
             client.gone_at += seconds
-        if client.hold_until is not None:
-            client.hold_until += seconds
+        client.holds.put_off(seconds)
+        client.once_holds.put_off(seconds)
         client.states_until += seconds
     state.unclaimed.put_off(seconds)
     state.objects.put_off(seconds)

@@ -20,9 +20,9 @@ from scaler_scheduler.core.agents import Agent, demand_of
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.holds import Holds
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import MessageMemory, RunRecord
-from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import DEPTH_LIMIT, TaskState
 
@@ -86,10 +86,15 @@ def on_used_numbers(state: SchedulerState, client: ClientPeer, run: TaskRun, now
 def set_aside(state: SchedulerState, client: ClientPeer, record: RunRecord, entry: int, now: float) -> None:
     """Tasks that are not queued yet: they wait for reports of agents, or for room in the queue."""
     if entry == TaskState.HELD:
-        client.held.append((record.first, record.stop))
-        client.hold_until = now + HOLD_SECONDS
+        _holds_of(client, record).add(record.first, record.stop, now)
     else:
         queue_bound.hold_back(state, client, record)
+
+
+def _holds_of(client: ClientPeer, record: RunRecord) -> Holds:
+    """Return what these tasks wait with. ``actor_calls`` decides on actors and their calls."""
+    may_start_again = record.run.options.rerun or record.is_call or record.hosts_actor
+    return client.holds if may_start_again else client.once_holds
 
 
 def enter_special(
@@ -134,7 +139,7 @@ def enter_graph(state: SchedulerState, client: ClientPeer, record: RunRecord, re
     state.graph_clients[client.session] = client
     is_entered = client.table.nodes.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
     if resubmitted:
-        client.hold_until = now + HOLD_SECONDS
+        client.holds.extend(now)
         timers.arm_tick(state, now)
     if not is_entered:
         for task in range(record.first, record.stop):

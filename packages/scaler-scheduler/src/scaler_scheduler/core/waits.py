@@ -35,7 +35,7 @@ OTHERS = "other functions"
 _OTHER_QUEUES = "Waits for workers with capabilities that few tasks need."
 _REASONS = {
     TaskState.PENDING: f"{RESULTS_MISSING.capitalize()} of its graph.",
-    TaskState.HELD: "Waits a second after the scheduler's restart, in case an agent already has it.",
+    TaskState.HELD: "Waits for some seconds after the scheduler's restart, in case an agent already has it.",
     TaskState.WAITING: "Waits outside the queue, which is full.",
 }
 

@@ -7,6 +7,8 @@ const STATES = {
 };
 const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning" : undefined);
 const LONG = 44; // characters: a sentence, which may take several lines, and has lines of its own on a phone
+const HEADLINES = { workers: "name", clients: "session", progress: "name", tasks: "function", failures: "message", logs: "text", alerts: "text", settings: "name" };
+// The column at the top of a row's card on a phone, where it is not the first one.
 const WORDY = 16; // characters of a value: more have a line of their own on a phone
 
 export class DataTable {
@@ -19,6 +21,7 @@ export class DataTable {
     this.offset = 0;
     this.limit = options.limit ?? 100;
     this.columns = spec.columns.map((column, index) => ({ ...column, index })).filter((column) => !options.hide?.includes(column.key));
+    this.headline = HEADLINES[spec.name] ?? this.columns[0].key;
     this.rows = [];
     this.build();
   }
@@ -150,7 +153,7 @@ export class DataTable {
 
   row(index) {
     if (!this.rows[index]) {
-      const cells = this.columns.map((column) => h("td", { "data-key": column.key, "data-title": column.title, class: column.align === "right" ? "right" : null, hidden: this.hidden.has(column.key), style: { maxWidth: `${Math.max(20, column.width * 1.4)}ch` } }));
+      const cells = this.columns.map((column) => h("td", { "data-key": column.key, "data-title": column.title, class: [column.align === "right" && "right", column.key === this.headline && "headline"].filter(Boolean).join(" "), hidden: this.hidden.has(column.key), style: { maxWidth: `${Math.max(20, column.width * 1.4)}ch` } }));
       const element = h("tr", {}, cells);
       this.rows[index] = { element, cells, shown: [], key: null };
       if (this.options.actions) element.append(this.actionsCell(this.rows[index]));
