@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import QUrl
 from pytestqt.qtbot import QtBot
@@ -18,6 +20,7 @@ from scaler_protocol.monitor.output_log import STDERR
 from scaler_protocol.monitor.records import NONE
 from scaler_protocol.monitor.tables import LOGS, TASKS, WORKERS
 from tests.support.monitor_stream import synthetic_messages
+from tests.support.monitoring import agent_status, snapshot
 
 
 @pytest.fixture
@@ -67,7 +70,21 @@ def test_a_table_leaves_out_columns_for_which_it_has_no_room(monitor: Monitor, q
     assert "parts" not in shown and {"ended", "task", "function", "status"} <= set(shown)
     assert pane.view.horizontalHeader().length() <= pane.view.viewport().width()
     pane.resize(2000, 400)
-    qtbot.waitUntil(lambda: not any(pane.view.isColumnHidden(number) for number in range(len(TASKS.columns))))
+    with_values = [number for number, value in enumerate(pane.view.table.row(0) or ()) if value not in ("", 0)]
+    qtbot.waitUntil(lambda: not any(pane.view.isColumnHidden(number) for number in with_values))
+
+
+def test_a_column_without_values_takes_no_room_until_it_has_one(qtbot: QtBot) -> None:
+    monitor, agent = Monitor(), agent_status()
+    pane = TablePane(monitor, WORKERS)
+    qtbot.addWidget(pane)
+    pane.resize(2000, 400)
+    pane.show()
+    for capabilities in ("", "gpu=1"):
+        monitor.model.apply(snapshot((replace(agent, capabilities=capabilities),)), 0.0)
+        pane.refresh()
+        assert pane.view.isColumnHidden(WORKERS.index("capabilities")) == (not capabilities)
+        assert not pane.view.isColumnHidden(WORKERS.index("itl"))
 
 
 def test_a_narrow_table_cuts_long_texts_and_follows_the_window(qtbot: QtBot) -> None:

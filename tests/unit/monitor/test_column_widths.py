@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler_protocol.monitor.column_widths import IN_CHARACTERS, CellSize, fitted_columns
-from scaler_protocol.monitor.tables import LOGS, TABLES, WAITS, TableSpec
+from scaler_protocol.monitor.tables import LOGS, TABLES, WAITS, WORKERS, TableSpec
 
 
 def ideals(table: TableSpec, size: CellSize) -> list[int]:
@@ -52,3 +52,11 @@ def test_texts_share_what_numbers_leave() -> None:
     fitted = dict(fitted_columns(LOGS, [8, 8, 30, 30, 100, 4], "time", 120))
     assert fitted[0] == 8 and sum(width + 1 for width in fitted.values()) - 1 == 120
     assert fitted[LOGS.index("text")] > fitted[LOGS.index("log")]
+
+
+def test_columns_without_values_are_left_out_except_the_first_one_and_that_of_the_order() -> None:
+    numbers = range(len(WORKERS.columns))
+    host, odd = WORKERS.index("host"), [each for each in numbers if each % 2]
+    fitted = fitted_columns(WORKERS, [8 for _ in numbers], "host", 1000, blank=odd)
+    assert [number for number, _ in fitted] == [each for each in numbers if each not in odd or each == host]
+    assert [number for number, _ in fitted_columns(WORKERS, [8 for _ in numbers], "pid", 10, blank=numbers)] == [0]

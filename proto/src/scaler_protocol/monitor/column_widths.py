@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from scaler_protocol.monitor.importance import columns_by_importance
@@ -24,16 +24,25 @@ IN_CHARACTERS = CellSize()
 
 
 def fitted_columns(
-    table: TableSpec, ideals: Sequence[int], sort_key: str, width: int, size: CellSize = IN_CHARACTERS
+    table: TableSpec,
+    ideals: Sequence[int],
+    sort_key: str,
+    width: int,
+    size: CellSize = IN_CHARACTERS,
+    blank: Collection[int] = (),
 ) -> list[tuple[int, int]]:
     """The positions and widths of the columns that have room: numbers are as wide as they are, the rest is for texts.
-    ``ideals``: the widths at which nothing would be cut."""
-    kept = list(range(len(table.columns)))
+    ``ideals``: the widths at which nothing would be cut. ``blank``: the columns without values, which are left out,
+    apart from the first one and that of the order."""
+    kept = [
+        number for number, each in enumerate(table.columns) if not number or each.key == sort_key or number not in blank
+    ]
     for key in columns_by_importance(table, sort_key):
         usual = sum(_usual(table.columns[each], ideals[each], size) + size.gap for each in kept)
         if usual - size.gap <= width:
             break
-        kept.remove(table.index(key))
+        if table.index(key) in kept:
+            kept.remove(table.index(key))
     return list(zip(kept, _shared([(table.columns[each], ideals[each]) for each in kept], width, size), strict=True))
 
 

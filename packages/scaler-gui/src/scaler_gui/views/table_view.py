@@ -46,6 +46,7 @@ class TableWidget(QTableView):
         self._restoring = False
         self._fitted_rows = 0
         self._ideals: list[int] = []  # widths at which nothing is cut
+        self._blank: list[int] = []  # columns without values
         self._fitting = False
         self.setModel(model)
         self._set_looks()
@@ -59,7 +60,7 @@ class TableWidget(QTableView):
         """Read again; the selected row stays selected wherever it stands now."""
         self.table.refresh()
         rows = min(self.table.rowCount(), _FITTED_ROWS)
-        if rows > self._fitted_rows:
+        if rows > self._fitted_rows or self._has_new_column():
             self._fit_columns(rows)
         self._restore_selection()
 
@@ -115,7 +116,7 @@ class TableWidget(QTableView):
         self._fitting = True
         spec, room = self.table.spec, self.viewport().width()
         size = CellSize(self.fontMetrics().horizontalAdvance("0"), _MARGINS_PIXELS, gap=0)
-        fitted = dict(fitted_columns(spec, self._ideals, self.table.sort_key, room, size))
+        fitted = dict(fitted_columns(spec, self._ideals, self.table.sort_key, room, size, self._blank))
         last = max(fitted, key=self.horizontalHeader().visualIndex)
         if spec.columns[last].align == "left":
             fitted[last] += max(0, room - sum(fitted.values()))
@@ -166,7 +167,17 @@ class TableWidget(QTableView):
             max(self._title_width(column.title), min(self.sizeHintForColumn(number) + _MARGINS_PIXELS, most))
             for number, column in enumerate(self.table.spec.columns)
         ]
+        self._blank = [number for number in range(len(self._ideals)) if not self._has_values(number)]
         self._share_width()
+
+    def _has_values(self, number: int) -> bool:
+        kind = self.table.spec.columns[number].kind
+        rows = (self.table.row(place) for place in range(min(self.table.rowCount(), _FITTED_ROWS)))
+        return any(row is not None and format_value(kind, row[number]) for row in rows)
+
+    def _has_new_column(self) -> bool:
+        """Return whether a column that was left out because it had no values has one now."""
+        return not self._is_users and any(self._has_values(number) for number in self._blank)
 
     def _title_width(self, title: str) -> int:
         return self.fontMetrics().horizontalAdvance(title + "000") + _MARGINS_PIXELS

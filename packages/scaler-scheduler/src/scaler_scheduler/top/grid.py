@@ -52,15 +52,19 @@ class ScreenGrid:
 def grid_of(table: TableSpec, rows: Sequence[Row], sort_key: str, descending: bool, width: int) -> ScreenGrid:
     """Widths for these rows: numbers as wide as they are, the rest for texts."""
     ideals = [_ideal(column, position, rows, sort_key) for position, column in enumerate(table.columns)]
-    fitted = fitted_columns(table, ideals, sort_key, width)
+    blank = [position for position, column in enumerate(table.columns) if rows and not _widest(column, position, rows)]
+    fitted = fitted_columns(table, ideals, sort_key, width, blank=blank)
     columns = [(position, table.columns[position], got) for position, got in fitted]
     return ScreenGrid(tuple(columns), sort_key, descending)
 
 
 def _ideal(column: Column, position: int, rows: Sequence[Row], sort_key: str) -> int:
     title = len(column.title) + (2 if column.key == sort_key else 0)
-    widest = max((display_width(format_value(column.kind, row[position])) for row in rows), default=0)
-    return max(title, min(widest, TEXT_WIDTH_LIMIT))
+    return max(title, min(_widest(column, position, rows), TEXT_WIDTH_LIMIT))
+
+
+def _widest(column: Column, position: int, rows: Sequence[Row]) -> int:
+    return max((display_width(format_value(column.kind, row[position])) for row in rows), default=0)
 
 
 def _placed(column: Column, text: str, width: int) -> str:
