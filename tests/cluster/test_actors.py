@@ -185,6 +185,19 @@ def test_a_call_that_waits_for_a_future_holds_back_those_behind_it(client: Clien
     assert futures[-1].result(timeout=20) == [0, "late", "behind", ["late"], "last"]
 
 
+def test_a_call_that_is_cancelled_while_it_waits_lets_none_overtake(client: Client, gate: Gate) -> None:
+    counter = client.actor(Counter)
+    first = counter.note(client.submit(functions.wait_at_gate, *gate.paths, "late"))
+    cancelled, behind, last = counter.note(1), counter.note(2), counter.note(3)
+    assert cancelled.cancel()
+    assert last.cancel()
+    after = counter.note(4)
+    wait_until(lambda: gate.waiting_pids)
+    assert not behind.done() and not after.done()
+    gate.open()
+    assert after.result(timeout=20) == ["late", 2, 4] and first.done() and behind.done()
+
+
 def test_a_call_whose_argument_failed_fails_and_the_next_ones_run(client: Client) -> None:
     counter = client.actor(Counter)
     bad = client.submit(functions.fail_with, "an input") if hasattr(functions, "fail_with") else counter.fail()

@@ -46,6 +46,15 @@ class Counter:
         return bytes(count)
 
 
+class Notes:
+    def __init__(self) -> None:
+        self.noted: list[object] = []
+
+    def note(self, value: object) -> list[object]:
+        self.noted.append(value)
+        return self.noted
+
+
 class Unmakeable:
     def __init__(self) -> None:
         raise ValueError("no instance")
@@ -114,6 +123,62 @@ def test_futures_are_arguments_of_actors_and_the_other_way_round(combo: Schedule
         assert await client.submit(len, large) == 1_000_000 and not large.is_fetched
 
     run(combo, body)
+
+
+class Held:
+    """An argument that looks large, and is pickled when it may be."""
+
+    nbytes = 1_000_000
+
+    def __init__(self, may_be: threading.Event, reduced: object) -> None:
+        self.may_be = may_be
+        self.reduced = reduced
+
+    def __reduce__(self) -> tuple[object, ...]:
+        self.may_be.wait(60)
+        return functions.identity, (self.reduced,)
+
+
+def test_large_arguments_are_pickled_elsewhere_and_keep_their_order(combo: SchedulerClusterCombo) -> None:
+    async def body(client: AsyncClient) -> None:
+        notes = await client.actor(Notes)
+        may_be = [threading.Event() for _ in range(3)]
+        late = client.submit(functions.sleep_and_return, 0.01, "late")
+        notes.note(0)
+        first = notes.note(Held(may_be[0], 1))
+        notes.note(2)
+        second = notes.note(Held(may_be[1], 3))
+        notes.note([late])
+        lost = notes.note(Held(may_be[2], 4))
+        unsendable = notes.note(Held(may_be[0], threading.Lock()))
+        last = notes.note(5)
+        assert "its arguments are being pickled" in await client.explain(first)
+        may_be[1].set()  # the second is pickled before the first
+        assert lost.cancel()
+        may_be[2].set()
+        may_be[0].set()
+        assert await last == [0, 1, 2, 3, ["late"], 5] and (await second)[-1] == 3
+        with pytest.raises(TypeError, match="cannot pickle"):
+            await unsendable
+        assert lost.cancelled()
+        data = bytes(300_000)
+        assert await notes.note(len(data)) == [0, 1, 2, 3, ["late"], 5, 300_000]
+
+    run(combo, body)
+
+
+def test_calls_behind_a_large_argument_end_with_their_client(combo: SchedulerClusterCombo) -> None:
+    async def main() -> None:
+        may_be = threading.Event()
+        async with AsyncClient(combo.get_address()) as client:
+            notes = await client.actor(Notes)
+            calls = [notes.note(Held(may_be, 1)), notes.note(2)]
+        may_be.set()
+        for call in calls:
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+    asyncio.run(main())
 
 
 def test_a_creation_that_is_cancelled_leaves_no_thread_and_no_actor(combo: SchedulerClusterCombo, gate: Gate) -> None:

@@ -165,6 +165,21 @@ def test_spilled_bytes_that_were_changed_never_reach_a_task(small_store: Client,
         assert text.isprintable() and "the file was changed" in text
 
 
+def test_a_task_whose_argument_is_a_lost_result(small_store: Client, tmp_path: Path) -> None:
+    results = [small_store.submit(make, COUNT) for _ in range(8)]
+    wait_until(lambda: all(each.done() for each in results), 30)
+    references = [small_store.send_object(make(COUNT)) for _ in range(8)]
+    os.truncate(spill_file(small_store, tmp_path), 0)
+    failures = [small_store.submit(total, each).exception(timeout=30) for each in results]
+    missing = [each for each in failures if each is not None]
+    assert missing and {type(each) for each in missing} == {MissingObjects}
+    for each in missing:
+        assert re.fullmatch(
+            r"An argument .* is missing: The object had been moved to disk and cannot be .*\.", str(each)
+        )
+    del references
+
+
 def test_a_spill_file_cut_by_hand(small_store: Client, tmp_path: Path) -> None:
     """Objects are lost, and only those: results are made again, what was sent is missing."""
     results = [small_store.submit(make, COUNT) for _ in range(8)]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from scaler.asynchronous.future import AsyncFuture
-from scaler.asynchronous.tasks import LoopActorCall
+from scaler.asynchronous.sizes import are_large
+from scaler.asynchronous.tasks import LoopActorCall, send_unless_settled
+from scaler.client.late_calls import LateCall
 from scaler.client.outcomes import hide_frames
 
 if TYPE_CHECKING:
     from scaler.asynchronous.loop_link import LoopLink
     from scaler.client.actors import ActorHandle, ActorMethod
+    from scaler.client.future import ScalerFuture, UnsentCall
 
 T = TypeVar("T")
 
@@ -28,13 +33,21 @@ class AsyncActorMethod(Generic[T]):
         link = self._link
         link.check()
         try:
-            task = self._method.submit(args, kwargs, LoopActorCall)
+            is_large = are_large((*args, *kwargs.values()))
+            task = self._method.submit(args, kwargs, LoopActorCall, self._send_later if is_large else None)
         except BaseException as error:
             hide_frames(error)
             raise
         future: AsyncFuture[T] = AsyncFuture.of_task(link, task)
         link.note_wait(future)
         return future
+
+    def _send_later(
+        self, name: str, future: ScalerFuture[Any], send: Callable[[], object], predecessor: UnsentCall | None
+    ) -> None:
+        link = self._link
+        call = LateCall(link.client_io, name, future, predecessor)
+        link.start(partial(call.run, partial(send_unless_settled, link.client_io, future, send)))
 
     def __repr__(self) -> str:
         return repr(self._method)

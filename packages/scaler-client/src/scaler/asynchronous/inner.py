@@ -8,18 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scaler.asynchronous.future import AsyncFuture
-from scaler.asynchronous.tasks import LoopTask
+from scaler.asynchronous.tasks import LoopTask, send_unless_settled
 from scaler.asynchronous.thread_call import arm
-from scaler.client.actors import ActorParts, wait_until_sent
+from scaler.client.actors import ActorParts
 from scaler.client.arguments import Payload
 from scaler.client.client import Client
 from scaler.client.fronts import task_future
 from scaler.client.future import CallSink, ScalerFuture, cancel_futures
+from scaler.client.inputs import wait_until_sent
 from scaler.client.keyed import Identity
 from scaler.client.mapping import MapCall
 from scaler.core.outcome import CANCELLED
 from scaler.core.runs import Shape
-from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol.messages import TaskOptions
 
 if TYPE_CHECKING:
@@ -37,18 +37,8 @@ class InnerClient(Client):
     # ---- submit, in the loop ---------------------------------------------------------------------------------------
 
     def submit_later(self, future: ScalerFuture[Any], send: Callable[[], object]) -> None:
-        """Send a call, in another thread. It may have been cancelled before, or meanwhile."""
-        if future.is_settled():
-            return
-        try:
-            send()
-        except ClientQuitException:  # closed meanwhile, as if the call had been sent before
-            if not future.settle(CANCELLED):
-                future.finish(CANCELLED)
-        except BaseException as error:
-            future.set_exception(error)
-        if future.is_settled():
-            cancel_futures(self._client_io, (future,))
+        """Send a call, in another thread."""
+        send_unless_settled(self._client_io, future, send)
 
     def call_of(
         self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

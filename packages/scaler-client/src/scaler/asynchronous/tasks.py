@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scaler.asynchronous.loading import considerate
 from scaler.client.actors import ActorCall
-from scaler.client.future import ScalerFuture
+from scaler.client.future import ScalerFuture, cancel_futures
 from scaler.core.effects import Finish
 from scaler.core.outcome import CANCELLED, Outcome
+from scaler.utility.exceptions import ClientQuitException
 from scaler.utility.private_apis import FINISHED
+
+if TYPE_CHECKING:
+    from scaler.shell.client_io import ClientIO
 
 T = TypeVar("T")
 
@@ -74,3 +78,18 @@ class LoopTask(ScalerFuture[T]):
 
 class LoopActorCall(LoopTask[T], ActorCall[T]):
     """The call of an actor."""
+
+
+def send_unless_settled(client_io: ClientIO, future: ScalerFuture[Any], send: Callable[[], object]) -> None:
+    """Send a call, in another thread. It may have been cancelled before, or meanwhile. Its failure is the future's."""
+    if future.is_settled():
+        return
+    try:
+        send()
+    except ClientQuitException:  # closed meanwhile, as if the call had been sent before
+        if not future.settle(CANCELLED):
+            future.finish(CANCELLED)
+    except BaseException as error:
+        future.set_exception(error)
+    if future.is_settled():
+        cancel_futures(client_io, (future,))

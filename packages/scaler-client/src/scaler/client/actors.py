@@ -12,10 +12,11 @@ import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from scaler.client.calls import Encoder, FunctionBook, shape_of
-from scaler.client.future import ScalerFuture, cancel_futures
+from scaler.client.future import ScalerFuture, UnsentCall, cancel_futures, first_unsent
 from scaler.client.options import shared, whole_number
 from scaler.client.outcomes import actor_died
 from scaler.client.signatures import check_call, function_module, function_name
@@ -36,8 +37,12 @@ UNLIMITED_RESTARTS = 2**31 - 1
 RESTARTS_LIMIT = 250
 
 SendCall = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFuture[Any]], None]
-SendCallBehind = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFuture[Any], ScalerFuture[Any]], None]
+SendCallBehind = Callable[[Callable[..., Any], Shape, Sequence[Any], ScalerFuture[Any], UnsentCall], None]
 """Sends a call when another one, the last argument, has been sent."""
+
+SendLater = Callable[[str, ScalerFuture[Any], Callable[[], object], UnsentCall | None], None]
+"""Lets another thread call the function, which pickles the arguments of a method of this name and sends its call, not
+before the last argument."""
 
 
 _own_actors: weakref.WeakValueDictionary[tuple[bytes, int], Actor] = weakref.WeakValueDictionary()
@@ -124,7 +129,7 @@ class Actor:
         self._client_io = parts.client_io
         self._options = options
         self._parts = parts
-        self._last_held: ScalerFuture[Any] | None = None
+        self._last_held: UnsentCall | None = None
         self._shapes: dict[tuple[object, ...], tuple[Any, Shape]] = {}
         self._functions: dict[str, Function] = {}
 
@@ -134,24 +139,33 @@ class Actor:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         future_type: type[C] = ActorCall,  # type: ignore[assignment]
+        send_later: SendLater | None = None,
     ) -> C:
         """Submit a call of a method."""
         method, shape = self._shapes.get((name, len(args), *kwargs)) or self._new_shape(name, args, kwargs)
         future = future_type(self._client_io, self)
         values = (*args, *kwargs.values()) if kwargs else args
-        if self._last_held is not None and self._last_held.held_call is None:
-            self._last_held = None
+        last = self._last_held and first_unsent(self._last_held)
         try:
-            if self._last_held is None:
-                self._parts.send(method, shape, values, future)
+            if send_later is not None:
+                send_later(method, future, self._sender(last, method, shape, values, future), last)
+            elif last is not None:
+                self._parts.send_behind(method, shape, values, future, last)
             else:
-                self._parts.send_behind(method, shape, values, future, self._last_held)
+                self._parts.send(method, shape, values, future)
         except BaseException:
             future._actor = None
             raise
-        if future.held_call is not None:
-            self._last_held = future
+        self._last_held = future.held_call or last
         return future
+
+    def _sender(
+        self, last: UnsentCall | None, method: Any, shape: Shape, values: Sequence[Any], future: ScalerFuture[Any]
+    ) -> Callable[[], None]:
+        """Sends a call in another thread, but not before ``last``."""
+        if last is None:
+            return partial(self._parts.send, method, shape, values, future)
+        return partial(self._parts.send_behind, method, shape, values, future, last)
 
     def _new_shape(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Shape]:
         defined = inspect.getattr_static(self.cls, name, None)
@@ -206,9 +220,10 @@ class BorrowedActor:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         future_type: type[C] = ActorCall,  # type: ignore[assignment]
+        send_later: SendLater | None = None,
     ) -> C:
         """Submit a call of a method."""
-        return self._connected().call(name, args, kwargs, future_type)
+        return self._connected().call(name, args, kwargs, future_type, send_later)
 
     def use(self, client: ActorClient) -> None:
         """Let its calls go through this client."""
@@ -238,9 +253,15 @@ class ActorMethod(Generic[T]):
     def __call__(self, *args: Any, **kwargs: Any) -> ScalerFuture[T]:
         return self._actor.call(self._name, args, kwargs)
 
-    def submit(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], future_type: type[C]) -> C:
+    def submit(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        future_type: type[C],
+        send_later: SendLater | None = None,
+    ) -> C:
         """Call the method. The future is of this type."""
-        return self._actor.call(self._name, args, kwargs, future_type)
+        return self._actor.call(self._name, args, kwargs, future_type, send_later)
 
     def __repr__(self) -> str:
         return f"<method {self._name} of an actor of {function_name(self._actor.cls)}>"
@@ -326,13 +347,6 @@ def make_actor(
         raise
     calling = TaskOptions(profiling=options.profiling, stream_output=options.stream_output, actor=task, rerun=False)
     return ActorHandle(Actor(cls, (parts.client_io.session.session, task), anchor, calling, parts, restarts))
-
-
-def wait_until_sent(future: ScalerFuture[Any]) -> None:
-    """Wait until the call of this future has been sent, or has ended before."""
-    held_call = future.held_call
-    if held_call is not None:
-        held_call.wait_until_over()
 
 
 def _sent_task(parts: ActorParts, anchor: ScalerFuture[Any]) -> int:

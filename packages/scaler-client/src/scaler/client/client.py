@@ -25,7 +25,6 @@ from scaler.client.actors import (
     keep_actors_until_done,
     make_actor,
     pickled_actors,
-    wait_until_sent,
 )
 from scaler.client.argument_lists import Groups, groups_of_items, groups_of_lists
 from scaler.client.arguments import Arguments, Payload
@@ -45,7 +44,7 @@ from scaler.client.gathering import (
 )
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
-from scaler.client.inputs import InputCalls
+from scaler.client.inputs import InputCalls, wait_until_sent
 from scaler.client.inquiries import (
     Inquiry,
     act_on_worker,

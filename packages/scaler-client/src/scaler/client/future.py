@@ -37,8 +37,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class CallFollower(Protocol):
+    """A call, or a thread, that waits until another call has been sent or has ended."""
+
+    def advance(self) -> list[Any]:
+        """Take note that the other call is over. Returns the calls to attempt now."""
+
+
 class UnsentCall(Protocol):
-    """A call that waits in the client for other futures, which are its arguments."""
+    """A call that waits in the client for other futures, which are its arguments, or until these are pickled.
+    ``predecessor``: a call that must be sent before it; None: there is none, or this call was sent itself."""
+
+    predecessor: UnsentCall | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has been sent or has ended."""
 
     @property
     def function_name(self) -> str: ...
@@ -46,14 +60,21 @@ class UnsentCall(Protocol):
     def explain(self) -> str:
         """Return a sentence on what it waits for. The caller holds the lock of the client."""
 
-    def wait_until_over(self) -> None:
-        """Wait until it has been sent or has ended."""
+    def follow(self, follower: CallFollower) -> None:
+        """Tell ``follower`` when it has been sent or has ended. The caller holds the lock of the client."""
 
     def end(self, outcome: Outcome) -> bool:
         """End its future. False: it was sent or has ended before."""
 
     def withdraw(self, session: Session) -> None:
         """Within a turn: cancel it."""
+
+
+def first_unsent(call: UnsentCall | None) -> UnsentCall | None:
+    """``call``, or if it is over, the one that its followers must wait for instead: it may have ended unsent."""
+    while call is not None and call.is_over:
+        call = call.predecessor
+    return call
 
 
 class FutureInArgument(TypeError):

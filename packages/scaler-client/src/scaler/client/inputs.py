@@ -9,14 +9,22 @@ import io
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
 from scaler.client.arguments import Arguments
 from scaler.client.calls import FunctionBook, shape_of
 from scaler.client.fronts import argument_of, task_future
-from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, described_call
+from scaler.client.future import (
+    CallFollower,
+    CallSink,
+    FutureInArgument,
+    ScalerFuture,
+    UnsentCall,
+    described_call,
+    first_unsent,
+)
 from scaler.client.gathering import ScatteredFuture
 from scaler.client.node_calls import join_at_once
 from scaler.client.serializer import PICKLE_PROTOCOL
@@ -29,6 +37,7 @@ from scaler.core.outcome import CANCELLED, Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.uploads import Upload
 from scaler.shell.waiting import PendingAnswer
+from scaler.utility.exceptions import ClientQuitException
 from scaler_protocol.messages import ObjectKey, Status
 
 if TYPE_CHECKING:
@@ -59,7 +68,7 @@ class InputCalls:
         shape: Shape,
         values: Sequence[Any],
         sink: CallSink,
-        predecessor: Future | None = None,
+        predecessor: UnsentCall | None = None,
     ) -> None:
         """Submit a call as soon as its inputs allow it, and not before its predecessor."""
         self._client_io.check_usable()
@@ -84,7 +93,7 @@ class InputCalls:
         except BaseException:
             self._arguments.let_go(held)
             raise
-        _run([HeldCall(self._arguments, self._client_io, shape, parts, uploads, held, future, predecessor)])
+        attempt_all([HeldCall(self._arguments, self._client_io, shape, parts, uploads, held, future, predecessor)])
 
     def _parts(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any]) -> tuple[Shape, list[Any]]:
         """The shape of the task, and a payload or a future for each of its slots."""
@@ -170,7 +179,7 @@ class HeldCall:
         "_waits_for",
         "_followers",
         "_must_turn",
-        "_predecessor",
+        "predecessor",
     )
 
     def __init__(
@@ -182,7 +191,7 @@ class HeldCall:
         uploads: list[Upload],
         held: list[Upload],
         future: Future,
-        predecessor: Future | None = None,
+        predecessor: UnsentCall | None = None,
     ) -> None:
         self._arguments = arguments
         self._client_io = client_io
@@ -192,9 +201,13 @@ class HeldCall:
         self._held = held
         self._future: Future | None = future
         self._waits_for = 0
-        self._followers: list[HeldCall | _Waiter] = []
-        self._predecessor = predecessor
+        self._followers: list[CallFollower] = []
+        self.predecessor = predecessor
         future.held_call = self
+
+    @property
+    def is_over(self) -> bool:
+        return self._future is None
 
     @property
     def function_name(self) -> str:
@@ -206,7 +219,7 @@ class HeldCall:
         if names:
             others = f" and {len(names) - _NAMED_LIMIT} others" if len(names) > _NAMED_LIMIT else ""
             return f"{start} waits in the client for the result of {'; '.join(names[:_NAMED_LIMIT])}{others}."
-        if self._predecessor is not None and self._predecessor.held_call is not None:
+        if first_unsent(self.predecessor) is not None:
             return f"{start} waits in the client for the call before it of the same actor."
         return f"{start} is about to leave the client: the results that it waited for are there."
 
@@ -214,7 +227,7 @@ class HeldCall:
         """Release the inputs of a call that is over, with the lock held: their callbacks hold the call. Returns its
         future, unless the call was over before."""
         future, self._future = self._future, None
-        self._parts, self._predecessor = [], None
+        self._parts = []
         if future is not None:
             future.held_call = None
             self._client_io.session.unsent_calls.discard(id(self))
@@ -226,6 +239,9 @@ class HeldCall:
             waited = self._place_finally()
         except _InputFailed as failed:
             return self._fail(failed.future)
+        except ClientQuitException:  # closed, as if the call had been sent before
+            self._end(CANCELLED)
+            return self._take_followers()
         except Exception as error:
             return self._break_off(error)
         for future in waited:
@@ -323,7 +339,7 @@ class HeldCall:
         nodes, elsewhere, others = found
         if elsewhere:
             others += [future for future in nodes if future.is_unsettled]
-        if others or self._predecessor is not None:
+        if others or self.predecessor is not None:
             waited = self._wait_for(others)
             if self._waits_for:
                 session.unsent_calls.add(id(self), self._shape.function)
@@ -367,11 +383,12 @@ class HeldCall:
         """Follow the calls of those futures, and of the predecessor, that have not been sent. Returns the others."""
         waited = [future for future in futures if future.held_call is None]
         held = [future.held_call for future in futures if future.held_call is not None]
-        if self._predecessor is not None and self._predecessor.held_call is not None:
-            held.append(self._predecessor.held_call)
+        self.predecessor = first_unsent(self.predecessor)
+        if self.predecessor is not None:
+            held.append(self.predecessor)
         self._waits_for = len(waited) + len(held)
         for call in held:
-            cast(HeldCall, call)._followers.append(self)
+            call.follow(self)
         return waited
 
     def _submit(self, session: Session, small: dict[int, Any], nodes: list[Future], elsewhere: list[Future]) -> None:
@@ -390,6 +407,7 @@ class HeldCall:
         keepers = [_Keeper(small[id(each)]) for each in (*elsewhere, *nodes)] if elsewhere else []
         if keepers or self._uploads:
             session.objects.refer(entry, future.task_index, [*self._uploads, *keepers])  # type: ignore[list-item]
+        self.predecessor = None  # all before it were sent, too
         self._detach()
         self._drop_uses(session)
 
@@ -409,16 +427,10 @@ class HeldCall:
     # ---- waiting and ending --------------------------------------------------------------------------------------
 
     def _on_input_ended(self, future: object) -> None:
-        _run(self.advance())
+        attempt_all(self.advance())
 
-    def wait_until_over(self) -> None:
-        """Wait until it has been sent or has ended."""
-        waiter = _Waiter(self._client_io)
-        with self._client_io.lock:
-            if self._future is None:
-                return
-            self._followers.append(waiter)
-        waiter.answer.wait()
+    def follow(self, follower: CallFollower) -> None:
+        self._followers.append(follower)
 
     def advance(self) -> list[HeldCall]:
         """One of the futures that this call waits for has ended or was sent. Returns the calls to attempt."""
@@ -456,12 +468,12 @@ class HeldCall:
         self._drop_uses(session)
         if future is not None and not future.settle(CANCELLED):
             self._client_io.notices.append(Finish(future, CANCELLED))
-        self._client_io.defers(lambda: _run(self._take_followers()))
+        self._client_io.defers(lambda: attempt_all(self._take_followers()))
 
     def end(self, outcome: Outcome) -> bool:
         """End the future of this call, and of those that wait for it. False: it was sent or has ended before."""
         has_ended = self._end(outcome)
-        _run(self._take_followers())
+        attempt_all(self._take_followers())
         return has_ended
 
     def _end(self, outcome: Outcome) -> bool:
@@ -475,6 +487,18 @@ class HeldCall:
             future = self._detach()
             self._drop_uses(self._client_io.session)
         return future
+
+
+def wait_until_sent(future: Future) -> None:
+    """Wait until the call of this future has been sent, or has ended before."""
+    client_io = future._client_io
+    while future.held_call is not None:
+        waiter = _Waiter(client_io)
+        with client_io.lock:
+            if future.held_call is None:
+                return
+            future.held_call.follow(waiter)
+        waiter.answer.wait()
 
 
 class _Waiter:
@@ -509,7 +533,7 @@ class _Keeper:
         self.key = None
 
 
-def _run(calls: Iterable[HeldCall]) -> None:
+def attempt_all(calls: Iterable[HeldCall]) -> None:
     """Attempt calls, and those that waited for them, one after another: a chain of held calls may be long."""
     waiting = deque(calls)
     while waiting:

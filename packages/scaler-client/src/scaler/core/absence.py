@@ -25,7 +25,8 @@ class Absence:
         self._is_told = True
         if obstacle:
             return Log("WARNING", f"Waiting for the scheduler. {obstacle}")
-        command = "Check with: scaler doctor" if self._was_there else "Start one there with: scaler_scheduler"
+        is_there = self._was_there or is_connected
+        command = "Check with: scaler doctor" if is_there else "Start one there with: scaler_scheduler"
         return Log("WARNING", f"{self._state(is_connected)} {command} {self._address}")
 
     def count_as_told(self) -> None:

@@ -646,11 +646,11 @@ cdef class Runner:
             if value is not None:
                 return value
         cdef uint64_t started = monotonic_ns()
-        data = self._object(key)
+        data = self._object(current, key)
         current.fetching += monotonic_ns() - started
         return load(data) if current.serializer is None else current.serializer.deserialize(bytes(data))
 
-    cdef object _object(self, key):
+    cdef object _object(self, RunUnderWay current, key):
         """A value that was made here, that came with the tasks, or that is in memory shared with the agent."""
         value = self.own_values.get(key)
         if value is None:
@@ -661,7 +661,9 @@ cdef class Runner:
             try:
                 value = self.host.object(key)
             except ObjectMissingError:
-                raise TaskCancelled("an input has failed") from None  # the agent gives this task back
+                if not current.is_node:
+                    raise
+                raise TaskCancelled("an input has failed") from None  # the agent gives this node back
         return value
 
     cdef _keep_own(self, RunUnderWay current, bytes payload):
