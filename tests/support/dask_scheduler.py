@@ -48,6 +48,9 @@ VALUES_EXPECTED = {
 """These look for values in a persisted collection, where Scaler has futures, as dask.distributed does, or pickle the
 collection. They run with a scheduler that does not persist itself."""
 
+SHUFFLE_ON_DISK_EXPECTED = {"test_msgpack_unicode", "test_temporary_directory"}
+"""These expect that ``Bag.groupby`` shuffles on disk, Dask's default, which ``install`` replaces."""
+
 _installations: list[Installation] = []
 
 
@@ -73,6 +76,15 @@ def values_where_they_are_expected(request: pytest.FixtureRequest) -> Iterator[N
         yield
         return
     with dask.config.set(scheduler=_get):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def shuffle_on_disk_where_it_is_expected(request: pytest.FixtureRequest) -> Iterator[None]:
+    if request.node.originalname not in SHUFFLE_ON_DISK_EXPECTED:
+        yield
+        return
+    with dask.config.set({"dataframe.shuffle.method": "disk"}):
         yield
 
 

@@ -85,8 +85,7 @@ def _target(parts: ClientParts, graph: CallGraph, futures: dict[int, Future], ta
 
 
 def _functions_of(parts: ClientParts, graph: CallGraph) -> list[Function]:
-    """Return the functions by call. Each function object is serialized once. Each function object is serialized
-    once."""
+    """Return the functions by call. Each function object is serialized once."""
     distinct = {id(function): function for function in graph.functions}
     found = {identity: parts.functions.find(function) for identity, function in distinct.items()}
     return [found[id(function)] for function in graph.functions]
