@@ -629,7 +629,7 @@ def test_actions_on_a_real_cluster() -> None:
             terminal.wait_for(f"Paused: {agent.name}.")
             waiting = [client.submit(functions.sleep_and_return, 1000) for _ in range(3)]
             terminal.press("2")
-            terminal.wait_for("sleep_and_return          3")
+            wait_until(lambda: "sleep_and_return 3" in _squeezed(terminal))
             terminal.press("x")
             terminal.wait_for("Cancel all tasks of function sleep_and_return?")
             terminal.press("y")
@@ -664,8 +664,9 @@ def test_pages_of_a_real_cluster() -> None:
         died = client.submit(functions.exit_process, os.devnull, 7)
         assert isinstance(died.exception(30), ProcessorDiedError)
         terminal.press("2")
-        wait_until(lambda: "identity 0 3,000 3,000" in _squeezed(terminal))
-        wait_until(lambda: "fail_with 0 3 0 3" in _squeezed(terminal))
+        # the column of finished tasks is left out when others need its room
+        wait_until(lambda: re.search(r"identity 0 (3,000 )?3,000", _squeezed(terminal)))
+        wait_until(lambda: re.search(r"fail_with 0 (3 )?0 3", _squeezed(terminal)))
         terminal.press("4")
         terminal.wait_for("no such price")
         terminal.press("/", *"exit", "Enter")
