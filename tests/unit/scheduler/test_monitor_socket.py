@@ -23,7 +23,10 @@ from tests.support.users import another_user, listen
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder at run time, and a home elsewhere. Short paths: that of a socket has 107 bytes at most."""
-    with tempfile.TemporaryDirectory(prefix="run-", dir="/tmp") as folder, tempfile.TemporaryDirectory(dir="/tmp") as at:
+    with (
+        tempfile.TemporaryDirectory(prefix="run-", dir="/tmp") as folder,
+        tempfile.TemporaryDirectory(dir="/tmp") as at,
+    ):
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         monkeypatch.setenv("SCALER_HOME", f"{at}/home")
         yield Path(folder)
