@@ -78,7 +78,7 @@ def test_a_sampler_counts_the_time_of_the_task_until_it_is_told_to_end() -> None
     sampler = Sampler(title)
     descriptor = sampler._descriptor
     sampler._start()
-    assert not sampler._running.locked()  # nobody wants samples
+    assert not sampler._running.locked()  # the agent wants no samples
     os.pwrite(descriptor, struct.pack("<Q", 1000), 0)
     sampler._start()
     wait_until(lambda: HEADER.unpack(os.pread(descriptor, HEADER.size, 0))[2] > 0)
