@@ -329,9 +329,7 @@ def test_a_connection_on_which_nothing_comes_is_replaced() -> None:
     assert sent(found) == []
 
 
-@pytest.mark.parametrize(
-    ("reason", "is_name_taken"), [(RefusalReason.SESSION, True), (RefusalReason.MALFORMED, False)]
-)
+@pytest.mark.parametrize(("reason", "is_name_taken"), [(RefusalReason.SESSION, True), (RefusalReason.MALFORMED, False)])
 def test_a_name_that_is_taken_is_told_from_other_refusals(reason: RefusalReason, is_name_taken: bool) -> None:
     found = session()
     found.on_message(Envelope(Refused(reason, "The scheduler says why.")), 1.0)
