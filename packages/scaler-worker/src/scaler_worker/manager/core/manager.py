@@ -86,7 +86,7 @@ class ManagerCore:
         self._stopped &= self._jobs.keys()
 
     def on_name_granted(self) -> None:
-        """No other manager has the name, as far as anybody can tell."""
+        """The scheduler knows no other manager of this name, or cannot be asked."""
         self._has_name = True
 
     def on_name_taken(self) -> None:

@@ -35,7 +35,7 @@ _FORBIDDEN = (
     (r"is being terminated", "Give another --namespace, or wait until it is gone and create it again.", True),
     (r"", "Correct --image or --pod-template, or have the rule changed.", True),
 )  # fmt: skip
-"""What 403 means: an account without the right, or a rule of the cluster, which says so in words only."""
+"""The meanings of 403: an account without the right, or a rule of the cluster, which says so in words only."""
 
 
 class PodRefusal(NamedTuple):
