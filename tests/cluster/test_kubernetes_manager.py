@@ -37,9 +37,9 @@ def address(site: ApiServer, keys: Path) -> Iterator[str]:
         yield found
 
 
-def manager(address: str, *flags: object, image: str = GOOD_IMAGE) -> Command:
+def manager(address: str, *flags: object, image: str = GOOD_IMAGE, **environment: str) -> Command:
     words = ("scaler_worker_manager", "kubernetes", address, f"--image={image}", *flags)
-    return Command(command_line(*words), child_environment())
+    return Command(command_line(*words), child_environment(**environment))
 
 
 def test_tasks_run_in_pods_and_keys_are_in_a_secret(site: ApiServer, address: str, keys: Path) -> None:
@@ -124,6 +124,23 @@ def test_a_manager_that_is_killed_while_it_creates_a_pod_leaves_nothing(site: Ap
         wait_until(lambda: len(site.pods()) == 1)
         assert client.submit(abs, -2).result() == 2
         assert command.terminate() == 0
+
+
+@pytest.mark.parametrize("flags", [("-n=1",), ("--maximum-workers=2", "--minimum-workers=1")])
+def test_a_second_manager_of_the_same_name_leaves_the_pods_of_the_first(
+    site: ApiServer, address: str, keys: Path, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    """It runs on another host, where nothing but the scheduler knows that the name is taken."""
+    with manager(address, *flags, "--name=night") as first, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        pods = site.pods()
+        elsewhere = {"SCALER_HOME": str(tmp_path / "home"), "SCALER_KEYS": str(keys)}
+        with manager(address, *flags, "--name=night", **elsewhere) as second:
+            assert second.wait() == 2
+            assert "Another worker manager is called 'night'. Give this one another --name" in second.output
+        assert client.submit(abs, -2).result() == 2
+        assert site.pods() == pods and site.secrets() == ["scaler-night-keys"]
+        assert first.terminate() == 0
 
 
 def test_an_evicted_pod_is_replaced(site: ApiServer, address: str) -> None:
