@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QImage, QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDialog, QInputDialog, QLineEdit, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QInputDialog, QLineEdit, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from scaler_gui.main_window import MainWindow
@@ -511,3 +512,26 @@ def test_a_stack_is_asked_for_at_once(busy_window: MainWindow, qtbot: QtBot) -> 
     assert not dialog.accept_button.isEnabled()
     qtbot.waitUntil(lambda: dialog.text().startswith("Cannot reach the scheduler"), timeout=20_000)
     dialog.close()
+
+
+def test_a_time_of_the_past_is_shown(busy_window: MainWindow, qtbot: QtBot) -> None:
+    model = busy_window.monitor.model
+    moment = model.time - 5
+    busy_window.go_to_moment(datetime.datetime.fromtimestamp(moment).isoformat())
+    shown = stream(busy_window).canvas.window_shown
+    assert not shown.follows and shown.start < moment < shown.end
+    start, end = busy_window.docks.panes["overview"].span  # type: ignore[attr-defined]
+    assert start < moment < end
+    assert busy_window.docks.current_pane.name == "stream"
+    busy_window.go_to_moment("1999-01-01T00:00")
+    (box,) = busy_window.findChildren(QMessageBox)
+    assert box.text().startswith("Cannot go to 1999-01-01T00:00")
+    box.close()
+
+
+def test_the_key_for_a_time_asks_for_it(busy_window: MainWindow, qtbot: QtBot) -> None:
+    busy_window.ask_for_moment()
+    (dialog,) = busy_window.findChildren(QInputDialog)
+    dialog.setTextValue(datetime.datetime.fromtimestamp(busy_window.monitor.model.time - 5).isoformat())
+    dialog.accept()
+    assert not stream(busy_window).canvas.window_shown.follows

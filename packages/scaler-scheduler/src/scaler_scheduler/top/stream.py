@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from scaler_protocol.monitor.bar_parts import BarPart
-from scaler_protocol.monitor.format import display_width, format_span, format_time, left, printable
+from scaler_protocol.monitor.format import display_width, format_moment, format_span, format_time, left, printable
 from scaler_protocol.monitor.model import Model, StreamRow
 from scaler_protocol.monitor.open_bars import OpenBar
 from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
@@ -38,7 +38,8 @@ _SHADES = ((0.6, "█"), (0.35, "▓"), (0.15, "▒"), (0.0, "░"))
 def stream_body(model: Model, view: View, width: int, height: int, blocks: bool) -> Body:
     """``blocks``: the terminal shows coloured blocks; otherwise each function is a letter."""
     wanted = view.filter_text.casefold()
-    stop = model.time - DELAY_SECONDS - view.stream_back_seconds
+    newest = model.time - DELAY_SECONDS
+    stop = view.stream_stop(newest)
     start = stop - view.stream_seconds
     found = model.stream_rows(start, stop)
     rows = [row for row in found if wanted in f"{row.worker.host}|{row.worker.name}".casefold()]
@@ -57,7 +58,7 @@ def stream_body(model: Model, view: View, width: int, height: int, blocks: bool)
     tasks = bars.tasks
     if len(shown) < len(rows) and not wanted:
         tasks = model.count_of_executions(start, stop)
-    lines = [_title(view, stop, tasks, len(running))]
+    lines = [_title(view, stop, stop == newest, tasks, len(running))]
     lines += [
         (Span(left(_label(row), label) + " |", Style.DIM), *cells) for row, cells in zip(shown, painted, strict=True)
     ]
@@ -69,12 +70,15 @@ def _label(row: StreamRow) -> str:
     return f"{row.worker.host}|{row.name}"
 
 
-def _title(view: View, stop: float, tasks: int, running: int) -> Line:
-    end = "now" if not view.stream_back_seconds else format_time(stop)
+_KEY_HINTS = {True: ":03:00 goes there   / filters", False: "Esc follows   / filters"}
+
+
+def _title(view: View, stop: float, follows: bool, tasks: int, running: int) -> Line:
+    end = "now" if follows else format_moment(stop)
     span = format_span(view.stream_seconds)
     return (
         Span(f"{span} until {end}: {tasks:,} tasks" + (f", {running:,} running" if running else "")),
-        Span("   + - zoom   [ ] earlier, later   / filters", Style.DIM),
+        Span(f"   + - zoom   [ ] move   {_KEY_HINTS[follows]}", Style.DIM),
     )
 
 
