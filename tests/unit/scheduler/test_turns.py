@@ -105,9 +105,7 @@ def test_messages_that_come_while_others_wait_are_behind_them(stage: Stage) -> N
 
 def test_a_peer_is_lost_after_its_last_message(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     lost: list[tuple[bytes, int]] = []
-    monkeypatch.setattr(
-        stage.gateway.core, "on_peer_lost", lambda peer, now: lost.append((peer, len(stage.taken)))
-    )
+    monkeypatch.setattr(stage.gateway.core, "on_peer_lost", lambda peer, now: lost.append((peer, len(stage.taken))))
     stage.ask((FLOOD, 1), (FLOOD, 2), (FLOOD, 3), (FLOOD, 4))
     stage.router.gone = [FLOOD]
     stage.gateway._probe()

@@ -50,6 +50,7 @@ cdef class SchedulerState:
     cdef readonly object named
     cdef dict named_requests_by_task
     # questions
+    cdef readonly object action_rates
     cdef readonly object stacks
     cdef readonly object profiles
     cdef readonly object software

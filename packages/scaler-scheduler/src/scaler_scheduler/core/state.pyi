@@ -6,6 +6,7 @@ structure is compiled because ``hot_path`` reads it with every message; it has n
 
 from scaler_protocol.log_lines import LatestLines
 from scaler_protocol.messages import FunctionDefinition, TaskOptions
+from scaler_scheduler.core.action_rates import ActionRates
 from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
@@ -116,6 +117,7 @@ class SchedulerState:
 
     locks: LockTable
     named: NamedTable
+    action_rates: ActionRates
     stacks: StackTable
     profiles: ProfileTable
     software: SoftwareTable
