@@ -1,4 +1,4 @@
-"""How often clients ask for actions, each of which is written to logs or concerns all agents."""
+"""The number of actions that each client asks for: each action is written to logs, or concerns all agents."""
 
 from __future__ import annotations
 

@@ -81,5 +81,6 @@ cdef class SchedulerState:
     cdef readonly object lock_warnings
     cdef readonly object group_warnings
     cdef public tuple description
+    cdef public list await_description
 
     cpdef forget_queue(self)

@@ -165,6 +165,9 @@ class SchedulerState:
     description: tuple[float, bytes]
     """The latest description of the cluster for clients, and when it was made."""
 
+    await_description: list[bytes]
+    """The sessions of the clients that wait for the next one; one of them for each request."""
+
     def __init__(self, settings: Settings, now: float) -> None: ...
     def forget_queue(self) -> None:
         """Queues were dropped, perhaps the queue of the latest run."""

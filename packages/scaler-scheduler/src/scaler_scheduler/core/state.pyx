@@ -64,7 +64,7 @@ cdef class SchedulerState:
         self.events = self.totals.events
         self.malformed_warnings, self.refusal_warnings = Repetition(), Repetition()
         self.lock_warnings, self.group_warnings = Repetition(), Repetition()
-        self.description = float("-inf"), b""
+        self.description, self.await_description = (float("-inf"), b""), []
 
     cpdef forget_queue(self):
         self.last_options = None

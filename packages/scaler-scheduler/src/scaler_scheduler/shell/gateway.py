@@ -295,7 +295,7 @@ class Gateway:
         if type(effect) is Log:
             logging.log(logging.getLevelName(effect.level), effect.text)
         elif type(effect) is Describe:
-            self._describe_to(effect.client)
+            self._describe()
         elif type(effect) is Audit:
             self._audit_log.record(effect)
         elif type(effect) is Trouble:
@@ -305,10 +305,14 @@ class Gateway:
         elif type(effect) is Quit:
             self._loop.call_later(_FLUSH_SECONDS, self._end_loop)
 
-    def _describe_to(self, client: bytes) -> None:
-        now = time.monotonic()
-        self.core.on_described(client, self.describe(), now)
-        self._flush(now)
+    def _describe(self) -> None:
+        snapshot = b""
+        try:
+            snapshot = self.describe()
+        finally:  # clients wait for an answer
+            now = time.monotonic()
+            self.core.on_described(snapshot, now)
+            self._flush(now)
 
     # ---- keys ------------------------------------------------------------------------------------------------------
 
