@@ -260,6 +260,8 @@ def test_names_that_cannot_be_sent() -> None:
     named.__qualname__ = "\udc80" + "n" * 100_000
     function = book().find(named)
     assert function.definition.name == "?" + "n" * 999
+    named.__qualname__ = " "
+    assert book().find(named).definition.name == "function"
     named.__qualname__ = "宽" * 10_000
     assert book().find(named).definition.name == "宽" * 333
     with pytest.raises(ValueError, match="cannot be encoded as UTF-8"):

@@ -15,7 +15,7 @@ _VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 def function_name(callable_: Callable[..., Any]) -> str:
     """A short name for display, of characters that can be sent."""
     name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None)
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not name.strip():
         name = type(callable_).__qualname__
     return sendable_name(name)
 
