@@ -372,8 +372,6 @@ def test_a_page_can_be_shown_over_any_other(model: Model) -> None:
 
 
 def test_a_tiny_terminal_shows_page_and_rows_below_an_alert(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
     alert = Alert("silent", "warning", "An agent is silent: " + "long " * 40, 0.0, "workers")
     monkeypatch.setattr(model._alerts, "active", (alert,))
     for key, page in PAGES.items():

@@ -27,7 +27,7 @@ def function_module(callable_: Callable[..., Any]) -> str:
 
 
 def sendable_name(name: str) -> str:
-    """As much of a name as a message may have of it."""
+    """Return as much of a name as a message may have of it."""
     return name[:_NAME_LIMIT_BYTES].encode(errors="replace")[:_NAME_LIMIT_BYTES].decode(errors="ignore")
 
 
