@@ -42,6 +42,13 @@ def test_it_is_an_executor(executor: Executor) -> None:
     assert executor.submit(sorted, [1, 2], reverse=True).result() == [2, 1]
 
 
+def test_libraries_that_keep_some_calls_in_flight_see_the_number_of_workers(executor: Executor) -> None:
+    """Dask reads it where an executor is its scheduler."""
+    array = pytest.importorskip("dask.array")
+    wait_until(lambda: executor._max_workers == 2)
+    assert array.ones((40, 40), chunks=10).sum().compute(scheduler=executor) == 1600
+
+
 def test_every_keyword_belongs_to_the_function(executor: Executor) -> None:
     def keywords(**values: int) -> dict[str, int]:
         return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import os
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QImage, QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDialog, QInputDialog, QLineEdit, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QInputDialog, QLineEdit, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from scaler_gui.main_window import MainWindow
@@ -18,6 +19,7 @@ from scaler_gui.models.recent import RecentAddress
 from scaler_gui.monitor import Monitor
 from scaler_gui.views.action_dialog import ActionDialog
 from scaler_gui.views.asking import confirm
+from scaler_gui.views.details_pane import DetailsPane
 from scaler_gui.views.failures_pane import FailuresPane
 from scaler_gui.views.graphs_pane import GraphsPane
 from scaler_gui.views.overview import OverviewPane
@@ -27,7 +29,7 @@ from scaler_gui.views.stream_pane import StreamPane
 from scaler_gui.views.table_pane import TablePane
 from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.operation import LookAction, Operation, OperationOutcome
-from scaler_protocol.monitor.tables import TABLES
+from scaler_protocol.monitor.tables import TABLES, WAITS
 from scaler_protocol.profile import ProfileTree
 from scaler_protocol.profile_report import text_of
 from tests.gui.conftest import feed, make_window
@@ -183,6 +185,17 @@ def test_a_failure_is_read_with_keys_alone(busy_window: MainWindow) -> None:
         press(busy_window, Key.Key_Down)
     assert len(texts) == pane.table.rowCount() >= 3
     assert any("Fatal Python error" in text for text in texts), "death certificates"
+
+
+def test_the_reason_why_tasks_wait_is_shown_whole(busy_window: MainWindow) -> None:
+    busy_window.docks.go_to("waits")
+    pane = busy_window.docks.panes["waits"]
+    assert isinstance(pane, DetailsPane)
+    pane.refresh()
+    reasons = [str(row[WAITS.index("reason")]) for row in pane.table.all_rows()]
+    assert pane.details.toPlainText() == reasons[0]
+    pane.view.selectRow(1)
+    assert pane.details.toPlainText() == reasons[1] != reasons[0]
 
 
 def test_the_task_log_shows_every_task(busy_window: MainWindow) -> None:
@@ -511,3 +524,26 @@ def test_a_stack_is_asked_for_at_once(busy_window: MainWindow, qtbot: QtBot) -> 
     assert not dialog.accept_button.isEnabled()
     qtbot.waitUntil(lambda: dialog.text().startswith("Cannot reach the scheduler"), timeout=20_000)
     dialog.close()
+
+
+def test_a_time_of_the_past_is_shown(busy_window: MainWindow, qtbot: QtBot) -> None:
+    model = busy_window.monitor.model
+    moment = model.time - 5
+    busy_window.go_to_moment(datetime.datetime.fromtimestamp(moment).isoformat())
+    shown = stream(busy_window).canvas.window_shown
+    assert not shown.follows and shown.start < moment < shown.end
+    start, end = busy_window.docks.panes["overview"].span  # type: ignore[attr-defined]
+    assert start < moment < end
+    assert busy_window.docks.current_pane.name == "stream"
+    busy_window.go_to_moment("1999-01-01T00:00")
+    (box,) = busy_window.findChildren(QMessageBox)
+    assert box.text().startswith("Cannot go to 1999-01-01T00:00")
+    box.close()
+
+
+def test_the_key_for_a_time_asks_for_it(busy_window: MainWindow, qtbot: QtBot) -> None:
+    busy_window.ask_for_moment()
+    (dialog,) = busy_window.findChildren(QInputDialog)
+    dialog.setTextValue(datetime.datetime.fromtimestamp(busy_window.monitor.model.time - 5).isoformat())
+    dialog.accept()
+    assert not stream(busy_window).canvas.window_shown.follows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,10 +12,12 @@ import pytest
 
 from scaler_protocol.monitor.messages import FunctionStatus
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.past import find_past
 from scaler_scheduler.top.application import Application
 from scaler_scheduler.top.lines import Line, text_of
 from scaler_scheduler.top.source import ScreenSource
 from scaler_scheduler.top.terminal import Terminal
+from tests.support.monitor_stream import START_TIME, synthetic_messages
 from tests.support.monitoring import snapshot
 
 
@@ -35,6 +38,9 @@ class Source:
 
     def pressed(self, key: str) -> bool:
         return False
+
+    def go_to(self, text: str) -> float | None:
+        return find_past(self.model, text, "scaler_top")
 
     def line(self, width: int, blocks: bool) -> Line:
         return ()
@@ -75,3 +81,16 @@ def test_each_acts_on_what_the_one_before_it_has_chosen(monkeypatch: pytest.Monk
     model = Model(0.0)
     model.apply(replace(snapshot(), functions=tuple(functions)), 1.0)
     assert "02" * 16 in screen_after(monkeypatch, model, "down", "down", "enter")
+
+
+def test_a_typed_time_shows_what_happened_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(0.0)
+    for message in synthetic_messages(40.0, 4, 50):
+        model.apply(message, 1.0)
+    clock = datetime.datetime.fromtimestamp
+    past = f":{clock(START_TIME + 15):%H:%M:%S}"
+    assert f"20s until {clock(START_TIME + 25)}" in screen_after(monkeypatch, model, *past, "enter")
+    assert f"10s until {clock(START_TIME + 20)}" in screen_after(monkeypatch, model, *past, "enter", "+")
+    assert "20s until now" in screen_after(monkeypatch, model, *past, "enter", "escape")
+    unknown = screen_after(monkeypatch, model, *f":{clock(START_TIME - 3600):%H:%M}", "enter")
+    assert "Cannot go to" in unknown and "started with --event-log DIR" in unknown

@@ -53,6 +53,15 @@ def test_scrolling_stays_within_the_rows() -> None:
     assert pressed(View(first_row=50), "home").first_row == 0
 
 
+def test_a_stream_that_was_moved_stands_still_until_it_reaches_now() -> None:
+    view = pressed(View(page="stream"), "[").standing_still(100.0)
+    assert (view.stream_stop(100.0), view.stream_stop(160.0)) == (95.0, 95.0)
+    later = pressed(view, "]").standing_still(160.0)
+    assert later.stream_stop(160.0) == 100.0
+    assert pressed(view, "]").standing_still(100.0).stream_stop(160.0) == 160.0
+    assert pressed(view, "escape").stream_stop(160.0) == 160.0
+
+
 def test_unknown_keys_change_nothing() -> None:
     assert pressed(View(), "x", "", "Z", "\t") == View()
 

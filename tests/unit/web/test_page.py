@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import struct
 from collections.abc import Mapping
@@ -324,3 +325,11 @@ def test_badges_are_short(model: Model) -> None:
     badges: Mapping[str, Any] = live_status(model, 5.0, ADDRESS)["badges"]
     assert badges["workers"] == ("16", False)
     assert all(len(text) <= 6 for text, _ in badges.values())
+
+
+def test_a_page_finds_a_time_of_the_past(model: Model) -> None:
+    text = f"{datetime.datetime.fromtimestamp(START_TIME + 2):%H:%M:%S}"
+    assert answer(model, {"what": "moment", "text": text}) == {"text": text, "time": START_TIME + 2, "problem": ""}
+    unknown = answer(model, {"what": "moment", "text": "1999-01-01T00:00"})
+    assert unknown["time"] is None and unknown["problem"].startswith("Cannot go to 1999-01-01T00:00")
+    assert len(answer(model, {"what": "moment", "text": "x" * 10_000})["problem"]) < 300

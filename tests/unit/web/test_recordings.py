@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,19 @@ def test_the_page_is_told_what_cannot_be_read(folder: Path) -> None:
     assert text.startswith(f"{path.name}: truncated, the last ") and text.endswith(" The rest is shown.")
     assert source.status()["facts"][0] == (str(folder), False)
     source.close()
+
+
+def test_a_page_goes_to_a_time_as_people_write_it(folder: Path) -> None:
+    source = RecordedSource(str(folder), datetime.datetime.fromtimestamp(START_TIME + 5).isoformat())
+    assert position(source) == 5
+    wished(source, play=False)
+    wished(source, go_to=f"{datetime.datetime.fromtimestamp(START_TIME + 7):%H:%M:%S}")
+    assert position(source) == 7 and source.status()["notices"] == []
+    wished(source, go_to="1999-01-01T00:00")
+    ((kind, text),) = source.status()["notices"]
+    assert kind == "warning" and text.startswith("Cannot go to 1999-01-01T00:00") and position(source) == 7
+    wished(source, seek=START_TIME)
+    assert source.status()["notices"] == []
+    source.close()
+    with pytest.raises(ValueError, match="Cannot go to"):
+        RecordedSource(str(folder), "1999-01-01T00:00")

@@ -44,6 +44,7 @@ def test_a_pod_reserves_its_share_and_may_do_nothing_else() -> None:
     assert pod["spec"]["terminationGracePeriodSeconds"] == 40 and pod["spec"]["restartPolicy"] == "Never"
     assert pod["spec"]["securityContext"]["runAsNonRoot"] and not pod["spec"]["automountServiceAccountToken"]
     for each in (worker, *pod["spec"]["initContainers"]):
+        assert each["resources"] == worker["resources"]  # a quota refuses a container that reserves nothing
         assert each["securityContext"]["readOnlyRootFilesystem"]
         assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
@@ -205,18 +206,57 @@ def test_a_pod_that_waits_is_explained(reason: str, advice: str) -> None:
         ),
         (
             403,
-            "User x cannot",
-            "Kubernetes does not create pods in the namespace a: User x cannot. Let the account",
+            "User x cannot create resource pods",
+            "Kubernetes does not create pods in the namespace a: User x cannot create resource pods. Let the account",
             True,
         ),
         (404, "no namespace", "Kubernetes does not create pods in the namespace a: no namespace. Give another", True),
         (422, "invalid", "Kubernetes does not create pods in the namespace a: invalid. Correct --image", True),
+        (
+            422,
+            "requests: must be less than or equal to cpu limit",
+            "Kubernetes does not create pods in the namespace a: requests: must be less than or equal to cpu limit. "
+            "Change --cpus-per-worker",
+            True,
+        ),
         (500, "", "Kubernetes does not create pods in the namespace a: it gives no reason. Wait", False),
     ],
 )
 def test_a_refusal_is_explained(status: int | None, message: str, sentence: str, is_final: bool) -> None:
     refusal = explain_refusal_of_api(status, message, "create pods", "a")
     assert refusal.sentence.startswith(sentence) and refusal.is_final is is_final, refusal
+
+
+@pytest.mark.parametrize(
+    ("message", "advice", "is_final"),
+    [
+        ('pods "x" is forbidden: status unknown for quota: q, resources: pods', "Wait, ask for less per pod", False),
+        (
+            'pods "x" is forbidden: failed quota: q: must specify limits.memory',
+            "Set it with --memory-per-worker or",
+            True,
+        ),
+        (
+            'pods "x" is forbidden: maximum cpu usage per Container is 1, but request is 2',
+            "Change --cpus-per-worker, --memory-per-worker or --workers-per-job: kubectl describe limitrange -n a",
+            True,
+        ),
+        (
+            'pods "x" is forbidden: error looking up service account a/default: serviceaccount "default" not found',
+            "Wait: a new namespace gets its accounts after a moment.",
+            False,
+        ),
+        (
+            'pods "x" is forbidden: unable to create new content in namespace a because it is being terminated',
+            "Give another --namespace",
+            True,
+        ),
+        ('pods "x" is forbidden: violates PodSecurity "restricted:latest": host namespaces', "Correct --image", True),
+    ],
+)
+def test_a_rule_that_refuses_pods_is_not_taken_for_a_missing_right(message: str, advice: str, is_final: bool) -> None:
+    refusal = explain_refusal_of_api(403, message, "create pods", "a")
+    assert f"{message}. {advice}" in refusal.sentence and refusal.is_final is is_final, refusal
 
 
 # ---- the watch -------------------------------------------------------------------------------------------------------

@@ -38,6 +38,8 @@ def _begin(window: MainWindow, settings: GuiSettings) -> None:
     """Run the slow part of the start, once the window is shown."""
     if settings.replay is not None:
         window.replay(settings.replay)
+        if settings.go_to is not None and window.monitor.player is not None:
+            window.go_to_moment(settings.go_to)
     elif settings.address is not None:
         window.connect_to_address(settings.address)
     else:

@@ -10,6 +10,7 @@ from typing import NoReturn
 from scaler_gui import __version__
 from scaler_gui.config import GuiSettings
 from scaler_protocol.command import BadInput, run_command
+from scaler_protocol.monitor.past import GO_TO_TEXT
 
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
 
@@ -31,6 +32,8 @@ def run(settings: GuiSettings) -> int:
     """The exit code."""
     if settings.address is not None:
         _check_address(settings.address)
+    if settings.go_to is not None and settings.replay is None:
+        raise BadInput(GO_TO_TEXT)
     _check_display()
     # Here, because -h and bad input need no window.
     try:

@@ -18,6 +18,9 @@ class GuiSettings:
     replay: str | None = option(
         None, "-r", metavar="DIR", help="Replay the event logs that scaler_scheduler --event-log DIR has written."
     )
+    go_to: str | None = option(
+        None, metavar="TIME", help="With --replay, begin at this time, such as 03:00 or 2023-11-14T14:03:59."
+    )
     timeout: float = option(
         5.0, "-t", unit=SECONDS, minimum=0.1, help="Consider the scheduler lost after this long without a message."
     )

@@ -7,7 +7,7 @@ from functools import partial
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer
 from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QGuiApplication, QKeySequence, QShowEvent
-from PySide6.QtWidgets import QFileDialog, QLabel, QMainWindow, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QLabel, QMainWindow, QMenu, QMessageBox, QVBoxLayout, QWidget
 
 from scaler_gui.models import recent
 from scaler_gui.models.alerts import FailureAlerts, sentence
@@ -22,6 +22,7 @@ from scaler_gui.views.panes import make_panes
 from scaler_gui.views.scrubber import Scrubber
 from scaler_gui.views.table_pane import TablePane
 from scaler_protocol.monitor.links import row_link
+from scaler_protocol.monitor.past import find_past
 from scaler_protocol.monitor.tables import Row
 
 TITLE = "Scaler"
@@ -93,6 +94,38 @@ class MainWindow(QMainWindow):
         folder = QFileDialog.getExistingDirectory(self, "Folder of event logs (scaler_scheduler --event-log)")
         if folder:
             self.replay(folder)
+
+    def ask_for_moment(self) -> None:
+        """Ask for a time, of the recording or of what is known of the running cluster."""
+        if self.monitor.player is not None:
+            self.scrubber.time.setFocus()
+            return
+        dialog = QInputDialog(self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.setWindowTitle("What happened at a time")
+        dialog.setLabelText("Time, such as 03:00 or 2023-11-14T03:00:")
+        dialog.textValueSelected.connect(self.go_to_moment)
+        dialog.open()
+
+    def go_to_moment(self, text: str) -> None:
+        """Show what happened at a time as people write it, in a recording on all views, and otherwise in charts and
+        task stream; or say why it is not known."""
+        try:
+            if self.monitor.player is not None:
+                self.monitor.player.seek_text(text)
+            else:
+                self._show_past(find_past(self.monitor.model, text, "scaler_gui"))
+        except ValueError as error:
+            box = QMessageBox(QMessageBox.Icon.Information, TITLE, str(error), parent=self)
+            box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            box.setTextFormat(Qt.TextFormat.PlainText)
+            box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            box.open()
+
+    def _show_past(self, moment: float) -> None:
+        for pane in self.docks.panes.values():
+            pane.show_moment(moment)
+        self.docks.go_to("stream")
 
     def export(self, kind: str) -> None:
         pane = self.docks.current_pane
@@ -223,6 +256,7 @@ class MainWindow(QMainWindow):
         self._add(menu, "&Next view", "F6", lambda: self.docks.go_on(1))
         self._add(menu, "&Previous view", "Shift+F6", lambda: self.docks.go_on(-1))
         self._add(menu, "&Filter rows", "Ctrl+F", self._focus_filter)
+        self._add(menu, "&Go to time...", "Ctrl+T", self.ask_for_moment)
         self._add(menu, "&Reset layout", "", self.docks.arrange)
         menu.addSeparator()
         self._make_theme_menu(menu.addMenu("&Colours"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scaler_protocol.monitor.messages import Snapshot
-from scaler_protocol.monitor.replay import Replay
+from scaler_protocol.monitor.replay import Replay, Step
 
 SNAPSHOTS_LIMIT = 200
 
@@ -20,8 +20,8 @@ class FailureMarks:
     def __init__(self, replay: Replay) -> None:
         self.shares: list[float] = []
         self._start, self._span = replay.start, max(1e-9, replay.end - replay.start)
-        self._snapshots: Iterator[Snapshot | None] | None = replay.some_snapshots(SNAPSHOTS_LIMIT)
-        self._before: Snapshot | None = None
+        self._snapshots: Iterator[Step] | None = replay.some_snapshots(SNAPSHOTS_LIMIT)
+        self._before: tuple[float, Snapshot] | None = None
 
     def read(self, count: int) -> None:
         """Read so many snapshots more, as far as there are any."""
@@ -29,18 +29,17 @@ class FailureMarks:
             if self._snapshots is None:
                 return
             try:
-                snapshot = next(self._snapshots)
+                time, message = next(self._snapshots)
             except StopIteration:
                 self._snapshots = None
                 return
-            if snapshot is not None:
-                self._take(snapshot)
+            if isinstance(message, Snapshot):
+                self._take(time, message)
 
-    def _take(self, snapshot: Snapshot) -> None:
-        before, self._before = self._before, snapshot
-        if before is None or before.scheduler.epoch != snapshot.scheduler.epoch:
-            failed_before, time = 0, snapshot.time
-        else:
-            failed_before, time = before.tasks.failed, (before.time + snapshot.time) / 2
+    def _take(self, time: float, snapshot: Snapshot) -> None:
+        before, self._before = self._before, (time, snapshot)
+        failed_before = 0
+        if before is not None and before[1].scheduler.epoch == snapshot.scheduler.epoch:
+            failed_before, time = before[1].tasks.failed, (before[0] + time) / 2
         if snapshot.tasks.failed > failed_before:
             self.shares.append(min(1.0, max(0.0, (time - self._start) / self._span)))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from scaler_protocol.monitor.format import format_time
 from scaler_protocol.monitor.model import DEFAULT_TIMEOUT_SECONDS, Model
-from scaler_protocol.monitor.moments import moment_of
+from scaler_protocol.monitor.moments import find_moment
 from scaler_protocol.monitor.replay import Replay, Step
 
 LOOK_BACK_SECONDS = 600.0
@@ -52,13 +52,9 @@ class Player:
         if self.plays and self.is_at_end:
             self.position = self.start
 
-    def seek_text(self, text: str) -> bool:
-        """Go to a time as people write it. Returns False if the text is not a time."""
-        try:
-            self.seek(moment_of(text, self.start))
-        except (ValueError, OverflowError):
-            return False
-        return True
+    def seek_text(self, text: str) -> None:
+        """Go to a time as people write it. ValueError, with a sentence, if the recording does not include it."""
+        self.seek(find_moment(text, self.start, self.end))
 
     def seek(self, moment: float) -> None:
         """Forth or back; the nearest moment that there is."""

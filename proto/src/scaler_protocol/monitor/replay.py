@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from scaler_protocol.monitor import feed
-from scaler_protocol.monitor.format import is_time
+from scaler_protocol.monitor.format import TIME_LIMIT_SECONDS, is_time
 from scaler_protocol.monitor.log_frames import SNAPSHOT, SUFFIX, BadLog, Frame, frames, read_frame
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
 from scaler_protocol.monitor.recorded_names import RecordedNames
@@ -45,6 +45,7 @@ class Replay:
         self._folder = Path(directory)
         self._files: list[BinaryIO] = []
         self._places: list[_Place] = []
+        self._times: list[float] = []
         self._read_to: float | None = None
         self._names = RecordedNames()
         self._names_to = 0
@@ -54,7 +55,9 @@ class Replay:
         except BaseException:
             self.close()
             raise
-        self._times = [place.frame.time for place in self._places]
+        order = sorted(range(len(self._places)), key=lambda index: (self._times[index], index))
+        self._places = [self._places[index] for index in order]
+        self._times = [self._times[index] for index in order]
 
     @property
     def start(self) -> float:
@@ -81,18 +84,16 @@ class Replay:
         self._read_to = None
         if not goes_on:
             yield from self._context(first)
-        for place in self._places[first:last]:
-            yield Step(place.frame.time, self._read(place))
+        for index in range(first, last):
+            yield Step(self._times[index], self._read(self._places[index]))
         self._read_to = stop
 
-    def some_snapshots(self, most: int) -> Iterator[Snapshot | None]:
-        """At most so many snapshots, spread over the recording, each read when it is asked for; None for one that
-        cannot be read."""
-        places = [place for place in self._places if place.frame.kind == SNAPSHOT]
-        step = max(1, -(-len(places) // max(1, most)))
-        for place in places[::step]:
-            message = self._read(place)
-            yield message if isinstance(message, Snapshot) else None
+    def some_snapshots(self, most: int) -> Iterator[Step]:
+        """At most so many snapshots, spread over the recording, each read when it is asked for."""
+        indices = [index for index, place in enumerate(self._places) if place.frame.kind == SNAPSHOT]
+        step = max(1, -(-len(indices) // max(1, most)))
+        for index in indices[::step]:
+            yield Step(self._times[index], self._read(self._places[index]))
 
     def close(self) -> None:
         for file in self._files:
@@ -108,7 +109,7 @@ class Replay:
             self._index_file(path)
         if not self._places:
             raise ValueError(f"there are no playable recordings in {self._folder}: {self.problems[0]}")
-        self._places.sort(key=lambda place: place.frame.time)
+        self._times = self._played_times()
 
     def _index_file(self, path: Path) -> None:
         before = len(self._places)
@@ -139,6 +140,21 @@ class Replay:
         if is_time(time):
             self._places.append(place)
 
+    def _played_times(self) -> list[float]:
+        """Return when each frame is played: at its own time, unless the clock was set back afterwards. Then what came
+        before comes earlier, so that the frames of a scheduler stay in their order."""
+        times: list[float] = []
+        epochs = [file.name.rpartition("-")[2] for file in self._files]
+        epoch, following, shift = "", 0.0, 0.0
+        for place in reversed(self._places):
+            if epochs[place.file] != epoch:
+                epoch, following, shift = epochs[place.file], TIME_LIMIT_SECONDS, 0.0
+            time = place.frame.time
+            shift = min(shift, following - time) if time > following else 0.0
+            following = max(0.0, time + shift)
+            times.append(following)
+        return times[::-1]
+
     def _context(self, first: int) -> Iterator[Step]:
         """The state known before the frame at ``first``."""
         snapshot = yield from self._last_snapshot(first)
@@ -155,7 +171,7 @@ class Replay:
             if place.frame.kind == SNAPSHOT:
                 message = self._read(place)
                 found = message if isinstance(message, Snapshot) else None
-                yield Step(place.frame.time, found)
+                yield Step(self._times[index], found)
                 if found is not None:
                     return found
         return None
@@ -163,13 +179,12 @@ class Replay:
     def _read_names(self, first: int) -> Iterator[Step]:
         """Read the names in all frames before ``first``. Each frame is looked through once."""
         while self._names_to < first:
-            place = self._places[self._names_to]
-            message = self._read(place)
+            time, message = self._times[self._names_to], self._read(self._places[self._names_to])
             self._names_to += 1
             if isinstance(message, Events):
                 self._epoch = message.epoch or self._epoch
                 self._names.add(self._epoch, message.records)
-            yield Step(place.frame.time)
+            yield Step(time)
 
     def _read(self, place: _Place) -> MonitorMessage | None:
         try:

@@ -43,6 +43,9 @@ class ExecutorClient(Protocol):
     @property
     def address(self) -> str: ...
 
+    @property
+    def n_workers(self) -> int: ...
+
     def submit_as(
         self,
         future: ScalerFuture[T],
@@ -341,6 +344,12 @@ class Executor(concurrent.futures.Executor):
             self._work.close()
         else:
             self._work.close_later()
+
+    @property
+    def _max_workers(self) -> int:
+        """The number of workers in the cluster now, at least 1; each access asks the scheduler. Libraries that keep
+        some calls in flight, such as Dask, read this attribute of the standard library's executors."""
+        return max(1, self._client.n_workers)
 
     def __repr__(self) -> str:
         return f"Executor({self._client.address!r})"

@@ -71,6 +71,11 @@ class OverviewPane(Pane):
         self._state.follow()
         self.refresh()
 
+    def show_moment(self, moment: float) -> None:
+        half = (self.span[1] - self.span[0]) / 2
+        self._state.show(moment - half, moment + half, self.monitor.now)
+        self.refresh()
+
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         self._state.touch()
         super().resizeEvent(event)

@@ -42,6 +42,9 @@ class Pane(QWidget):
     def replaced(self) -> None:
         """Another model has come: another address, or another moment of a recording."""
 
+    def show_moment(self, moment: float) -> None:
+        """Show what happened at a moment, in unix seconds, if this view shows the past."""
+
     def set_theme(self, theme: Theme) -> None:
         """Colours that the application's style does not bring."""
 

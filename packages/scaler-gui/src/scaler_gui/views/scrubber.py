@@ -48,7 +48,7 @@ class Scrubber(QWidget):
         self._text = QLabel()
         self._text.setMinimumWidth(230)
         self.time = QLineEdit()
-        self.time.setPlaceholderText("Go to 14:03:59")
+        self.time.setPlaceholderText("Go to 03:00")
         self.time.setAccessibleName("Go to a time")
         self.time.setMaximumWidth(150)
         self.time.returnPressed.connect(self._on_time)
@@ -83,12 +83,14 @@ class Scrubber(QWidget):
     def _on_time(self) -> None:
         if self.player is None:
             return
-        if self.player.seek_text(self.time.text()):
+        try:
+            self.player.seek_text(self.time.text())
+        except ValueError as error:
+            self.time.selectAll()
+            QToolTip.showText(self.time.mapToGlobal(QPoint()), str(error), self.time)
+        else:
             self.time.clear()
             self.show_moment()
-        else:
-            self.time.selectAll()
-            QToolTip.showText(self.time.mapToGlobal(QPoint()), "Write 14:03:59 or 2023-11-14T14:03:59.", self.time)
 
     def _on_slider(self, value: int) -> None:
         if self.player is not None:

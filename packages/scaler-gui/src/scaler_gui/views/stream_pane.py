@@ -56,6 +56,11 @@ class StreamPane(Pane):
         self.canvas.window_shown.follow()
         self.canvas.refresh()
 
+    def show_moment(self, moment: float) -> None:
+        shown = self.canvas.window_shown
+        shown.show(moment - shown.span_seconds / 2, moment + shown.span_seconds / 2)
+        self.refresh()
+
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
         self._show_follow()

@@ -12,6 +12,7 @@ from types import FrameType
 import zmq
 
 from scaler_protocol.monitor.entity_search import find_entity
+from scaler_protocol.monitor.moments import is_moment
 from scaler_protocol.monitor.operation import (
     PROFILE_SECONDS,
     LookAction,
@@ -98,7 +99,8 @@ class Application:
             self._view.details_of,
             self._view.help_shown,
         )
-        self._view = pressed.limited(self._screen.last_first_row, self._screen.rows) if same_rows else pressed
+        pressed = pressed.limited(self._screen.last_first_row, self._screen.rows) if same_rows else pressed
+        self._view = pressed.standing_still(self._source.model.time)
         self._open_sought()
         self._begin_operation()
 
@@ -108,12 +110,19 @@ class Application:
         if not name:
             return
         view = replace(self._view, sought_name="")
-        if self._source.went_to(name):
-            self._view = view
+        if is_moment(name):
+            self._view = self._at_moment(view, name)
             return
         link = find_entity(self._source.model, name)
         unknown = OperationOutcome(False, f"Nothing is known of {name!r}.")
         self._view = view.showing(link) if link is not None else replace(view, outcome=unknown)
+
+    def _at_moment(self, view: View, text: str) -> View:
+        try:
+            moment = self._source.go_to(text)
+        except ValueError as error:
+            return replace(view, outcome=OperationOutcome(False, str(error)))
+        return view if moment is None else view.showing_stream_at(moment)
 
     def _begin_operation(self) -> None:
         """Carry out the action that was just confirmed, if one was."""

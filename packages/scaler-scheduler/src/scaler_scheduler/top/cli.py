@@ -17,7 +17,8 @@ from scaler_protocol.command import BadInput, argument, option, run_command
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.messages import Snapshot
-from scaler_protocol.monitor.moments import moment_of
+from scaler_protocol.monitor.moments import find_moment, moment_of
+from scaler_protocol.monitor.past import GO_TO_TEXT
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_protocol.units import SECONDS
@@ -66,7 +67,7 @@ class TopSettings:
         None, metavar="FILE", help="With --replay, write an HTML report of the recording to FILE, and exit."
     )
     go_to: str | None = option(
-        None, metavar="TIME", help="With --replay, begin at this time, such as 14:03:59 or 2023-11-14T14:03:59."
+        None, metavar="TIME", help="With --replay, begin at this time, such as 03:00 or 2023-11-14T14:03:59."
     )
 
 
@@ -91,6 +92,8 @@ def run(settings: TopSettings) -> int:
         raise BadInput("Cannot write a trace of a running cluster. Use --replay DIR, or Trace in scaler_ui.")
     if settings.report is not None:
         raise BadInput("Cannot write a report of a running cluster. Use --replay DIR, with what --event-log recorded.")
+    if settings.go_to is not None:
+        raise BadInput(GO_TO_TEXT)
     if settings.address is None:
         raise BadInput("Missing argument ADDRESS. Give the address of a scheduler, or --replay DIR.")
     _check_address(settings.address)
@@ -126,8 +129,8 @@ def _run_replay(settings: TopSettings, folder: str) -> int:
 def _write(
     write: Callable[[Replay, str, float, float], str], what: str, replay: Replay, settings: TopSettings, path: str
 ) -> int:
-    start = _moment(settings.trace_from, replay.start, replay.start)
-    stop = _moment(settings.trace_until, replay.start, replay.end)
+    start = _moment(settings.trace_from, replay, replay.start)
+    stop = replay.end if settings.trace_until is None else _until(settings.trace_until, start)
     if stop < start:
         raise BadInput(f"Cannot write a {what}: it would end before it begins. Give --trace-from and --trace-until.")
     try:
@@ -137,11 +140,18 @@ def _write(
     return 0
 
 
-def _moment(text: str | None, start: float, default: float) -> float:
+def _moment(text: str | None, replay: Replay, default: float) -> float:
     try:
-        return default if text is None else moment_of(text, start)
-    except (ValueError, OverflowError):
-        raise BadInput(f"Cannot read the time {text!r}. Write 14:03:59 or 2023-11-14T14:03:59.") from None
+        return default if text is None else find_moment(text, replay.start, replay.end)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def _until(text: str, start: float) -> float:
+    try:
+        return moment_of(text, start)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
 
 
 def _check_address(address: str) -> None:
@@ -184,7 +194,7 @@ def _play(replay: Replay, settings: TopSettings) -> int:
     from scaler_scheduler.top.source import Recording
 
     player = Player(replay, settings.timeout)
-    player.seek(_moment(settings.go_to, replay.start, replay.start))
+    player.seek(_moment(settings.go_to, replay, replay.start))
     return _show(Recording(player, FailureMarks(replay)), settings.replay or "", settings.page)
 
 

@@ -30,14 +30,13 @@ WORKER_KEYS = (
 TABLE_KEYS = (
     ("s S r", "sort: next column, column before, turn the order"),
     ("Enter", "the page of the chosen row or link"),
-    (":", "the page of a worker, host, function, client or task"),
-    ("+ - [ ]", "task stream: zoom in and out, earlier, later"),
+    (":NAME :03:00", "page of a worker, host, client, ...; what happened"),
+    ("+ - [ ] Esc", "task stream: zoom, earlier, later, now"),
 )
 REPLAY_KEYS = (
     ("Space", "pause, go on"),
     ("left right , . { }", "seek 5 seconds, 1 second, a tenth of the recording"),
     ("< >", "slower, faster"),
-    (":14:03:59", "go to a time, also :2023-11-14T14:03"),
 )
 
 

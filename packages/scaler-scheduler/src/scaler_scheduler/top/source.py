@@ -10,6 +10,7 @@ import zmq
 from scaler_protocol.monitor.failure_marks import FailureMarks
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.past import find_past
 from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.top import replay
@@ -43,8 +44,9 @@ class ScreenSource(Protocol):
     def pressed(self, key: str) -> bool:
         """Return whether the key was for this source."""
 
-    def went_to(self, text: str) -> bool:
-        """Return whether the text named a time of this source, which it shows now."""
+    def go_to(self, text: str) -> float | None:
+        """Show a time as people write it. Returns the moment at which the task stream ends then, and None if all pages
+        show that time. ValueError, with a sentence, if nothing is known of it."""
 
     def line(self, width: int, blocks: bool) -> Line:
         """A line below everything else; empty: none."""
@@ -78,8 +80,8 @@ class Live:
     def pressed(self, key: str) -> bool:
         return False
 
-    def went_to(self, text: str) -> bool:
-        return False
+    def go_to(self, text: str) -> float | None:
+        return find_past(self._model, text, "scaler_top")
 
     def line(self, width: int, blocks: bool) -> Line:
         return ()
@@ -130,8 +132,9 @@ class Recording:
     def pressed(self, key: str) -> bool:
         return replay.press(self._player, key)
 
-    def went_to(self, text: str) -> bool:
-        return ":" in text and self._player.seek_text(text)
+    def go_to(self, text: str) -> float | None:
+        self._player.seek_text(text)
+        return None
 
     def line(self, width: int, blocks: bool) -> Line:
         return replay.line(self._player, width, blocks, self._marks.shares)

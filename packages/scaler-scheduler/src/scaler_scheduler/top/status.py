@@ -20,7 +20,7 @@ def status_line(model: Model, view: View, now: float) -> Line:
         return line_of(view.outcome.text, Style.GOOD if view.outcome.is_done else Style.ALARM)
     if view.typed_name is not None:
         return (
-            Span("open (worker, host, function, client or client/task): ", Style.TITLE),
+            Span("open (worker, host, function, client, client/task, or time such as 03:00): ", Style.TITLE),
             Span(view.typed_name + "_"),
         )
     if view.editing_filter:

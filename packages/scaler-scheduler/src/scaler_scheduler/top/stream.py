@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from scaler_protocol.monitor.bar_parts import BarPart
-from scaler_protocol.monitor.format import display_width, format_span, format_time, left, printable
+from scaler_protocol.monitor.format import display_width, format_moment, format_span, format_time, left, printable
 from scaler_protocol.monitor.model import Model, StreamRow
 from scaler_protocol.monitor.open_bars import OpenBar
 from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
 from scaler_scheduler.top.lines import FunctionColour, Line, Span, Style, line_of
-from scaler_scheduler.top.pages import Body
+from scaler_scheduler.top.pages import NOTE_HEIGHT_LEAST, Body
 from scaler_scheduler.top.view import View
 
 LABEL_WIDTH_LEAST = 28
@@ -38,11 +38,13 @@ _SHADES = ((0.6, "█"), (0.35, "▓"), (0.15, "▒"), (0.0, "░"))
 def stream_body(model: Model, view: View, width: int, height: int, blocks: bool) -> Body:
     """``blocks``: the terminal shows coloured blocks; otherwise each function is a letter."""
     wanted = view.filter_text.casefold()
-    stop = model.time - DELAY_SECONDS - view.stream_back_seconds
+    newest = model.time - DELAY_SECONDS
+    stop = view.stream_stop(newest)
     start = stop - view.stream_seconds
     found = model.stream_rows(start, stop)
     rows = [row for row in found if wanted in f"{row.worker.host}|{row.worker.name}".casefold()]
-    room = max(1, height - 3)
+    is_low = height < NOTE_HEIGHT_LEAST
+    room = max(1, height if is_low else height - 3)
     last_first_row = max(0, len(rows) - room)
     first = min(view.table.first_row, last_first_row)
     shown = rows[first : first + room]
@@ -57,11 +59,13 @@ def stream_body(model: Model, view: View, width: int, height: int, blocks: bool)
     tasks = bars.tasks
     if len(shown) < len(rows) and not wanted:
         tasks = model.count_of_executions(start, stop)
-    lines = [_title(view, stop, tasks, len(running))]
-    lines += [
+    lines = [
         (Span(left(_label(row), label) + " |", Style.DIM), *cells) for row, cells in zip(shown, painted, strict=True)
     ]
-    lines += [_axis(start, stop, label + 2, columns), _legend(model, bars, parts, running, blocks, width)]
+    if not is_low:
+        title = _title(view, stop, stop == newest, tasks, len(running))
+        axis = _axis(start, stop, label + 2, columns)
+        lines = [title, *lines, axis, _legend(model, bars, parts, running, blocks, width)]
     return Body(lines, room, last_first_row, len(rows))
 
 
@@ -69,12 +73,15 @@ def _label(row: StreamRow) -> str:
     return f"{row.worker.host}|{row.name}"
 
 
-def _title(view: View, stop: float, tasks: int, running: int) -> Line:
-    end = "now" if not view.stream_back_seconds else format_time(stop)
+_KEY_HINTS = {True: ":03:00 goes there   / filters", False: "Esc follows   / filters"}
+
+
+def _title(view: View, stop: float, follows: bool, tasks: int, running: int) -> Line:
+    end = "now" if follows else format_moment(stop)
     span = format_span(view.stream_seconds)
     return (
         Span(f"{span} until {end}: {tasks:,} tasks" + (f", {running:,} running" if running else "")),
-        Span("   + - zoom   [ ] earlier, later   / filters", Style.DIM),
+        Span(f"   + - zoom   [ ] move   {_KEY_HINTS[follows]}", Style.DIM),
     )
 
 

@@ -115,7 +115,10 @@ class View:
 
     stream_seconds: float = STREAM_SECONDS
     stream_back_seconds: float = 0.0
-    """Seconds before now at which the task stream ends."""
+    """Seconds before ``stream_from`` at which the task stream ends."""
+
+    stream_from: float | None = None
+    """Unix seconds; None: the task stream follows what happens now."""
 
     question: Question | None = None
     """The action on the cluster that is being asked for."""
@@ -179,6 +182,21 @@ class View:
         first = max(0, min(table.first_row, last_first_row))
         return self._with_table(replace(table, first_row=first, cursor=max(0, min(table.cursor, rows - 1))))
 
+    def stream_stop(self, now: float) -> float:
+        """The moment at which the task stream ends."""
+        return min(now, (now if self.stream_from is None else self.stream_from) - self.stream_back_seconds)
+
+    def showing_stream_at(self, moment: float) -> View:
+        """The task stream, with this moment in its middle."""
+        shown = replace(self, stream_from=moment + self.stream_seconds / 2, stream_back_seconds=0.0)
+        return shown._turned_to("stream")
+
+    def standing_still(self, now: float) -> View:
+        """The same view, in which the task stream stands still if it was moved to the past, and otherwise follows."""
+        if self.stream_from is None:
+            return replace(self, stream_from=now) if self.stream_back_seconds > 0 else self
+        return self if self.stream_stop(now) < now else replace(self, stream_from=None, stream_back_seconds=0.0)
+
     # ---- keys ----------------------------------------------------------------------------------------------------
 
     def _commanded(self, key: str, page_rows: int, selected: Hashable, filter_text: str) -> View:
@@ -195,7 +213,7 @@ class View:
         if key == "/":
             return replace(self, editing_filter=True)
         if key == "escape":
-            return self._unfiltered()
+            return replace(self._unfiltered(), stream_from=None, stream_back_seconds=0.0)
         return self._paged(key, page_rows, selected)
 
     def _paged(self, key: str, page_rows: int, selected: Hashable) -> View:
@@ -250,14 +268,19 @@ class View:
     def _zoomed(self, key: str, page_rows: int) -> View:
         seconds, back = self.stream_seconds, self.stream_back_seconds
         if key in ("+", "="):
-            return replace(self, stream_seconds=max(_SHORTEST_STREAM, seconds / 2))
+            return self._spanning(max(_SHORTEST_STREAM, seconds / 2))
         if key == "-":
-            return replace(self, stream_seconds=min(_LONGEST_STREAM, seconds * 2))
+            return self._spanning(min(_LONGEST_STREAM, seconds * 2))
         if key in ("h", "["):
             return replace(self, stream_back_seconds=back + seconds / 4)
         if key in ("l", "]"):
-            return replace(self, stream_back_seconds=max(0.0, back - seconds / 4))
+            return replace(self, stream_back_seconds=back - seconds / 4 if self.stream_from is not None else 0.0)
         return self._moved(key, page_rows)
+
+    def _spanning(self, seconds: float) -> View:
+        """The task stream with another span of time; while it stands still, its middle stays where it is."""
+        later = (seconds - self.stream_seconds) / 2 if self.stream_from is not None else 0.0
+        return replace(self, stream_seconds=seconds, stream_back_seconds=self.stream_back_seconds - later)
 
     def _scrolled(self, key: str, page_rows: int) -> View:
         return replace(self, first_row=max(0, self.first_row + _step(key, page_rows)))

@@ -39,6 +39,7 @@ from scaler_protocol.monitor.open_bars import OpenBar
 from scaler_protocol.monitor.operation import ACTION_LABELS, VALUE_LABELS, Action
 from scaler_protocol.monitor.palette import PART_TINTS, function_colour
 from scaler_protocol.monitor.parts import parts_of_task, shown_parts
+from scaler_protocol.monitor.past import find_past
 from scaler_protocol.monitor.progress import ALL, failed_apart
 from scaler_protocol.monitor.progress import GRAPH as PROGRESS_OF_GRAPH
 from scaler_protocol.monitor.rows import short_id, task_row
@@ -54,6 +55,7 @@ ROW_LIMIT = 1000
 TEXT_LIMIT = 1000
 PIXEL_LIMIT = 8192
 HOST_LIMIT = 200
+_MOMENT_LIMIT = 100
 _PARTS_FROM_PIXELS = 12
 """Width of a bar in which its parts are drawn."""
 
@@ -500,6 +502,15 @@ def _bounded(value: Any, limit: int) -> int:
     return max(1, min(limit, int(value)))
 
 
+def _moment(model: Model, query: Query) -> dict[str, Any]:
+    """The moment that a text means, or the reason why nothing is known of it."""
+    text = str(query["text"])[:_MOMENT_LIMIT]
+    try:
+        return {"text": text, "time": find_past(model, text, "scaler_ui"), "problem": ""}
+    except ValueError as error:
+        return {"text": text, "time": None, "problem": _shown(str(error))}
+
+
 _ANSWERS: dict[str, Callable[[Model, Query], Any]] = {
     "table": _table,
     "overview": _overview,
@@ -511,5 +522,6 @@ _ANSWERS: dict[str, Callable[[Model, Query], Any]] = {
     "entity": _entity,
     "graph_drawing": _graph_drawing,
     "task": _task,
+    "moment": _moment,
     "output": output_answer,
 }

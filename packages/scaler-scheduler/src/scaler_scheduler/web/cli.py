@@ -20,6 +20,7 @@ from scaler_protocol.command import (
     run_command,
 )
 from scaler_protocol.command.service_manager import notify
+from scaler_protocol.monitor.past import GO_TO_TEXT
 from scaler_scheduler import __version__
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ class UiSettings:
     )
     replay: str | None = option(
         None, metavar="DIR", help="Replay the event logs that scaler_scheduler --event-log DIR has written."
+    )
+    go_to: str | None = option(
+        None, metavar="TIME", help="With --replay, begin at this time, such as 03:00 or 2023-11-14T14:03:59."
     )
 
 
@@ -120,7 +124,9 @@ def _source(settings: UiSettings) -> PageSource:
 
     try:
         if settings.replay is not None:
-            return RecordedSource(settings.replay)
+            return RecordedSource(settings.replay, settings.go_to)
+        if settings.go_to is not None:
+            raise BadInput(GO_TO_TEXT)
         if settings.address is None:
             raise BadInput("Missing argument ADDRESS. Give the address of a scheduler, or --replay DIR.")
         parse_watched_address(settings.address)

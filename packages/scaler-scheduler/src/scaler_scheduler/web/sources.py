@@ -23,9 +23,12 @@ TURN_SECONDS = 0.1
 
 
 def obey(player: Player, command: dict[str, Any]) -> None:
-    """``seek`` to unix seconds, ``play`` or not, at a ``speed``."""
+    """``seek`` to unix seconds, ``go_to`` a time as people write it, ``play`` or not, at a ``speed``. ValueError, with
+    a sentence, if the recording does not include the time."""
     if "seek" in command:
         player.seek(float(command["seek"]))
+    if "go_to" in command:
+        player.seek_text(str(command["go_to"]))
     if "speed" in command:
         player.set_speed(float(command["speed"]))
     if "play" in command and bool(command["play"]) is not player.plays:
@@ -94,14 +97,18 @@ class LiveSource:
 
 
 class RecordedSource:
-    """A folder of event logs. ValueError when there is nothing to play."""
+    """A folder of event logs. ValueError when there is nothing to play, or not at the time to begin at."""
 
     watched = ""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, go_to: str | None = None) -> None:
+        """``go_to``: the time at which it begins, as people write it."""
         self._folder = folder
         self._replay = Replay(folder)
         self._player = Player(self._replay)
+        self._problem = ""
+        if go_to is not None:
+            self._player.seek_text(go_to)
         self._marks = FailureMarks(self._replay)
         self._advanced_at = time.monotonic()
 
@@ -120,10 +127,17 @@ class RecordedSource:
         return True
 
     def status(self) -> dict[str, Any]:
-        return replay_status(self._player, self._folder, self._marks.shares)
+        return replay_status(self._player, self._folder, self._marks.shares, self._problem)
 
     def control(self, command: dict[str, Any]) -> None:
-        obey(self._player, command)
+        self._problem = ""
+        if "go_to" not in command:
+            obey(self._player, command)
+            return
+        try:
+            obey(self._player, {"go_to": command["go_to"]})
+        except ValueError as error:
+            self._problem = str(error)
 
     def close(self) -> None:
         self._replay.close()

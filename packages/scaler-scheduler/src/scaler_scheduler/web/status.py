@@ -32,14 +32,14 @@ def live_status(model: Model, now: float, address: str) -> dict[str, Any]:
     }
 
 
-def replay_status(player: Player, folder: str, marks: Sequence[float] = ()) -> dict[str, Any]:
-    """``marks``: where tasks failed, from 0 to 1."""
+def replay_status(player: Player, folder: str, marks: Sequence[float] = (), problem: str = "") -> dict[str, Any]:
+    """``marks``: where tasks failed, from 0 to 1. ``problem``: why the last command could not be carried out."""
     model = player.model
     return {
         "state": "replay",
         "label": "Replay",
         "facts": [(folder, False), *_facts(model, folder)] if model.snapshot is not None else [(folder, False)],
-        "notices": [("warning", player.problem)] if player.problem else [],
+        "notices": [("warning", each) for each in (problem, player.problem) if each],
         "alerts": alerts_of(model),
         "badges": badges(model),
         "replay": {

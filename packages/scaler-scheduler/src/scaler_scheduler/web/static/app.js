@@ -12,7 +12,7 @@ import { EntityView, KINDS } from "./entities.js";
 const KEYS = [
   [["/"], "filter the table"], [["Esc"], "drop the filter"], [["↑", "↓", "Enter"], "table: row by row; the page of a row"], [["Backspace"], "the page before"], [["t"], "light or dark"],
   [["←", "→"], "task stream: earlier, later"], [["+", "-"], "task stream: zoom; the mouse wheel does it too"], [["↑", "↓"], "task stream: other workers"],
-  [["f"], "graph: all of it"], [["Space"], "task stream: follow; replay: play or pause"], [["<", ">"], "replay: ten seconds back or on"], [["g"], "replay: go to a time"], [["?"], "this help"],
+  [["f"], "graph: all of it"], [["Space"], "task stream: follow; replay: play or pause"], [["<", ">"], "replay: ten seconds back or on"], [["g"], "what happened at a time"], [["?"], "this help"],
 ];
 
 // The token has done its work: the browser has a cookie now, and the address can be kept or shared without it.
@@ -46,11 +46,11 @@ class Page {
     this.badges = new Map();
     this.keys = new Map();
     for (const [group, views] of VIEWS) {
-      byId("navigation").append(h("h3", {}, group));
+      byId("navigation").append(h("h2", {}, group));
       for (const [name, title, image, , key] of views) {
         this.keys.set(key, name);
         const badge = h("span", { class: "badge" });
-        const link = h("a", { href: `#/${name}`, title: `${title} (${key})`, "aria-keyshortcuts": key }, icon(image), h("span", {}, title), badge);
+        const link = h("a", { href: `#/${name}`, title: `${title} (${key})`, "aria-keyshortcuts": key }, icon(image), h("span", {}, title), " ", badge);
         this.links.set(name, link);
         this.badges.set(name, badge);
         byId("navigation").append(link);
@@ -148,6 +148,8 @@ class Page {
     byId("main").classList.toggle("fixed", Boolean(this.view.fixed));
     byId("main").replaceChildren(this.view.element);
     byId("main").scrollTop = 0;
+    if (this.asksForMoment) this.view.focusMoment?.();
+    this.asksForMoment = false;
     this.view.samplesChanged();
     this.sendWatch();
   }
@@ -180,10 +182,18 @@ class Page {
     if (this.keys.has(event.key)) location.hash = `#/${this.keys.get(event.key)}`;
     else if (event.key === "/") { event.preventDefault(); this.view?.focusFilter(); }
     else if (event.key === "t") this.turnTheme();
+    else if (event.key === "g") { event.preventDefault(); this.goToMoment(); }
     else if (event.key === "?") this.help();
     else if (event.key === "Backspace") history.back();
     else if (this.view?.pressed?.(event)) return;
     else this.replay.key(event);
+  }
+
+  // The field for a time: of the recording, or of the task stream.
+  goToMoment() {
+    if (this.replay.focusMoment() || this.view?.focusMoment?.()) return;
+    this.asksForMoment = true;
+    location.hash = "#/stream";
   }
 
   turnTheme() {

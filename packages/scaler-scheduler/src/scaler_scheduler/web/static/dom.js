@@ -71,3 +71,14 @@ const ICONS = {
   progress: "M3 6h14M3 6h9M3 10h14M3 10h5M3 14h14M3 14h12M12 4v4M8 8v4M15 12v4",
   settings: "M3 6h8M15 6h2M13 4v4M3 14h2M9 14h8M7 12v4",
 };
+
+// A field for a time as people write it, which go(text) takes.
+export function momentField(go) {
+  return h("input", {
+    type: "text", class: "tool moment", size: 12, maxlength: 40, autocomplete: "off", placeholder: "Go to 03:00", "aria-label": "Go to a time, such as 03:00 or 2023-11-14T03:00", title: "Go to a time (g), such as 03:00 or 2023-11-14T03:00, in the time zone of scaler_ui",
+    onkeydown: (event) => {
+      if (event.key === "Enter" && event.target.value.trim()) go(event.target.value.trim());
+      if (event.key === "Escape") event.target.blur();
+    },
+  });
+}

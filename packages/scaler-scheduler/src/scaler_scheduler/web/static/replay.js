@@ -1,15 +1,9 @@
 // The time scrubber of a recorded event log.
 
-import { h, setText } from "./dom.js";
+import { h, momentField, setText } from "./dom.js";
 
 const SPEEDS = [0.25, 1, 4, 16, 64];
 const STEP_SECONDS = 10;
-
-// As the browser's input of a time wants it, in the local time zone.
-function localTime(time) {
-  const date = new Date(Math.floor(time) * 1000);
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
-}
 
 export class Replay {
   constructor(element, send) {
@@ -30,7 +24,6 @@ export class Replay {
     this.time.replaceChildren(h("b", {}, replay.text), `, ${replay.reading || `${replay.length} in all`}`);
     this.speed.value = replay.speed;
     this.showMarks(replay.marks ?? []);
-    if (document.activeElement !== this.moment) this.moment.value = localTime(replay.position);
   }
 
   // Where tasks failed.
@@ -49,16 +42,19 @@ export class Replay {
       type: "range", step: "any", "aria-label": "Time", oninput: () => { this.dragging = true; this.seek(Number(this.slider.value)); }, onchange: () => { this.dragging = false; },
     });
     this.marks = h("div", { class: "marks", "aria-hidden": "true" });
-    this.moment = h("input", {
-      type: "datetime-local", step: "1", class: "tool moment", "aria-label": "Go to a time", title: "Go to this time",
-      onchange: () => { const time = new Date(this.moment.value).getTime() / 1000; if (Number.isFinite(time)) this.seek(time); },
-    });
+    this.moment = momentField((text) => this.send({ go_to: text }));
     this.time = h("output");
     this.speed = h("select", { class: "tool", "aria-label": "Speed", onchange: () => this.send({ speed: Number(this.speed.value) }) }, SPEEDS.map((speed) => h("option", { value: speed }, `${speed}×`)));
     this.element.append(this.play, button("«", "Ten seconds back (<)", () => this.step(-STEP_SECONDS)), button("»", "Ten seconds on (>)", () => this.step(STEP_SECONDS)), h("div", { class: "bar" }, this.slider, this.marks), this.moment, this.time, this.speed);
   }
 
-  focusMoment() { this.moment?.focus(); }
+  // Whether there is a field for the time.
+  focusMoment() {
+    if (!this.replay || this.element.hidden) return false;
+    this.moment.focus();
+    return true;
+  }
+
   toggle() { this.send({ play: !this.replay.playing }); }
   seek(time) { this.send({ seek: time }); }
   step(seconds) { this.seek(this.replay.position + seconds); }
@@ -66,7 +62,6 @@ export class Replay {
   key(event) {
     if (!this.replay || this.element.hidden) return;
     if (event.key === " " && !event.target.matches("button, a, canvas")) { event.preventDefault(); this.toggle(); }
-    if (event.key === "g") { event.preventDefault(); this.focusMoment(); }
     if (event.key === "<" || event.key === ",") this.step(-STEP_SECONDS);
     if (event.key === ">" || event.key === ".") this.step(STEP_SECONDS);
   }

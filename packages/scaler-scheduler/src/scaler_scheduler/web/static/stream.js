@@ -94,6 +94,12 @@ export class TaskStream {
     this.moved();
   }
 
+  // With this moment in the middle.
+  goTo(time) {
+    this.end = Math.min(time + this.span / 2, this.latest ?? Infinity);
+    this.moved();
+  }
+
   showAll() {
     if (!this.data) return;
     const { oldest, latest } = this.data.head;

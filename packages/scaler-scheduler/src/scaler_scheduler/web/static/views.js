@@ -1,6 +1,6 @@
 // The views: what each shows of what arrives. A view says what it watches, and takes the results.
 
-import { h, icon, setText, sparkline } from "./dom.js";
+import { h, icon, momentField, setText, sparkline } from "./dom.js";
 import { Chart } from "./charts.js";
 import { OutputLines } from "./output.js";
 import { DataTable } from "./table.js";
@@ -293,10 +293,12 @@ export class Stream extends View {
     const choose = h("select", { class: "tool", "aria-label": "Time shown", onchange: (event) => { if (event.target.value) this.stream.setSpan(Number(event.target.value)); } },
       h("option", { value: "" }, "Span"), [["100 ms", 0.1], ["1 s", 1], ["10 s", 10], ["30 s", 30], ["1 min", 60], ["5 min", 300], ["30 min", 1800], ["2 h", 7200]].map(([text, value]) => h("option", { value }, text)));
     this.choose = choose;
-    const tools = [this.followButton, tool("Zoom in (+)", "+", () => this.stream.zoom(0.6, this.stream.end === null ? 1 : 0.5)), tool("Zoom out (-)", "−", () => this.stream.zoom(1.6, this.stream.end === null ? 1 : 0.5)),
+    this.moment = momentField((text) => { this.sought = text; this.page.changed(); });
+    this.problem = h("p", { class: "notice warning", role: "status", hidden: true });
+    const tools = [this.moment, this.followButton, tool("Zoom in (+)", "+", () => this.stream.zoom(0.6, this.stream.end === null ? 1 : 0.5)), tool("Zoom out (-)", "−", () => this.stream.zoom(1.6, this.stream.end === null ? 1 : 0.5)),
       choose, tool("Everything that is kept (Home)", "All", () => this.stream.showAll()), tool("Save the picture as PNG", "PNG", () => this.save()), tool("Save what is shown as a trace for Perfetto", "Trace", () => this.saveTrace())];
     this.element = h("div", { style: { display: "contents" } }, h("div", { class: "heading" }, h("h1", {}, "Task stream"), this.about, h("div", { class: "tools" }, tools)),
-      h("div", { class: "keys-line" }, this.legend, this.shades), h("section", { class: "card stream-card" }, this.stream.element));
+      this.problem, h("div", { class: "keys-line" }, this.legend, this.shades), h("section", { class: "card stream-card" }, this.stream.element));
   }
 
   watch() {
@@ -304,7 +306,23 @@ export class Stream extends View {
     this.page.store.span = span;
     this.page.remember({ span: span === 30 ? null : +span.toPrecision(6), end: end === null ? null : end.toFixed(6), row: firstRow || null, function: this.chosen });
     const task = this.stream.watchTask();
-    return { stream: this.stream.watch(), ...(task && { task }) };
+    return { stream: this.stream.watch(), ...(task && { task }), ...(this.sought && { moment: { what: "moment", text: this.sought } }) };
+  }
+
+  // False in a recording, which has a field of its own.
+  focusMoment() {
+    this.moment.focus();
+    return true;
+  }
+
+  takeMoment({ text, time, problem }) {
+    if (text !== this.sought) return;
+    this.sought = null;
+    this.problem.hidden = !problem;
+    setText(this.problem, problem);
+    if (time === null) return this.page.changed();
+    this.moment.value = "";
+    this.stream.goTo(time);
   }
 
   saveTrace() {
@@ -312,13 +330,18 @@ export class Stream extends View {
     h("a", { href: `trace?start=${stop - span}&stop=${stop}`, download: "scaler-trace.json" }).click();
   }
 
-  update(key, result) { if (key === "task" && result) this.stream.takeTask(result); }
+  update(key, result) {
+    if (key === "task" && result) this.stream.takeTask(result);
+    if (key === "moment") this.takeMoment(result);
+  }
+
   stream_(head, buffer) { this.stream.take(head, buffer); }
   recolour() { this.stream.draw(); }
   close() { this.stream.close(); }
 
   showView({ following, span, tasks, running }) {
     this.followButton.setAttribute("aria-pressed", String(following));
+    this.moment.hidden = Boolean(this.page.status?.replay); // a recording has such a field below
     setText(this.about, `${tasks.toLocaleString("en-US")} tasks in ${span}${running ? `, ${running.toLocaleString("en-US")} running` : ""}`);
     this.choose.value = [...this.choose.options].find((option) => Number(option.value) === this.stream.span)?.value ?? "";
   }
