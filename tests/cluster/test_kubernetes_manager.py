@@ -159,6 +159,27 @@ def test_an_image_that_cannot_be_pulled_is_explained(site: ApiServer, address: s
         assert command.terminate() == 0
 
 
+def test_what_is_no_name_of_an_image_is_explained(site: ApiServer, address: str) -> None:
+    """The API server accepts it; the kubelet does not."""
+    with manager(address, "-n=1", image="not an image") as command:
+        command.wait_for_output(r"1 worker waits in Kubernetes for the reason InvalidImageName .*Give another --image")
+        assert command.terminate() == 0
+
+
+def test_a_manager_goes_on_after_its_user_has_logged_in_again(site: ApiServer, address: str) -> None:
+    with manager(address, "-n=1") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        site.token = "another"
+        site.cut_watches()
+        command.wait_for_output(r"Unauthorized. Log in again, or give another --kube-config")
+        site.kube_config()
+        (pod,) = site.pods()
+        site.kill(pod)
+        command.wait_for_output(rf"Job {pod} exited with code 137")
+        assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
+
+
 def test_an_image_that_does_not_start_is_explained(site: ApiServer, address: str) -> None:
     with manager(address, "-n=1", image=BROKEN_IMAGE) as command:
         command.wait_for_output(r"could not start scaler_cluster in its image: .*Give another --image")
@@ -194,7 +215,9 @@ def test_what_will_not_pass_ends_the_manager_with_a_sentence(
     site.forbidden = {"create pods"}
     fails("User .ann. cannot create resource .*Let the account do so: kubectl auth can-i create pods -n science")
     site.forbidden = set()
-    fails("Invalid value|must not have whitespace.*Correct --image", image="not an image")
+    fails("must not have leading or trailing whitespace.*Correct --image", image=" image")
+    (tmp_path / "template").write_text("spec: {tolerations: x}")
+    fails("tolerations.*Correct --image, --keys-secret or --pod-template", f"--pod-template={tmp_path}/template")
     (tmp_path / "template").write_text("spec: {restartPolicy: Always}")
     fails("spec.restartPolicy is set by the manager itself", f"--pod-template={tmp_path}/template")
     fails("give another one with --kube-config", "--kube-config=/nonexistent")

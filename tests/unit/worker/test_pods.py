@@ -212,6 +212,13 @@ def test_a_pod_that_waits_is_explained(reason: str, advice: str) -> None:
         ),
         (404, "no namespace", "Kubernetes does not create pods in the namespace a: no namespace. Give another", True),
         (422, "invalid", "Kubernetes does not create pods in the namespace a: invalid. Correct --image", True),
+        (
+            422,
+            "requests: must be less than or equal to cpu limit",
+            "Kubernetes does not create pods in the namespace a: requests: must be less than or equal to cpu limit. "
+            "Change --cpus-per-worker",
+            True,
+        ),
         (500, "", "Kubernetes does not create pods in the namespace a: it gives no reason. Wait", False),
     ],
 )
@@ -224,7 +231,11 @@ def test_a_refusal_is_explained(status: int | None, message: str, sentence: str,
     ("message", "advice", "is_final"),
     [
         ('pods "x" is forbidden: status unknown for quota: q, resources: pods', "Wait, ask for less per pod", False),
-        ('pods "x" is forbidden: failed quota: q: must specify limits.memory', "Give --memory-per-worker, or", True),
+        (
+            'pods "x" is forbidden: failed quota: q: must specify limits.memory',
+            "Set it with --memory-per-worker or",
+            True,
+        ),
         (
             'pods "x" is forbidden: maximum cpu usage per Container is 1, but request is 2',
             "Change --cpus-per-worker, --memory-per-worker or --workers-per-job: kubectl describe limitrange -n a",

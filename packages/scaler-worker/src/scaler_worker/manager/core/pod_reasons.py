@@ -21,15 +21,16 @@ _WAITS = (
     (r"SchedulingGated", "something holds them back. See: kubectl describe pod {pod}"),
 )  # fmt: skip
 
+_LIMITS = (
+    "Change --cpus-per-worker, --memory-per-worker or --workers-per-job: kubectl describe limitrange -n {namespace}"
+)
 _FORBIDDEN = (
     (r"cannot \w+ resource", "Let the account do so: kubectl auth can-i {verb} -n {namespace}", True),
     (r"(exceeded|unknown for) quota",
      "Wait, ask for less per pod, or have the quota raised: kubectl describe quota -n {namespace}", False),
     (r"failed quota",
-     "Give --memory-per-worker, or set it in --pod-template for the containers worker and keys.", True),
-    (r"usage per|to request ratio",
-     "Change --cpus-per-worker, --memory-per-worker or --workers-per-job: kubectl describe limitrange -n {namespace}",
-     True),
+     "Set it with --memory-per-worker or, for the containers worker and keys, in --pod-template.", True),
+    (r"usage per|to request ratio", _LIMITS, True),
     (r"error looking up service account",
      "Wait: a new namespace gets its accounts after a moment. Or correct --pod-template.", False),
     (r"is being terminated", "Give another --namespace, or wait until it is gone and create it again.", True),
@@ -76,6 +77,8 @@ def explain_refusal_of_api(status: int | None, message: str, verb: str, namespac
         return PodRefusal(f"{begin} {advice.format(verb=verb, namespace=namespace)}", is_final)
     if status == 404:
         return PodRefusal(f"{begin} Give another --namespace.", is_final=True)
+    if status == 422 and "less than or equal to" in said:
+        return PodRefusal(f"{begin} {_LIMITS.format(namespace=namespace)}", is_final=True)
     if status in (400, 422):
         return PodRefusal(f"{begin} Correct --image, --keys-secret or --pod-template.", is_final=True)
     if status == 409:
