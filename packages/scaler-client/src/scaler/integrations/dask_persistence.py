@@ -41,7 +41,7 @@ def persist(
     return for_each(partial(dask.persist, **options_of_dask), collections)
 
 
-class PersistedNode(DataNode):  # type: ignore[misc]  # Any: Dask may be missing
+class PersistedNode(DataNode):
     """A node whose value stays in the cluster: ``value`` is its future. A scheduler of Dask that computes with it gets
     the value."""
 
