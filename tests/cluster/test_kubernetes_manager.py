@@ -143,6 +143,17 @@ def test_a_second_manager_of_the_same_name_leaves_the_pods_of_the_first(
         assert first.terminate() == 0
 
 
+def test_a_secret_that_was_deleted_is_created_again(site: ApiServer, address: str) -> None:
+    with manager(address, "-n=1", "--name=night") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        site.delete("secrets", "scaler-night-keys", None)
+        (pod,) = site.pods()
+        site.kill(pod)
+        command.wait_for_output(rf"Job {pod} exited with code 137")
+        assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
+
+
 def test_an_evicted_pod_is_replaced(site: ApiServer, address: str) -> None:
     with manager(address, "-n=1") as command, Client(address) as client:
         assert client.submit(abs, -1).result() == 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -328,3 +331,40 @@ def test_a_wrong_kube_config_is_one_sentence(text: str, tmp_path: Path) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(BadInput, match=r"configuration of Kubernetes: .*[^.]\. Correct the file, or give another"):
         KubernetesApi(str(tmp_path / "config"), None, None)
+
+
+_WATCHES_AND_ENDS = """
+import os, sys, time
+from scaler_worker.manager.shell.kubernetes_api import KubernetesApi, PodWatch
+
+class End:
+    def __del__(self, open=open, os=os, time=time):
+        \"\"\"Python has begun to end threads. Let the answer come, and wait until the thread has ended.\"\"\"
+        os.write(1, b".")
+        end = time.monotonic() + 20
+        while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < end:
+            time.sleep(0.01)
+
+PodWatch(KubernetesApi(sys.argv[1], None, None), "")
+sys.modules["end"] = End()
+os.read(0, 1)
+"""
+
+
+def test_a_process_ends_while_it_waits_for_an_answer(tmp_path: Path) -> None:
+    pytest.importorskip("kubernetes")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        config = tmp_path / "config"
+        config.write_text(
+            "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nusers: [{name: u, user: {}}]\n"
+            f"clusters: [{{name: k, cluster: {{server: 'http://127.0.0.1:{server.getsockname()[1]}'}}}}]\n"
+        )
+        words = [sys.executable, "-c", _WATCHES_AND_ENDS, str(config)]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdin is not None and process.stdout is not None
+            connection, _ = server.accept()
+            with connection:
+                assert connection.recv(1 << 16).startswith(b"GET /api/v1/namespaces/default/pods")
+                process.stdin.close()
+                assert process.stdout.read(1) == b"."
+            assert process.wait(40) == 0

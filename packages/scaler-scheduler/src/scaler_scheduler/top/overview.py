@@ -45,7 +45,7 @@ _PLAIN_BLOCKS = " .:-=+*%#"
 _SAMPLE_SECONDS = 1.0
 _HINTS = (
     "? keys", "q quit", "t running", "4 failures", "3 why tasks wait", "g progress", "7 stream", "9 who uses it",
-    "2 functions", "i workers",
+    ":03:00 the past", "2 functions", "i workers",
 )  # fmt: skip
 """The most important ones first."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
 import threading
@@ -104,12 +106,12 @@ class KubernetesApi:
 
     def list_pods(self, label_selector: str) -> Mapping[str, Any]:
         """Raises ApiRefusal."""
-        return self._once("list pods", self._api.list_namespaced_pod, label_selector=label_selector)
+        return self._once("list pods", _plain(self._api.list_namespaced_pod), label_selector=label_selector)
 
     def watch_pods(self, label_selector: str, version: str) -> Iterator[Mapping[str, Any]]:
         """The events since that version, until the server ends the watch. Raises ApiRefusal."""
         with self._refusals("watch pods"):
-            answer = self._api.list_namespaced_pod(
+            answer = _plain(self._api.list_namespaced_pod)(
                 self.namespace, label_selector=label_selector, resource_version=version, watch=True,
                 allow_watch_bookmarks=True, timeout_seconds=_WATCH_SECONDS, _preload_content=False,
                 _request_timeout=(_ANSWER_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
@@ -162,6 +164,12 @@ class KubernetesApi:
             if status == _UNAUTHORIZED:
                 self._log_in_again()
             raise ApiRefusal(explain_refusal_of_api(status, message, verb, self.namespace), status) from None
+
+
+def _plain(method: Any) -> Callable[..., Any]:
+    """A method of the client without the check of its arguments, which newer ones have. It is written in Rust, and the
+    process would be aborted at its end if a thread waited in there for an answer."""
+    return functools.partial(inspect.unwrap(method.__func__), method.__self__)
 
 
 def _status_and_message(error: Any) -> tuple[int | None, str]:
