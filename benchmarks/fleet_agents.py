@@ -119,8 +119,8 @@ class SimulatedWorkers:
     def on_deadline(self, now: float) -> None:
         """The turn that follows does it."""
 
-    def recount(self, corrects: bool) -> list[str]:
-        return self._state.queue.recount(corrects)
+    def correct_counts(self) -> list[str]:
+        return self._state.queue.correct_counts()
 
     def check(self) -> None:
         self._state.queue.check()

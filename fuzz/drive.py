@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fuzz import sanitizers, scratch, tally
 from fuzz.mode import MUTANTS, Mode
+from fuzz.seeds import TIME_BOUND
 from fuzz.target import FuzzTarget
 
 WORK = sanitizers.REPOSITORY / ".fuzz" / "work"
@@ -40,9 +41,9 @@ class Bound:
     seconds: int = 0
 
     def arguments(self, mode: Mode) -> list[str]:
-        """libFuzzer's."""
+        """libFuzzer's. Where there is no time for the whole corpus, a part is read at random, not the small inputs."""
         if not self.inputs:
-            return [f"-max_total_time={self.seconds}"]
+            return [f"{TIME_BOUND}{self.seconds}", "-prefer_small=0"]
         return [f"-runs={math.ceil(self.inputs / inputs_at_once(mode))}"]
 
 
@@ -103,6 +104,7 @@ def save_crash(folder: Path) -> Path | None:
 def limits(target: FuzzTarget, mode: Mode = Mode.GUIDED) -> Iterator[str]:
     yield f"-rss_limit_mb={MEMORY_LIMIT_MB}"
     yield f"-malloc_limit_mb={ALLOCATION_LIMIT_MB}"
+    yield "-detect_leaks=0"  # libFuzzer would try the first thousand inputs twice, as Python keeps some memory of each
     yield f"-timeout={HANG_SECONDS * inputs_at_once(mode)}"
     if target.dictionary.exists():
         yield f"-dict={target.dictionary}"

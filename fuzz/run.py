@@ -17,6 +17,7 @@ import atheris
 from fuzz.instrumentation import instrumented_imports
 from fuzz.mode import MUTANTS, Mode
 from fuzz.mutants import Mutants
+from fuzz.seeds import half_of_the_time, read_for
 from fuzz.tally import TALLY
 from fuzz.target import SLOWEST_SECONDS, FuzzTarget
 
@@ -71,7 +72,11 @@ def main(name: str, tally_path: str, mode: str, *arguments: str) -> None:
     gc.freeze()  # what has been made so far stays: collections need not visit it
     # libFuzzer starts it again to merge, through a shell.
     command = [f"{sys.executable} -m fuzz.run {name} {tally_path} {mode}", f"-max_len={longest_bytes}", *arguments]
-    chosen = run if is_guided else multiplied(run, Mutants(longest_bytes, loaded.is_sequence, corpus_in(arguments)))
+    corpus = corpus_in(arguments)
+    chosen = run if is_guided else multiplied(run, Mutants(longest_bytes, loaded.is_sequence, corpus))
+    reading_seconds = half_of_the_time(arguments)
+    if reading_seconds is not None:
+        chosen = read_for(reading_seconds, len(corpus), chosen)
     atheris.Setup(command, chosen, enable_python_coverage=is_guided)
     atheris.Fuzz()
 

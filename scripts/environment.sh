@@ -56,6 +56,7 @@ install_wheels() {
         stop "The installation failed, see above."
 }
 
+# With a function as an argument, that is done while the compiler runs: it may install something else.
 install_distributions() {
     check_machine
     if [ ! -x $ENVIRONMENT/bin/python ]; then
@@ -70,7 +71,9 @@ install_distributions() {
     $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check $BUILD_TOOLS || stop "pip failed, see above."
     say "3/3 compiling and installing scaler-protocol, scaler-scheduler, scaler-worker and scaler-client (a minute or two)"
     rm -rf proto/build packages/*/build $ENVIRONMENT/wheels/scaler_[!g]*
+    ${1:-true} >/dev/null 2>&1 &
     build_wheels ./proto ./packages/scaler-scheduler ./packages/scaler-worker ./packages/scaler-client
+    wait # only one pip may install at a time
     install_wheels scaler-protocol "scaler-scheduler[uvloop,ui]" "scaler-worker[uvloop]" scaler-client
     touch $ENVIRONMENT/installed
 }

@@ -11,7 +11,7 @@ import struct
 from fuzz.choices import Choices
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import Status, TaskOptions
-from scaler_worker.board import BOARD_BYTES, HANDED, STARTED_CELL, WINDOW, Board, Handed, Harvest
+from scaler_worker.board import BOARD_BYTES, DISPATCHED, STARTED_CELL, WINDOW, Board, DispatchedRun, Harvest
 from tests.unit.protocol import samples
 
 RUNNING, STARTED, POSITION, INTERRUPT, LEASE, HEAD, TAIL = 64, 72, 80, 128, 192, 256, 320
@@ -34,7 +34,7 @@ class BoardBench:
 
     def __init__(self) -> None:
         self.board = Board(MEMORY)
-        self.handed: list[Handed] = []
+        self.dispatched: list[DispatchedRun] = []
         self.next_sequence = 0
         self.claimed: int | None = None
         self.position = 0
@@ -73,7 +73,7 @@ class BoardBench:
         slots: list[list[bytes]] = [[] for _ in range(count)]
         run = TaskRun(samples.SESSION, samples.FUNCTION, "f", b"", 100 + self.next_sequence, 1, (), options, slots)
         self.board.dispatch(self.next_sequence, count)
-        self.handed.append(Handed(run, self.next_sequence))
+        self.dispatched.append(DispatchedRun(run, self.next_sequence))
         self.next_sequence += count
 
     def withdraw(self, choices: Choices) -> None:
@@ -86,10 +86,10 @@ class BoardBench:
             assert first <= taken < self.next_sequence
 
     def harvest(self, choices: Choices) -> None:
-        before = sum(entry.unfinished for entry in self.handed)
-        harvest = self.board.harvest(self.handed, 0.0, choices.pick([None, 0, 3]))
-        ended = before - sum(entry.unfinished for entry in self.handed)
-        assert all(entry.unfinished >= 0 for entry in self.handed)
+        before = sum(entry.unfinished for entry in self.dispatched)
+        harvest = self.board.harvest(self.dispatched, 0.0, choices.pick([None, 0, 3]))
+        ended = before - sum(entry.unfinished for entry in self.dispatched)
+        assert all(entry.unfinished >= 0 for entry in self.dispatched)
         assert ended == sum(count for _, count, _ in harvest.totals)
         assert ended == sum(run.count for run in harvest.runs) + len(harvest.interrupted)
         self.check(harvest)
@@ -111,7 +111,7 @@ class BoardBench:
         while self.claimed is None and self.position < self.next_sequence:
             sequence, self.position = self.position, self.position + 1
             self.put(POSITION, self.position)
-            if MEMORY[CELLS + sequence % WINDOW] == HANDED:
+            if MEMORY[CELLS + sequence % WINDOW] == DISPATCHED:
                 MEMORY[CELLS + sequence % WINDOW] = STARTED_CELL
                 self.put(RUNNING, sequence + 1)
                 self.claimed = sequence

@@ -183,7 +183,8 @@ def test_a_timeout_cancels_the_task(single_combo: SchedulerClusterCombo) -> None
 def test_thousands_of_tasks_are_cancelled_together(single_combo: SchedulerClusterCombo) -> None:
     async def body(client: AsyncClient) -> None:
         everything = asyncio.gather(*[client.submit(time.sleep, 3600) for _ in range(5000)])
-        await asyncio.sleep(0.05)
+        while sum((await client.cluster_info()).unfinished) < 5000:
+            await asyncio.sleep(0.01)
         everything.cancel()
         with pytest.raises(asyncio.CancelledError):
             await everything
@@ -508,14 +509,17 @@ def test_a_client_belongs_to_its_loop(combo: SchedulerClusterCombo) -> None:
     run(combo, body)
 
 
-def test_a_loop_that_closes_early_leaves_the_client_harmless(combo: SchedulerClusterCombo) -> None:
+def test_a_loop_that_closes_early_leaves_the_client_harmless(combo: SchedulerClusterCombo, gate: Gate) -> None:
     async def main() -> AsyncClient:
         client = await AsyncClient(combo.get_address()).open()
-        client.submit(time.sleep, 0.2)
+        client.submit(functions.wait_at_gate, *gate.paths)
         return client
 
     client = asyncio.run(main())
-    time.sleep(0.6)
+    with Client(combo.get_address()) as other:
+        wait_until(lambda: gate.waiting_pids)
+        gate.open()
+        wait_until(lambda: not sum(other.cluster_info().unfinished))
     with pytest.raises(RuntimeError, match="belongs to the event loop"):
         client.submit(operator.neg, 1)
     with pytest.warns(ResourceWarning, match="not closed"):

@@ -20,6 +20,11 @@ SELECTIONS = {
     "delayed": (["dask.tests.test_delayed"], ""),
     "bag": (["dask.bag.tests.test_bag"], "not groupby"),
     "frame": ([f"dask.dataframe.dask_expr.tests.test_{name}" for name in ("core", "datasets", "fusion")], ""),
+    "text": (["dask.bag.tests.test_random", "dask.bag.tests.test_text"], ""),
+    "persisted": (
+        ["dask.array.tests.test_linalg", "dask.dataframe.io.tests.test_parquet"],
+        "svd_compressed_compute or timeseries",
+    ),
     "array": (["dask.array.tests.test_array_core"], "store or from_array or compute or persist or memmap"),
 }
 """Modules, and an expression that leaves out what takes long or starts programs that use Dask's own schedulers."""

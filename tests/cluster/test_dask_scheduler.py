@@ -114,7 +114,7 @@ def test_persist_does_not_wait(installed: Client) -> None:
     with lock:
         persisted = dask.delayed(wait_for_gate)(lock).persist()
         following = dask.delayed(operator.add)(persisted, 1).persist()
-        assert not next(iter(following.dask.values())).done()
+        assert not futures_of(following)[0].done()
     assert following.compute() == 6
 
 
@@ -193,6 +193,15 @@ def test_a_collection_in_a_result_stays(client: Client) -> None:
     assert dask.is_dask_collection(client.gather([client.submit(dask.delayed, 5)])[0])
 
 
+@pytest.mark.parametrize("scheduler", ["threads", "sync"])
+def test_schedulers_of_dask_compute_with_persisted_values(installed: Client, scheduler: str) -> None:
+    for collection in collections_of_each_kind():
+        expected, found = (each.compute(scheduler=scheduler) for each in (collection, installed.persist(collection)))
+        assert type(found) is type(expected) and str(found) == str(expected)
+    persisted = array.ones((4, 4), chunks=2).persist()
+    assert (persisted + 1).rechunk(4).sum().compute(scheduler=scheduler) == 32
+
+
 def test_persist_one_collection(client: Client) -> None:
     persisted = client.persist(array.ones((4, 4), chunks=2))
     assert values_in(persisted) == {ScalerFuture}
@@ -252,7 +261,7 @@ def test_resources_are_capabilities(installed: Client) -> None:
     with dask.annotate(resources={"unheard-of": 1}):
         impossible = dask.delayed(increment)(1)
     persisted = impossible.persist(optimize_graph=False)
-    (future,) = persisted.dask.values()
+    (future,) = futures_of(persisted)
     assert not future.done()
     assert future.cancel()
 

@@ -284,7 +284,7 @@ def test_the_interpreter_waits_for_calls(ending: str) -> None:
 import time, scaler
 def late(future): print("late", future.result())
 executor = scaler.Executor(n_workers=1)
-def nap(): time.sleep(1); return 7
+def nap(): time.sleep(0.5); return 7
 executor.submit(nap).add_done_callback(late)
 {ending}
 """

@@ -16,6 +16,8 @@ from tests.support.commands import Command, child_environment, command_line, run
 from tests.support.functions import wait_at_gate
 from tests.support.gridengine_site import GridEngineSite, gridengine_site
 from tests.support.manager_scenarios import (
+    adopt_a_running_job,
+    adopt_waiting_jobs,
     end_with_the_scheduler,
     follow_the_load,
     leave_no_job_without_scheduler,
@@ -98,29 +100,13 @@ def test_running_tasks_finish_when_the_manager_is_stopped(site: GridEngineSite, 
 
 
 def test_jobs_of_a_killed_manager_are_adopted(site: GridEngineSite, address: str) -> None:
-    with Client(address) as client:
-        with manager(address, "-n=1", "--name=night") as command:
-            agent = client.submit(os.getppid).result()
-            command.kill()
-        jobs = site.jobs()
-        with manager(address, "-n=1", "--name=night") as command:
-            command.wait_for_output("logging to")
-            assert client.submit(os.getppid).result() == agent
-            assert site.jobs().keys() == jobs.keys() and len(jobs) == 1
-            assert command.terminate() == 0
+    adopt_a_running_job(manager, address, site)
 
 
 def test_jobs_that_a_killed_manager_has_just_submitted_are_adopted(site: GridEngineSite, address: str) -> None:
     site.run("qmod", "-d", "main.q,brief.q")
     try:
-        with manager(address, "-n=2", "--workers-per-job=1", "--name=night") as command:
-            wait_until(lambda: len(site.jobs()) == 2)
-            command.kill()
-        jobs = site.jobs()
-        with manager(address, "-n=2", "--workers-per-job=1", "--name=night") as command:
-            command.wait_for_output(r"2 workers wait in the queue of Grid Engine for the reason qw")
-            assert site.jobs().keys() == jobs.keys()
-            assert command.terminate() == 0
+        adopt_waiting_jobs(manager, address, site, "Grid Engine for the reason qw")
     finally:
         site.run("qmod", "-e", "main.q,brief.q")
     wait_until(lambda: not site.jobs())

@@ -37,9 +37,9 @@ def address(site: ApiServer, keys: Path) -> Iterator[str]:
         yield found
 
 
-def manager(address: str, *flags: object, image: str = GOOD_IMAGE) -> Command:
+def manager(address: str, *flags: object, image: str = GOOD_IMAGE, **environment: str) -> Command:
     words = ("scaler_worker_manager", "kubernetes", address, f"--image={image}", *flags)
-    return Command(command_line(*words), child_environment())
+    return Command(command_line(*words), child_environment(**environment))
 
 
 def test_tasks_run_in_pods_and_keys_are_in_a_secret(site: ApiServer, address: str, keys: Path) -> None:
@@ -126,6 +126,34 @@ def test_a_manager_that_is_killed_while_it_creates_a_pod_leaves_nothing(site: Ap
         assert command.terminate() == 0
 
 
+@pytest.mark.parametrize("flags", [("-n=1",), ("--maximum-workers=2", "--minimum-workers=1")])
+def test_a_second_manager_of_the_same_name_leaves_the_pods_of_the_first(
+    site: ApiServer, address: str, keys: Path, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    """It runs on another host, where nothing but the scheduler knows that the name is taken."""
+    with manager(address, *flags, "--name=night") as first, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        pods = site.pods()
+        elsewhere = {"SCALER_HOME": str(tmp_path / "home"), "SCALER_KEYS": str(keys)}
+        with manager(address, *flags, "--name=night", **elsewhere) as second:
+            assert second.wait() == 2
+            assert "Another worker manager is called 'night'. Give this one another --name" in second.output
+        assert client.submit(abs, -2).result() == 2
+        assert site.pods() == pods and site.secrets() == ["scaler-night-keys"]
+        assert first.terminate() == 0
+
+
+def test_a_secret_that_was_deleted_is_created_again(site: ApiServer, address: str) -> None:
+    with manager(address, "-n=1", "--name=night") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        site.delete("secrets", "scaler-night-keys", None)
+        (pod,) = site.pods()
+        site.kill(pod)
+        command.wait_for_output(rf"Job {pod} exited with code 137")
+        assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
+
+
 def test_an_evicted_pod_is_replaced(site: ApiServer, address: str) -> None:
     with manager(address, "-n=1") as command, Client(address) as client:
         assert client.submit(abs, -1).result() == 1
@@ -139,6 +167,27 @@ def test_an_evicted_pod_is_replaced(site: ApiServer, address: str) -> None:
 def test_an_image_that_cannot_be_pulled_is_explained(site: ApiServer, address: str) -> None:
     with manager(address, "-n=1", image=MISSING_IMAGE) as command:
         command.wait_for_output(r"1 worker waits in Kubernetes for the reason ImagePullBackOff .*Give another --image")
+        assert command.terminate() == 0
+
+
+def test_what_is_no_name_of_an_image_is_explained(site: ApiServer, address: str) -> None:
+    """The API server accepts it; the kubelet does not."""
+    with manager(address, "-n=1", image="not an image") as command:
+        command.wait_for_output(r"1 worker waits in Kubernetes for the reason InvalidImageName .*Give another --image")
+        assert command.terminate() == 0
+
+
+def test_a_manager_goes_on_after_its_user_has_logged_in_again(site: ApiServer, address: str) -> None:
+    with manager(address, "-n=1") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        site.token = "another"
+        site.cut_watches()
+        command.wait_for_output(r"Unauthorized. Log in again, or give another --kube-config")
+        site.kube_config()
+        (pod,) = site.pods()
+        site.kill(pod)
+        command.wait_for_output(rf"Job {pod} exited with code 137")
+        assert client.submit(abs, -2).result() == 2
         assert command.terminate() == 0
 
 
@@ -177,7 +226,9 @@ def test_what_will_not_pass_ends_the_manager_with_a_sentence(
     site.forbidden = {"create pods"}
     fails("User .ann. cannot create resource .*Let the account do so: kubectl auth can-i create pods -n science")
     site.forbidden = set()
-    fails("Invalid value|must not have whitespace.*Correct --image", image="not an image")
+    fails("must not have leading or trailing whitespace.*Correct --image", image=" image")
+    (tmp_path / "template").write_text("spec: {tolerations: x}")
+    fails("tolerations.*Correct --image, --keys-secret or --pod-template", f"--pod-template={tmp_path}/template")
     (tmp_path / "template").write_text("spec: {restartPolicy: Always}")
     fails("spec.restartPolicy is set by the manager itself", f"--pod-template={tmp_path}/template")
     fails("give another one with --kube-config", "--kube-config=/nonexistent")

@@ -67,6 +67,19 @@ def test_what_init_writes_starts_as_it_is(address: str, tmp_path: Path) -> None:
         assert scaler("down", "mine.toml").stdout == "Stopped the stack of mine.toml.\n"
 
 
+def test_the_stack_runs_without_the_packages_of_the_web_monitor(address: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['aiohttp'] = None\n")
+    environment = child_environment()
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), environment["PYTHONPATH"]])
+    with Command(command_line("scaler", "up"), environment) as command:
+        command.wait_for_output(r"The stack is up\.")
+        said = "web monitor: left out, since scaler-scheduler[ui] is not installed. To have it, run pip install"
+        assert said in command.output
+        with Client(address) as client:
+            assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+
+
 def test_every_option_in_the_template_exists(tmp_path: Path) -> None:
     text = re.sub(r"^# ?(?=\[|[a-z-]+ = )", "", TEMPLATE.format(name="x"), flags=re.MULTILINE)
     text = re.sub(r'^address = "tcp://0.*\n', "", text, flags=re.MULTILINE)

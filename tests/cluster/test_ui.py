@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import http.client
 import json
 import signal
@@ -449,6 +450,24 @@ def test_the_task_stream_shows_bars_zooms_and_follows(made_up: Ui, browser: Brow
         watched.wait_until("() => document.querySelector('#follow')?.ariaPressed === 'true'")
         watched.page.keyboard.press("Home")
         watched.wait_until("() => document.querySelector('.about')?.textContent.startsWith('4,0')")
+        assert watched.errors == []
+
+
+def test_a_typed_time_shows_what_happened_then(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url) as watched:
+        wait_until(lambda: number_in(watched, "Workers") > 0)
+        watched.page.keyboard.press("g")
+        watched.wait_until("() => scaler.view?.stream?.latest > 0")
+        latest = watched.page.evaluate("scaler.view.stream.latest")
+        field = watched.page.get_by_role("textbox", name="Go to a time")
+        field.fill(datetime.datetime.fromtimestamp(latest - 15).isoformat())
+        field.press("Enter")
+        watched.wait_until("() => document.querySelector('#follow')?.ariaPressed === 'false'")
+        assert field.input_value() == ""
+        assert abs(watched.page.evaluate("scaler.view.stream.end") - latest) < 0.01
+        field.fill("1999-01-01T00:00")
+        field.press("Enter")
+        watched.wait_for_text("Cannot go to 1999-01-01T00:00", "main")
         assert watched.errors == []
 
 
@@ -1083,6 +1102,9 @@ def test_a_recording_is_played_with_a_slider(tmp_path: Path, browser: Browser) -
         slider.focus()
         watched.page.keyboard.press("End")
         wait_until(lambda: number_in(watched, "Succeeded") == 500)
+        watched.page.keyboard.press("g")
+        watched.page.keyboard.type("1999-01-01T00:00\n")
+        watched.wait_for_text("Cannot go to 1999-01-01T00:00", "#notices")
         watched.open("tasks")
         watched.wait_until("() => document.querySelector('.count')?.textContent.includes('500')")
         watched.page.get_by_role("slider", name="Time").focus()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz import drive, tally
+from fuzz import drive, seeds, tally
 from fuzz.mode import MUTANTS, Mode
 from fuzz.mutants import Mutants
 from fuzz.target import FuzzTarget
@@ -56,10 +56,31 @@ def test_as_many_inputs_are_tried_as_were_asked_for() -> None:
     bound = drive.Bound(inputs=100)
     assert bound.arguments(Mode.GUIDED) == ["-runs=100"]
     assert bound.arguments(Mode.VOLUME) == ["-runs=7"], "each with its mutants"
-    assert drive.Bound(seconds=5).arguments(Mode.VOLUME) == ["-max_total_time=5"]
+    assert drive.Bound(seconds=5).arguments(Mode.VOLUME) == ["-max_total_time=5", "-prefer_small=0"]
 
 
 def test_inputs_that_are_tried_at_once_have_the_time_of_all() -> None:
     target = FuzzTarget("codec")
     assert f"-timeout={drive.HANG_SECONDS}" in drive.limits(target)
     assert f"-timeout={drive.HANG_SECONDS * (1 + MUTANTS)}" in drive.limits(target, Mode.VOLUME)
+
+
+def test_the_corpus_is_read_within_half_of_the_time() -> None:
+    """libFuzzer would read all of it before it tried anything new."""
+    now, tried = 0.0, []
+
+    def run(data: bytes) -> None:
+        nonlocal now
+        tried.append(data)
+        now += 1.0
+
+    seconds = seeds.half_of_the_time(("-max_total_time=5", "corpus"))
+    assert seconds == 2.5
+    limited = seeds.read_for(seconds, 6, run, lambda: now)
+    for data in b"", *[b"seed"] * 6, b"new", b"newer":
+        limited(data)
+    assert tried == [b"", b"seed", b"seed", b"new", b"newer"]
+
+
+def test_the_whole_corpus_is_read_where_inputs_are_counted() -> None:
+    assert seeds.half_of_the_time(("-runs=100", "corpus")) is None

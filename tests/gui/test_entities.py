@@ -87,6 +87,20 @@ def test_a_column_without_values_takes_no_room_until_it_has_one(qtbot: QtBot) ->
         assert not pane.view.isColumnHidden(WORKERS.index("itl"))
 
 
+def test_a_column_whose_first_value_comes_late_is_shown(qtbot: QtBot) -> None:
+    monitor = Monitor()
+    agents = [replace(agent_status(n), host=f"host-{n:02}", capabilities="" if n else "gpu=1") for n in range(60)]
+    monitor.model.apply(snapshot(tuple(agents)), 0.0)
+    pane = TablePane(monitor, WORKERS)
+    qtbot.addWidget(pane)
+    pane.resize(2000, 400)
+    pane.show()
+    pane.refresh()
+    place = WORKERS.index("capabilities")
+    first = next(number for number in range(pane.table.rowCount()) if pane.table.row(number)[place])  # type: ignore[index]
+    assert first > 40 and not pane.view.isColumnHidden(place)
+
+
 def test_a_narrow_table_cuts_long_texts_and_follows_the_window(qtbot: QtBot) -> None:
     monitor = Monitor()
     monitor.model.activity.logs.add(

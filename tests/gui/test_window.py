@@ -19,6 +19,7 @@ from scaler_gui.models.recent import RecentAddress
 from scaler_gui.monitor import Monitor
 from scaler_gui.views.action_dialog import ActionDialog
 from scaler_gui.views.asking import confirm
+from scaler_gui.views.details_pane import DetailsPane
 from scaler_gui.views.failures_pane import FailuresPane
 from scaler_gui.views.graphs_pane import GraphsPane
 from scaler_gui.views.overview import OverviewPane
@@ -28,7 +29,7 @@ from scaler_gui.views.stream_pane import StreamPane
 from scaler_gui.views.table_pane import TablePane
 from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.operation import LookAction, Operation, OperationOutcome
-from scaler_protocol.monitor.tables import TABLES
+from scaler_protocol.monitor.tables import TABLES, WAITS
 from scaler_protocol.profile import ProfileTree
 from scaler_protocol.profile_report import text_of
 from tests.gui.conftest import feed, make_window
@@ -184,6 +185,17 @@ def test_a_failure_is_read_with_keys_alone(busy_window: MainWindow) -> None:
         press(busy_window, Key.Key_Down)
     assert len(texts) == pane.table.rowCount() >= 3
     assert any("Fatal Python error" in text for text in texts), "death certificates"
+
+
+def test_the_reason_why_tasks_wait_is_shown_whole(busy_window: MainWindow) -> None:
+    busy_window.docks.go_to("waits")
+    pane = busy_window.docks.panes["waits"]
+    assert isinstance(pane, DetailsPane)
+    pane.refresh()
+    reasons = [str(row[WAITS.index("reason")]) for row in pane.table.all_rows()]
+    assert pane.details.toPlainText() == reasons[0]
+    pane.view.selectRow(1)
+    assert pane.details.toPlainText() == reasons[1] != reasons[0]
 
 
 def test_the_task_log_shows_every_task(busy_window: MainWindow) -> None:

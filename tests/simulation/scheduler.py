@@ -88,7 +88,7 @@ class SchedulerNode(Node):
             self.sent[name] = self.sent.get(name, 0) + 1
             self.network.send_down(effect.peer, self.encode(effect.envelope))
         elif isinstance(effect, Describe):
-            self.post(lambda now: self.core.on_described(effect.client, b"a snapshot", now))
+            self.post(lambda now: self.core.on_described(b"a snapshot", now))
         elif isinstance(effect, Audit):
             self.audit_log.append(line_of(effect))
         elif isinstance(effect, Trouble):

@@ -33,7 +33,7 @@ KeepLarge = Callable[[int, int, ObjectKey, bytes], bytes]
 STUBBORN_SHARE = 0.1
 LEASE_POLL_SECONDS = 0.01
 TELL_SECONDS = 0.002
-HANDED, STARTED, WITHDRAWN = 0, 1, 2
+DISPATCHED, STARTED, WITHDRAWN = 0, 1, 2
 WINDOW = 16384
 
 
@@ -83,7 +83,7 @@ class SimulatedBoard:
 
     def dispatch(self, first_sequence: int, count: int) -> None:
         for sequence in range(first_sequence, first_sequence + count):
-            self._cells[sequence] = HANDED
+            self._cells[sequence] = DISPATCHED
             self._open[sequence] = True
         self._next = first_sequence + count
 
@@ -91,7 +91,7 @@ class SimulatedBoard:
         return sequence in self._open
 
     def withdraw(self, sequence: int) -> bool:
-        if self._cells.get(sequence) != HANDED:
+        if self._cells.get(sequence) != DISPATCHED:
             return False
         self._cells[sequence] = WITHDRAWN
         del self._open[sequence]
@@ -107,10 +107,10 @@ class SimulatedBoard:
         return taken
 
     def cell(self, sequence: int) -> int:
-        return self._cells.get(sequence, HANDED)
+        return self._cells.get(sequence, DISPATCHED)
 
     def is_started(self, sequence: int) -> bool:
-        return self.is_open(sequence) and self.cell(sequence) != HANDED
+        return self.is_open(sequence) and self.cell(sequence) != DISPATCHED
 
     def interrupt(self, sequence: int) -> None:
         self.interrupt_sequence = sequence
@@ -124,11 +124,11 @@ class SimulatedBoard:
     def has_left_out_tasks(self) -> bool:
         return False
 
-    def harvest(self, handed: list[Any], now: float, worker: int | None = None) -> SimulatedHarvest:
+    def harvest(self, dispatched: list[Any], now: float, worker: int | None = None) -> SimulatedHarvest:
         harvest = SimulatedHarvest()
         while self._records:
             sequence, status, payload, seconds = self._records.popleft()
-            entry = next(each for each in handed if each.first_sequence <= sequence < each.end_sequence)
+            entry = next(each for each in dispatched if each.first_sequence <= sequence < each.end_sequence)
             entry.unfinished -= 1
             del self._open[sequence]
             self.harvested = sequence + 1
@@ -150,7 +150,7 @@ class SimulatedBoard:
 
     def claim(self, sequence: int) -> bool:
         self.position = sequence + 1
-        if self._cells.get(sequence) != HANDED:
+        if self._cells.get(sequence) != DISPATCHED:
             return False
         self._cells[sequence] = STARTED
         return True
@@ -160,7 +160,7 @@ class SimulatedBoard:
 
 
 class SimulatedWorkerProcess:
-    """Claims and runs what it was handed, in order. ``executions`` counts by argument who was started how often,
+    """Claims and runs what was dispatched to it, in order. ``executions`` counts by argument who was started how often,
     ``keep_large`` puts large results where they stay."""
 
     def __init__(

@@ -34,14 +34,13 @@ VERSION = "1.34"
 GOOD_IMAGE = "registry.example/scaler-worker:1"
 BROKEN_IMAGE = "registry.example/broken:1"
 MISSING_IMAGE = "registry.example/missing:1"
-_TOKEN = "token-of-ann"
 
 
 class ApiServer:
     """``kept``: how many events it remembers for watches. ``quota``: the most pods; None: no limit. ``forbidden``:
     verbs that the account may not use. ``may_create``: creations of pods wait for it. ``conflicts``: how many next
-    creations meet a conflict. ``nodes``: how many there are; without one, pods wait. Pods whose image is missing or
-    broken wait or fail."""
+    creations meet a conflict. ``nodes``: how many there are; without one, pods wait. ``token``: the only one that is
+    accepted. Pods whose image is missing or broken wait or fail."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,6 +52,7 @@ class ApiServer:
         self.held = 0  # creations that wait, or have waited
         self.conflicts = 0
         self.nodes = 1
+        self.token = "token-of-ann"
         self.lists = 0
         self._condition = threading.Condition()
         self._objects: dict[tuple[str, str], dict[str, Any]] = {}
@@ -78,7 +78,7 @@ class ApiServer:
         path.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "k", "cluster": {"server": self.url}}],
-            "users": [{"name": "ann", "user": {"token": _TOKEN}}],
+            "users": [{"name": "ann", "user": {"token": self.token}}],
             "contexts": [{"name": "c", "context": {"cluster": "k", "user": "ann", "namespace": namespace}}],
         }))  # fmt: skip
         return path
@@ -266,60 +266,100 @@ class ApiServer:
                 pod["status"] = status
                 self._store("pods", name, pod, "MODIFIED")
             return
-        container = pod["spec"]["containers"][0]
-        variables = {each["name"]: each["value"] for each in container["env"]}
-        home = self.folder / name
-        home.mkdir()
-        variables |= {"HOME": str(home), "SCALER_HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
-        if "SCALER_KEYS" in variables:
-            variables["SCALER_KEYS"] = str(self._mount_keys(pod, home))
-        command = list(container["command"])
-        program = shutil.which(command[0], path=str(Path(sys.executable).parent)) or command[0]
-        with open(self.folder / f"{name}.log", "wb") as log:
-            self._processes[name] = subprocess.Popen(
-                [program, *command[1:]], env={**variables, "PATH": os.environ["PATH"]}, stdout=log, stderr=log,
-                stdin=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
-        pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "worker", "state": {"running": {}}}]}
+        name_of_secret = secret_of(pod)
+        secret = {} if name_of_secret is None else self._objects.get(("secrets", name_of_secret))
+        if secret is None:
+            return  # as a kubelet does, which tries again
+        self._processes[name] = start_pod(self.folder, pod, secret.get("data", {}))
+        pod["status"] = copy.deepcopy(RUNNING)
         self._store("pods", name, pod, "MODIFIED")
 
     def _waiting(self, pod: dict[str, Any]) -> dict[str, Any] | None:
         """The status of a pod that cannot begin."""
-        image = pod["spec"]["containers"][0]["image"]
-        if not self.nodes:
-            condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-                         "message": "0/3 nodes are available: 3 Insufficient cpu."}  # fmt: skip
-            return {"phase": "Pending", "conditions": [condition]}
-        if image == MISSING_IMAGE:
-            waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}"'}
-            return {"phase": "Pending", "containerStatuses": [{"name": "worker", "state": {"waiting": waiting}}]}
-        if image == BROKEN_IMAGE:
-            ended = {"exitCode": 128, "reason": "StartError", "message": 'exec: "scaler_cluster": not found in $PATH'}
-            return {"phase": "Failed", "containerStatuses": [{"name": "worker", "state": {"terminated": ended}}]}
-        return None
-
-    def _mount_keys(self, pod: dict[str, Any], home: Path) -> Path:
-        """What the init container of the pod does with the Secret."""
-        assert pod["spec"]["initContainers"][0]["command"][:2] == ["sh", "-c"]
-        (volume,) = [each for each in pod["spec"]["volumes"] if each["name"] == "offered-keys"]
-        folder = home / "keys"
-        folder.mkdir(mode=0o700)
-        for name, data in self._objects["secrets", volume["secret"]["secretName"]]["data"].items():
-            (folder / name).write_bytes(base64.b64decode(data))
-            (folder / name).chmod(0o600)
-        return folder
+        return image_status(pod) if self.nodes else {"phase": "Pending", "conditions": [UNSCHEDULABLE]}
 
     def _finish(self, name: str, pod: dict[str, Any], code: int) -> None:
-        code = code if code >= 0 else 128 - code
-        ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}
-        pod["status"] = {
-            "phase": "Failed" if code else "Succeeded",
-            "containerStatuses": [{"name": "worker", "state": {"terminated": ended}}],
-        }
+        pod["status"] = ended_status(code)
         self._store("pods", name, pod, "MODIFIED")
         if "deletionTimestamp" in pod["metadata"]:
             self._remove("pods", name)
 
+
+# ---- what a kubelet does ---------------------------------------------------------------------------------------------
+
+RUNNING: dict[str, Any] = {
+    "phase": "Running",
+    "containerStatuses": [{"name": "worker", "state": {"running": {}}}],
+}
+UNSCHEDULABLE = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/3 nodes are available: 3 Insufficient cpu.",
+}
+
+
+def secret_of(pod: dict[str, Any]) -> str | None:
+    """The Secret whose keys the pod needs."""
+    found = [each for each in pod["spec"]["volumes"] if each["name"] == "offered-keys"]
+    return str(found[0]["secret"]["secretName"]) if found else None
+
+
+def start_pod(folder: Path, pod: dict[str, Any], keys: dict[str, str]) -> subprocess.Popen[bytes]:
+    """The pod's command as a process. ``keys``: the data of its Secret."""
+    container, name = pod["spec"]["containers"][0], pod["metadata"]["name"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+    home = folder / name
+    home.mkdir()
+    variables |= {"HOME": str(home), "SCALER_HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
+    if "SCALER_KEYS" in variables:
+        variables["SCALER_KEYS"] = str(_mount_keys(pod, home, keys))
+    command = list(container["command"])
+    program = shutil.which(command[0], path=str(Path(sys.executable).parent)) or command[0]
+    with open(folder / f"{name}.log", "wb") as log:
+        return subprocess.Popen(
+            [program, *command[1:]], env={**variables, "PATH": os.environ["PATH"]}, stdout=log, stderr=log,
+            stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+
+
+def _mount_keys(pod: dict[str, Any], home: Path, keys: dict[str, str]) -> Path:
+    """What the init container of the pod does with the Secret."""
+    assert pod["spec"]["initContainers"][0]["command"][:2] == ["sh", "-c"]
+    folder = home / "keys"
+    folder.mkdir(mode=0o700)
+    for name, data in keys.items():
+        (folder / name).write_bytes(base64.b64decode(data))
+        (folder / name).chmod(0o600)
+    return folder
+
+
+def image_status(pod: dict[str, Any]) -> dict[str, Any] | None:
+    """The status of a pod whose image is missing or broken."""
+    image = pod["spec"]["containers"][0]["image"]
+    waiting = None
+    if image == MISSING_IMAGE:
+        waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}"'}
+    elif " " in image:
+        waiting = {"reason": "InvalidImageName", "message": f'couldn\'t parse image reference "{image}"'}
+    if waiting is not None:
+        return {"phase": "Pending", "containerStatuses": [{"name": "worker", "state": {"waiting": waiting}}]}
+    if image == BROKEN_IMAGE:
+        ended = {"exitCode": 128, "reason": "StartError", "message": 'exec: "scaler_cluster": not found in $PATH'}
+        return {"phase": "Failed", "containerStatuses": [{"name": "worker", "state": {"terminated": ended}}]}
+    return None
+
+
+def ended_status(code: int) -> dict[str, Any]:
+    code = code if code >= 0 else 128 - code
+    ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}
+    return {
+        "phase": "Failed" if code else "Succeeded",
+        "containerStatuses": [{"name": "worker", "state": {"terminated": ended}}],
+    }
+
+
+# ---- the protocol ----------------------------------------------------------------------------------------------------
 
 _ALIVE = ("Pending", "Running")
 
@@ -342,8 +382,9 @@ def _invalid(kind: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]] | No
         kubernetes_validate.validate(body, VERSION, strict=True)
     except kubernetes_validate.ValidationError as error:
         return _status(422, "Invalid", f"{kind} is invalid: {error.message}")
-    if kind == "pods" and re.search(r"\s", body["spec"]["containers"][0]["image"]):
-        return _status(422, "Invalid", 'Pod "x" is invalid: spec.containers[0].image: must not have whitespace')
+    if kind == "pods" and (image := body["spec"]["containers"][0]["image"]) != image.strip():
+        return _status(422, "Invalid", f'Pod "x" is invalid: spec.containers[0].image: Invalid value: "{image}": must '
+                       "not have leading or trailing whitespace")  # fmt: skip
     return None
 
 
@@ -386,7 +427,7 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
             found = re.fullmatch(
                 r"/api/v1/namespaces/([^/]+)/(pods|secrets)(?:/([^/]+))?(/log)?", urlsplit(self.path).path
             )
-            if self.headers.get("Authorization") != f"Bearer {_TOKEN}":
+            if self.headers.get("Authorization") != f"Bearer {server.token}":
                 self._answer(*_status(401, "Unauthorized", "Unauthorized"))
             elif found is None or found[1] != "science":
                 self._answer(*_status(404, "NotFound", f'namespaces "{found[1] if found else ""}" not found'))

@@ -46,6 +46,34 @@ def follow_the_load(start_manager: StartManager, address: str, site: Site, runni
         assert command.terminate() == 0
 
 
+def adopt_a_running_job(start_manager: StartManager, address: str, site: Site) -> str:
+    """The next manager of the same name has the job of a killed one, and ends it. Returns the job."""
+    with Client(address) as client:
+        with start_manager(address, "-n=1", "--name=night") as command:
+            agent = client.submit(os.getppid).result()
+            command.kill()
+        (job,) = site.jobs()
+        with start_manager(address, "-n=1", "--name=night") as command:
+            command.wait_for_output("logging to")
+            assert client.submit(os.getppid).result() == agent
+            assert list(site.jobs()) == [job]
+            assert command.terminate() == 0
+    return job
+
+
+def adopt_waiting_jobs(start_manager: StartManager, address: str, site: Site, reason: str) -> None:
+    """The next manager of the same name has the jobs that a killed one has just submitted, and removes them.
+    ``reason``: why they wait, in its own words."""
+    with start_manager(address, "-n=2", "--workers-per-job=1", "--name=night") as command:
+        wait_until(lambda: len(site.jobs()) == 2)
+        command.kill()
+    jobs = site.jobs()
+    with start_manager(address, "-n=2", "--workers-per-job=1", "--name=night") as command:
+        command.wait_for_output(f"2 workers wait in the queue of {reason}")
+        assert site.jobs().keys() == jobs.keys()
+        assert command.terminate() == 0
+
+
 def leave_no_late_job(
     start_manager: StartManager, address: str, site: Site, program: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -260,10 +260,16 @@ def test_names_that_cannot_be_sent() -> None:
     named.__qualname__ = "\udc80" + "n" * 100_000
     function = book().find(named)
     assert function.definition.name == "?" + "n" * 999
+    named.__qualname__ = " "
+    assert book().find(named).definition.name == "function"
+    named.__qualname__ = "宽" * 10_000
+    assert book().find(named).definition.name == "宽" * 333
     with pytest.raises(ValueError, match="cannot be encoded as UTF-8"):
         shape_of(function, 1, ("\udc80",), TaskOptions())
     with pytest.raises(ValueError, match="The names of the keyword arguments have 300000 bytes"):
         shape_of(function, 1, ("k" * 300_000,), TaskOptions())
+    with pytest.raises(ValueError, match="The name of a keyword argument has 1026 bytes"):
+        shape_of(function, 1, ("宽" * 342, "k" * 1024), TaskOptions())
 
 
 def test_a_map_does_not_keep_large_functions() -> None:

@@ -21,6 +21,7 @@ from scaler.client import program_names
         (None, [""], "interactive"),
         (None, [], "interactive"),
         (None, ["/x/" + "n" * 500], "n" * 100),
+        (None, ["/x/\udcff.py"], "?.py"),
     ],
 )
 def test_programs(module: str | None, arguments: list[str], name: str, monkeypatch: pytest.MonkeyPatch) -> None:

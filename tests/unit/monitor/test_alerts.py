@@ -102,13 +102,13 @@ def test_tasks_that_no_worker_can_run() -> None:
     assert found(shot(waits=(other, late))) == [
         (
             "capabilities",
-            "4 tasks wait, such as those of render for 75 s: No connected worker has the capabilities it needs "
+            "4 tasks wait, the first one, of render, for 75 s: No connected worker has the capabilities it needs "
             "(gpu=1). Start workers with the missing capabilities.",
         )
     ]
     none = WaitGroup(b"", "f", NO_WORKERS.capitalize() + ".", 1, 20.0)
     ((rule, text),) = found(shot(waits=(none,)))
-    assert rule == "workers" and text.startswith("1 task waits, such as those of f for 20 s: No worker is connected.")
+    assert rule == "workers" and text.startswith("A task of f waits for 20 s: No worker is connected.")
 
 
 def test_failures_of_the_last_minute_count() -> None:

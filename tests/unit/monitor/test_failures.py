@@ -17,6 +17,8 @@ from scaler_protocol.monitor.failures import (
     details_text,
     read_payload,
 )
+from scaler_protocol.monitor.model import FAILURE_LINES, Model
+from scaler_protocol.monitor.output_log import STDERR, STDOUT
 from scaler_protocol.monitor.payloads import FAILURE_LIMIT_BYTES, kept_payload
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "job.py", line 7, in run\nValueError: no such price\n'
@@ -236,3 +238,21 @@ def test_details_name_everything() -> None:
     heading = "exception, seen once"
     for part in ("ValueError: no such price", heading, "node", "task 5 of abababab", 'File "job.py"'):
         assert part in text
+
+
+def test_the_details_of_failures_end_with_what_their_tasks_have_printed() -> None:
+    model = Model(0.0)
+    model.activity.failures.add(failure(7))
+    (group,) = model.activity.failures.groups
+    assert "stdout" not in model.failure_details(group.number)
+    printed = model.activity.output.add
+    for number in range(FAILURE_LINES + 1):
+        printed(1000.0, b"\xab" * 16, 7, 1, "run", "w", STDOUT, 0, b"step %d\n" % number)
+    printed(1000.0, b"\xab" * 16, 7, 1, "run", "w", STDERR, 0, b"a warning\n")
+    printed(1000.0, b"\xab" * 16, 8, 1, "run", "w", STDOUT, 0, b"of another task\n")
+    printed(1000.0, b"\xcd" * 16, 7, 1, "run", "w", STDOUT, 0, b"of another client\n")
+    lines = model.failure_details(group.number).splitlines()
+    assert lines[-FAILURE_LINES - 1 :] == [
+        "stdout of these tasks, the newest lines:",
+        *(f"    task 7: step {number}" for number in range(1, FAILURE_LINES + 1)),
+    ]

@@ -73,6 +73,8 @@ def test_a_start_does_not_move_with_the_delay_of_messages() -> None:
         ({"usual_seconds": 50.0, "idle_seconds": 60.0}, "running"),
         ({"usual_seconds": 0.01, "idle_seconds": 60.0}, "stuck? 6,000x usual, no CPU 60 s"),
         ({"usual_seconds": 0.01, "idle_seconds": 60.0, "blocked": True}, "blocked"),
+        ({"actor": True}, "actor"),
+        ({"actor": True, "usual_seconds": 0.0, "idle_seconds": 31.0}, "stuck? no CPU 31 s"),
     ],
 )
 def test_what_looks_stuck_is_said(changes: dict[str, float], state: str) -> None:
@@ -83,7 +85,7 @@ def test_running_tasks_arrive_with_their_agents() -> None:
     agents = (
         replace(agent_status(0), running=(TASK, replace(TASK, task=8))),
         agent_status(1),
-        replace(agent_status(2), running=(replace(TASK, task=9, blocked=True),)),
+        replace(agent_status(2), running=(replace(TASK, task=9, blocked=True), replace(TASK, task=10, actor=True))),
     )
     message = feed.decode(feed.encode(snapshot(agents))).message
     assert isinstance(message, Snapshot)

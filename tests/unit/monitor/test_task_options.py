@@ -153,6 +153,15 @@ def test_options_push_out_no_other_names(kept: KeptNames) -> None:
     assert len(kept.records()) == 2002 and kept.size_bytes == sum(map(len, kept.records()))
 
 
+def test_functions_push_out_no_names_of_agents_and_sessions() -> None:
+    kept = KeptNames(100, 100_000)
+    peers = [records.name_record(Naming.SESSION, 0, {}), records.name_record(Naming.AGENT, 0, {"name": "agent"})]
+    kept.add(b"".join(peers))
+    for number in range(3000):
+        kept.add(records.name_record(Naming.FUNCTION, number, {"name": f"f{number}"}))
+    assert kept.records()[:2] == peers and len(kept.records()) == 2 + 100
+
+
 def test_long_options_push_out_one_another() -> None:
     kept = KeptNames(100, 100_000)
     kept.add(names_of_peers())

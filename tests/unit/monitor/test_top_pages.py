@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scaler_protocol.messages import Status
+from scaler_protocol.monitor.alerts import Alert
 from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.failures import Failure
 from scaler_protocol.monitor.format import display_width
@@ -15,6 +16,7 @@ from scaler_protocol.monitor.messages import Snapshot, TaskCounts, WaitGroup
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.tables import FUNCTIONS
 from scaler_scheduler.top.lines import FunctionColour, Style, text_of, wrapped
+from scaler_scheduler.top.pages import TITLES
 from scaler_scheduler.top.screen import Screen, draw
 from scaler_scheduler.top.view import PAGES, TableView, View
 from tests.support.monitor_stream import START_TIME, synthetic_messages
@@ -367,3 +369,15 @@ def test_a_page_can_be_shown_over_any_other(model: Model) -> None:
         view = View(page=page).showing(EntityLink("host", ("node-0",)))
         text = "\n".join(lines(draw(model, view, 80, 24, 100.0, ADDRESS)))
         assert "Host node-0" in text
+
+
+def test_a_tiny_terminal_shows_page_and_rows_below_an_alert(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    alert = Alert("silent", "warning", "An agent is silent: " + "long " * 40, 0.0, "workers")
+    monkeypatch.setattr(model._alerts, "active", (alert,))
+    for key, page in PAGES.items():
+        first, second, *others = lines(drawn(model, key, width=20, height=5))
+        if page not in ("workers", "alerts"):
+            assert f"{key} {TITLES[page]}" in first and second == "An agent is silent:"
+            assert len(others) > 1 or page == "output", page
+    text = lines(drawn(model, "2", width=20, height=5))
+    assert text[2].startswith("function") and text[3].startswith("simulate") and text[4].startswith("price_option")

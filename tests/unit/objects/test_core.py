@@ -192,3 +192,29 @@ def test_what_does_not_come_is_missing_after_a_while() -> None:
 def test_a_value_that_is_not_here_is_missing_at_once() -> None:
     missing = ObjectMissing(ObjectKey(OWNERS[0], 7), MISSING_TEXT)
     assert asked_by_another_store(7).take_effects() == [StoreAnswer(-1, missing)]
+
+
+@pytest.mark.parametrize("is_region", [False, True])
+def test_memory_that_a_lost_peer_may_still_write_to_is_used_for_nothing_else(is_region: bool) -> None:
+    """Only its connection may have ended: a copy that it has begun goes on."""
+    core = StoreCore(b"the store's name", 1, 4 * MEBIBYTE)
+    core.on_connected(1)
+    first = _granted(core, 1, 2 * MEBIBYTE, is_region)
+    core.on_peer_lost(1, 0.0)
+    core.check()
+    core.on_connected(2)
+    second = _granted(core, 2, 2 * MEBIBYTE)
+    assert (second.segment, second.offset) != (first.segment, first.offset)
+    core.on_message(2, StoreCreate(ObjectKey(OWNERS[1], 2), 2 * MEBIBYTE), 0.0)
+    assert not [effect for effect in core.take_effects() if isinstance(effect, StoreAnswer)]
+    core.on_pins_lost(1, 0.0)
+    core.check()
+    [answer] = [effect for effect in core.take_effects() if isinstance(effect, StoreAnswer)]
+    assert isinstance(answer.body, StoreGranted)
+
+
+def _granted(core: StoreCore, peer: int, size: int, is_region: bool = False) -> StoreGranted | StoreRegion:
+    core.on_message(peer, StoreReserve(size) if is_region else StoreCreate(ObjectKey(OWNERS[0], peer), size), 0.0)
+    [body] = [effect.body for effect in core.take_effects() if isinstance(effect, StoreAnswer)]
+    assert isinstance(body, (StoreGranted, StoreRegion))
+    return body

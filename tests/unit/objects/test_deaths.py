@@ -15,6 +15,7 @@ import pytest
 
 from scaler_protocol.messages import StoreAbandon, StoreCreate, StoreDrop
 from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
+from scaler_protocol.objects.layout import parts_of
 from scaler_protocol.objects.link import LinkLost
 from tests.support.sabotage import write_sabotage
 from tests.support.waiting import wait_until
@@ -272,6 +273,31 @@ def test_threads_go_on_when_one_is_interrupted(connect: Connect) -> None:
     for thread in threads:
         thread.join(30)
     assert outcomes == [None] * 3
+
+
+def test_a_writer_whose_connection_was_cut_writes_into_no_other_object(connect: Connect) -> None:
+    """It does not know yet that its connection has ended, or is in the middle of a copy."""
+    one, other = connect(), connect()
+    writer = one._connected()
+    granted = writer.ask(key(1), StoreCreate(key(1), LARGE))
+    writer._stream.shut_down()
+    status_when(other, lambda status: status.objects == 0)
+    other.put(key(2), b"o" * LARGE)
+    writer.write(granted, granted.offset, parts_of(b"w" * LARGE))
+    assert other.get(key(2), 30) == b"o" * LARGE
+    assert one.put(key(1), b"w" * LARGE) == LARGE
+    status_when(other, lambda status: status.objects == 2 and status.used_bytes == 2 * LARGE)
+
+
+def test_nothing_is_read_through_a_connection_that_another_thread_has_ended(connect: Connect) -> None:
+    """The store may have used the memory for another object by then."""
+    one = connect()
+    one.put(key(1), b"a" * LARGE)
+    reader = one._connected()
+    extent = reader.ask_for(key(1), 30)
+    reader._releases.leave()
+    with pytest.raises(LinkLost):
+        reader.read(extent)
 
 
 FAILS_WHILE_TOLD_TO = """

@@ -18,6 +18,7 @@ from scaler_protocol.objects import starting
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
 from scaler_protocol.objects.layout import parts_of
+from scaler_protocol.objects.memory import Releases
 from scaler_protocol.objects.names import socket_name
 from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
@@ -293,3 +294,17 @@ def test_whoever_is_no_peer_is_sent_away(connect: Connect, cluster: bytes) -> No
             while stranger.recv(1000):
                 pass
     assert one.get(key(1), 30) == b"x"
+
+
+def test_the_store_hears_of_no_end_while_something_is_copied() -> None:
+    """It would use the memory for other objects."""
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    releases = Releases(writing)
+    assert releases.begin_copy()
+    releases.leave()
+    with pytest.raises(BlockingIOError):
+        os.read(reading, 1)
+    assert not releases.begin_copy()
+    releases.end_copy()
+    assert os.read(reading, 1) == b""
+    os.close(reading)

@@ -290,6 +290,18 @@ def test_authenticated_peers_are_served_first(local: Served) -> None:
             each.close()
 
 
+def test_a_paused_connection_is_not_read_from_until_it_is_resumed(local: Served) -> None:
+    router = local.router
+    with local.admitted(b"peer") as peer:
+        router.pause(b"peer")
+        peer.sendall(frame(b"question"))
+        assert not (router.receive_many(10) or router.receive_many(10))
+        router.resume(b"peer")
+        assert wait_until(lambda: router.receive_many(10)) == [(b"peer", [b"question"], b"")]
+    router.pause(b"nobody")
+    router.resume(b"nobody")
+
+
 def test_work_counts_until_a_while_after_its_end(
     context: Any, closing: Closing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

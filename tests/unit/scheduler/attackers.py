@@ -301,7 +301,7 @@ class Attack:
                     peer.hears(decode(frames))
             elif isinstance(effect, Describe):
                 self.core.snapshot(self.now)
-                self.core.on_described(effect.client, b"described", self.now)
+                self.core.on_described(b"described", self.now)
             else:
                 assert isinstance(effect, (Log, Quit)), effect
         self.steps += 1

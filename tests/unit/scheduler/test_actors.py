@@ -259,6 +259,15 @@ def test_impossible_options_end_the_session():
         assert isinstance(refused, Refused)
 
 
+def test_a_call_of_itself_is_explained():
+    """Until the end of the turn nothing has looked whether there is such an actor."""
+    book = Playbook()
+    client, _ = book.client(), book.agent()
+    book.deliver(client, client.link.wrap(tasks(client, 1, 1, actor=1)))
+    text = explanation.explain(book.core.state, client.session, 1)
+    assert text.endswith("is a call that waits until its actor is made.")
+
+
 def test_a_call_of_itself_and_of_the_largest_number_fail():
     book = Playbook()
     client, _ = book.client(), book.agent()

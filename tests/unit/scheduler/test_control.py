@@ -23,6 +23,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.monitor.messages import PeerState
 from scaler_scheduler.core import control
+from scaler_scheduler.core.action_rates import ACTIONS_LIMIT
 from tests.unit.scheduler.playbook import (
     FUNCTION,
     OTHER_FUNCTION,
@@ -338,3 +339,16 @@ def test_actions_are_recorded_with_the_name_of_the_user():
         ("", "pause", "agent", 0.0, ("agent",)),
         ("admin-root", "set group limit", "default", 3.0, ("default",)),
     ]
+
+
+def test_a_client_asks_for_few_actions_in_a_second():
+    """Each is written to the log and to the audit log."""
+    book = Playbook()
+    client, other = book.client(), book.client("other")
+    for _ in range(ACTIONS_LIMIT):
+        assert ask(client, ControlAction.CANCEL_CLIENT, client.session.hex())[0].accepted
+    assert "in a second" in refusal(client, ControlAction.CANCEL_CLIENT, client.session.hex())
+    assert len(book.audits) == ACTIONS_LIMIT
+    assert ask(other, ControlAction.CANCEL_CLIENT, other.session.hex())[0].accepted
+    book.wait(1.0)
+    assert ask(client, ControlAction.CANCEL_CLIENT, client.session.hex())[0].accepted

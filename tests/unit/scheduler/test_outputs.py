@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scaler_protocol.messages import OutputPiece, OutputReply, OutputRequest, PrintedOutput
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
-from scaler_scheduler.core.output_table import LIMIT_BYTES, WAITING_LIMIT
+from scaler_scheduler.core import output_table
+from scaler_scheduler.core.output_table import CLIENT_LIMIT, LIMIT_BYTES, REPLY_LIMIT_BYTES, WAITING_LIMIT
 from scaler_scheduler.core.outputs import ANSWER_SECONDS, RECORDED_BYTES_PER_SECOND
 from tests.unit.scheduler.playbook import Peer, Playbook, results, tasks
 
@@ -77,15 +80,43 @@ def test_a_worker_that_is_not_known() -> None:
     assert reply == OutputReply(7, False, reply.text) and "no worker has the name 'nobody'" in reply.text
 
 
-def test_requests_and_answers_are_limited() -> None:
+def test_no_client_takes_the_requests_of_the_others() -> None:
     book = Playbook()
-    client, agent = book.client(), book.agent()
-    for number in range(WAITING_LIMIT):
-        client.says(OutputRequest(number, OWN, 1))
-    ((_, reply),) = client.says(OutputRequest(WAITING_LIMIT, OWN, 1))
+    clients = [book.client(f"client {number}") for number in range(WAITING_LIMIT // CLIENT_LIMIT + 1)]
+    book.agent()
+    for client in clients[:-1]:
+        for number in range(CLIENT_LIMIT):
+            ((name, _),) = client.says(OutputRequest(number, OWN, 1))
+            assert name == "agent"
+        ((name, reply),) = client.says(OutputRequest(CLIENT_LIMIT, OWN, 1))
+        assert name == client.name and not reply.is_found and "Try again later." in reply.text
+    ((_, reply),) = clients[-1].says(OutputRequest(1, OWN, 1))
     assert not reply.is_found and "Try again later." in reply.text
-    large = tuple(piece(client.session, b"x" * 2**20) for _ in range(1 + LIMIT_BYTES // 2**20))
-    assert agent.says(OutputReply(1, True, "", large)) == [(client.name, OutputReply(0, True))]
+
+
+def test_what_waits_of_answers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    book = Playbook()
+    clients, (first, second) = [book.client("one"), book.client("two")], (book.agent("first"), book.agent("second"))
+    monkeypatch.setattr(output_table, "LIMIT_BYTES", REPLY_LIMIT_BYTES)
+    pieces = tuple(piece(client.session, b"x" * (REPLY_LIMIT_BYTES - 1000)) for client in clients)
+    for number, client in enumerate(clients, 1):
+        client.says(OutputRequest(7, OWN, 1))
+        first.says(OutputReply(number, True, "", (pieces[number - 1],)))
+    assert second.says(OutputReply(1, True)) == [("one", OutputReply(7, True, "", (pieces[0],)))]
+    assert second.says(OutputReply(2, True)) == [("two", OutputReply(7, True))]
+    assert LIMIT_BYTES > REPLY_LIMIT_BYTES
+
+
+@pytest.mark.parametrize(("data", "function"), [(b"x" * 2000, "f"), (b"", "f" * 2000)])
+def test_answers_of_several_agents_fit_a_message(data: bytes, function: str) -> None:
+    """A message that is too large cannot be sent, and would end the session of the client."""
+    book = Playbook()
+    client, first, second = book.client(), book.agent("first"), book.agent("second")
+    client.says(OutputRequest(7, OWN, 1))
+    large = piece(client.session, b"x" * (REPLY_LIMIT_BYTES - 1000))
+    first.says(OutputReply(1, True, "", (large,)))
+    more = replace(piece(client.session, data), function=function)
+    assert second.says(OutputReply(1, True, "", (more,))) == [(client.name, OutputReply(7, True, "", (large,)))]
 
 
 def recorded(book: Playbook, reader: RingReader) -> list[records.PrintedText]:

@@ -23,7 +23,7 @@ from scaler_protocol.messages import (
     Tasks,
 )
 from scaler_scheduler.core import limit_checks
-from scaler_scheduler.core.effects import Describe
+from scaler_scheduler.core.effects import Describe, Send
 from tests.unit.scheduler.playbook import FUNCTION, Peer, Playbook, handed, results, statuses, tasks
 
 MEBIBYTE = 1 << 20
@@ -178,12 +178,25 @@ def test_one_description_of_the_cluster_answers_all_who_ask_at_a_time():
         for effect in core.take_effects(book.now):
             if isinstance(effect, Describe):
                 described += 1
-                core.on_described(client.session, b"snapshot", book.now)
+                core.on_described(b"snapshot", book.now)
             else:
                 client.hears(effect.envelope)
     assert described == 1
     answers = [body for _, body in client.says(ClusterInfoRequest()) if isinstance(body, ClusterInfoReply)]
     assert [bytes(body.snapshot) for body in answers] == [b"snapshot"] * len(answers) and answers
+
+
+def test_requests_that_come_while_a_description_is_made_get_it_too():
+    """Many requests may come in one turn."""
+    book = Playbook()
+    core, clients = book.core, [book.client("one"), book.client("two")]
+    for client in clients * 100:
+        core.on_message(client.session, client.link.wrap(ClusterInfoRequest()), book.now)
+    effects = core.take_effects(book.now)
+    assert [effect for effect in effects if not isinstance(effect, Send)] == [Describe()]
+    core.on_described(b"snapshot", book.now)
+    said = [body for _, body in book.run() if isinstance(body, ClusterInfoReply)]
+    assert [bytes(body.snapshot) for body in said] == [b"snapshot"] * 200
 
 
 def test_what_an_agent_tells_of_a_death_is_kept_only_if_it_is_short():

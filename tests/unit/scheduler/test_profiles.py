@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Goodbye, ProfileReply, ProfileRequest
-from scaler_scheduler.core.profile_requests import ANSWER_SECONDS, PROFILES_LIMIT, RENEW_SECONDS
+from scaler_scheduler.core.action_rates import ACTIONS_LIMIT
+from scaler_scheduler.core.profile_requests import ANSWER_SECONDS, CLIENT_LIMIT, PROFILES_LIMIT, RENEW_SECONDS
 from tests.unit.scheduler.playbook import Playbook
 from tests.unit.scheduler.test_control import give_key
 
@@ -80,8 +81,30 @@ def test_what_cannot_be_is_refused_with_a_sentence():
     begin(client)
     (reply,) = to("client", begin(client))
     assert not reply.accepted and "with this number" in reply.text
-    replies = [to("client", begin(client, number))[0] for number in range(2, PROFILES_LIMIT + 2)]
-    assert [each.accepted for each in replies] == [True] * (PROFILES_LIMIT - 1) + [False]
+
+
+def test_no_client_takes_the_profiles_of_the_others():
+    book = Playbook()
+    clients = [book.client(f"client {number}") for number in range(PROFILES_LIMIT // CLIENT_LIMIT + 1)]
+    for client in clients[:-1]:
+        replies = [to(client.name, begin(client, number))[0] for number in range(CLIENT_LIMIT + 1)]
+        assert [each.accepted for each in replies] == [True] * CLIENT_LIMIT + [False]
+        assert "this client has" in replies[-1].text
+    (reply,) = to(clients[-1].name, begin(clients[-1]))
+    assert not reply.accepted and f"{PROFILES_LIMIT} profiles are under way" in reply.text
+
+
+def test_a_client_begins_few_profiles_in_a_second():
+    """Each is written to the log, and concerns all agents."""
+    book = Playbook()
+    client = book.client()
+    for number in range(ACTIONS_LIMIT):
+        assert to("client", begin(client, number))[0].accepted
+        client.says(ProfileRequest(number, ALL, 0))
+    (reply,) = to("client", begin(client, ACTIONS_LIMIT))
+    assert not reply.accepted and "in a second" in reply.text
+    book.wait(1.0)
+    assert to("client", begin(client, ACTIONS_LIMIT))[0].accepted
 
 
 def test_with_keys_a_client_sees_its_own_tasks_only():

@@ -42,6 +42,19 @@ def test_a_row_gets_the_name_of_its_function_and_grows_older() -> None:
     assert [each.seconds for each in running(book)] == [5.5]
 
 
+def test_actors_are_marked_and_have_no_usual_duration() -> None:
+    book = Playbook()
+    agent, client = book.agent("agent", 2), book.client()
+    client.says(tasks(client, 0, 1, hosts_actor=True, rerun=False))
+    agent.says(results(client, 0, duration_us=1000))
+    client.says(tasks(client, 1, 1, hosts_actor=True, rerun=False))
+    client.says(tasks(client, 2, 1))
+    agent.says(beat(*(replace(ROW, session=client.session, task=task) for task in (1, 2))))
+    actor, task = running(book)
+    assert (actor.actor, actor.usual_seconds, task.actor) == (True, 0.0, False)
+    assert task.usual_seconds > 0
+
+
 def test_only_unfinished_tasks_of_that_agent_and_attempt_are_shown() -> None:
     book, row = busy()
     agent, client = (next(peer for peer in book.peers.values() if peer.name == name) for name in ("agent", "client"))

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from scaler_protocol.messages import Status
-from scaler_worker.board import BOARD_BYTES, HANDED, STARTED_CELL, WINDOW, Board, Handed
+from scaler_worker.board import BOARD_BYTES, DISPATCHED, STARTED_CELL, WINDOW, Board, DispatchedRun
 from scaler_worker.worker_process.runner import Runner
 from tests.unit.worker.playbook import DictStore, StageWorkerProcess, definition, run_of
 
@@ -52,17 +52,17 @@ class Pair:
         self.process = StageWorkerProcess(0, DictStore())
         self.board = self.process.board
         self.define(function)
-        self.handed: list[Handed] = []
+        self.dispatched: list[DispatchedRun] = []
         self.next_sequence = 0
 
     def define(self, function: object) -> None:
         known = definition(function)  # type: ignore[arg-type]
         self.process._functions[known.digest] = known
 
-    def hand(self, run: object) -> Handed:
+    def hand(self, run: object) -> DispatchedRun:
         self.board.dispatch(self.next_sequence, run.count)  # type: ignore[attr-defined]
-        entry = Handed(run, self.next_sequence)  # type: ignore[arg-type]
-        self.handed.append(entry)
+        entry = DispatchedRun(run, self.next_sequence)  # type: ignore[arg-type]
+        self.dispatched.append(entry)
         self.next_sequence += entry.count
         self.process.pending.append(run)  # type: ignore[arg-type]
         return entry
@@ -70,7 +70,7 @@ class Pair:
     def rows(self) -> list[tuple[int, int, int, bytes]]:
         return [
             (row[0], row[1], row[2], bytes(row[3]))
-            for run in self.board.harvest(self.handed, 0.0).runs
+            for run in self.board.harvest(self.dispatched, 0.0).runs
             for row in run.rows()
         ]
 
@@ -95,7 +95,7 @@ def test_results_of_a_named_worker_state_how_long_ago_they_were_made() -> None:
     pair.hand(run_of(1000, function=echo))
     pair.process.run()
     after = time.monotonic()
-    (run,) = pair.board.harvest(pair.handed, after + 5.0, 3).runs
+    (run,) = pair.board.harvest(pair.dispatched, after + 5.0, 3).runs
     assert run.age_column is not None
     ages = run.age_column.tolist()
     assert run.worker == 3 and len(ages) == run.count == 1000
@@ -137,7 +137,7 @@ def test_another_view_of_the_memory_goes_on_where_the_first_was() -> None:
     run = run_of(4, function=echo)
     agent.dispatch(0, 4)
     runner.run_tasks([run])
-    harvest = agent.harvest([Handed(run, 0)], 0.0)
+    harvest = agent.harvest([DispatchedRun(run, 0)], 0.0)
     assert sum(each.count for each in harvest.runs) == 4
 
 
@@ -154,7 +154,9 @@ class Pipes:
         pair.process.runner.watch_output(self.stdout, self.stderr, self.unread.fileno())
         pair.board.output = self
 
-    def on_task_ended(self, entry: Handed, sequence: int, stdout: tuple[int, int], stderr: tuple[int, int]) -> bytes:
+    def on_task_ended(
+        self, entry: DispatchedRun, sequence: int, stdout: tuple[int, int], stderr: tuple[int, int]
+    ) -> bytes:
         self.ended.append((sequence, stdout, stderr))
         return b"stderr"
 
@@ -220,7 +222,7 @@ def test_closed_descriptors_leave_the_output_undecided(pipes: Pipes) -> None:
 def test_cells_are_used_again_within_the_window() -> None:
     pair = Pair()
     for _ in range(3):
-        pair.handed.clear()
+        pair.dispatched.clear()
         pair.hand(run_of(WINDOW // 2 + 7, function=echo))
         pair.process.run()
         assert len(pair.rows()) == WINDOW // 2 + 7
@@ -234,14 +236,14 @@ def test_a_call_that_is_just_being_claimed_is_not_taken_for_one_that_runs_for_lo
     board.dispatch(0, 10_000)
     struct.pack_into("<Q", memory, POSITION, 1)  # the process moves this first, and may be stopped here
     board.room()
-    assert board.cell(0) == HANDED and board.withdraw(0)
+    assert board.cell(0) == DISPATCHED and board.withdraw(0)
 
 
 def test_records_of_all_sizes_wrap_around() -> None:
     chooser = random.Random(5)
     pair = Pair()
     for _ in range(60):
-        pair.handed.clear()
+        pair.dispatched.clear()
         values = [bytes(chooser.randrange(0, 30_000)) for _ in range(10)]
         pair.hand(run_of(10, function=echo, slots=values))
         pair.process.run()
@@ -268,5 +270,5 @@ def test_the_claimed_and_unfinished_task_is_known() -> None:
     pair.process.function = lambda run: look  # type: ignore[method-assign]
     pair.hand(run_of(3, function=echo))
     pair.process.run()
-    assert seen[1] == (1, [STARTED_CELL, STARTED_CELL, HANDED])
+    assert seen[1] == (1, [STARTED_CELL, STARTED_CELL, DISPATCHED])
     assert pair.board.running is None

@@ -54,10 +54,10 @@ def test_a_node_that_was_never_woken_runs() -> None:
     nodes.add(follower, False)
     with pytest.raises(TypeError):
         nodes.harvested([(source, 1, Status.SUCCESS, b""), (source, 1, None, b"")])  # type: ignore[list-item]
-    assert nodes.recount(False) == (["node 2 waits, but nothing is missing"], [])
-    wrong, ready = nodes.recount(True)
+    assert nodes.wrong_counts() == ["node 2 waits, but nothing is missing"]
+    wrong, ready = nodes.correct_counts()
     assert wrong == ["node 2 waits, but nothing is missing"] and names(ready) == [2]
-    assert nodes.recount(False) == ([], []) and nodes.waiting == 0
+    assert nodes.wrong_counts() == [] and nodes.waiting == 0
     nodes.check()
 
 
@@ -70,7 +70,7 @@ def test_depths_of_tasks_in_symphony_are_counted_again() -> None:
     sent.add(1, run_of(1), None)
     sent._live_by_depth[7] = 1
     assert sent.deepest == 7
-    assert len(sent.recount(True)) == 1 and sent.deepest == 0
+    assert len(sent.correct_counts()) == 1 and sent.deepest == 0
     sent.check()
 
 

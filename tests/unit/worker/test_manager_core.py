@@ -92,11 +92,34 @@ def test_jobs_of_an_earlier_manager_count() -> None:
 
 def test_surplus_jobs_stop_once_and_those_that_start_are_first() -> None:
     core = ManagerCore(1)
+    core.on_name_granted()
     core.on_observed([*running("a"), Job("b", 1), Job("wide", 5, RUNNING)], 0)
     assert core.take_effects(0) == [StopJobs(("b", "wide"))]
     assert core.take_effects(1) == []
     core.on_observed(running("a"), 2)
     assert core.take_effects(2) == []
+
+
+def test_jobs_of_another_manager_are_no_surplus_before_the_name_is_granted() -> None:
+    core = ManagerCore(1)
+    core.on_observed(running("a", "b"), 0)
+    assert core.take_effects(0) == []
+    core.on_order(1)
+    assert core.take_effects(1) == [StopJobs(("a",))]
+
+
+def test_a_manager_whose_name_is_taken_stops_the_jobs_that_it_has_started_itself() -> None:
+    core = ManagerCore(3)
+    core.on_observed(running("others"), 0)
+    assert core.take_effects(0) == [StartWorkers(2)]
+    core.on_started([Job("own", 2)], 0)
+    core.on_name_taken()
+    assert core.take_effects(1) == [StopJobs(("own",))] and not core.finished
+    core.on_observed([*running("others"), Job("own", 2)], 2)
+    core.check()
+    assert core.take_effects(2) == [] and not core.finished
+    core.on_observed(running("others"), 3)
+    assert core.finished
 
 
 def test_a_failed_job_is_replaced_after_a_pause() -> None:
@@ -304,6 +327,13 @@ def test_a_connection_on_which_nothing_comes_is_replaced() -> None:
     assert sent(found) == [Reconnect()]
     found.report(REPORT, 6.0)
     assert sent(found) == []
+
+
+@pytest.mark.parametrize(("reason", "is_name_taken"), [(RefusalReason.SESSION, True), (RefusalReason.MALFORMED, False)])
+def test_a_name_that_is_taken_is_told_from_other_refusals(reason: RefusalReason, is_name_taken: bool) -> None:
+    found = session()
+    found.on_message(Envelope(Refused(reason, "The scheduler says why.")), 1.0)
+    assert found.is_refused and found.is_name_taken == is_name_taken
 
 
 @pytest.mark.parametrize(

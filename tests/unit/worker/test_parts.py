@@ -53,7 +53,7 @@ def harvested(function: object, *arguments: object) -> ResultRun:
     pair = Pair(function)
     pair.hand(run_of(len(arguments), function=function, slots=arguments))  # type: ignore[arg-type]
     pair.process.run()
-    (run,) = pair.board.harvest(pair.handed, 0.0).runs
+    (run,) = pair.board.harvest(pair.dispatched, 0.0).runs
     return run
 
 

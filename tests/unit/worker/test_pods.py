@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,7 @@ def test_a_pod_reserves_its_share_and_may_do_nothing_else() -> None:
     assert pod["spec"]["terminationGracePeriodSeconds"] == 40 and pod["spec"]["restartPolicy"] == "Never"
     assert pod["spec"]["securityContext"]["runAsNonRoot"] and not pod["spec"]["automountServiceAccountToken"]
     for each in (worker, *pod["spec"]["initContainers"]):
+        assert each["resources"] == worker["resources"]  # a quota refuses a container that reserves nothing
         assert each["securityContext"]["readOnlyRootFilesystem"]
         assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
@@ -205,18 +209,57 @@ def test_a_pod_that_waits_is_explained(reason: str, advice: str) -> None:
         ),
         (
             403,
-            "User x cannot",
-            "Kubernetes does not create pods in the namespace a: User x cannot. Let the account",
+            "User x cannot create resource pods",
+            "Kubernetes does not create pods in the namespace a: User x cannot create resource pods. Let the account",
             True,
         ),
         (404, "no namespace", "Kubernetes does not create pods in the namespace a: no namespace. Give another", True),
         (422, "invalid", "Kubernetes does not create pods in the namespace a: invalid. Correct --image", True),
+        (
+            422,
+            "requests: must be less than or equal to cpu limit",
+            "Kubernetes does not create pods in the namespace a: requests: must be less than or equal to cpu limit. "
+            "Change --cpus-per-worker",
+            True,
+        ),
         (500, "", "Kubernetes does not create pods in the namespace a: it gives no reason. Wait", False),
     ],
 )
 def test_a_refusal_is_explained(status: int | None, message: str, sentence: str, is_final: bool) -> None:
     refusal = explain_refusal_of_api(status, message, "create pods", "a")
     assert refusal.sentence.startswith(sentence) and refusal.is_final is is_final, refusal
+
+
+@pytest.mark.parametrize(
+    ("message", "advice", "is_final"),
+    [
+        ('pods "x" is forbidden: status unknown for quota: q, resources: pods', "Wait, ask for less per pod", False),
+        (
+            'pods "x" is forbidden: failed quota: q: must specify limits.memory',
+            "Set it with --memory-per-worker or",
+            True,
+        ),
+        (
+            'pods "x" is forbidden: maximum cpu usage per Container is 1, but request is 2',
+            "Change --cpus-per-worker, --memory-per-worker or --workers-per-job: kubectl describe limitrange -n a",
+            True,
+        ),
+        (
+            'pods "x" is forbidden: error looking up service account a/default: serviceaccount "default" not found',
+            "Wait: a new namespace gets its accounts after a moment.",
+            False,
+        ),
+        (
+            'pods "x" is forbidden: unable to create new content in namespace a because it is being terminated',
+            "Give another --namespace",
+            True,
+        ),
+        ('pods "x" is forbidden: violates PodSecurity "restricted:latest": host namespaces', "Correct --image", True),
+    ],
+)
+def test_a_rule_that_refuses_pods_is_not_taken_for_a_missing_right(message: str, advice: str, is_final: bool) -> None:
+    refusal = explain_refusal_of_api(403, message, "create pods", "a")
+    assert f"{message}. {advice}" in refusal.sentence and refusal.is_final is is_final, refusal
 
 
 # ---- the watch -------------------------------------------------------------------------------------------------------
@@ -288,3 +331,40 @@ def test_a_wrong_kube_config_is_one_sentence(text: str, tmp_path: Path) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(BadInput, match=r"configuration of Kubernetes: .*[^.]\. Correct the file, or give another"):
         KubernetesApi(str(tmp_path / "config"), None, None)
+
+
+_WATCHES_AND_ENDS = """
+import os, sys, time
+from scaler_worker.manager.shell.kubernetes_api import KubernetesApi, PodWatch
+
+class End:
+    def __del__(self, open=open, os=os, time=time):
+        \"\"\"Python has begun to end threads. Let the answer come, and wait until the thread has ended.\"\"\"
+        os.write(1, b".")
+        end = time.monotonic() + 20
+        while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < end:
+            time.sleep(0.01)
+
+PodWatch(KubernetesApi(sys.argv[1], None, None), "")
+sys.modules["end"] = End()
+os.read(0, 1)
+"""
+
+
+def test_a_process_ends_while_it_waits_for_an_answer(tmp_path: Path) -> None:
+    pytest.importorskip("kubernetes")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        config = tmp_path / "config"
+        config.write_text(
+            "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nusers: [{name: u, user: {}}]\n"
+            f"clusters: [{{name: k, cluster: {{server: 'http://127.0.0.1:{server.getsockname()[1]}'}}}}]\n"
+        )
+        words = [sys.executable, "-c", _WATCHES_AND_ENDS, str(config)]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdin is not None and process.stdout is not None
+            connection, _ = server.accept()
+            with connection:
+                assert connection.recv(1 << 16).startswith(b"GET /api/v1/namespaces/default/pods")
+                process.stdin.close()
+                assert process.stdout.read(1) == b"."
+            assert process.wait(40) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import TaskOptions
-from scaler_worker.board import Handed
+from scaler_worker.board import DispatchedRun
 from scaler_worker.core.kept_output import HEAD_LIMIT_BYTES, TAIL_LIMIT_BYTES, KeptOutput
 from scaler_worker.core.monitor_output import HEAD_BYTES, TAIL_BYTES, _Written
 from scaler_worker.core.process_output import FAILURE_STDERR_BYTES, LINE_LIMIT_BYTES, ProcessOutput, Writer
@@ -32,11 +32,11 @@ class FakeProcess:
 
     def __init__(self) -> None:
         self.board = FakeBoard()
-        self.entry = Handed(run_of(2, first=10, options=TaskOptions(stream_output=True)), 0)
-        self.handed = [self.entry]
+        self.entry = DispatchedRun(run_of(2, first=10, options=TaskOptions(stream_output=True)), 0)
+        self.dispatched = [self.entry]
         self.busy = True
 
-    def entry_of(self, sequence: int) -> Handed:
+    def entry_of(self, sequence: int) -> DispatchedRun:
         return self.entry
 
 
@@ -93,7 +93,7 @@ def test_nothing_is_decided_while_the_process_is_between_two_tasks() -> None:
 
 def test_an_idle_process_writes_for_no_task() -> None:
     stage = Conversation()
-    stage.process.busy, stage.process.handed = False, []
+    stage.process.busy, stage.process.dispatched = False, []
     stage.write(b"late\n")
     assert stage.passed == [(None, 1, b"late\n")]
 

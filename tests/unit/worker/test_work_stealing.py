@@ -22,7 +22,7 @@ def process(seconds: float, nodes: int = 0, tasks: int = 0, running_since: float
         is_dedicated=False,
         environment=None,
         board=board,
-        handed=held,
+        dispatched=held,
         unfinished=lambda: nodes + tasks,
     )
 

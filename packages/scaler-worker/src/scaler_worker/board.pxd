@@ -2,7 +2,7 @@ cimport cython
 from cpython.array cimport array
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-cdef class Handed:
+cdef class DispatchedRun:
     cdef readonly object run
     cdef readonly bytes session
     cdef readonly uint64_t first_sequence
@@ -48,9 +48,9 @@ cdef class Harvest:
     cdef readonly list large
     cdef readonly list kept
     cdef readonly bint has_more
-    cdef list _handed
-    cdef uint64_t _index  # of the current entry, in _handed
-    cdef Handed _entry  # the run to which the current result belongs
+    cdef list _dispatched
+    cdef uint64_t _index  # of the current entry, in _dispatched
+    cdef DispatchedRun _entry  # the run to which the current result belongs
     cdef uint64_t _end_sequence  # the sequence after the current entry
     cdef uint64_t _finished  # tasks of the current entry
     cdef uint64_t _total_ns
@@ -64,7 +64,7 @@ cdef class Harvest:
     cdef bint _is_placed  # result runs name the worker and the time
     cdef uint64_t _now_ns
 
-    cdef int begin(self, list handed, object worker, double now, object output) except -1
+    cdef int begin(self, list dispatched, object worker, double now, object output) except -1
     cdef int find_entry(self, uint64_t sequence) except -1
     cdef int find_any_entry(self, uint64_t sequence) except -1
     cdef int account(self, Record* record) except -1

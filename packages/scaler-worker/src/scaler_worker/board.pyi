@@ -5,14 +5,14 @@ from typing import Any
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_worker.core.process_output import ProcessOutput
 
-HANDED: int
+DISPATCHED: int
 STARTED_CELL: int
 WITHDRAWN: int
 WINDOW: int
 BOARD_BYTES: int
 
-class Handed:
-    """A run handed to a worker process: its tasks have the sequences ``first_sequence`` and following."""
+class DispatchedRun:
+    """A run dispatched to a worker process: its tasks have the sequences ``first_sequence`` and following."""
 
     run: TaskRun
     session: bytes
@@ -31,9 +31,9 @@ class Harvest:
     """The results of a worker process since the last harvest."""
 
     runs: list[ResultRun]
-    totals: list[tuple[Handed, int, float]]  # tasks finished, seconds they took
-    interrupted: list[tuple[Handed, int, int]]  # sequence, duration in microseconds; not among the runs
-    large: list[tuple[Handed, int]]  # sequence; the bytes travel outside the board
+    totals: list[tuple[DispatchedRun, int, float]]  # tasks finished, seconds they took
+    interrupted: list[tuple[DispatchedRun, int, int]]  # sequence, duration in microseconds; not among the runs
+    large: list[tuple[DispatchedRun, int]]  # sequence; the bytes travel outside the board
     kept: list[tuple[TaskRun, int, int, bytes]]  # nodes of graphs: task, status, payload
     has_more: bool  # something about these tasks was sent outside the board
 
@@ -80,7 +80,7 @@ class Board:
         """Return whether the process has gone past tasks that it had neither run nor lost to the agent: the board is
         broken then. For a board without results that were not harvested."""
 
-    def harvest(self, handed: list[Handed], now: float, worker: int | None = None) -> Harvest:
+    def harvest(self, dispatched: list[DispatchedRun], now: float, worker: int | None = None) -> Harvest:
         """Take the results. With ``worker``, each result run names that worker and states how long before ``now`` each
         task ended."""
 

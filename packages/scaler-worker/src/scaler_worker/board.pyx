@@ -2,7 +2,7 @@
 """The memory that an agent shares with one of its worker processes; it survives the worker process.
 
 Every task dispatched has a sequence number (0, 1, 2 ... per process, counted alike on both sides) and a claim cell:
-HANDED until either side claims it with one compare-and-swap, then STARTED (the process's) or WITHDRAWN (the agent's).
+DISPATCHED until either side claims it with one compare-and-swap, then STARTED (the process's) or WITHDRAWN (the agent's).
 So a task that never started can be taken back without asking, and a task that a dying process had started is known.
 
 Results go into a ring of records: the process moves the head, the agent the tail. A record is complete once the head has
@@ -73,7 +73,7 @@ cdef enum:
     CONCURRENCY_LIMIT = 400  # that of the protocol: as many calls of an actor may be long, or named by ``endings``
 
 cdef enum:
-    CELL_HANDED = 0
+    CELL_DISPATCHED = 0
     CELL_STARTED = 1
     CELL_WITHDRAWN = 2
 
@@ -94,7 +94,7 @@ cdef enum:
 cdef uint64_t FIGURE_LIMIT = 1 << 62
 """More than any processor time in nanoseconds or size in bytes."""
 
-HANDED = CELL_HANDED
+DISPATCHED = CELL_DISPATCHED
 STARTED_CELL = CELL_STARTED
 WITHDRAWN = CELL_WITHDRAWN
 
@@ -113,8 +113,8 @@ cdef inline uint64_t record_head(bint has_parts, bint has_printed) noexcept nogi
     return RECORD_BYTES + (PARTS_BYTES if has_parts else 0) + (PRINTED_BYTES if has_printed else 0)
 
 
-cdef class Handed:
-    """A run handed to a worker process: its tasks have the sequences ``first_sequence`` and following."""
+cdef class DispatchedRun:
+    """A run dispatched to a worker process: its tasks have the sequences ``first_sequence`` and following."""
 
     def __init__(self, object run, uint64_t first_sequence):
         self.run = run
@@ -136,11 +136,11 @@ cdef class Handed:
 cdef class Harvest:
     """The results that a worker process has written since the last harvest, sorted by what the agent does with them.
 
-    ``runs``: list[ResultRun]. ``totals``: list of (Handed, tasks finished, seconds they took). ``interrupted``: list of
-    (Handed, sequence, duration in microseconds) of the tasks that ended because they were interrupted; these are not in
-    ``runs``. ``large``: list of (Handed, sequence) of the results whose bytes do not travel through the board.
-    ``kept``: list of (run, task, status, payload) of graph nodes. ``has_more``: some of these tasks have also sent
-    something that does not travel through the board.
+    ``runs``: list[ResultRun]. ``totals``: list of (DispatchedRun, tasks finished, seconds they took). ``interrupted``:
+    list of (DispatchedRun, sequence, duration in microseconds) of the tasks that ended because they were interrupted;
+    these are not in ``runs``. ``large``: list of (DispatchedRun, sequence) of the results whose bytes do not travel
+    through the board. ``kept``: list of (run, task, status, payload) of graph nodes. ``has_more``: some of these tasks
+    have also sent something that does not travel through the board.
     """
 
     def __init__(self):
@@ -150,8 +150,8 @@ cdef class Harvest:
         self.large = []
         self.kept = []
 
-    cdef int begin(self, list handed, object worker, double now, object output) except -1:
-        self._handed = handed
+    cdef int begin(self, list dispatched, object worker, double now, object output) except -1:
+        self._dispatched = dispatched
         self._output = output
         self._worker = worker
         self._is_placed = worker is not None
@@ -160,14 +160,14 @@ cdef class Harvest:
 
     cdef int find_entry(self, uint64_t sequence) except -1:
         """Make the run that contains ``sequence`` the current one. Sequences only grow."""
-        cdef Handed entry
+        cdef DispatchedRun entry
         if sequence < self._end_sequence:
             return 0
         self.finish_entry()
-        entry = self._handed[self._index]
+        entry = self._dispatched[self._index]
         while sequence >= entry.first_sequence + entry.count:
             self._index += 1
-            entry = self._handed[self._index]
+            entry = self._dispatched[self._index]
         self._entry = entry
         self._end_sequence = entry.first_sequence + entry.count
         if self._append is None or entry.session != self._session:
@@ -189,7 +189,7 @@ cdef class Harvest:
 
     cdef int add(self, Record* record) except -1:
         """Put the result where its kind belongs."""
-        cdef Handed entry = self._entry
+        cdef DispatchedRun entry = self._entry
         cdef uint64_t task = entry.first_task + (record.sequence - entry.first_sequence)
         cdef uint32_t payload_bytes = record.payload_bytes
         cdef bytes payload = None
@@ -268,7 +268,7 @@ cdef class Harvest:
         """No more results follow."""
         self.finish_entry()
         self.finish_run()
-        self._handed = self._entry = self._builder = self._append = self._ages = self._output = None
+        self._dispatched = self._entry = self._builder = self._append = self._ages = self._output = None
         return 0
 
 
@@ -294,7 +294,7 @@ cdef class Board:
         cdef uint64_t position = scaler_load(self._base + POSITION)
         cdef uint64_t first
         if position < self._position or position > self._next:
-            self.break_off("it says that it looks at a task that it was not handed")
+            self.break_off("it says that it looks at a task that was not dispatched to it")
         if self._broken is not None:
             return 0
         self._position = position
@@ -336,7 +336,7 @@ cdef class Board:
         cdef uint64_t sequence
         for sequence in range(first_sequence, first_sequence + count):
             self._open[sequence & (CELL_COUNT - 1)] = 1
-            scaler_store_cell(self._cells + (sequence & (CELL_COUNT - 1)), CELL_HANDED)
+            scaler_store_cell(self._cells + (sequence & (CELL_COUNT - 1)), CELL_DISPATCHED)
         self._next = first_sequence + count
 
     cdef bint has_open(self, uint64_t sequence) noexcept nogil:
@@ -352,7 +352,7 @@ cdef class Board:
     cdef bint take_back(self, uint64_t sequence) noexcept nogil:
         if not self.has_open(sequence) or self.find_long(sequence) >= 0:
             return False
-        if not scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_HANDED, CELL_WITHDRAWN):
+        if not scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_DISPATCHED, CELL_WITHDRAWN):
             return False
         self._open[sequence & (CELL_COUNT - 1)] = 0
         return True
@@ -383,7 +383,7 @@ cdef class Board:
 
     def is_started(self, uint64_t sequence):
         """Return whether the process has claimed the task, which has not ended as far as is known here."""
-        return self.has_open(sequence) and self.cell(sequence) != CELL_HANDED
+        return self.has_open(sequence) and self.cell(sequence) != CELL_DISPATCHED
 
     @property
     def running(self):
@@ -497,15 +497,15 @@ cdef class Board:
             self.break_off("a result has figures that nothing can have")
         return self._broken is None
 
-    def harvest(self, list handed, double now, worker=None):
-        """Take the results that the worker process has written. ``handed``: the runs it was handed, oldest first, at
-        least the unfinished ones; their ``unfinished`` goes down. With ``worker``, each result run names that worker
-        and states how long before ``now`` (monotonic seconds) each task ended."""
+    def harvest(self, list dispatched, double now, worker=None):
+        """Take the results that the worker process has written. ``dispatched``: the runs dispatched to it, oldest
+        first, at least the unfinished ones; their ``unfinished`` goes down. With ``worker``, each result run names that
+        worker and states how long before ``now`` (monotonic seconds) each task ended."""
         cdef Harvest harvest = Harvest()
         cdef Record record
         cdef uint64_t position = scaler_load(self._base + POSITION)  # before the results that came until then
         cdef uint64_t head = scaler_load(self._base + HEAD)
-        harvest.begin(handed, worker, now, self.output)
+        harvest.begin(dispatched, worker, now, self.output)
         if head - self._tail > ARENA_SIZE or head & 7:
             self.break_off("it has more results than there is memory for")
         while self._broken is None and self._tail != head and self.read_record(head, &record):
@@ -535,7 +535,7 @@ cdef class Board:
         self.find_oldest()
         if self._oldest < position <= self._next and (
             self._oldest + 1 < position
-            or scaler_load_cell(self._cells + (self._oldest & (CELL_COUNT - 1))) not in (CELL_HANDED, CELL_STARTED)
+            or scaler_load_cell(self._cells + (self._oldest & (CELL_COUNT - 1))) not in (CELL_DISPATCHED, CELL_STARTED)
         ):
             self.break_off("it has left out a task")
 
@@ -560,7 +560,7 @@ cdef class Board:
 
     cdef bint claim(self, uint64_t sequence) noexcept nogil:
         scaler_store(self._base + POSITION, sequence + 1)
-        return scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_HANDED, CELL_STARTED)
+        return scaler_swap(self._cells + (sequence & (CELL_COUNT - 1)), CELL_DISPATCHED, CELL_STARTED)
 
     cdef bint is_ending(self, uint64_t sequence) noexcept nogil:
         """Return whether the agent wants this call ended."""

@@ -242,9 +242,9 @@ def _about_waits(snapshot: Snapshot, reason: str, remedy: str) -> str:
     if not waits:
         return ""
     count, first = sum(each.count for each in waits), max(waits, key=lambda each: each.oldest_seconds)
-    tasks = f"{format_count(count)} task{' waits' if count == 1 else 's wait'}"
-    age = format_duration(first.oldest_seconds)
-    return f"{tasks}, such as those of {_short(first.function)} for {age}: {first.reason} {remedy}"
+    function, age = _short(first.function), format_duration(first.oldest_seconds)
+    one, several = f"A task of {function} waits", f"{format_count(count)} tasks wait, the first one, of {function},"
+    return f"{one if count == 1 else several} for {age}: {first.reason} {remedy}"
 
 
 def _waits_for(waits: Iterable[WaitGroup], reason: str) -> Iterator[WaitGroup]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from scaler_protocol.messages import Status
 from scaler_protocol.monitor.bounds import shown_text
 from scaler_protocol.monitor.causes import Cause, cause_of, kind_of
 from scaler_protocol.monitor.format import format_bytes, format_count
+from scaler_protocol.monitor.output_log import PrintedLine
 from scaler_protocol.monitor.payloads import PICKLED, exception_texts, stderr_of
 from scaler_protocol.output_text import shown_lines
 
@@ -177,14 +179,18 @@ def read_payload(status: int, payload: bytes) -> tuple[str, str, str]:
     return _ERRORS.get(status, ""), payload.decode("utf-8", "replace"), ""
 
 
-def details_text(group: FailureGroup) -> str:
-    """A group in full, for people: what failed, where, and what it said. Failures that said the same share it."""
+def details_text(group: FailureGroup, printed: Sequence[PrintedLine] = ()) -> str:
+    """A group in full, for people: what failed, where, and what it said. Failures that said the same share it.
+    ``printed``: what its tasks have written to stdout; the end of their stderr is a part of each failure."""
     parts = [_heading(group)]
     by_text: dict[str, list[str]] = {}
     for failure in reversed(group.examples):
         by_text.setdefault(_text(failure), []).append(_title(failure))
     for text, titles in by_text.items():
         parts.append("\n".join([*titles, "-" * max(map(len, titles)), text]))
+    if printed:
+        lines = (f"    task {line.task}: {line.text}" for line in printed)
+        parts.append("\n".join(["stdout of these tasks, the newest lines:", *lines]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -25,7 +25,7 @@ _LESS_IMPORTANT = {
     "objects": ("received", "sent", "spilled_rate", "spilled"),
     "graphs": ("canceled", "ready", "waiting"),
     "tasks": ("parts", "attempt", "session", "host"),
-    "clients": ("canceled", "parent", "weight", "group", "failed", "used", "program"),
+    "clients": ("canceled", "parent", "weight", "failed", "finished", "group", "left", "state", "session"),
     "workers": ("agent_cpu", "agent_rss", "itl", "free", "sent", "lag", "queued", "capabilities", "state"),
     "processors": ("agent", "slot_lent", "initialized"),
     "agents": ("free", "sent", "lag", "silent", "pid", "queued"),

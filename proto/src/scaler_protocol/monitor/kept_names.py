@@ -1,13 +1,14 @@
 """The latest names of event records, and the newest lines of logs, in bounded memory.
 
-Options of tasks have a limit of their own: clients make as many of them as they like, and these must not push out the
-names of agents and functions, which are old and still needed.
+Each kind of name has a limit of its own: clients make as many functions and options of tasks as they like, and these
+must not push out the names of agents and sessions, which are old and still needed.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import chain
 
 from scaler_protocol.log_lines import LINES_LIMIT
 from scaler_protocol.monitor import records
@@ -42,16 +43,17 @@ class _LatestNames:
 
 
 class KeptNames:
-    """``limit`` and ``limit_bytes``: of the names of sessions, agents and functions together."""
+    """``limit`` and ``limit_bytes``: of the names of sessions, of agents, and of functions."""
 
     def __init__(self, limit: int, limit_bytes: int) -> None:
-        self._options = _LatestNames(OPTIONS_LIMIT, OPTIONS_LIMIT_BYTES)
-        self._others = _LatestNames(limit, limit_bytes)
+        others = (Naming.SESSION, Naming.AGENT, Naming.FUNCTION)
+        self._names = {int(kind): _LatestNames(limit, limit_bytes) for kind in others}
+        self._names[Naming.OPTIONS] = _LatestNames(OPTIONS_LIMIT, OPTIONS_LIMIT_BYTES)
         self._log_lines = _LatestNames(LOG_LINES_LIMIT, LOG_LINES_LIMIT_BYTES)
 
     @property
     def size_bytes(self) -> int:
-        return self._options.size_bytes + self._others.size_bytes + self._log_lines.size_bytes
+        return sum(each.size_bytes for each in self._names.values()) + self._log_lines.size_bytes
 
     def add(self, data: bytes) -> None:
         """Add the names and lines of logs in these event records."""
@@ -59,9 +61,9 @@ class KeptNames:
             head = next(records.records(each))
             if head.kind == Kind.LOG:  # a line takes the place of the one that is a hundred older
                 self._log_lines.add(head.agent, head.first % LINES_LIMIT, each)
-            else:
-                (self._options if head.flags == Naming.OPTIONS else self._others).add(head.flags, head.first, each)
+            elif head.flags in self._names:
+                self._names[head.flags].add(head.flags, head.first, each)
 
     def records(self) -> list[bytes]:
         """Return all records that are kept: names, those of options last, then lines of logs; the oldest first."""
-        return [*self._others, *self._options, *self._log_lines]
+        return [*chain.from_iterable(self._names.values()), *self._log_lines]

@@ -94,6 +94,7 @@ class RunningTaskStatus:
     rss_bytes: int = 0  # of its process
     blocked: bool = False  # it waits for tasks of its own, or for a lock
     module: str = ""  # of the function
+    actor: bool = False  # it is an actor, which runs until it is ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from scaler_protocol.monitor.host_memory import total_memory
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot, TaskCounts
 from scaler_protocol.monitor.natural_order import NaturalKey, natural_key
 from scaler_protocol.monitor.open_bars import OpenBar, open_bars
+from scaler_protocol.monitor.output_log import STDOUT
 from scaler_protocol.monitor.progress import ProgressWatch
 from scaler_protocol.monitor.records import BadRecord
 from scaler_protocol.monitor.rows import rows_of_table, rows_where
@@ -37,6 +38,9 @@ from scaler_protocol.monitor.workers import WorkerRow, rows_of
 DEFAULT_TIMEOUT_SECONDS = 5.0
 SET_BACK_SECONDS = 10.0
 """A snapshot that is so much earlier than what came before it was made by a clock that had been set back."""
+
+FAILURE_LINES = 40
+"""Lines of stdout that the details of a failure have."""
 
 DEFAULT_TASK_LIMIT = 1_000_000
 """Number of the latest ended tasks that are kept individually; the counts include all tasks."""
@@ -187,7 +191,10 @@ class Model:
     def failure_details(self, group: int) -> str:
         """All that is known of a row of the table of failures, for people; empty when there is no such group."""
         found = self.activity.failures.group(group)
-        return details_text(found) if found is not None else ""
+        if found is None:
+            return ""
+        tasks = {(each.session, each.task) for each in found.examples}
+        return details_text(found, self.activity.output.newest_of(tasks, STDOUT, FAILURE_LINES))
 
     def history(self, name: str, since: float = 0.0) -> tuple[Sequence[float], Sequence[float]]:
         """Times (unix seconds) and values of one of ``HISTORIES``."""

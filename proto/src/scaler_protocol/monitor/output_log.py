@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ LINE_CHARACTERS = 4_000
 _LINE_SIZE = 300
 """Memory that a line needs in addition to its text."""
 
-STDERR = 2
+STDOUT, STDERR = 1, 2
 
 
 class PrintedLine(NamedTuple):
@@ -95,6 +95,11 @@ class OutputLog:
     def of_task(self, session: bytes, task: int) -> Iterator[PrintedLine]:
         """All lines of a task, in order."""
         return (line for line in self.lines if (line.task, line.session) == (task, session))
+
+    def newest_of(self, tasks: Collection[tuple[bytes, int]], stream: int, limit: int) -> list[PrintedLine]:
+        """Up to ``limit`` lines of some tasks (session and number), in order."""
+        found = (line for line in reversed(self.lines) if line.stream == stream and (line.session, line.task) in tasks)
+        return list(islice(found, limit))[::-1]
 
     def _append(self, line: PrintedLine) -> None:
         self.lines.append(line)

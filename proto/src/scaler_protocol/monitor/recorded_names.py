@@ -19,7 +19,7 @@ class RecordedNames:
 
     def add(self, epoch: int, records: bytes) -> None:
         """Add the names in these event records; the latest ones are kept."""
-        names = self._by_epoch.get(epoch) or KeptNames(3 * NAMES_LIMIT, BYTES_LIMIT)
+        names = self._by_epoch.get(epoch) or KeptNames(NAMES_LIMIT, BYTES_LIMIT // 3)
         before = names.size_bytes
         names.add(records)
         self._bytes += names.size_bytes - before

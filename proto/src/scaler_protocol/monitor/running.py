@@ -61,7 +61,9 @@ class RunningTaskRow:
         """One phrase for people."""
         if self.task.blocked:
             return "blocked"
-        return f"{STUCK} {self.suspicion}" if self.suspicion else "running"
+        if self.suspicion:
+            return f"{STUCK} {self.suspicion}"
+        return "actor" if self.task.actor else "running"
 
 
 def longest_running(rows: Iterable[RunningTaskRow]) -> list[RunningTaskRow]:
@@ -70,9 +72,9 @@ def longest_running(rows: Iterable[RunningTaskRow]) -> list[RunningTaskRow]:
 
 
 def summary_of(row: RunningTaskRow) -> str:
-    """One task in a few words: function, how long, where, and why it looks stuck."""
+    """One task in a few words: function, how long, where, and whether it is an actor or why it looks stuck."""
     text = f"{printable(row.task.function)} {format_duration(row.task.seconds)} on {printable(row.worker)}"
-    return f"{text} ({row.state})" if row.suspicion else text
+    return f"{text} ({row.state})" if row.suspicion or row.task.actor else text
 
 
 def running_rows(snapshot: Snapshot, before: Mapping[TaskKey, RunningTaskRow]) -> Iterator[RunningTaskRow]:

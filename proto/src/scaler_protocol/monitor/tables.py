@@ -254,7 +254,7 @@ RUNNING = TableSpec(
         Column(
             "state", "state", "text", 20,
             "stuck?: it has run far longer than usual, or its process has used no CPU time for a while; "
-            "blocked: it waits for its own tasks or for a lock",
+            "blocked: it waits for its own tasks or for a lock; actor: it waits for calls until it is ended",
         ),
         Column("cpu", "cpu", "percent", 6, "processor time of its process"),
         Column("rss", "rss", "bytes", 9, "memory of its process"),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from scaler_protocol.codec import decode, encode
@@ -243,18 +244,26 @@ class StoreLink:
 
     def read(self, extent: StoreExtent) -> memoryview:
         """The pinned bytes; the pin goes with them. Raises LinkLost."""
-        try:
+        with self._copying():
             return self.segments.read(extent, self._releases)
-        except KeyError:
-            raise LinkLost(self._why_lost) from None  # closed meanwhile by another thread
 
     def write(self, place: StoreGranted | StoreRegion, offset: int, parts: Sequence[Part]) -> None:
         """Write to the granted place, from ``offset`` of its segment on. Raises LinkLost, and OSError when the host has
         no memory left."""
-        try:
+        with self._copying():
             self.segments.write(place.segment, offset, parts, place.fresh)
+
+    @contextmanager
+    def _copying(self) -> Iterator[None]:
+        """The store uses the memory for nothing else meanwhile, even if another thread closes this. Raises LinkLost."""
+        if not self._releases.begin_copy():
+            raise LinkLost(self._why_lost)
+        try:
+            yield
         except KeyError:
-            raise LinkLost(self._why_lost) from None
+            raise LinkLost(self._why_lost) from None  # closed meanwhile by another thread
+        finally:
+            self._releases.end_copy()
 
     # ---- the end -------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ class Releases:
 
     @property
     def mapped(self) -> int:
-        """The number of mappings with a pin on the extent."""
+        """The number of mappings with a pin on the extent, and of copies in progress."""
 
     @property
     def silent(self) -> bool: ...
@@ -30,7 +30,13 @@ class Releases:
         """Say nothing more: a fork may map what this process lets go."""
 
     def leave(self) -> None:
-        """Close the pipe, now or with the last mapping that has a pin on it."""
+        """Close the pipe, now or with the last mapping that has a pin on it, and not while something is copied."""
+
+    def begin_copy(self) -> bool:
+        """Keep the pipe open until ``end_copy``, because the store must not use the memory for anything else. False:
+        ``leave`` was called."""
+
+    def end_copy(self) -> None: ...
 
 class Kept:
     """A few large private mappings that are unused and were never written to: later writes to the same pages of the

@@ -151,6 +151,16 @@ cdef class Releases:
         self._left = True
         self.end()
 
+    def begin_copy(self):
+        if self._left:
+            return False
+        self.mapped += 1
+        return True
+
+    def end_copy(self):
+        self.mapped -= 1
+        self.end()
+
     cdef void end(self) noexcept:
         if self._left and not self.mapped and self._fd >= 0:
             scaler_close(self._fd)

@@ -120,6 +120,7 @@ struct RunningTaskColumns {
   rssBytes @11 :Data; # u64
   blocked @12 :Data; # u8
   module @13 :List(Text); # of the function
+  actor @14 :Data; # u8: it is an actor, which runs until it is ended
 }
 
 struct WorkerColumns {

@@ -119,6 +119,16 @@ class RouterSocket(RouterFrames):
         if self.listener is not None:
             self.listener.admit(peer)
 
+    def pause(self, peer: bytes) -> None:
+        """Read nothing more from its connection until ``resume``. libzmq's ROUTER cannot."""
+        if self.listener is not None:
+            self.listener.pause(peer)
+
+    def resume(self, peer: bytes) -> None:
+        """Read from its connection again."""
+        if self.listener is not None:
+            self.listener.resume(peer)
+
     def disconnect(self, peer: bytes) -> None:
         """End its connections. libzmq's ROUTER cannot."""
         if self.listener is not None:

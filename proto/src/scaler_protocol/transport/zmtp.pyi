@@ -84,6 +84,9 @@ class ZmtpConnection:
         """Have this epoll descriptor, and no other any more, watch the connection: for reading, and for writing while
         something waits. Raises OSError."""
 
+    def stop_watching(self) -> None:
+        """Have no epoll descriptor watch the connection until ``watch_in``."""
+
     def look(self) -> None:
         """Go on with the handshake, and notice an end behind which nothing is to be read. Nothing else does the first,
         and it takes no message: who waits for the connection and who waits for messages take each other nothing."""

@@ -159,10 +159,13 @@ cdef class ZmtpConnection:
         if self.socket.family == plain_socket.AF_UNIX:  # tcp finds its own size
             self.socket.setsockopt(plain_socket.SOL_SOCKET, plain_socket.SO_SNDBUF, SEND_BUFFER)
 
-    def watch_in(self, int epoll):
+    def stop_watching(self):
         if self.epoll >= 0:
             watch(self.epoll, REMOVE, self.fd, 0)
             self.epoll = -1
+
+    def watch_in(self, int epoll):
+        self.stop_watching()
         if watch(epoll, ADD, self.fd, READABLE | (WRITABLE if self.waiting_bytes else 0)) < 0:
             raise OSError("This process cannot watch more descriptors.")
         self.epoll = epoll

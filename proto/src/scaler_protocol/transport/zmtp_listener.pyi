@@ -44,6 +44,10 @@ class ZmtpListener:
     def admit(self, peer: bytes) -> None:
         """The connection of this name has authenticated: it takes the place of an earlier one."""
 
+    def pause(self, peer: bytes) -> None:
+        """Read nothing more from its connection, and do not notice its end, until ``resume``."""
+
+    def resume(self, peer: bytes) -> None: ...
     def disconnect(self, peer: bytes) -> None:
         """End its connections."""
 

@@ -176,6 +176,20 @@ cdef class ZmtpListener:
         if not arrived.process or not self._watch_process(arrived.process, connection):
             self._watch_silence(connection)
 
+    def pause(self, peer):
+        cdef ZmtpConnection connection = self.peers.get(peer)
+        if connection is not None:
+            connection.stop_watching()
+
+    def resume(self, peer):
+        cdef ZmtpConnection connection = self.peers.get(peer)
+        if connection is None:
+            return
+        try:
+            connection.watch_in(self.fd)
+        except OSError:
+            self._lose(connection)
+
     def disconnect(self, peer):
         connection = self.peers.get(peer)
         if connection is not None:

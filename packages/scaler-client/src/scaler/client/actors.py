@@ -19,7 +19,7 @@ from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.future import ScalerFuture, UnsentCall, cancel_futures, first_unsent
 from scaler.client.options import shared, whole_number
 from scaler.client.outcomes import actor_died
-from scaler.client.signatures import check_call, function_module, function_name
+from scaler.client.signatures import check_call, function_module, function_name, sendable_name
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.shell.client_io import ClientIO
@@ -175,7 +175,7 @@ class Actor:
         function = self._functions.get(name)
         if function is None:
             function = self._functions[name] = Function(
-                str(method), self._parts.encoder.encode(method), module=function_module(self.cls)
+                sendable_name(method), self._parts.encoder.encode(method), module=function_module(self.cls)
             )
         shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), self._options)
         self._shapes[name, len(args), *kwargs] = method, shape

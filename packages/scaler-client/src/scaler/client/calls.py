@@ -28,6 +28,7 @@ from scaler.client.serializer import (
 from scaler.client.signatures import function_module, function_name
 from scaler.core.runs import Function, Shape
 from scaler_protocol.culprit import explained
+from scaler_protocol.limits import NAME_LIMIT_BYTES
 from scaler_protocol.messages import TaskOptions
 from scaler_protocol.objects.layout import ObjectLayout, load
 from scaler_protocol.shipping.modules import ShippedModule, ShippedModules
@@ -209,8 +210,10 @@ class MapCalls:
 def _check_keywords(keywords: tuple[str, ...]) -> None:
     """Raises ValueError when these names cannot be sent."""
     try:
-        size = sum(len(name.encode()) for name in keywords)
+        sizes = [len(name.encode()) for name in keywords]
     except UnicodeEncodeError as error:
         raise ValueError(f"The name of the keyword argument {error.object!r} cannot be encoded as UTF-8.") from None
-    if size > _KEYWORDS_LIMIT_BYTES:
-        raise ValueError(f"The names of the keyword arguments have {size} bytes, over {_KEYWORDS_LIMIT_BYTES}.")
+    if sum(sizes) > _KEYWORDS_LIMIT_BYTES:
+        raise ValueError(f"The names of the keyword arguments have {sum(sizes)} bytes, over {_KEYWORDS_LIMIT_BYTES}.")
+    if max(sizes, default=0) > NAME_LIMIT_BYTES:
+        raise ValueError(f"The name of a keyword argument has {max(sizes)} bytes, over {NAME_LIMIT_BYTES}.")

@@ -6,14 +6,14 @@ values end with it."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from scaler.client.calls import shape_of
 from scaler.client.client_pool import ClientParts
+from scaler.client.computation_futures import ComputationFuture
 from scaler.client.fronts import FutureFront, argument_of
-from scaler.client.future import ScalerFuture
+from scaler.client.future import ScalerFuture, cancel_futures
 from scaler.client.graphs import SLOTS_LIMIT, analysis_for, finished_future, results_of
 from scaler.client.inputs import InputCalls
 from scaler.client.shims import call_with_packs, pack
@@ -21,31 +21,28 @@ from scaler.core.runs import Function
 from scaler.graph import CallGraph, group_calls, split_wide
 from scaler_protocol.messages import TaskOptions
 
+if TYPE_CHECKING:
+    from scaler.shell.client_io import ClientIO
+
 Future = ScalerFuture[Any]
 
 
 class SubmittedCalls:
-    """The calls of one graph. ``targets``: a future per target. The others are kept only while they run, because a
-    value may go when no call needs it any more."""
+    """The calls of one graph. ``targets``: a future per target. ``futures``: those of the calls, by call; others than
+    those of targets are not kept, because a value may go when no call needs it any more."""
 
-    def __init__(self) -> None:
-        self.targets: list[Future] = []
-        self._all: weakref.WeakSet[Future] = weakref.WeakSet()
-
-    def add(self, future: Future) -> None:
-        self._all.add(future)
+    def __init__(self, parts: ClientParts, graph: CallGraph, futures: Mapping[int, Future]) -> None:
+        self.targets = [_target(parts, graph, futures, target) for target in graph.targets]
+        self._client_io = parts.client_io
+        self._own = [futures[target] for target in graph.targets if target >= 0]
 
     def results(self) -> list[Any]:
         """The values of the targets. An exception, which is that of the first target that failed, ends all calls."""
         try:
             return results_of(self.targets)
         except BaseException:
-            self.cancel()
+            cancel_futures(self._client_io, self._own)
             raise
-
-    def cancel(self) -> None:
-        for future in list(self._all):
-            future.cancel()
 
 
 def submit_calls(parts: ClientParts, graph: CallGraph, options_of: Callable[[Any], TaskOptions]) -> SubmittedCalls:
@@ -55,21 +52,32 @@ def submit_calls(parts: ClientParts, graph: CallGraph, options_of: Callable[[Any
     _mark_inputs(graph, functions)
     groups, _ = group_calls(graph, functions)
     futures: dict[int, Future] = {}
-    submitted = SubmittedCalls()
+    new_future = _futures_for(parts.client_io, graph)
     calls = InputCalls(parts.arguments, parts.functions, parts.client_io)
     try:
         for call in analysis_for(len(graph))(graph, groups).order:
-            values = [futures[slot] if slot >= 0 else graph.data[~slot] for slot in graph.arguments(call)]
+            slots = graph.arguments(call)
+            values = [futures[slot] if slot >= 0 else graph.data[~slot] for slot in slots]
             options = options_of(graph.names[call])
             shape = shape_of(functions[call], len(values), graph.keywords.get(call, ()), options)
-            future = futures[call] = ScalerFuture(parts.client_io)
-            submitted.add(future)
+            future = futures[call] = new_future(call, [futures[slot] for slot in slots if slot >= 0])
             calls.send(graph.functions[call], shape, values, future)
-        submitted.targets += [_target(parts, graph, futures, target) for target in graph.targets]
+        return SubmittedCalls(parts, graph, futures)
     except BaseException:
-        submitted.cancel()
+        cancel_futures(parts.client_io, futures.values())
         raise
-    return submitted
+
+
+def _futures_for(client_io: ClientIO, graph: CallGraph) -> Callable[[int, Sequence[Any]], Future]:
+    """Return what makes the future of a call, from the futures of its inputs."""
+    used, wanted = set(graph.slots), set(graph.targets)
+
+    def new_future(call: int, inputs: Sequence[ComputationFuture]) -> Future:
+        if inputs or call in used:
+            return ComputationFuture(client_io, call in wanted, inputs)
+        return ScalerFuture(client_io)
+
+    return new_future
 
 
 def has_futures(graph: CallGraph) -> bool:
@@ -77,7 +85,7 @@ def has_futures(graph: CallGraph) -> bool:
     return any(isinstance(value, (ScalerFuture, FutureFront)) for value in graph.data)
 
 
-def _target(parts: ClientParts, graph: CallGraph, futures: dict[int, Future], target: int) -> Future:
+def _target(parts: ClientParts, graph: CallGraph, futures: Mapping[int, Future], target: int) -> Future:
     if target >= 0:
         return futures[target]
     value = argument_of(graph.data[~target])

@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scaler.client.computation_futures import ComputationFuture
 from scaler.client.fronts import FutureFront
 from scaler.client.future import ScalerFuture
 from scaler.client.serializer import PICKLE_PROTOCOL
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _SMALL = int(Status.SUCCESS)
 _dumps = pickle.dumps
+_TASK_FUTURES = frozenset({ScalerFuture, ComputationFuture})
+"""The futures that name a task that may be a node of the open graph."""
 
 
 def join_at_once(
@@ -61,7 +64,7 @@ def _slots_of(values: Sequence[Any], plain_types: Container[object]) -> list[Any
     size = 0
     for value in values:
         kind = type(value)
-        if kind is ScalerFuture:
+        if kind in _TASK_FUTURES:
             slots.append(value)
         elif kind in plain_types:
             payload = _dumps(value, PICKLE_PROTOCOL)

@@ -6,6 +6,8 @@ import functools
 import os
 import sys
 
+from scaler.client.signatures import sendable_name
+
 _LENGTH_LIMIT = 100
 
 
@@ -32,4 +34,4 @@ def program_name() -> str:
     first = sys.argv[0] if getattr(sys, "argv", None) else ""
     if not first or hasattr(sys, "ps1"):
         return "interactive"
-    return "python -c" if first == "-c" else os.path.basename(first)[:_LENGTH_LIMIT]
+    return "python -c" if first == "-c" else sendable_name(os.path.basename(first))[:_LENGTH_LIMIT]

@@ -8,26 +8,27 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import Signature
 from typing import Any
 
-_NAME_LIMIT_CHARACTERS = 1000
+_NAME_LIMIT_BYTES = 1000
 _VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 def function_name(callable_: Callable[..., Any]) -> str:
     """A short name for display, of characters that can be sent."""
     name = getattr(callable_, "__qualname__", None) or getattr(callable_, "__name__", None)
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not name.strip():
         name = type(callable_).__qualname__
-    return _sendable(name)
+    return sendable_name(name)
 
 
 def function_module(callable_: Callable[..., Any]) -> str:
     """The name of the module in which it is defined, for display."""
     name = getattr(callable_, "__module__", None)
-    return _sendable(name if isinstance(name, str) else type(callable_).__module__)
+    return sendable_name(name if isinstance(name, str) else type(callable_).__module__)
 
 
-def _sendable(name: str) -> str:
-    return name[:_NAME_LIMIT_CHARACTERS].encode(errors="replace").decode()
+def sendable_name(name: str) -> str:
+    """Return as much of a name as a message may have of it."""
+    return name[:_NAME_LIMIT_BYTES].encode(errors="replace")[:_NAME_LIMIT_BYTES].decode(errors="ignore")
 
 
 def check_call(callable_: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

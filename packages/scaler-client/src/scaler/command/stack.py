@@ -77,7 +77,9 @@ class RunningStack:
         before = {number: signal.signal(number, self._on_signal) for number in _STOP_SIGNALS}
         try:
             for part in self._parts:
-                if not self._stopped.is_set():
+                if not part.role.is_complete and len(self._parts) > 1:
+                    _tell_left_out(part)
+                elif not self._stopped.is_set():
                     self._start(part)
             return self._wait()
         finally:
@@ -174,6 +176,11 @@ class LogEnd:
     def copy(self, stream: TextIO) -> None:
         stream.write(self.read())
         stream.flush()
+
+
+def _tell_left_out(part: StackPart) -> None:
+    needed = part.role.distribution
+    _tell(f"{part.title}: left out, since {needed} is not installed. To have it, run pip install '{needed}'.")
 
 
 def _tell(text: str, stream: Any = None) -> None:

@@ -16,7 +16,7 @@ from scaler_protocol.command.reader import tables_of
 @dataclass(frozen=True, slots=True)
 class StackRole:
     """``module``: of the command; ``fact``: what it reports when it is ready, for people; ``kinds``: it needs the kind
-    as its first argument."""
+    as its first argument; ``extra``: a package without which it is left out, since the others work without it."""
 
     section: str
     title: str
@@ -24,13 +24,18 @@ class StackRole:
     distribution: str
     fact: str = ""
     has_kind: bool = False
+    extra: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.extra or importlib.util.find_spec(self.extra) is not None
 
 
 ROLES = (
     StackRole("scheduler", "scheduler", "scaler_scheduler.cli", "scaler-scheduler", "address"),
     StackRole("cluster", "workers", "scaler_worker.cli", "scaler-worker"),
     StackRole("manager", "worker manager", "scaler_worker.manager.cli", "scaler-worker", has_kind=True),
-    StackRole("ui", "web monitor", "scaler_scheduler.web", "scaler-scheduler[ui]", "url"),
+    StackRole("ui", "web monitor", "scaler_scheduler.web", "scaler-scheduler[ui]", "url", extra="aiohttp"),
 )
 """The roles in the order in which they start. They stop in the opposite order."""
 

@@ -31,7 +31,7 @@ address = "tcp://127.0.0.1:2345"      # clients connect here: Client("tcp://127.
 # remote-python = "scaler/bin/python" # a Python there with scaler-worker
 # maximum-workers = 64                # as many as the tasks need; without it, all of them
 
-[ui]                                  # the web monitor; its address is printed at the start
+[ui]                                  # the web monitor, with scaler-scheduler[ui]; its address is printed at the start
 port = 50001
 """
 

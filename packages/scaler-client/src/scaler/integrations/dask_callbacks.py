@@ -113,7 +113,7 @@ class Observation:
             "dependents": dependents,
             "waiting": waiting,
             "waiting_data": {key: set(names) for key, names in dependents.items()},
-            "cache": {key: self._graph[key]() for key in data},
+            "cache": {key: self._graph[key].value for key in data},
             "ready": [key for key in needed if key not in data and key not in waiting],
             "running": set(),
             "finished": set(),

@@ -1,7 +1,7 @@
 """Dask's collections whose values stay in the cluster, and annotations of their tasks.
 
-Dask asks the scheduler for the values of keys. To persist, it gets futures in their places; a graph that contains such
-futures is submitted call by call, and each value moves from where it was made to where it is needed."""
+Dask asks the scheduler for the values of keys. To persist, it gets nodes with futures in their places; a graph that
+contains such futures is submitted call by call, and each value moves from where it was made to where it is needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scaler.client.future import ScalerFuture
 from scaler.client.graph_calls import submit_calls
 from scaler.client.options import PRIORITY_LIMIT, RETRIES_LIMIT, capabilities_of, whole_number
 from scaler.integrations.dask_collections import for_each
-from scaler.integrations.dask_graphs import mapping_of, read
+from scaler.integrations.dask_graphs import DataNode, mapping_of, read
 from scaler_protocol.messages import TaskOptions
 
 _IGNORED = ("workers", "allow_other_workers")
@@ -30,14 +30,31 @@ _IGNORED = ("workers", "allow_other_workers")
 def persist(
     parts: ClientParts, options: TaskOptions, collections: Sequence[Any], optimize_graph: bool, **dask_options: Any
 ) -> list[Any]:
-    """The collections, with futures for their values. Dask itself makes them, with a scheduler that gives futures."""
+    """The collections, with futures for their values. Dask itself makes them, with a scheduler that gives nodes."""
 
-    def futures_of(graph: Any, keys: Sequence[Any], **_: Any) -> list[Any]:
+    def nodes_of(graph: Any, keys: Sequence[Any], **_: Any) -> list[Any]:
         options_of = options_by_key(options, graph) or (lambda key: options)
-        return submit_calls(parts, read(mapping_of(graph), list(keys)), options_of).targets
+        futures = submit_calls(parts, read(mapping_of(graph), list(keys)), options_of).targets
+        return list(map(PersistedNode, keys, futures))
 
-    options_of_dask = {"traverse": False, "optimize_graph": optimize_graph, "scheduler": futures_of, **dask_options}
+    options_of_dask = {"traverse": False, "optimize_graph": optimize_graph, "scheduler": nodes_of, **dask_options}
     return for_each(partial(dask.persist, **options_of_dask), collections)
+
+
+class PersistedNode(DataNode):
+    """A node whose value stays in the cluster: ``value`` is its future. A scheduler of Dask that computes with it gets
+    the value."""
+
+    __slots__ = ()
+
+    def __call__(self, values: Any = ()) -> Any:
+        return self.value.result()
+
+    def copy(self) -> PersistedNode:
+        return self
+
+    def substitute(self, subs: Any, key: Any = None) -> PersistedNode:
+        return self if key is None or key == self.key else PersistedNode(key, self.value)
 
 
 # ---- annotations -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
@@ -116,6 +116,11 @@ class TableModel(QAbstractTableModel):
                 if tuple(row[index] for index in self._key) == key:
                     return page * PAGE_ROWS + place
         return None
+
+    def read_rows(self) -> Iterator[Row]:
+        """The rows that have been read since the last refresh: those in sight, and some around them."""
+        for rows in self._pages.values():
+            yield from rows
 
     def all_rows(self, limit: int = MOST_ROWS) -> Sequence[Row]:
         """Every row that matches, in the order shown: for exports."""

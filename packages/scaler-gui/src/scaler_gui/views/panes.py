@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler_gui.monitor import Monitor
+from scaler_gui.views.details_pane import DetailsPane, column_text
 from scaler_gui.views.failures_pane import FailuresPane
 from scaler_gui.views.graphs_pane import GraphsPane
 from scaler_gui.views.output_pane import OutputPane
@@ -41,7 +42,7 @@ def make_panes(monitor: Monitor) -> list[Pane]:
         TablePane(monitor, tables.FUNCTIONS),
         TablePane(monitor, tables.CLIENTS),
         FailuresPane(monitor),
-        TablePane(monitor, tables.WAITS),
+        DetailsPane(monitor, tables.WAITS, column_text(tables.WAITS, "reason")),
         TablePane(monitor, tables.TASKS, "Task log", shows_events=True),
         GraphsPane(monitor),
         TablePane(monitor, tables.OBJECTS),
@@ -54,8 +55,8 @@ def make_panes(monitor: Monitor) -> list[Pane]:
         TablePane(monitor, tables.MESSAGES),
         TablePane(monitor, tables.NOTICES, shows_events=True),
         TablePane(monitor, tables.SETTINGS),
-        TablePane(monitor, tables.ALERTS),
+        DetailsPane(monitor, tables.ALERTS, column_text(tables.ALERTS, "text")),
         TablePane(monitor, tables.TRAFFIC),
         OutputPane(monitor),
-        TablePane(monitor, tables.LOGS, shows_events=True),
+        DetailsPane(monitor, tables.LOGS, column_text(tables.LOGS, "text"), shows_events=True),
     ]

@@ -172,8 +172,7 @@ class TableWidget(QTableView):
 
     def _has_values(self, number: int) -> bool:
         kind = self.table.spec.columns[number].kind
-        rows = (self.table.row(place) for place in range(min(self.table.rowCount(), _FITTED_ROWS)))
-        return any(row is not None and format_value(kind, row[number]) for row in rows)
+        return any(format_value(kind, row[number]) for row in self.table.read_rows())
 
     def _has_new_column(self) -> bool:
         """Return whether a column that was left out because it had no values has one now."""

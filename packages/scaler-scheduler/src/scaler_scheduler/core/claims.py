@@ -51,7 +51,7 @@ def expire(state: SchedulerState, now: float) -> None:
         agent.cancel(session, list(tasks), list(attempts))
     for agent, run, delivery in results_kept:
         results.drop_unclaimed(state, agent, run, range(run.count), now)
-        delivery.let_go()
+        delivery.release()
 
 
 def _pick(values: Sequence[int], indices: list[int]) -> tuple[int, ...]:

@@ -43,17 +43,22 @@ def on_explain(state: SchedulerState, client: ClientPeer, body: ExplainRequest, 
 
 
 def on_cluster_info_request(state: SchedulerState, client: ClientPeer, body: ClusterInfoRequest, now: float) -> None:
-    """A client asks for a description of the cluster. A recent one is sent at once."""
+    """A client asks for a description of the cluster. A recent one is sent at once, and one that is being made goes to
+    all who have asked for it meanwhile."""
     at, snapshot = state.description
     if now - at < DESCRIPTION_SECONDS:
         outbox.send(state, client, ClusterInfoReply(snapshot), now)
-    else:
-        state.effects.append(Describe(client.session))
+        return
+    if not state.await_description:
+        state.effects.append(Describe())
+    state.await_description.append(client.session)
 
 
-def on_described(state: SchedulerState, session: bytes, snapshot: bytes, now: float) -> None:
-    """The shell has encoded the description that a client requested; empty: it is too large for a message."""
+def on_described(state: SchedulerState, snapshot: bytes, now: float) -> None:
+    """The shell has encoded the description that clients requested; empty: it is too large for a message."""
     state.description = now, snapshot
-    client = state.clients.get(session)
-    if client is not None:
-        outbox.send(state, client, ClusterInfoReply(snapshot), now)
+    sessions, state.await_description = state.await_description, []
+    for session in sessions:
+        client = state.clients.get(session)
+        if client is not None:
+            outbox.send(state, client, ClusterInfoReply(snapshot), now)

@@ -94,16 +94,16 @@ cdef class ClientPeer:
         if entry is not None:
             self.count_bytes(-<int64_t> entry[1])
             for delivery in <list> entry[0]:
-                delivery.let_go()
+                delivery.release()
 
     def drop_deliveries(self):
         cdef Delivery delivery
         for _, delivery in self.outgoing:
             if delivery is not None:
-                delivery.let_go()
+                delivery.release()
         for deliveries, _ in self.deliveries.values():
             for delivery in deliveries:
-                delivery.let_go()
+                delivery.release()
         self.outgoing, self.rows = [], []
         self.deliveries.clear()
         self.unacknowledged_bytes = 0

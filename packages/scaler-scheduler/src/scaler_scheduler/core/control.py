@@ -33,6 +33,7 @@ from scaler_protocol.messages import (
     EndProcess,
 )
 from scaler_scheduler.core import admission, client_endings, draining, notices, outbox, withdrawals
+from scaler_scheduler.core.action_rates import TOO_MANY_TEXT
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Audit
@@ -62,7 +63,9 @@ _WITH_VALUE = range(ControlAction.SET_CLIENT_WEIGHT, ControlAction.SET_FUNCTION_
 def on_request(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> None:
     """A client asks for an action on the cluster."""
     rule = _RULES.get(body.action)
-    if rule is None:
+    if not state.action_rates.permits(client.session, now):
+        result = _refused(f"Cannot do this: {TOO_MANY_TEXT}")
+    elif rule is None:
         result = _refused("Cannot do this: the scheduler does not know this action. Update it.")
     else:
         result = rule(state, client, body, now)

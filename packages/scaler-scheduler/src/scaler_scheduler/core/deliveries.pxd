@@ -4,4 +4,4 @@ cdef class Delivery:
     cdef int holders
 
     cpdef hold(self)
-    cpdef let_go(self)
+    cpdef release(self)

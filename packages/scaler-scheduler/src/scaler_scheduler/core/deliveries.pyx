@@ -13,7 +13,7 @@ cdef class Delivery:
     cpdef hold(self):
         self.holders += 1
 
-    cpdef let_go(self):
+    cpdef release(self):
         self.holders -= 1
         if self.holders == 0 and self.sequence:
             self.agent.releases.append(self.sequence)

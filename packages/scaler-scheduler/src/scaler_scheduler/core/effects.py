@@ -15,9 +15,7 @@ class Quit:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """Encode the current snapshot for a client, and call ``on_described``."""
-
-    client: bytes
+    """Encode the current snapshot for clients, and call ``on_described``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,7 @@ def _place(
     if where == TaskState.DONE_LARGE:
         return f"has finished; its large result is at {state.agent_by_index[agent_index].title()}."
     if record.is_call:
-        options = record.run.options
-        maker = options.actor_session or client.session
-        return f"is a call that waits until its actor is made. {explain(state, maker, options.actor)}"
+        return f"is a call that waits until its actor is made.{_maker(state, client, record)}"
     if agent_index in state.agent_by_index:
         return "is queued: " + why_reserved(state.agent_by_index[agent_index])
     why = why_queued(state, client, record)
@@ -82,6 +80,18 @@ def _place(
         why = f"{why.removesuffix('.')} ({state.placement.queued} tasks are queued)."
     more = more_of_queued(state, share_reports.shares_of(state), client, task, record)
     return f"is queued: {why} {more}".rstrip()
+
+
+def _maker(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str:
+    """Return where the task is that makes the actor of a call. Clients may name any task: only one that makes an actor
+    is looked at."""
+    options = record.run.options
+    session = options.actor_session or client.session
+    maker = state.clients.get(session)
+    known = maker.table.columns.describe(options.actor) if maker is not None else None
+    if known is not None and not known.record.hosts_actor:
+        return ""
+    return f" {explain(state, session, options.actor)}"
 
 
 def why_queued(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str:

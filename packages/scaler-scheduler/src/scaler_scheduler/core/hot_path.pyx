@@ -170,7 +170,7 @@ cdef on_tasks(SchedulerState state, ClientPeer client, body, double now):
     if is_resubmitted:
         for agent, run, delivery in task_entry.on_resubmitted(state, client, now):
             accept(state, agent, run, delivery, now)
-            (<Delivery> delivery).let_go()
+            (<Delivery> delivery).release()
     if client.parent is not None and client_endings.is_cancelled_or_replaced(state, client.parent):
         client_endings.cancel_nested(state, client, now)
 
@@ -220,7 +220,7 @@ cdef on_results(SchedulerState state, Agent agent, body, double now):
     delivery.hold()
     for run in <list> body.runs:
         accept(state, agent, run, delivery, now)
-    delivery.let_go()
+    delivery.release()
     agent.load.progress_at = now
     state.placement.offer(agent)
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from scaler_protocol.messages import OutputPiece, OutputReply
+from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, OutputPiece, OutputReply
 
-WAITING_LIMIT = 100
+WAITING_LIMIT, CLIENT_LIMIT = 100, 10
+"""Maximum numbers of requests: of all clients, and of one."""
+
 LIMIT_BYTES = 16 * 1024 * 1024
 """Limit of output that waits with the requests. Further output is left out."""
+
+REPLY_LIMIT_BYTES = MESSAGE_LIMIT_BYTES * 3 // 2
+"""Limit of output for one request: the answer is one message. Answers of further agents are left out."""
+
+_PIECE_BYTES = 112
+"""The size of a piece in addition to its bytes and names."""
 
 
 @dataclass(slots=True)
@@ -24,7 +32,7 @@ class WaitingOutputRequest:
 
     @property
     def size(self) -> int:
-        return sum(len(piece.data) for piece in self.pieces)
+        return size_of(self.pieces)
 
 
 class OutputTable:
@@ -35,9 +43,10 @@ class OutputTable:
         self._last_number = 0
         self._bytes = 0
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._waiting) >= WAITING_LIMIT
+    def has_room_for(self, client: bytes) -> bool:
+        """Return whether this client may add a request."""
+        own = sum(request.client == client for request in self._waiting.values())
+        return len(self._waiting) < WAITING_LIMIT and own < CLIENT_LIMIT
 
     def add(self, request: WaitingOutputRequest) -> int:
         """Keep a request. Returns its number."""
@@ -51,8 +60,8 @@ class OutputTable:
         if request is None or agent not in request.agents:
             return None
         request.agents.remove(agent)
-        size = sum(len(piece.data) for piece in reply.pieces)
-        if self._bytes + size <= LIMIT_BYTES:
+        size = size_of(reply.pieces)
+        if self._bytes + size <= LIMIT_BYTES and request.size + size <= REPLY_LIMIT_BYTES:
             self._bytes += size
             request.pieces.extend(reply.pieces)
         return self._remove(reply.number) if not request.agents else None
@@ -66,3 +75,8 @@ class OutputTable:
         request = self._waiting.pop(number)
         self._bytes -= request.size
         return request
+
+
+def size_of(pieces: Iterable[OutputPiece]) -> int:
+    """Return the size of these pieces in a message, at most."""
+    return sum(len(each.data) + len((each.function + each.worker).encode()) + _PIECE_BYTES for each in pieces)

@@ -92,4 +92,4 @@ def _refusal(state: SchedulerState, client: ClientPeer, body: OutputRequest, age
         return _UNKNOWN_TEXT.format(name=body.worker)
     if agents and all(agent.hello.minor < CONTROL_SINCE_MINOR for agent in agents):
         return _OLD_TEXT.format(name=agents[0].name)
-    return _FULL_TEXT if state.outputs.is_full else ""
+    return "" if state.outputs.has_room_for(client.session) else _FULL_TEXT

@@ -17,18 +17,22 @@ from __future__ import annotations
 from scaler_protocol.messages import CONTROL_SINCE_MINOR, ProfileReply, ProfileRequest
 from scaler_protocol.profile import DATA_LIMIT_BYTES
 from scaler_scheduler.core import admission, notices, outbox
+from scaler_scheduler.core.action_rates import TOO_MANY_TEXT
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.profile_table import RunningProfile
 from scaler_scheduler.core.state import SchedulerState
 
-PROFILES_LIMIT = 20
+PROFILES_LIMIT, CLIENT_LIMIT = 20, 4
+"""Maximum numbers of profiles at a time: of all clients, and of one."""
+
 LEAST_INTERVAL_US = 1_000
 RENEW_SECONDS = 10.0
 ANSWER_SECONDS = 5.0
 
 _ALL_CLIENTS = bytes(16)
 _FULL_TEXT = "Cannot begin a profile: {limit} profiles are under way. End one of them, or try again later."
+_OWN_TEXT = f"Cannot begin a profile: this client has {CLIENT_LIMIT} under way. End one of them."
 _TWICE_TEXT = "Cannot begin a profile: this client has one with this number."
 _UNKNOWN_TEXT = "Cannot end the profile: it has not begun, or the scheduler has restarted since."
 _SHORT_TEXT = "Cannot begin a profile: the interval is shorter than a millisecond. Choose a longer one."
@@ -40,7 +44,7 @@ def on_request(state: SchedulerState, client: ClientPeer, body: ProfileRequest, 
     if not body.interval_us:
         _end(state, client, body.number, known, now)
         return
-    refusal = _refusal(state, body, known)
+    refusal = _refusal(state, client, body, known, now)
     if refusal:
         outbox.send(state, client, ProfileReply(body.number, False, refusal), now)
         return
@@ -76,11 +80,18 @@ def on_tick(state: SchedulerState, now: float) -> None:
             _answer(state, profile, b"", now)
 
 
-def _refusal(state: SchedulerState, body: ProfileRequest, known: RunningProfile | None) -> str:
+def _refusal(
+    state: SchedulerState, client: ClientPeer, body: ProfileRequest, known: RunningProfile | None, now: float
+) -> str:
+    """Return why a client cannot begin a profile; empty: it can."""
+    if not state.action_rates.permits(client.session, now):
+        return f"Cannot begin a profile: {TOO_MANY_TEXT}"
     if known is not None:
         return _TWICE_TEXT
     if body.interval_us < LEAST_INTERVAL_US:
         return _SHORT_TEXT
+    if state.profiles.count_of(client.session) >= CLIENT_LIMIT:
+        return _OWN_TEXT
     return _FULL_TEXT.format(limit=PROFILES_LIMIT) if len(state.profiles.running) >= PROFILES_LIMIT else ""
 
 

@@ -32,3 +32,7 @@ class ProfileTable:
             if each.client == client and each.client_number == number and each.awaited is None:
                 return each
         return None
+
+    def count_of(self, client: bytes) -> int:
+        """Return the number of profiles of this client, with those whose samples are awaited."""
+        return sum(each.client == client for each in self.running.values())

@@ -35,7 +35,7 @@ def _row(state: SchedulerState, agent: Agent, task: RunningTask, agent_now: floa
     known = client.table.columns.describe(task.task) if client is not None else None
     if client is None or known is None or known.attempt != task.attempt or known.agent_index != agent.index:
         return None
-    function = known.record.function
+    function, is_actor = known.record.function, known.record.hosts_actor
     return RunningTaskStatus(
         session=client.shown_id,
         function=function.name,
@@ -46,9 +46,10 @@ def _row(state: SchedulerState, agent: Agent, task: RunningTask, agent_now: floa
         pid=task.pid,
         seconds=max(0.0, agent_now - task.started_at),
         idle_seconds=max(0.0, agent_now - task.active_at),
-        usual_seconds=function.duration_us / 1e6 if function.samples else 0.0,
+        usual_seconds=function.duration_us / 1e6 if function.samples and not is_actor else 0.0,
         cpu_percent=task.cpu_percent,
         rss_bytes=task.rss_bytes,
         blocked=task.blocked,
         module=function.module,
+        actor=is_actor,
     )

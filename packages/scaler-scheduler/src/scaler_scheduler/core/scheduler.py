@@ -57,9 +57,9 @@ class SchedulerCore:
         """Time has passed: handle all that is due."""
         tick.on_deadline(self.state, now)
 
-    def on_described(self, session: bytes, snapshot: bytes, now: float) -> None:
+    def on_described(self, snapshot: bytes, now: float) -> None:
         """The description that a client requested, encoded; empty when it is too large for a message."""
-        client_messages.on_described(self.state, session, snapshot, now)
+        client_messages.on_described(self.state, snapshot, now)
 
     def on_fault(self, peer: bytes, kind: str, error: Exception, now: float) -> None:
         """A message of ``peer`` raised ``error``: it costs its sender the session."""

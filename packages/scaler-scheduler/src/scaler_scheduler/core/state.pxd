@@ -50,6 +50,7 @@ cdef class SchedulerState:
     cdef readonly object named
     cdef dict named_requests_by_task
     # questions
+    cdef readonly object action_rates
     cdef readonly object stacks
     cdef readonly object profiles
     cdef readonly object software
@@ -80,5 +81,6 @@ cdef class SchedulerState:
     cdef readonly object lock_warnings
     cdef readonly object group_warnings
     cdef public tuple description
+    cdef public list await_description
 
     cpdef forget_queue(self)

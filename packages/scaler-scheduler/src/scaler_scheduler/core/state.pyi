@@ -6,6 +6,7 @@ structure is compiled because ``hot_path`` reads it with every message; it has n
 
 from scaler_protocol.log_lines import LatestLines
 from scaler_protocol.messages import FunctionDefinition, TaskOptions
+from scaler_scheduler.core.action_rates import ActionRates
 from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
@@ -116,6 +117,7 @@ class SchedulerState:
 
     locks: LockTable
     named: NamedTable
+    action_rates: ActionRates
     stacks: StackTable
     profiles: ProfileTable
     software: SoftwareTable
@@ -162,6 +164,9 @@ class SchedulerState:
     group_warnings: Repetition
     description: tuple[float, bytes]
     """The latest description of the cluster for clients, and when it was made."""
+
+    await_description: list[bytes]
+    """The sessions of the clients that wait for the next one; one of them for each request."""
 
     def __init__(self, settings: Settings, now: float) -> None: ...
     def forget_queue(self) -> None:

@@ -5,6 +5,7 @@ from scaler_scheduler.core.placement cimport Placement
 from scaler_scheduler.core.fair_shares cimport Shares
 
 from scaler_protocol.log_lines import LatestLines
+from scaler_scheduler.core.action_rates import ActionRates
 from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.work_stealing import Balancer
 from scaler_scheduler.core.ended_clients import EndedClients
@@ -41,6 +42,7 @@ cdef class SchedulerState:
         self.lock_requests_by_task = self.locks.by_task
         self.named = NamedTable()
         self.named_requests_by_task = self.named.by_task
+        self.action_rates = ActionRates()
         self.stacks = StackTable()
         self.profiles = ProfileTable()
         self.software = SoftwareTable()
@@ -62,7 +64,7 @@ cdef class SchedulerState:
         self.events = self.totals.events
         self.malformed_warnings, self.refusal_warnings = Repetition(), Repetition()
         self.lock_warnings, self.group_warnings = Repetition(), Repetition()
-        self.description = float("-inf"), b""
+        self.description, self.await_description = (float("-inf"), b""), []
 
     cpdef forget_queue(self):
         self.last_options = None

@@ -20,9 +20,9 @@ PIECE_BYTES = 32 * 1024
 """Size of a piece of records that are kept; smaller ones are joined to those before them."""
 
 NAMES_LIMIT = 50_000
-"""Names of sessions, agents and functions that are kept for late watchers, the latest ones."""
+"""Names of sessions, of agents and of functions that are kept for late watchers, the latest ones."""
 
-NAMES_LIMIT_BYTES = 64 * 1024 * 1024
+NAMES_LIMIT_BYTES = 21 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,9 @@
 """The gateway: one thread, one ROUTER socket, one core. It reads all that waits, feeds the core, carries out its
-effects."""
+effects.
+
+Peers take turns. A peer whose messages take longer than one turn has the next one after the messages of all others, and
+is not read from before that. So a peer whose messages cost much delays itself, and others by one turn at most.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +25,13 @@ from scaler_scheduler.core.limits import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
 from scaler_scheduler.core.scheduler import SchedulerCore
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.shell.audit_log import AuditLog
+from scaler_scheduler.shell.backlog import Backlog, Message
 
 _DRAIN_LIMIT = 256
 """Messages taken in before the core's effects are carried out: more would only add latency."""
+
+TURN_SECONDS = 0.002
+"""The time for the messages of one peer, before those of the others."""
 
 _FLUSH_SECONDS = 0.1
 _PROBE_DELAYS_SECONDS = (0.005, 0.05, 0.5)
@@ -69,6 +77,8 @@ class Gateway:
         self._router = router
         self._peers: dict[bytes, None] = {}
         self._missing: dict[bytes, None] = {}  # to be lost when what they said before has been taken in
+        self._backlog = Backlog()
+        self._next_turn: asyncio.Handle | None = None
         self._alarm = _guarded(loop).add_alarm(self._on_alarm)
         self._probe_timer: asyncio.TimerHandle | None = None
         self._probes_made = 0
@@ -102,7 +112,7 @@ class Gateway:
         self._loop.remove_prompt_reader(self._router.fd)
         self._loop.remove_reader(self._monitor_fd)
         self._alarm.set(None)
-        for timer in (self._probe_timer, self._retry_timer, self._keys_timer):
+        for timer in (self._probe_timer, self._retry_timer, self._keys_timer, self._next_turn):
             if timer is not None:
                 timer.cancel()
 
@@ -136,10 +146,10 @@ class Gateway:
     def _take_in(self) -> None:
         """Take messages in until nothing waits: sending, too, can use up the readiness of the socket."""
         self._take_messages()
-        while self._missing:
+        while gone := [peer for peer in self._missing if peer not in self._backlog]:
             now = time.monotonic()
-            while self._missing:  # one by one: an exception about one does not keep the others
-                peer, _ = self._missing.popitem()
+            for peer in gone:  # one by one: an exception about one does not keep the others
+                del self._missing[peer]
                 self._peers.pop(peer, None)
                 self.core.on_peer_lost(peer, now)
             self._flush(now)
@@ -149,17 +159,60 @@ class Gateway:
     def _take_messages(self) -> None:
         while messages := self._router.receive_many(_DRAIN_LIMIT):
             now = time.monotonic()
-            for peer, frames, user in messages:
-                if not admission.knows(self.core.state, peer):
-                    self._feed_unknown(peer, frames, user, now)
-                elif not user or admission.admits(self.core.state, peer, user):
-                    self._feed(peer, frames, now)
+            self._feed_in_turn(messages, now)
             self._flush(now)
+        if self._backlog:
+            self._feed_backlog()
         for peer, frames, user in self._router.unauthenticated_messages(self.core.has_work()):
             now = time.monotonic()
             if not user or admission.admits(self.core.state, peer, user):
                 self._feed_unknown(peer, frames, user, now)
             self._flush(now)
+
+    def _feed_in_turn(self, messages: list[Message], now: float) -> None:
+        """Each peer has a turn. The messages for which it is too short are put off."""
+        backlog, current, ends_at = self._backlog, b"", 0.0
+        put_off: dict[bytes, None] = {}
+        for message in messages:
+            peer = message[0]
+            if peer != current:
+                current, ends_at = peer, time.monotonic() + TURN_SECONDS
+                is_over = peer in backlog
+            else:
+                is_over = is_over or time.monotonic() >= ends_at
+            if is_over:
+                backlog.add(message)
+                put_off[peer] = None
+            else:
+                self._feed_message(message, now)
+        for peer in put_off:
+            self._router.pause(peer)
+
+    def _feed_backlog(self) -> None:
+        """One of the peers that wait has another turn. The loop goes on with all others before the next turn."""
+        now = time.monotonic()
+        peer, messages = self._backlog.take_first()
+        self._feed_message(messages.popleft(), now)
+        while messages and time.monotonic() < now + TURN_SECONDS:
+            self._feed_message(messages.popleft(), now)
+        if messages:
+            self._backlog.put_last(peer, messages)
+        else:
+            self._router.resume(peer)
+        self._flush(now)
+        if self._backlog and self._next_turn is None:
+            self._next_turn = self._loop.call_soon(self._on_next_turn)
+
+    def _on_next_turn(self) -> None:
+        self._next_turn = None
+        self._on_readable()
+
+    def _feed_message(self, message: Message, now: float) -> None:
+        peer, frames, user = message
+        if not admission.knows(self.core.state, peer):
+            self._feed_unknown(peer, frames, user, now)
+        elif not user or admission.admits(self.core.state, peer, user):
+            self._feed(peer, frames, now)
 
     def _feed_unknown(self, peer: bytes, frames: list[bytes], user: bytes, now: float) -> None:
         """Nothing but a Hello is decoded of a connection that has no session."""
@@ -242,7 +295,7 @@ class Gateway:
         if type(effect) is Log:
             logging.log(logging.getLevelName(effect.level), effect.text)
         elif type(effect) is Describe:
-            self._describe_to(effect.client)
+            self._describe()
         elif type(effect) is Audit:
             self._audit_log.record(effect)
         elif type(effect) is Trouble:
@@ -252,10 +305,14 @@ class Gateway:
         elif type(effect) is Quit:
             self._loop.call_later(_FLUSH_SECONDS, self._end_loop)
 
-    def _describe_to(self, client: bytes) -> None:
-        now = time.monotonic()
-        self.core.on_described(client, self.describe(), now)
-        self._flush(now)
+    def _describe(self) -> None:
+        snapshot = b""
+        try:
+            snapshot = self.describe()
+        finally:  # clients wait for an answer
+            now = time.monotonic()
+            self.core.on_described(snapshot, now)
+            self._flush(now)
 
     # ---- keys ------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from scaler_protocol.monitor.format import format_count
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.output_log import PrintedBy
 from scaler_scheduler.top.lines import Line, Span, Style, line_of
-from scaler_scheduler.top.pages import Body
+from scaler_scheduler.top.pages import NOTE_HEIGHT_LEAST, Body
 from scaler_scheduler.top.printed import printed_parts
 from scaler_scheduler.top.view import View
 
@@ -16,13 +16,16 @@ _EMPTY_TEXT = "no task has printed anything while this monitor watched"
 def output_body(model: Model, view: View, width: int, height: int) -> Body:
     """``first_row`` of the page counts lines back from the newest one."""
     output, back = model.activity.output, view.table.first_row
-    room = max(1, height - 1)
+    has_note = height >= NOTE_HEIGHT_LEAST
+    room = max(1, height - has_note)
     lines, total = output.newest(PrintedBy(text=view.filter_text), back, room)
     if not lines:
         empty = f"nothing contains {view.filter_text!r}" if view.filter_text else _EMPTY_TEXT
-        return Body([_note(total, output.total, 0), line_of(empty, Style.DIM)], room, 0, 0)
+        note = [_note(total, output.total, 0)] if has_note else []
+        return Body([*note, line_of(empty, Style.DIM)], room, 0, 0)
     shown = [part for line in lines for part in printed_parts(line, width)][-room:]
-    return Body([_note(total, output.total, back), *shown], room, max(0, total - 1), total)
+    note = [_note(total, output.total, back)] if has_note else []
+    return Body([*note, *shown], room, max(0, total - 1), total)
 
 
 def _note(shown: int, total: int, back: int) -> Line:

@@ -37,12 +37,15 @@ _GAP = Span("   ")
 _LABEL_WIDTH = 9
 _FULL_SHARE = 0.9
 _HISTORY_HEIGHTS = 2, 8
+_LOW_HEIGHT = 6
+"""A page with fewer lines shows only the bars."""
+
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _PLAIN_BLOCKS = " .:-=+*%#"
 _SAMPLE_SECONDS = 1.0
 _HINTS = (
     "? keys", "q quit", "t running", "4 failures", "3 why tasks wait", "g progress", "7 stream", "9 who uses it",
-    "2 functions", "i workers",
+    ":03:00 the past", "2 functions", "i workers",
 )  # fmt: skip
 """The most important ones first."""
 
@@ -67,6 +70,8 @@ class Part(NamedTuple):
 def overview_body(model: Model, snapshot: Snapshot, width: int, height: int, blocks: bool) -> Body:
     """``blocks``: whether the terminal shows block characters."""
     room = height - 1
+    if height < _LOW_HEIGHT:
+        return Body(_meters(model, snapshot, width, blocks)[: max(0, height)], 1, 0, 0)
     if width >= WIDE:
         half = (width - len(_GAP.text)) // 2
         first = _stacked(_left(model, snapshot, blocks), half, room)

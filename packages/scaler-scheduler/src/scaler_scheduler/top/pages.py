@@ -92,6 +92,9 @@ DETAILS_HEIGHT_LEAST = 8
 REASON_HEIGHT_LEAST = 3
 """Least height at which the complete reason of waiting tasks is shown."""
 
+NOTE_HEIGHT_LEAST = 4
+"""Least height at which a page says how many rows there are."""
+
 _TALL = 36
 
 _LOOKED_AT = 200
@@ -145,13 +148,15 @@ def table_body(model: Model, view: View, width: int, height: int) -> Body:
     descending = spec.descending if table.descending is None else table.descending
     total = model.rows(view.page, view.filter_text, limit=0)[1]
     details_height = _details_height(model, view, width, height, total) if view.page in PREVIEWED else 0
-    room = max(1, height - 2 - details_height)
+    has_note = height >= NOTE_HEIGHT_LEAST
+    room = max(1, height - 1 - has_note - details_height)
     last_first_row = max(0, total - room)
     first = min(table.first_row, last_first_row)
     rows, _ = model.rows(view.page, view.filter_text, sort_key, descending, first, room)
     grid = grid_of(spec, rows, sort_key, descending, width)
     chosen = min(table.cursor, total - 1) - first if view.page in DETAILED else -1
-    lines = [_note(model, view, total), _barred(grid.header(), width, Style.HEADER)]
+    lines = [_note(model, view, total)] if has_note else []
+    lines.append(_barred(grid.header(), width, Style.HEADER))
     for number, row in enumerate(rows):
         line = grid.line(row, _row_style(view.page, row, number == chosen))
         lines.append(_barred(line, width, Style.CHOSEN) if number == chosen else line)
@@ -283,7 +288,8 @@ def _barred(line: Line, width: int, style: Style) -> Line:
 
 
 def _tabs(view: View, width: int) -> Line:
-    """All pages by their keys; in short where there is no room, and the last ones by their keys alone."""
+    """All pages by their keys; in short where there is no room, and the last ones by their keys alone. On a very narrow
+    screen the first ones are left out, so that the page that is shown is named."""
     for gap in ("  ", " "):
         wide = joined([_tab(key, page, TITLES[page], view) for key, page in PAGES.items()], Span(gap))
         if width_of(wide) <= width:
@@ -292,10 +298,14 @@ def _tabs(view: View, width: int) -> Line:
     for page in [*reversed(PAGES.values()), ""]:
         tabs = joined([_tab(key, each, short[each], view) for key, each in PAGES.items()], Span(" "))
         if width_of(tabs) <= width:
-            break
+            return tabs
         if page != view.page:
             short[page] = ""
-    return tabs
+    shown = [_tab(key, each, short[each], view) for key, each in PAGES.items()]
+    place = list(PAGES.values()).index(view.page)
+    while place and width_of(joined(shown[: place + 1], Span(" "))) > width:
+        shown, place = shown[1:], place - 1
+    return joined(shown, Span(" "))
 
 
 def _tab(key: str, page: str, title: str, view: View) -> Line:

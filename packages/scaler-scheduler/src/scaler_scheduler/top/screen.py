@@ -28,6 +28,9 @@ OWN_LINES = ("status", "total", "header")
 """The lines that belong to the table of workers."""
 
 LEAST_WORKER_ROWS = 3
+LOW_LINES = 8
+"""A screen with fewer lines shows what is urgent in place of the totals, so that there is room for rows."""
+
 PANEL_LABEL_WIDTH, PANEL_WIDTH_LIMIT = 17, 70
 
 
@@ -96,6 +99,8 @@ def _draw_page(
     """Names of pages, totals, what is urgent, then the page."""
     head = head_lines(model, snapshot, view, width)
     status = status_line(model, view, now)
+    if height < LOW_LINES and view.details_of is None:
+        head, status = head[:1], status or head[1]
     room = max(1, height - len(head) - len(_whole(status, width, height)))
     if view.details_of is not None:
         body = details_body(model, view, width, room)

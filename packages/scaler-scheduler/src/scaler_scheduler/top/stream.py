@@ -11,7 +11,7 @@ from scaler_protocol.monitor.model import Model, StreamRow
 from scaler_protocol.monitor.open_bars import OpenBar
 from scaler_protocol.monitor.task_stream import CANCELED, FAILED, Bars
 from scaler_scheduler.top.lines import FunctionColour, Line, Span, Style, line_of
-from scaler_scheduler.top.pages import Body
+from scaler_scheduler.top.pages import NOTE_HEIGHT_LEAST, Body
 from scaler_scheduler.top.view import View
 
 LABEL_WIDTH_LEAST = 28
@@ -43,7 +43,8 @@ def stream_body(model: Model, view: View, width: int, height: int, blocks: bool)
     start = stop - view.stream_seconds
     found = model.stream_rows(start, stop)
     rows = [row for row in found if wanted in f"{row.worker.host}|{row.worker.name}".casefold()]
-    room = max(1, height - 3)
+    is_low = height < NOTE_HEIGHT_LEAST
+    room = max(1, height if is_low else height - 3)
     last_first_row = max(0, len(rows) - room)
     first = min(view.table.first_row, last_first_row)
     shown = rows[first : first + room]
@@ -58,11 +59,13 @@ def stream_body(model: Model, view: View, width: int, height: int, blocks: bool)
     tasks = bars.tasks
     if len(shown) < len(rows) and not wanted:
         tasks = model.count_of_executions(start, stop)
-    lines = [_title(view, stop, stop == newest, tasks, len(running))]
-    lines += [
+    lines = [
         (Span(left(_label(row), label) + " |", Style.DIM), *cells) for row, cells in zip(shown, painted, strict=True)
     ]
-    lines += [_axis(start, stop, label + 2, columns), _legend(model, bars, parts, running, blocks, width)]
+    if not is_low:
+        title = _title(view, stop, stop == newest, tasks, len(running))
+        axis = _axis(start, stop, label + 2, columns)
+        lines = [title, *lines, axis, _legend(model, bars, parts, running, blocks, width)]
     return Body(lines, room, last_first_row, len(rows))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import TaskColumn
-from scaler_worker.board import Handed
+from scaler_worker.board import DispatchedRun
 from scaler_worker.core.nodes import Named
 
 
@@ -24,10 +24,10 @@ def columns_of(runs: Iterable[TaskRun], named: Iterable[Named] = ()) -> list[Tas
     ]
 
 
-def joined(newest_first: Iterable[tuple[Handed, int]]) -> list[TaskRun]:
+def joined(newest_first: Iterable[tuple[DispatchedRun, int]]) -> list[TaskRun]:
     """Neighbours as one run; newest runs first."""
     runs: list[TaskRun] = []
-    current: Handed | None = None
+    current: DispatchedRun | None = None
     start = end = 0
     for entry, sequence in newest_first:
         if entry is current and sequence == start - 1:

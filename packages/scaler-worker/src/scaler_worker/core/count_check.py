@@ -30,7 +30,7 @@ class CountCheck:
         if now < self._recount_at:
             return
         self._recount_at = now + RECOUNT_SECONDS + len(self._state.nodes) / 1e6 * SECONDS_PER_MILLION_NODES
-        wrong = self._backend.recount(corrects=True)
+        wrong = self._backend.correct_counts()
         if wrong:
             text = "; ".join(wrong[:_SHOWN]) + (f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else "")
             self._state.outbox.add(Log("WARNING", f"A count was wrong and has been corrected: {text}."))

@@ -65,8 +65,8 @@ class ExecutionBackend(Protocol):
 
     def on_deadline(self, now: float) -> None: ...
 
-    def recount(self, corrects: bool) -> list[str]:
-        """Return a sentence for each count that is not what the tasks here say, and correct these if ``corrects``."""
+    def correct_counts(self) -> list[str]:
+        """Correct each count that is not what the tasks here say. Returns a sentence for each."""
 
     def check(self) -> None:
         """Assert every invariant; for tests."""

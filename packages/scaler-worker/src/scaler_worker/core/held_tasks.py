@@ -42,10 +42,10 @@ def keep_values(state: AgentState, kept: list[tuple[TaskRun, int, int, bytes]]) 
     _queue(state, ready)
 
 
-def recount(state: AgentState, corrects: bool) -> list[str]:
-    """Return a sentence for each wrong count of the queue and of nodes, and correct these if ``corrects``."""
-    wrong, ready = state.nodes.recount(corrects)
-    wrong += state.queue.recount(corrects)
+def correct_counts(state: AgentState) -> list[str]:
+    """Correct the wrong counts of the queue and of nodes. Returns a sentence for each."""
+    wrong, ready = state.nodes.correct_counts()
+    wrong += state.queue.correct_counts()
     _queue(state, ready)
     return wrong
 

@@ -2,7 +2,7 @@
 """The hot path of the agent: what each message of tasks and each result costs. See hot_path.pyi for the contract."""
 
 from libc.stdint cimport int64_t
-from scaler_worker.board cimport Handed
+from scaler_worker.board cimport DispatchedRun
 from scaler_worker.core.durations cimport Durations
 from scaler_worker.core.prefetch cimport Prefetcher
 from scaler_worker.core.lease cimport Lease
@@ -103,7 +103,7 @@ cdef class SlotsHotPath:
                 self._state.outbox.add(AttachStore())  # a result is in the host's store, which is not known yet
 
     cpdef object harvest(self, WorkerProcess process, double now):
-        cdef Handed entry
+        cdef DispatchedRun entry
         board = process.board
         if board is None:
             return
@@ -113,7 +113,7 @@ cdef class SlotsHotPath:
             return
         self._starts.failures = 0
         harvest = board.harvest(
-            process.handed, now, self._rules.worker_index(process) if self._state.is_watched else None
+            process.dispatched, now, self._rules.worker_index(process) if self._state.is_watched else None
         )
         if board.broken is not None:
             self._rules.end_broken(process)
@@ -129,7 +129,7 @@ cdef class SlotsHotPath:
         if harvest.has_more or streams_output(process):
             self._state.objects.catch_up(process.number)
         self._roster.settle(process)
-        if not process.handed:
+        if not process.dispatched:
             process.idle_since = now
 
     def next_deadline(self):
@@ -143,8 +143,8 @@ cdef class SlotsHotPath:
 
 
 cdef bint streams_output(WorkerProcess process) except -1:
-    cdef Handed entry
-    for entry in process.handed:
+    cdef DispatchedRun entry
+    for entry in process.dispatched:
         if entry.run.options.stream_output:
             return True
     return False

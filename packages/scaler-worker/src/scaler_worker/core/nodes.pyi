@@ -1,7 +1,7 @@
 """Nodes of graphs on this host: contract of nodes.pyx.
 
 A node waits until the values of its inputs are here, then it is ready and in the queue, or until all inputs that have
-no value are handed to one worker process: then it may go right behind them, and the process fills in their results
+no value are dispatched to one worker process: then it may go right behind them, and the process fills in their results
 itself. The value of a finished node is kept until the scheduler says (with a Cancel) that it is not needed; a value
 made elsewhere is fetched, and kept the same way. A node whose input ends here without a value is given back.
 """
@@ -80,8 +80,10 @@ class Nodes:
     def held_runs(self) -> list[ResultRun]:
         """A row without payload for every value held here, for a scheduler that does not know of them."""
 
-    def recount(self, corrects: bool) -> tuple[list[str], list[TaskRun]]:
-        """Return a sentence for each wrong count of nodes and of their inputs, and correct these if ``corrects``; then
-        also the runs that may be queued."""
+    def wrong_counts(self) -> list[str]:
+        """Return a sentence for each wrong count of nodes and of their inputs."""
+
+    def correct_counts(self) -> tuple[list[str], list[TaskRun]]:
+        """Correct the counts. Returns what ``wrong_counts`` would, and the runs that may then be queued."""
 
     def check(self) -> None: ...

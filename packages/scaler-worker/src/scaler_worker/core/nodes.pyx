@@ -13,7 +13,7 @@ UNKNOWN_SIZE = bytes(8)
 cdef enum:
     WAITING = 0
     READY = 1
-    HANDED = 2
+    DISPATCHED = 2
     DONE = 3
     FETCHING = 4
     GONE = 5  # ended or left without a value
@@ -53,6 +53,17 @@ cdef class Node:
         self.state = WAITING
         self.value = None
         self.is_copy = self.is_large = False
+
+
+cdef int count_inputs(Node node, int* pending, int* still_open) except -1:
+    """Count the values and objects that the node waits for, and how many of these nothing here makes now."""
+    cdef Node source
+    cdef int missing = node.lacks_objects, unmade = 0
+    for source in node.inputs or ():
+        missing += source.state != DONE and source.state != FREED
+        unmade += source.state != DONE and source.state != DISPATCHED and source.state != FREED
+    pending[0], still_open[0] = missing, unmade
+    return 0
 
 
 cdef class Nodes:
@@ -138,7 +149,7 @@ cdef class Nodes:
                     source.dependants = []
                 source.dependants.append(node)
                 node.pending += 1
-                if source.state != HANDED:
+                if source.state != DISPATCHED:
                     node.open += 1
 
     def keep(self, keys):
@@ -206,7 +217,7 @@ cdef class Nodes:
         cdef int64_t index, count
         for run in runs:
             if run.options.graph:
-                self.hand(number, run, fresh)
+                self.dispatch(number, run, fresh)
         while fresh:
             candidates = fresh
             fresh = []
@@ -233,20 +244,20 @@ cdef class Nodes:
                     (<list> found[len(found) - 1])[2] = node.index + 1
                 else:
                     found.append([node.run, node.index, node.index + 1])
-                self.hand_node(number, node, fresh)
+                self.dispatch_node(number, node, fresh)
         return [piece(run, start, stop) for run, start, stop in found]
 
-    cdef hand(self, int64_t number, run, list fresh):
+    cdef dispatch(self, int64_t number, run, list fresh):
         cdef Node node
         cdef uint64_t task
         for task in range(run.first_task, run.first_task + run.count):
             node = self.find(run.session, task)
             if node is not None and node.state == READY:
-                self.hand_node(number, node, fresh)
+                self.dispatch_node(number, node, fresh)
 
-    cdef hand_node(self, int64_t number, Node node, list fresh):
+    cdef dispatch_node(self, int64_t number, Node node, list fresh):
         cdef Node dependant
-        node.state = HANDED
+        node.state = DISPATCHED
         node.at = number
         if node.dependants is not None:
             for dependant in node.dependants:
@@ -259,7 +270,7 @@ cdef class Nodes:
         if node.state != WAITING or node.lacks_objects:
             return False
         for source in node.inputs:
-            if source.state != DONE and (source.state != HANDED or source.at != number):
+            if source.state != DONE and (source.state != DISPATCHED or source.at != number):
                 return False
         return True
 
@@ -321,7 +332,7 @@ cdef class Nodes:
 
     cdef finish(self, Node node, payload, bint is_large, list woken):
         cdef Node dependant
-        cdef bint was_open = node.state != HANDED
+        cdef bint was_open = node.state != DISPATCHED
         if node.state == WAITING:  # it came again while its first run was at a worker process
             self.waiting -= 1
         node.state = DONE
@@ -385,7 +396,7 @@ cdef class Nodes:
         cdef bint is_stranded
         for task in range(run.first_task, run.first_task + run.count):
             node = self.find(run.session, task)
-            if node is None or node.state != HANDED:
+            if node is None or node.state != DISPATCHED:
                 continue
             node.state = WAITING
             node.at = -1
@@ -483,43 +494,40 @@ cdef class Nodes:
                 runs.append(ResultRun(session, rows))
         return runs
 
-    def recount(self, bint corrects):
-        cdef list wrong = []
-        cdef list woken = []
+    def wrong_counts(self):
         cdef Node node
-        cdef int64_t waiting = 0
-        for table in self.tables.values():
-            for each in (<dict> table).values():
-                node = each
-                if node.state == WAITING or node.state == READY:
-                    self.recount_inputs(node, corrects, wrong)
-                if node.state == WAITING:
-                    waiting += 1
-                    if node.pending == 0:
-                        woken.append(node)
-                        wrong.append(f"node {node.task} waits, but nothing is missing")
-        if waiting != self.waiting:
-            wrong.append(f"{self.waiting} nodes wait, {waiting} counted")
-            if corrects:
-                self.waiting = waiting
-        return wrong, self.made_ready(woken) if corrects else []
+        cdef int pending = 0, still_open = 0
+        cdef list wrong = []
+        cdef list waiting = self.nodes_in(WAITING)
+        for node in waiting + self.nodes_in(READY):
+            count_inputs(node, &pending, &still_open)
+            if node.pending != pending or node.open != still_open:
+                noted = f"{node.pending} inputs ({node.open})"
+                wrong.append(f"node {node.task} waits for {noted}, {pending} ({still_open}) counted")
+            if node.state == WAITING and pending == 0:
+                wrong.append(f"node {node.task} waits, but nothing is missing")
+        if self.waiting != len(waiting):
+            wrong.append(f"{self.waiting} nodes wait, {len(waiting)} counted")
+        return wrong
 
-    cdef recount_inputs(self, Node node, bint corrects, list wrong):
-        """Compare how many values and objects the node waits for, and how many of these nothing here makes now."""
-        cdef Node source
-        cdef int pending = node.lacks_objects, still_open = 0
-        for source in node.inputs or ():
-            pending += source.state != DONE and source.state != FREED
-            still_open += source.state != DONE and source.state != HANDED and source.state != FREED
-        if node.pending == pending and node.open == still_open:
-            return
-        wrong.append(f"node {node.task} waits for {node.pending} inputs ({node.open}), {pending} ({still_open}) counted")
-        if corrects:
-            node.pending, node.open = pending, still_open
+    def correct_counts(self):
+        cdef Node node
+        cdef list wrong = self.wrong_counts()
+        if not wrong:
+            return wrong, []
+        cdef list waiting = self.nodes_in(WAITING)
+        for node in waiting + self.nodes_in(READY):
+            count_inputs(node, &node.pending, &node.open)
+        self.waiting = len(waiting)
+        return wrong, self.made_ready([node for node in waiting if (<Node> node).pending == 0])
+
+    cdef list nodes_in(self, int state):
+        nodes = [each for table in self.tables.values() for each in (<dict> table).values()]
+        return [each for each in nodes if (<Node> each).state == state]
 
     def check(self):
         cdef Node node, source
-        wrong, _ = self.recount(False)
+        wrong = self.wrong_counts()
         assert not wrong, wrong
         for table in self.tables.values():
             assert table

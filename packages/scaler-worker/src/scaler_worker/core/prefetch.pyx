@@ -2,7 +2,7 @@
 """Prefetch: each worker process gets its tasks a little ahead of need. See prefetch.pyi for the contract."""
 
 from libc.stdint cimport int64_t, uint64_t
-from scaler_worker.board cimport Handed
+from scaler_worker.board cimport DispatchedRun
 from scaler_worker.core.durations cimport Durations
 from scaler_worker.core.outbox cimport Outbox
 from scaler_worker.core.worker_process cimport WorkerProcess
@@ -82,9 +82,9 @@ cdef class Prefetcher:
         return process.unfinished() < 2 or self.work_of(process) < _dispatch_seconds
 
     cpdef double work_of(self, WorkerProcess process) except? -1:
-        cdef Handed entry
+        cdef DispatchedRun entry
         cdef double seconds = 0.0
-        for entry in process.handed:
+        for entry in process.dispatched:
             seconds += entry.unfinished * max(self._durations.known(entry.run.function), 0.0)
         return seconds
 
@@ -136,12 +136,12 @@ cdef class Prefetcher:
         cdef int64_t count
         if process.environment is None:
             process.environment = self._queue.environment_of(runs[0])
-        if not process.handed:
+        if not process.dispatched:
             process.polled_position = -1
         for run in runs:
             count = run.count
             process.board.dispatch(process.next_sequence, count)
-            process.handed.append(Handed(run, process.next_sequence))
+            process.dispatched.append(DispatchedRun(run, process.next_sequence))
             process.next_sequence += count
             if run.options.timeout_seconds:
                 self.has_timed = True

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.limits import NO_WORKER
-from scaler_worker.board import Handed
+from scaler_worker.board import DispatchedRun
 from scaler_worker.core.worker_process import WorkerProcess
 
 STDOUT, STDERR = 1, 2
@@ -94,7 +94,9 @@ class ProcessOutput:
         """The agent has read this."""
         self._streams[stream].undecided += data
 
-    def on_task_ended(self, entry: Handed, sequence: int, stdout: tuple[int, int], stderr: tuple[int, int]) -> bytes:
+    def on_task_ended(
+        self, entry: DispatchedRun, sequence: int, stdout: tuple[int, int], stderr: tuple[int, int]
+    ) -> bytes:
         """A task has written the text between these positions. Returns the end of its stderr, for its failure."""
         places = {STDOUT: stdout, STDERR: stderr}
         if any(end > self._streams[stream].end for stream, (_, end) in places.items()):
@@ -133,7 +135,7 @@ class ProcessOutput:
 
     def _settle_rest(self, running: int | None) -> None:
         entry = self._process.entry_of(running) if running is not None else None
-        if entry is None and self._process.handed and running is not None:
+        if entry is None and self._process.dispatched and running is not None:
             return
         if running is None and self._process.busy and not (self._is_full or self._runs_several):
             return
@@ -151,7 +153,7 @@ class ProcessOutput:
 
     # ---- lines -----------------------------------------------------------------------------------------------------
 
-    def _give(self, entry: Handed | None, sequence: int, stream: int, data: bytes) -> None:
+    def _give(self, entry: DispatchedRun | None, sequence: int, stream: int, data: bytes) -> None:
         if not data:
             return
         if sequence != self._sequence:
@@ -164,7 +166,7 @@ class ProcessOutput:
         if end:
             self._pass_on(self._current, stream, text[:end])
 
-    def _change_writer(self, entry: Handed | None, sequence: int) -> None:
+    def _change_writer(self, entry: DispatchedRun | None, sequence: int) -> None:
         for stream, each in self._streams.items():
             if each.rest:
                 self._pass_on(self._current, stream, each.rest)
@@ -189,7 +191,7 @@ class ProcessOutput:
         return min(self._process.place, NO_WORKER)
 
 
-def _task(entry: Handed, sequence: int) -> int:
+def _task(entry: DispatchedRun, sequence: int) -> int:
     return entry.first_task + sequence - entry.first_sequence
 
 

@@ -32,3 +32,4 @@ cdef class TaskQueue:
     cdef object first(self, int64_t deeper_than)
     cdef Level level(self, object run)
     cdef object take_last(self, int64_t limit)
+    cdef int64_t counted(self) except -1

@@ -54,8 +54,11 @@ class TaskQueue:
     def clear(self) -> list[TaskRun]:
         """Take out everything."""
 
-    def recount(self, corrects: bool) -> list[str]:
-        """Return a sentence if the count is not that of the tasks in the queue, and correct it if ``corrects``."""
+    def wrong_counts(self) -> list[str]:
+        """Return a sentence if the count is not that of the tasks in the queue."""
+
+    def correct_counts(self) -> list[str]:
+        """Correct the count. Returns what ``wrong_counts`` would."""
 
     def check(self) -> None: ...
 

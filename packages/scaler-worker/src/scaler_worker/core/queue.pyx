@@ -210,17 +210,22 @@ cdef class TaskQueue:
         self.count = 0
         return runs
 
-    def recount(self, bint corrects):
-        cdef int64_t noted = self.count, counted = sum([run.count for run in self.runs()])
-        if noted == counted:
-            return []
-        if corrects:
-            self.count = counted
-        return [f"{noted} tasks queued, {counted} counted"]
+    cdef int64_t counted(self) except -1:
+        return sum([run.count for run in self.runs()])
+
+    def wrong_counts(self):
+        cdef int64_t counted = self.counted()
+        return [] if self.count == counted else [f"{self.count} tasks queued, {counted} counted"]
+
+    def correct_counts(self):
+        cdef list wrong = self.wrong_counts()
+        if wrong:
+            self.count = self.counted()
+        return wrong
 
     def check(self):
         cdef Level level, before = None
-        wrong = self.recount(False)
+        wrong = self.wrong_counts()
         assert not wrong, wrong
         for level in self._levels:
             assert level.turns and all(level.turns) and len(level.turns) == len(level.clients)

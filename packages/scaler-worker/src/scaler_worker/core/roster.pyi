@@ -73,7 +73,10 @@ class Roster:
     def settle(self, process: WorkerProcess) -> None:
         """Tasks that it held have ended or were taken back."""
 
-    def recount(self, corrects: bool) -> list[str]:
-        """Return a sentence for each worker process that is not in the right groups; ``corrects``: sort it again."""
+    def wrong_groups(self) -> list[str]:
+        """Return a sentence for each worker process that is not in the right groups."""
+
+    def correct_groups(self) -> list[str]:
+        """Sort these processes again. Returns what ``wrong_groups`` would."""
 
     def check(self) -> None: ...

@@ -95,16 +95,20 @@ cdef class Roster:
         for each in self.blocked.values():
             self.deepest_blocked = max(self.deepest_blocked, each.blocked_depth)
 
-    def recount(self, bint corrects):
-        cdef list wrong = []
-        cdef list misplaced
+    def wrong_groups(self):
+        cdef list misplaced, wrong = []
         for process in self.processes.values():
             misplaced = self.misplaced(process)
             if misplaced:
                 wrong.append(f"{process.name} is wrongly in or not in: {', '.join(misplaced)}")
-                if corrects:
-                    self.forget(process)
-                    self.sort(process)
+        return wrong
+
+    def correct_groups(self):
+        cdef list wrong = self.wrong_groups()
+        for process in self.processes.values():
+            if wrong and self.misplaced(process):
+                self.forget(process)
+                self.sort(process)
         return wrong
 
     cdef list misplaced(self, WorkerProcess process):
@@ -125,7 +129,7 @@ cdef class Roster:
         return [name for name, group, belongs in places if (number in group) != belongs]
 
     def check(self):
-        wrong = self.recount(False)
+        wrong = self.wrong_groups()
         assert not wrong, wrong
         slots = [each.slot for each in self.processes.values() if each.slot is not None]
         assert len(slots) == len(frozenset(slots)) and all([0 <= slot < self.slots for slot in slots])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scaler_protocol.limits import NO_WORKER, WORKERS_LIMIT
 from scaler_protocol.messages import RunningTask
-from scaler_worker.board import Handed
+from scaler_worker.board import DispatchedRun
 from scaler_worker.core.roster import Roster
 from scaler_worker.core.worker_process import WorkerProcess
 
@@ -67,7 +67,13 @@ class RunningTasks:
 
 
 def _row(
-    process: WorkerProcess, entry: Handed, sequence: int, started_at: float, active_at: float, cpu: float, rss: int
+    process: WorkerProcess,
+    entry: DispatchedRun,
+    sequence: int,
+    started_at: float,
+    active_at: float,
+    cpu: float,
+    rss: int,
 ) -> RunningTask:
     return RunningTask(
         session=entry.session,

@@ -20,7 +20,7 @@ from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.effects import Log
 from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import Blocked, ObjectKey, OutputPiece, Status, TaskColumn
-from scaler_worker.board import HANDED, Board, Handed, Harvest
+from scaler_worker.board import DISPATCHED, Board, DispatchedRun, Harvest
 from scaler_worker.core import held_tasks, work_stealing
 from scaler_worker.core.actor_processes import ActorProcesses
 from scaler_worker.core.columns import columns_of, joined
@@ -156,21 +156,21 @@ class Slots:
     def _bury(self, process: WorkerProcess, certificate: dict[str, Any], now: float) -> None:
         """Tasks start and end in their order, so the oldest one that has not ended is the only one that can have
         started, whatever user code has written to the cells of the others."""
-        waiting: list[tuple[Handed, int]] = []
+        waiting: list[tuple[DispatchedRun, int]] = []
         is_broken = process.board is not None and process.board.broken is not None
         for place, (entry, sequence, cell) in enumerate(process.open_sequences()):
-            is_marked = cell != HANDED or (is_broken and place == 0)
+            is_marked = cell != DISPATCHED or (is_broken and place == 0)
             may_have_started = place == 0 or process.is_dedicated or sequence in process.ending
             if entry.run.options.actor or (is_marked and may_have_started):
                 self._fail_dead(process, entry, sequence, certificate, now)
             else:
                 waiting.append((entry, sequence))
         self._put_back(reversed(waiting))
-        process.handed.clear()
+        process.dispatched.clear()
         self._state.nodes.forget_worker_process(process.number)
 
     def _fail_dead(
-        self, process: WorkerProcess, entry: Handed, sequence: int, certificate: dict[str, Any], now: float
+        self, process: WorkerProcess, entry: DispatchedRun, sequence: int, certificate: dict[str, Any], now: float
     ) -> None:
         ending, place = process.ending.get(sequence), self._place_of(process)
         board = process.board
@@ -284,10 +284,10 @@ class Slots:
         self._put_back(taken)
         return len(taken)
 
-    def _reclaim(self, process: WorkerProcess, limit: int) -> list[tuple[Handed, int]]:
+    def _reclaim(self, process: WorkerProcess, limit: int) -> list[tuple[DispatchedRun, int]]:
         assert process.board is not None
-        taken: list[tuple[Handed, int]] = []
-        for entry in () if process.is_dedicated else reversed(process.handed):
+        taken: list[tuple[DispatchedRun, int]] = []
+        for entry in () if process.is_dedicated else reversed(process.dispatched):
             if len(taken) >= limit:
                 break
             start = max(entry.first_sequence, process.board.harvested)
@@ -297,7 +297,7 @@ class Slots:
         self._roster.settle(process)
         return taken
 
-    def _put_back(self, newest_first: Iterable[tuple[Handed, int]]) -> None:
+    def _put_back(self, newest_first: Iterable[tuple[DispatchedRun, int]]) -> None:
         """Put tasks back to the front of the queue, in their order."""
         for run in joined(newest_first):
             for ready in self._nodes_put_back(run) if run.options.graph else (run,):
@@ -362,7 +362,7 @@ class Slots:
                 self.timeouts.end(process, sequence, CANCELLED, now)
         self._roster.settle(process)
 
-    def _end_withdrawn(self, process: WorkerProcess, entry: Handed, sequence: int) -> None:
+    def _end_withdrawn(self, process: WorkerProcess, entry: DispatchedRun, sequence: int) -> None:
         """The process will not start this task."""
         entry.unfinished -= 1
         self._end_row(entry, sequence, CANCELLED, 0)
@@ -439,7 +439,7 @@ class Slots:
         if process.blocked_sequence is not None and not board.is_open(process.blocked_sequence):
             self._block(process, self._task_to_block(process) if board.unordered else None)
 
-    def _give_back(self, entry: Handed, sequence: int) -> None:
+    def _give_back(self, entry: DispatchedRun, sequence: int) -> None:
         """A node that a worker process could not run: an input of it has failed, or was freed meanwhile."""
         task = entry.first_task + sequence - entry.first_sequence
         self._state.given_back.append((entry.session, task, entry.attempt))
@@ -464,12 +464,14 @@ class Slots:
 
     # ---- results made here -----------------------------------------------------------------------------------
 
-    def _end_row(self, entry: Handed, sequence: int, reason: str, duration_us: int, place: int | None = None) -> None:
+    def _end_row(
+        self, entry: DispatchedRun, sequence: int, reason: str, duration_us: int, place: int | None = None
+    ) -> None:
         status, text = self.timeouts.outcome(entry.run, reason)
         self._add_row(entry, sequence, status, text.encode(), duration_us, place)
 
     def _add_row(
-        self, entry: Handed, sequence: int, status: int, payload: bytes, duration_us: int, place: int | None
+        self, entry: DispatchedRun, sequence: int, status: int, payload: bytes, duration_us: int, place: int | None
     ) -> None:
         task = entry.first_task + sequence - entry.first_sequence
         if entry.is_node:
@@ -494,7 +496,7 @@ class Slots:
         self.take_back(process, process.unfinished())  # counts it as blocked, too
         return True
 
-    def _task_to_block(self, process: WorkerProcess) -> tuple[Handed, int] | None:
+    def _task_to_block(self, process: WorkerProcess) -> tuple[DispatchedRun, int] | None:
         """The task that runs. Of several calls of an actor, which share a slot, it is one of the least depth: then the
         tasks that any of them waits for may start."""
         board = process.board
@@ -502,10 +504,10 @@ class Slots:
             sequence = board.running if board is not None else None
             entry = process.entry_of(sequence) if sequence is not None else None
             return (entry, sequence) if entry is not None and sequence is not None else None
-        started = [(entry, sequence) for entry, sequence, cell in process.open_sequences() if cell != HANDED]
+        started = [(entry, sequence) for entry, sequence, cell in process.open_sequences() if cell != DISPATCHED]
         return min(started, key=lambda each: each[0].run.options.depth, default=None)
 
-    def _block(self, process: WorkerProcess, task: tuple[Handed, int] | None) -> None:
+    def _block(self, process: WorkerProcess, task: tuple[DispatchedRun, int] | None) -> None:
         process.blocked_sequence = None if task is None else task[1]
         process.blocked_depth = 0 if task is None else task[0].run.options.depth
 
@@ -659,8 +661,8 @@ class Slots:
                 limits.append((process.number, process.pid, entry.run.options.memory_bytes))
         return limits
 
-    def recount(self, corrects: bool) -> list[str]:
-        return held_tasks.recount(self._state, corrects) + self._roster.recount(corrects)
+    def correct_counts(self) -> list[str]:
+        return held_tasks.correct_counts(self._state) + self._roster.correct_groups()
 
     def check(self) -> None:
         self._state.queue.check()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import Status
-from scaler_worker.board import HANDED
+from scaler_worker.board import DISPATCHED
 from scaler_worker.core.effects import Interrupt, Kill, Resume
 from scaler_worker.core.outbox import Outbox
 from scaler_worker.core.roster import Roster
@@ -68,7 +68,7 @@ class Timeouts:
             if process.busy and process.board is not None:
                 self._enforce_endings(process, now)
                 self._enforce_timeout(process, now)
-                if process.ending or any(self._seconds(entry.run) for entry in process.handed):
+                if process.ending or any(self._seconds(entry.run) for entry in process.dispatched):
                     self.next_at = now + LIMIT_CHECK_SECONDS
 
     def _enforce_endings(self, process: WorkerProcess, now: float) -> None:
@@ -90,7 +90,7 @@ class Timeouts:
         seen, self._seen[process.number] = self._seen.get(process.number, {}), {}
         for entry, sequence, cell in process.open_sequences():
             limit = self._seconds(entry.run)
-            if not limit or cell == HANDED:
+            if not limit or cell == DISPATCHED:
                 continue
             started = self._seen[process.number][sequence] = seen.get(sequence, now)
             if now - started >= limit:

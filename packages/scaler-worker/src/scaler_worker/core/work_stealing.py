@@ -32,4 +32,4 @@ def _pays(process: WorkerProcess, work_seconds: float, now: float) -> bool:
 
 def _moving_seconds(process: WorkerProcess) -> float:
     """Return how long it takes to move all nodes that the process holds."""
-    return MOVE_NODE_SECONDS * sum(entry.unfinished for entry in process.handed if entry.is_node)
+    return MOVE_NODE_SECONDS * sum(entry.unfinished for entry in process.dispatched if entry.is_node)

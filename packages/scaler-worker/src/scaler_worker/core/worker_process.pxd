@@ -15,7 +15,7 @@ cdef class WorkerProcess:
     cdef readonly object board
     cdef readonly object pid
     cdef int state
-    cdef public list handed
+    cdef public list dispatched
     cdef public uint64_t next_sequence
     cdef readonly set functions
     cdef readonly set objects

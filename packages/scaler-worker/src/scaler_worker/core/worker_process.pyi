@@ -15,7 +15,7 @@ In every state the process may die, or turn out not to exist: then the worker pr
 """
 
 from scaler_protocol.messages import ObjectKey
-from scaler_worker.board import Board, Handed
+from scaler_worker.board import Board, DispatchedRun
 from scaler_worker.core.actors import HostedActor
 from scaler_worker.core.task_timeouts import Ending
 
@@ -27,7 +27,7 @@ class WorkerProcess:
     """The number by which results name it: its slot, or of a spare process one beyond the slots."""
 
     name: str
-    handed: list[Handed]
+    dispatched: list[DispatchedRun]
     """Unfinished tasks that it was given, oldest first."""
     next_sequence: int
     ending: dict[int, Ending]
@@ -91,11 +91,11 @@ class WorkerProcess:
     def unfinished(self) -> int:
         """Return how many tasks it holds."""
 
-    def entry_of(self, sequence: int) -> Handed | None: ...
-    def find(self, session: bytes, task: int, attempt: int | None) -> tuple[Handed, int] | None:
+    def entry_of(self, sequence: int) -> DispatchedRun | None: ...
+    def find(self, session: bytes, task: int, attempt: int | None) -> tuple[DispatchedRun, int] | None:
         """Return where a task is, if it is here and unfinished."""
 
-    def open_sequences(self) -> list[tuple[Handed, int, int]]:
+    def open_sequences(self) -> list[tuple[DispatchedRun, int, int]]:
         """(run, sequence, claim cell) of everything dispatched that has neither ended nor been taken back, oldest
         first."""
 

@@ -2,7 +2,7 @@
 """One worker process, as the core sees it. See worker_process.pyi for the contract."""
 
 from libc.stdint cimport int64_t, uint64_t
-from scaler_worker.board cimport Handed
+from scaler_worker.board cimport DispatchedRun
 
 
 cdef class WorkerProcess:
@@ -12,7 +12,7 @@ cdef class WorkerProcess:
         self.name = name
         self.pid = 0
         self.state = ASKED
-        self.handed = []
+        self.dispatched = []
         self.functions = set()
         self.objects = set()
         self.ending = {}
@@ -49,7 +49,7 @@ cdef class WorkerProcess:
 
     @property
     def busy(self):
-        return len(self.handed) > 0
+        return len(self.dispatched) > 0
 
     @property
     def blocked(self):
@@ -63,31 +63,31 @@ cdef class WorkerProcess:
         return self.state == READY and self.blocked_sequence is None and not self.is_worn
 
     cpdef uint64_t unfinished(self) except? 0:
-        cdef Handed entry
+        cdef DispatchedRun entry
         cdef uint64_t count = 0
-        for entry in self.handed:
+        for entry in self.dispatched:
             count += entry.unfinished
         return count
 
     cdef int forget_finished(self) except -1:
-        cdef Handed entry
-        for entry in self.handed:
+        cdef DispatchedRun entry
+        for entry in self.dispatched:
             if not entry.unfinished:
-                self.handed = [entry for entry in self.handed if entry.unfinished]
+                self.dispatched = [entry for entry in self.dispatched if entry.unfinished]
                 break
         return 0
 
     def entry_of(self, uint64_t sequence):
-        cdef Handed entry
-        for entry in self.handed:
+        cdef DispatchedRun entry
+        for entry in self.dispatched:
             if entry.first_sequence <= sequence < entry.first_sequence + entry.count:
                 return entry
         return None
 
     def find(self, session, uint64_t task, attempt):
-        cdef Handed entry
+        cdef DispatchedRun entry
         cdef uint64_t sequence
-        for entry in self.handed:
+        for entry in self.dispatched:
             if entry.session != session or (attempt and entry.attempt != attempt):
                 continue
             if entry.first_task <= task < entry.first_task + entry.count:
@@ -97,19 +97,19 @@ cdef class WorkerProcess:
 
     def open_sequences(self):
         cdef list found = []
-        cdef Handed entry
+        cdef DispatchedRun entry
         cdef uint64_t sequence
-        for entry in self.handed:
+        for entry in self.dispatched:
             for sequence in range(entry.first_sequence, entry.first_sequence + entry.count):
                 if self.board.is_open(sequence):
                     found.append((entry, sequence, self.board.cell(sequence)))
         return found
 
     def check(self):
-        cdef Handed entry
+        cdef DispatchedRun entry
         assert (self.board is None) == (self.pid == 0)
         assert self.board is not None or (self.state != FORKED and self.state != READY)
-        assert not self.handed or self.board is not None
-        for entry in self.handed:
+        assert not self.dispatched or self.board is not None
+        for entry in self.dispatched:
             assert 0 < entry.unfinished <= entry.count
-        assert len(self.handed) == 0 or self.unfinished() == <uint64_t> len(self.open_sequences())
+        assert len(self.dispatched) == 0 or self.unfinished() == <uint64_t> len(self.open_sequences())

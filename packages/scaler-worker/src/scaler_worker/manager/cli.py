@@ -71,7 +71,7 @@ def _run(settings: ManagerSettings) -> None:
         asyncio.run(loop.run())
     if lock is not None:
         lock.release()
-    if scales and connection.session.is_refused:
+    if connection.session.is_name_taken or (scales and connection.session.is_refused):
         raise BadInput(connection.session.ended)
 
 

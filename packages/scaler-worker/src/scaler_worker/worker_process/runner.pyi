@@ -16,7 +16,7 @@ def install_parent_variable() -> None:
 def read_parent_variable() -> bytes: ...
 
 class Runner:
-    """Runs handed-over tasks in order; ``host`` does what needs the outside."""
+    """Runs dispatched tasks in order; ``host`` does what needs the outside."""
 
     board: Board
     forked: bool

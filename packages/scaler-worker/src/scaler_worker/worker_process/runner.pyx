@@ -239,7 +239,7 @@ cdef class RunUnderWay:
 
 
 cdef class Runner:
-    """Runs handed-over tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
+    """Runs dispatched tasks in order. ``host`` does what needs the outside: ``function(run)``, ``serializer(run)``,
     ``object(key)`` (memory of an object, for one task), ``shared_object(key)``, ``notify()``, ``keep_large(key, sequence, payload)``, ``wait(seconds)``,
     ``flush_output()``, ``memory_peak(reset)``, ``unmap_unused()``,
     ``restore_environment()``, ``send_warnings(sequence)``, ``stream_output(whether)`` (of the tasks that follow, to their client), ``advise(error)`` (a note on a failure),

@@ -151,11 +151,13 @@ class StoreCore:
         return peer in self._peers
 
     def on_peer_lost(self, peer: int, now: float) -> None:
-        """It says nothing more. Its pins stay until ``on_pins_lost``."""
+        """It says nothing more. What it has pinned, and the memory that it may still write to, stay until
+        ``on_pins_lost``: only its connection may have ended, and it may be in the middle of a copy."""
         lost = self._peers.pop(peer)
         for written in list(lost.writing.values()):
+            if written.extent is not None:
+                self._hold(lost, written)
             self._stop_writing(lost, written, now)
-        self._give_back_region(lost, now)
         self.servings.remove_peer(peer)
         if peer < _ITSELF:
             self.fetches.on_offerer_lost(label_of(peer), now)
@@ -183,6 +185,8 @@ class StoreCore:
         for pinned in lost.pins.values():
             self._unpin(pinned, now)
         lost.pins.clear()
+        self._give_back_region(lost, now)
+        self.memory.serve(now)
         self._after(now)
 
     def on_deadline(self, now: float) -> None:
@@ -383,17 +387,23 @@ class StoreCore:
 
     def _pin(self, peer: StorePeer, known: Object) -> None:
         assert known.extent is not None
+        copied = not known.pins and self._pinned_bytes > self.memory.pinned_limit_bytes
+        pin = self._hold(peer, known)
+        number, offset = known.extent.segment, known.extent.offset
+        size = self.memory.space.segments[number].size
+        self._answer(peer.number, StoreExtent(known.key, number, size, offset, known.size, pin, copied), number)
+
+    def _hold(self, peer: StorePeer, known: Object) -> int:
+        """Keep the memory of an object until the peer releases it. Returns the number of the pin."""
+        assert known.extent is not None
         pin = self._next_pin
         self._next_pin += 1
-        copied = not known.pins and self._pinned_bytes > self.memory.pinned_limit_bytes
         if not known.pins:
             self._pinned_bytes += known.extent.size
         known.pins += 1
         peer.pins[pin] = known
         self.memory.use(known)
-        number, offset = known.extent.segment, known.extent.offset
-        size = self.memory.space.segments[number].size
-        self._answer(peer.number, StoreExtent(known.key, number, size, offset, known.size, pin, copied), number)
+        return pin
 
     def _on_release(self, peer: StorePeer, body: StoreRelease, now: float) -> None:
         self.on_released(peer.number, body.pins, now)
@@ -770,7 +780,7 @@ class StoreCore:
         self.fetches.check()
         assert sorted(self._itself.writing) == sorted(key for key in self._itself.writing if key in self.fetches)
         assert {each.number: each for each in objects} == self._numbers, "an object was forgotten"
-        self.memory.check(objects, [peer.region for peer in self._peers.values() if peer.region is not None])
+        self.memory.check(objects, [peer.region for peer in self._holders.values() if peer.region is not None])
         pins = [each for peer in self._holders.values() for each in peer.pins.values()]
         for each in objects:
             assert each.pins == pins.count(each)

@@ -46,11 +46,11 @@ class Page {
     this.badges = new Map();
     this.keys = new Map();
     for (const [group, views] of VIEWS) {
-      byId("navigation").append(h("h3", {}, group));
+      byId("navigation").append(h("h2", {}, group));
       for (const [name, title, image, , key] of views) {
         this.keys.set(key, name);
         const badge = h("span", { class: "badge" });
-        const link = h("a", { href: `#/${name}`, title: `${title} (${key})`, "aria-keyshortcuts": key }, icon(image), h("span", {}, title), badge);
+        const link = h("a", { href: `#/${name}`, title: `${title} (${key})`, "aria-keyshortcuts": key }, icon(image), h("span", {}, title), " ", badge);
         this.links.set(name, link);
         this.badges.set(name, badge);
         byId("navigation").append(link);

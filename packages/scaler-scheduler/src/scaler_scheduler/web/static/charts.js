@@ -42,7 +42,7 @@ export class Samples {
 export class Chart {
   // series: [{name, label, colour}]; colours may name a variable of the style sheet
   constructor({ title, kind, series, height = HEIGHT }) {
-    Object.assign(this, { kind, series, height });
+    Object.assign(this, { title, kind, series, height });
     this.values = series.map(() => h("b"));
     const legend = series.map((each, index) =>
       h("span", {}, h("span", { class: "swatch", style: { background: each.colour } }), `${each.label} `, this.values[index]));
@@ -96,6 +96,7 @@ export class Chart {
       const value = (isLast ? this.latest?.[this.series[position].name] : undefined) ?? this.data?.[position + 1]?.[index];
       setText(element, value === null || value === undefined ? "–" : KINDS[this.kind][1](value));
     });
+    this.holder.setAttribute("aria-label", `${this.title}: ${this.series.map((each, position) => `${each.label} ${this.values[position].textContent}`).join(", ")}`);
   }
 
   get width() { return Math.max(120, this.holder.clientWidth - 16); }

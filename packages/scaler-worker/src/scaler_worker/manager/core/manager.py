@@ -26,14 +26,19 @@ class ManagerCore:
     effects; ``finished`` tells when the manager may end.
 
     ``maximum``: the scheduler orders between ``workers`` and this many workers, as its load changes. Then it also
-    drains those that are too many, and a job that ended in good order was drained. None: the number is fixed."""
+    drains those that are too many, and a job that ended in good order was drained. None: the number is fixed.
+
+    Where jobs outlive their manager, some of those that are reported may be those of another manager of the same name,
+    which still runs. Until the scheduler has granted the name, they are counted, but not stopped as surplus."""
 
     def __init__(self, workers: int, maximum: int | None = None) -> None:
         self._wanted = self._minimum = workers
         self._maximum = workers if maximum is None else maximum
         self._scales = maximum is not None
         self._jobs: dict[str, Job] = {}
+        self._own: set[str] = set()  # started by this manager
         self._stopped: set[str] = set()  # asked to stop, and still there
+        self._has_name = False
         self._failures = 0  # in a row
         self._reason = ""  # of the last failure
         self._resume_at: float | None = None  # no start before this
@@ -41,6 +46,7 @@ class ManagerCore:
         self._observe_at = 0.0
         self._blind = ""  # why the jobs could not be listed
         self._ending = False
+        self._leaves_others = False
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -56,7 +62,9 @@ class ManagerCore:
 
     def on_started(self, jobs: Iterable[Job], now: float) -> None:
         """These jobs were started for the last ``StartWorkers``."""
-        self._jobs.update((job.id, job) for job in jobs)
+        found = {job.id: job for job in jobs}
+        self._jobs.update(found)
+        self._own |= found.keys()
         self._started_at = now
 
     def on_start_failed(self, reason: str, now: float) -> None:
@@ -68,16 +76,28 @@ class ManagerCore:
         once as FAILED or DISMISSED; one that is missing without that has failed for an unknown reason."""
         self._observe_at = now + OBSERVE_SECONDS
         self._blind = ""
-        observed = {job.id: job for job in jobs}
+        observed = {job.id: job for job in jobs if job.id in self._own or not self._leaves_others}
         missing = [Job(each, 0, JobState.FAILED, "disappeared") for each in self._jobs.keys() - observed.keys()]
         ended = [job for job in (*observed.values(), *missing) if job.state not in _LIVE]
         self._jobs = {job.id: job for job in observed.values() if job.state in _LIVE}
         for job in sorted(ended, key=lambda job: job.id):
             self._end(job, now)
+        self._own &= self._jobs.keys()
+        self._stopped &= self._jobs.keys()
+
+    def on_name_granted(self) -> None:
+        """The scheduler knows no other manager of this name, or cannot be asked."""
+        self._has_name = True
+
+    def on_name_taken(self) -> None:
+        """Another manager of this name runs. Stop the jobs that this one has started, and leave it the others."""
+        self._ending = self._leaves_others = True
+        self._jobs = {id: job for id, job in self._jobs.items() if id in self._own}
         self._stopped &= self._jobs.keys()
 
     def on_order(self, workers: int) -> None:
-        """The scheduler needs this many workers."""
+        """The scheduler, which has granted the name, needs this many workers."""
+        self.on_name_granted()
         self._wanted = max(self._minimum, min(workers, self._maximum))
 
     def on_unobserved(self, reason: str, now: float) -> None:
@@ -128,7 +148,7 @@ class ManagerCore:
 
     def check(self) -> None:
         """Assert the invariants."""
-        assert self._stopped <= self._jobs.keys()
+        assert self._stopped <= self._jobs.keys() and self._own <= self._jobs.keys()
         assert all(job.state in _LIVE for job in self._jobs.values())
         assert self._failures >= 0 and (self._resume_at is None) == (self._failures == 0)
 
@@ -158,7 +178,8 @@ class ManagerCore:
 
     def _may_stop(self, job: Job) -> bool:
         """A job that runs may have tasks: the scheduler knows."""
-        return not self._scales or job.state is JobState.STARTING
+        is_own = self._has_name or job.id in self._own
+        return is_own and (not self._scales or job.state is JobState.STARTING)
 
     def _end(self, job: Job, now: float) -> None:
         if job.id in self._stopped or (self._scales and job.state is JobState.DISMISSED):

@@ -21,7 +21,22 @@ _WAITS = (
     (r"SchedulingGated", "something holds them back. See: kubectl describe pod {pod}"),
 )  # fmt: skip
 
-_QUOTA = "Wait, ask for less per pod, or have the quota raised: kubectl describe quota"
+_LIMITS = (
+    "Change --cpus-per-worker, --memory-per-worker or --workers-per-job: kubectl describe limitrange -n {namespace}"
+)
+_FORBIDDEN = (
+    (r"cannot \w+ resource", "Let the account do so: kubectl auth can-i {verb} -n {namespace}", True),
+    (r"(exceeded|unknown for) quota",
+     "Wait, ask for less per pod, or have the quota raised: kubectl describe quota -n {namespace}", False),
+    (r"failed quota",
+     "Set it with --memory-per-worker or, for the containers worker and keys, in --pod-template.", True),
+    (r"usage per|to request ratio", _LIMITS, True),
+    (r"error looking up service account",
+     "Wait: a new namespace gets its accounts after a moment. Or correct --pod-template.", False),
+    (r"is being terminated", "Give another --namespace, or wait until it is gone and create it again.", True),
+    (r"", "Correct --image or --pod-template, or have the rule changed.", True),
+)  # fmt: skip
+"""The meanings of 403: an account without the right, or a rule of the cluster, which says so in words only."""
 
 
 class PodRefusal(NamedTuple):
@@ -57,12 +72,13 @@ def explain_refusal_of_api(status: int | None, message: str, verb: str, namespac
         return PodRefusal(f"Cannot reach the API server of Kubernetes: {said}. Check with: kubectl get pods")
     if status == 401:
         return PodRefusal(f"{begin} Log in again, or give another --kube-config.", is_final=True)
-    if status == 403 and "exceeded quota" in said:
-        return PodRefusal(f"{begin} {_QUOTA} -n {namespace}")
     if status == 403:
-        return PodRefusal(f"{begin} Let the account do so: kubectl auth can-i {verb} -n {namespace}", is_final=True)
+        advice, is_final = next((advice, end) for pattern, advice, end in _FORBIDDEN if re.search(pattern, said))
+        return PodRefusal(f"{begin} {advice.format(verb=verb, namespace=namespace)}", is_final)
     if status == 404:
         return PodRefusal(f"{begin} Give another --namespace.", is_final=True)
+    if status == 422 and "less than or equal to" in said:
+        return PodRefusal(f"{begin} {_LIMITS.format(namespace=namespace)}", is_final=True)
     if status in (400, 422):
         return PodRefusal(f"{begin} Correct --image, --keys-secret or --pod-template.", is_final=True)
     if status == 409:

@@ -93,7 +93,7 @@ def new_pod(terms: PodTerms, workers: int, command: Sequence[str]) -> dict[str, 
             {"name": "offered-keys", "secret": {"secretName": terms.keys_secret, "defaultMode": 0o440}},
             {"name": "keys", "emptyDir": {"medium": "Memory"}},
         ]
-        spec["initContainers"] = [_keys_container(terms)]
+        spec["initContainers"] = [_keys_container(terms, workers)]
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -116,25 +116,33 @@ def _worker_container(terms: PodTerms, workers: int, command: Sequence[str]) -> 
     if terms.keys_secret is not None:
         variables["SCALER_KEYS"] = KEYS_FOLDER
         mounts.append({"name": "keys", "mountPath": KEYS_FOLDER, "readOnly": True})
-    requests, limits = {"cpu": str(workers * terms.cpus_per_worker)}, {}
-    if terms.memory_per_worker is not None:
-        requests["memory"] = limits["memory"] = str(workers * terms.memory_per_worker)
     return {
         "name": CONTAINER,
         "image": terms.image,
         "command": list(command),
         "env": [{"name": name, "value": value} for name, value in variables.items()],
-        "resources": {"requests": requests, **({"limits": limits} if limits else {})},
+        "resources": _resources(terms, workers),
         "securityContext": _confined(),
         "volumeMounts": mounts,
     }
 
 
-def _keys_container(terms: PodTerms) -> dict[str, Any]:
+def _resources(terms: PodTerms, workers: int) -> dict[str, Any]:
+    requests = {"cpu": str(workers * terms.cpus_per_worker)}
+    if terms.memory_per_worker is None:
+        return {"requests": requests}
+    memory = {"memory": str(workers * terms.memory_per_worker)}
+    return {"requests": {**requests, **memory}, "limits": memory}
+
+
+def _keys_container(terms: PodTerms, workers: int) -> dict[str, Any]:
+    """It ends before the workers begin, so that what it reserves costs nothing. Where there is a quota, Kubernetes
+    refuses pods with a container that reserves nothing."""
     return {
         "name": "keys",
         "image": terms.image,
         "command": ["sh", "-c", _COPY_KEYS],
+        "resources": _resources(terms, workers),
         "securityContext": _confined(),
         "volumeMounts": [
             {"name": "offered-keys", "mountPath": _OFFERED_FOLDER, "readOnly": True},

@@ -11,6 +11,7 @@
 | welcomed | nothing came for some seconds | the connection is replaced |
 | any | the connection is lost | away; the last order holds |
 | any | Refused, or Stop | ended, with the reason |
+| welcomed | Refused, since another manager has the name | ended, with the reason: this manager leaves |
 
 Every Hello begins a new session in the scheduler, since a report says everything there is to say.
 """
@@ -29,6 +30,7 @@ from scaler_protocol.messages import (
     LogLine,
     ManagerOrder,
     ManagerReport,
+    RefusalReason,
     Refused,
     Stop,
     Welcome,
@@ -48,12 +50,14 @@ _OLD_TEXT = "Cannot scale: the scheduler is too old for worker managers that fol
 
 class ManagerSession:
     """``order``: the number of workers that the scheduler ordered last, None before the first order. ``ended``: why the
-    session is over, empty while it is not; ``is_refused``: by a refusal, not because the cluster is shut down."""
+    session is over, empty while it is not; ``is_refused``: by a refusal, not because the cluster is shut down;
+    ``is_name_taken``: the refusal says that another manager has the name."""
 
     def __init__(self, hello: Hello, handshake: PeerHandshake, now: float) -> None:
         self.order: int | None = None
         self.ended = ""
         self.is_refused = False
+        self.is_name_taken = False
         self._hello = hello
         self._handshake = handshake
         self._connected = False
@@ -149,4 +153,6 @@ class ManagerSession:
             self.ended, self.is_refused = _OLD_TEXT, True
 
     def _on_refused(self, refused: Refused) -> None:
+        """Reports are refused for one reason in a session that was welcomed: their name."""
         self.ended, self.is_refused = refused.text, True
+        self.is_name_taken = self._welcomed and refused.reason is RefusalReason.SESSION

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from scaler_protocol.command import BadInput
@@ -17,6 +20,7 @@ from scaler_worker.manager.core.retries import RetryPause
 _ANSWER_SECONDS = 15.0
 _WATCH_SECONDS = 60
 _ATTEMPTS = 3
+_UNAUTHORIZED, _INVALID = 401, 422
 _TURN_SECONDS = 1.0
 """Between two lists or watches, at least: an account may be permitted to list pods, but not to watch them."""
 
@@ -39,17 +43,32 @@ class KubernetesApi:
 
     def __init__(self, config_file: str | None, context: str | None, namespace: str | None) -> None:
         try:
-            from kubernetes import client
+            import kubernetes  # noqa: F401
         except ImportError:
             raise BadInput(
                 "Cannot use Kubernetes: its Python client is not installed. Run: pip install "
                 "'scaler-worker[kubernetes]'"
             ) from None
-        configuration, found = _load(config_file, context)
+        self._source = config_file, context
+        found = self._log_in()
+        self.namespace = namespace or found or "default"
+
+    def _log_in(self) -> str | None:
+        """Read the configuration and return the namespace that it names. Raises BadInput."""
+        from kubernetes import client
+
+        configuration, found = _load(*self._source)
         configuration.retries = False
         self.server = str(configuration.host)
-        self.namespace = namespace or found or "default"
         self._api: Any = client.CoreV1Api(client.ApiClient(configuration))
+        return found
+
+    def _log_in_again(self) -> None:
+        """Its user may have logged in since: the file then has other credentials."""
+        try:
+            self._log_in()
+        except BadInput:
+            pass  # as before
 
     def create_pod(self, pod: Mapping[str, Any]) -> Mapping[str, Any]:
         """Raises ApiRefusal."""
@@ -87,12 +106,12 @@ class KubernetesApi:
 
     def list_pods(self, label_selector: str) -> Mapping[str, Any]:
         """Raises ApiRefusal."""
-        return self._once("list pods", self._api.list_namespaced_pod, label_selector=label_selector)
+        return self._once("list pods", _plain(self._api.list_namespaced_pod), label_selector=label_selector)
 
     def watch_pods(self, label_selector: str, version: str) -> Iterator[Mapping[str, Any]]:
         """The events since that version, until the server ends the watch. Raises ApiRefusal."""
         with self._refusals("watch pods"):
-            answer = self._api.list_namespaced_pod(
+            answer = _plain(self._api.list_namespaced_pod)(
                 self.namespace, label_selector=label_selector, resource_version=version, watch=True,
                 allow_watch_bookmarks=True, timeout_seconds=_WATCH_SECONDS, _preload_content=False,
                 _request_timeout=(_ANSWER_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
@@ -132,30 +151,34 @@ class KubernetesApi:
             assert isinstance(found, dict)
             return found
 
-    def _refusals(self, verb: str) -> _Refusals:
-        return _Refusals(verb, self.namespace)
-
-
-class _Refusals:
-    """Turns the errors of the client into ApiRefusal."""
-
-    def __init__(self, verb: str, namespace: str) -> None:
-        self._verb, self._namespace = verb, namespace
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    @contextmanager
+    def _refusals(self, verb: str) -> Iterator[None]:
+        """Turns the errors of the client into ApiRefusal."""
         from kubernetes.client.exceptions import ApiException
         from urllib3.exceptions import HTTPError
 
-        if isinstance(error, ApiException) and error.status:
-            status, message = int(error.status), _message(error)
-        elif isinstance(error, (ApiException, HTTPError, OSError, ValueError)):
-            status, message = None, str(error)
-        else:
-            return
-        raise ApiRefusal(explain_refusal_of_api(status, message, self._verb, self._namespace), status) from None
+        try:
+            yield
+        except (ApiException, HTTPError, OSError, ValueError) as error:
+            status, message = _status_and_message(error)
+            if status == _UNAUTHORIZED:
+                self._log_in_again()
+            raise ApiRefusal(explain_refusal_of_api(status, message, verb, self.namespace), status) from None
+
+
+def _plain(method: Any) -> Callable[..., Any]:
+    """A method of the client without the check of its arguments, which newer ones have. It is written in Rust, and the
+    process would be aborted at its end if a thread waited in there for an answer."""
+    return functools.partial(inspect.unwrap(method.__func__), method.__self__)
+
+
+def _status_and_message(error: Any) -> tuple[int | None, str]:
+    """The client refuses what it sends with the same words as the server, and without a status."""
+    if getattr(error, "status", None):
+        return int(error.status), _message(error)
+    if hasattr(error, "errors"):
+        return _INVALID, "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+    return None, str(error)
 
 
 def _message(error: Any) -> str:

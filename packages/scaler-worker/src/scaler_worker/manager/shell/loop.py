@@ -62,7 +62,8 @@ class ManagerLoop:
             while not self._core.finished:
                 await self._turn()
                 await self._pause()
-            await self._blocking(self._backend.close)
+            if not self._connection.session.is_name_taken:
+                await self._blocking(self._backend.close)
         finally:
             self._thread.shutdown()
             self._speaking.cancel()
@@ -135,6 +136,9 @@ class ManagerLoop:
 
     def _on_stop(self) -> None:
         self._core.on_stop()
+        self._stop()
+
+    def _stop(self) -> None:
         self._stopped = True
         self._changed.set()
 
@@ -144,9 +148,14 @@ class ManagerLoop:
         """The scheduler has sent another order, or ended the session. A manager that needs no orders goes on without
         one."""
         session = self._connection.session
-        if session.is_refused and not self._settings.scales:
+        if session.is_name_taken:
+            logging.error(session.ended)
+            self._core.on_name_taken()
+            self._stop()
+        elif session.is_refused and not self._settings.scales:
             logging.warning(f"The scheduler does not show the state of this manager: {session.ended}")
             self._speaking.cancel()
+            self._core.on_name_granted()
         elif session.ended:
             logging.log(logging.ERROR if session.is_refused else logging.INFO, session.ended)
             self._on_stop()

@@ -81,8 +81,8 @@ class PodBackend:
         raise StartError(error.refusal.sentence)
 
     def _offer_keys(self) -> None:
-        """A Secret with the keys of this process, unless there is one already."""
-        if self._offers_keys and self._terms.keys_secret is None:
+        """A Secret with the keys of this process. It may have been deleted since, as with its namespace."""
+        if self._offers_keys:
             name, files = secret_name(self._terms), keys_for_workers(self._settings.address)
             self._api.put_secret(new_secret(self._terms, name, files))
             self._terms = dataclasses.replace(self._terms, keys_secret=name)

@@ -308,8 +308,8 @@ class Grid:
         """False: Symphony owns its processes."""
         return False
 
-    def recount(self, corrects: bool) -> list[str]:
-        return held_tasks.recount(self._state, corrects) + self.sent.recount(corrects)
+    def correct_counts(self) -> list[str]:
+        return held_tasks.correct_counts(self._state) + self.sent.correct_counts()
 
     def check(self) -> None:
         self._state.queue.check()

@@ -110,17 +110,23 @@ class SentTasks:
             del self._limited[sent.number]
         return due
 
-    def recount(self, corrects: bool) -> list[str]:
-        """Return a sentence if the numbers of tasks of each depth are wrong, and correct them if ``corrects``."""
-        noted, counted = self._live_by_depth, dict(Counter(sent.depth for sent in self.live()))
-        if noted == counted:
-            return []
-        if corrects:
-            self._live_by_depth = counted
-        return [f"tasks in Symphony by depth: {noted}, {counted} counted"]
+    def wrong_counts(self) -> list[str]:
+        """Return a sentence if the numbers of tasks of each depth are wrong."""
+        noted, counted = self._live_by_depth, self._counted_by_depth()
+        return [] if noted == counted else [f"tasks in Symphony by depth: {noted}, {counted} counted"]
+
+    def correct_counts(self) -> list[str]:
+        """Correct the numbers. Returns what ``wrong_counts`` would."""
+        wrong = self.wrong_counts()
+        if wrong:
+            self._live_by_depth = self._counted_by_depth()
+        return wrong
+
+    def _counted_by_depth(self) -> dict[int, int]:
+        return dict(Counter(sent.depth for sent in self.live()))
 
     def check(self) -> None:
-        wrong = self.recount(False)
+        wrong = self.wrong_counts()
         assert not wrong, wrong
         live = self.live()
         names = [sent.name for sent in live]
