@@ -125,7 +125,8 @@ class ClientStore(host.HostStore):
             place = endpoint.partition("#")[0]
             _logger.warning(
                 f"Cannot send large arguments to the object store at {place}: {why}. They go through the"
-                " scheduler, which is slower. Let this host connect to all ports of the workers' hosts."
+                " scheduler, which is slower. Let this host connect to all ports of the workers' hosts, and restart"
+                " workers whose keys were removed."
             )
 
     def drop(self, keys: Sequence[ObjectKey]) -> None:
