@@ -65,7 +65,7 @@ def steps_after_calls(calls: int, has_callback: bool) -> list[str]:
     steps: list[str] = []
     client = BusyClient(steps, calls, has_callback)
     client.reader = BackgroundReader(client, RecordedPoller(steps), SimpleNamespace())  # type: ignore[arg-type]
-    client.reader._run()
+    client.reader._run(client)
     return steps[steps.index("poll") + 2 :]  # it reads once more after each poll
 
 
@@ -103,7 +103,7 @@ def test_a_callback_that_ends_a_doze_is_read_at_once() -> None:
     poller = DozePoller(steps)
     poller.client = client = BusyClient(steps, 0, has_callback=False)
     client.reader = BackgroundReader(client, poller, SimpleNamespace(clear=lambda: None))  # type: ignore[arg-type]
-    client.reader._run()
+    client.reader._run(client)
     assert steps[:4] == ["woken", "flush", "read", "poll"]
 
 
@@ -113,5 +113,5 @@ def test_what_a_deferred_action_received_is_passed_on() -> None:
     client.unusable = "ended"
     reader = BackgroundReader(client, RecordedPoller(steps), SimpleNamespace(wake=lambda: None))  # type: ignore[arg-type]
     reader.defer(lambda: steps.append("act"))
-    reader._run()
+    reader._run(client)
     assert steps == ["act", "settle"]

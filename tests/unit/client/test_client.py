@@ -65,6 +65,26 @@ def test_calls_that_belong_together_are_a_map_with_a_number(scheduler: FakeSched
     assert {run.function_name for run in runs} == {"neg"}
 
 
+def test_a_client_that_has_left_keeps_no_descriptor_open(scheduler: FakeScheduler) -> None:
+    """Nor does it wait for the garbage collector: programs may open many clients, one after the other."""
+
+    def use_client() -> int:
+        with Client(scheduler.address) as client:
+            assert client.submit(operator.neg, 1).result(5) == -1
+            assert client.map(operator.neg, range(3)) == [0, -1, -2]
+            return len(os.listdir("/proc/self/fd"))
+
+    gc.collect()
+    gc.disable()
+    try:
+        most = use_client()
+        for _ in range(10):
+            use_client()
+        wait_until(lambda: len(os.listdir("/proc/self/fd")) < most)
+    finally:
+        gc.enable()
+
+
 def test_maps_that_do_not_know_how_many_calls_they_will_make_say_so(scheduler: FakeScheduler) -> None:
     class Lengthless(list[int]):
         def __len__(self) -> int:

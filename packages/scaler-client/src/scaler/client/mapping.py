@@ -93,7 +93,8 @@ class MapCall:
         finally:
             self._let_go()
             self._with_inputs = []
-            self._results = []  # this call is part of a cycle, and large results must not wait for its collection
+            self._results = []
+            self._entries = []  # they refer to this: a cycle would keep the client
 
     # ---- sending -------------------------------------------------------------------------------------------------
 

@@ -65,12 +65,12 @@ class BackgroundReader:
         self.dozes = False
         self.is_parked = False
         self.is_awaited = False
-        self._client = client
         self._submissions = client.session.submissions
         self._poller = poller
         self._waker = waker
         self._deferred: deque[Callable[[], object]] = deque()
-        self._thread = threading.Thread(target=self._run, name="scaler-client", daemon=True)
+        # Only the running thread refers to the client: a cycle would keep the descriptors of an ended client open.
+        self._thread = threading.Thread(target=self._run, args=(client,), name="scaler-client", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -94,8 +94,8 @@ class BackgroundReader:
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_seconds)
 
-    def _run(self) -> None:
-        client, submissions = self._client, self._submissions
+    def _run(self, client: ReadClient) -> None:
+        submissions = self._submissions
         seen = -1
         while not client.unusable:
             calls = client.leads + submissions.submitted
@@ -103,23 +103,23 @@ class BackgroundReader:
                 seen = calls
                 self._expect()
             elif calls != seen:
-                seen = self._stand_by()
+                seen = self._stand_by(client)
             elif client.leading:
-                self._park()
+                self._park(client)
             else:
-                self._read()
-            self._run_deferred()
+                self._read(client)
+            self._run_deferred(client)
             if client.is_over:
                 client.close()
             client.end_rest()
-        self._run_deferred()
+        self._run_deferred(client)
 
     def _expect(self) -> None:
         """A callback waits for a result: read next, and let the open batch leave."""
         self.is_awaited = False
         self._submissions.ask_flush()
 
-    def _run_deferred(self) -> None:
+    def _run_deferred(self, client: ReadClient) -> None:
         """An action may receive the result that a leader waits for: the leader is woken after each."""
         while self._deferred:
             try:
@@ -128,14 +128,14 @@ class BackgroundReader:
                 pass  # the client has ended: nothing is left to do
             except Exception:
                 _futures_logger.exception("exception in a deferred action of a finalizer")
-            self._client.settle_notices()
+            client.settle_notices()
 
-    def _stand_by(self) -> int:
+    def _stand_by(self, client: ReadClient) -> int:
         """Wait until a tick has passed without a call. Returns the number of calls so far.
 
         Callers that submit a task and wait for it, again and again, read everything themselves. Then the ticks grow
         longer: this thread dozes. A caller that leaves work for it wakes it, and the ticks are short again."""
-        client, submissions, poll_waker = self._client, self._submissions, self._poller.poll_waker
+        submissions, poll_waker = self._submissions, self._poller.poll_waker
         tick = _TICK_MILLISECONDS
         mark, seen, ahead = client.leads + submissions.submitted, -1, submissions.submitted - client.leads
         while mark != seen:
@@ -150,17 +150,16 @@ class BackgroundReader:
         self.dozes = False
         return mark
 
-    def _park(self) -> None:
+    def _park(self, client: ReadClient) -> None:
         """A thread leads for long: wait until it leaves and wakes this thread."""
         self.is_parked = True
-        still_led = bool(self._client.leading)  # asked after the flag is up: a leader that leaves now sees it
+        still_led = bool(client.leading)  # asked after the flag is up: a leader that leaves now sees it
         if self._poller.poll_waker(None if still_led else _TICK_MILLISECONDS):
             self._waker.clear()
         self.is_parked = False
 
-    def _read(self) -> None:
+    def _read(self, client: ReadClient) -> None:
         """No other thread reads: receive, then poll until something happens or a caller comes."""
-        client = self._client
         self.reads = True
         client.read_now(self._poller)
         if not client.unusable and not client.is_over:

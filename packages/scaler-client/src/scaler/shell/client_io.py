@@ -86,7 +86,7 @@ class ClientIO:
         # Whether this thread holds the lock. If a caller finds this true, the garbage collector or the end of an object
         # has called the client in the middle of the session's work.
         self.is_mine = ownership_of(self.lock)
-        self.notices = Notices(objects, self._send_by_scheduler)
+        self.notices = Notices(objects, _weakly(self._send_by_scheduler))
         self._interrupted = False
         self.leads = 0
         self._followers: dict[int, Target] = {}
@@ -623,6 +623,18 @@ class ClientIO:
 def _check_deadline(target: Target, deadline: float | None) -> None:
     if deadline is not None and time.monotonic() >= deadline and not target.is_settled():
         raise TimeoutError()
+
+
+def _weakly(method: Callable[[ObjectKey], None]) -> Callable[[ObjectKey], None]:
+    """Call the method while its object exists. A cycle would keep the descriptors of an ended client open."""
+    reference = weakref.WeakMethod(method)
+
+    def call(key: ObjectKey) -> None:
+        existing = reference()
+        if existing is not None:
+            existing(key)
+
+    return call
 
 
 _instances: weakref.WeakSet[ClientIO] = weakref.WeakSet()
