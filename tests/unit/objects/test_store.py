@@ -300,11 +300,12 @@ def test_the_store_hears_of_no_end_while_something_is_copied() -> None:
     """It would use the memory for other objects."""
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     releases = Releases(writing)
-    assert releases.begin_copy()
+    copy = releases.begin_copy()
+    assert copy is not None
     releases.leave()
     with pytest.raises(BlockingIOError):
         os.read(reading, 1)
-    assert not releases.begin_copy()
-    releases.end_copy()
+    assert releases.begin_copy() is None
+    del copy
     assert os.read(reading, 1) == b""
     os.close(reading)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from scaler_protocol.codec import decode, encode
@@ -30,6 +29,7 @@ from scaler_protocol.objects import silence
 from scaler_protocol.objects.dropped_objects import Dropped
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.layout import Part
+from scaler_protocol.objects.memory import Copy
 from scaler_protocol.objects.polling import wait_readable, wait_writable
 from scaler_protocol.objects.segments import Segments
 from scaler_protocol.objects.starting import Reached
@@ -244,26 +244,32 @@ class StoreLink:
 
     def read(self, extent: StoreExtent) -> memoryview:
         """The pinned bytes; the pin goes with them. Raises LinkLost."""
-        with self._copying():
+        copy = self._begin_copy()
+        try:
             return self.segments.read(extent, self._releases)
+        except KeyError:
+            raise LinkLost(self._why_lost) from None  # closed meanwhile by another thread
+        finally:
+            del copy
 
     def write(self, place: StoreGranted | StoreRegion, offset: int, parts: Sequence[Part]) -> None:
         """Write to the granted place, from ``offset`` of its segment on. Raises LinkLost, and OSError when the host has
         no memory left."""
-        with self._copying():
-            self.segments.write(place.segment, offset, parts, place.fresh)
-
-    @contextmanager
-    def _copying(self) -> Iterator[None]:
-        """The store uses the memory for nothing else meanwhile, even if another thread closes this. Raises LinkLost."""
-        if not self._releases.begin_copy():
-            raise LinkLost(self._why_lost)
+        copy = self._begin_copy()
         try:
-            yield
+            self.segments.write(place.segment, offset, parts, place.fresh)
         except KeyError:
             raise LinkLost(self._why_lost) from None  # closed meanwhile by another thread
         finally:
-            self._releases.end_copy()
+            del copy
+
+    def _begin_copy(self) -> Copy:
+        """The store uses the memory for nothing else while the answer exists, even if another thread closes this.
+        Raises LinkLost."""
+        copy = self._releases.begin_copy()
+        if copy is None:
+            raise LinkLost(self._why_lost)
+        return copy
 
     # ---- the end -------------------------------------------------------------------------------------------------
 

@@ -32,11 +32,12 @@ class Releases:
     def leave(self) -> None:
         """Close the pipe, now or with the last mapping that has a pin on it, and not while something is copied."""
 
-    def begin_copy(self) -> bool:
-        """Keep the pipe open until ``end_copy``, because the store must not use the memory for anything else. False:
-        ``leave`` was called."""
+    def begin_copy(self) -> Copy | None:
+        """Keep the pipe open while the answer exists, because the store must not use the memory for anything else.
+        None: ``leave`` was called."""
 
-    def end_copy(self) -> None: ...
+class Copy:
+    """A copy in progress. It ends with the last reference to this, so that no interruption can leave it open."""
 
 class Kept:
     """A few large private mappings that are unused and were never written to: later writes to the same pages of the

@@ -152,14 +152,13 @@ cdef class Releases:
         self.end()
 
     def begin_copy(self):
+        cdef Copy copy
         if self._left:
-            return False
+            return None
+        copy = Copy.__new__(Copy)
+        copy._releases = self
         self.mapped += 1
-        return True
-
-    def end_copy(self):
-        self.mapped -= 1
-        self.end()
+        return copy
 
     cdef void end(self) noexcept:
         if self._left and not self.mapped and self._fd >= 0:
@@ -187,6 +186,16 @@ cdef class Releases:
         if written > 0:
             self._count -= written // sizeof(uint64_t)
             memmove(self._waiting, <char*> self._waiting + written, self._count * sizeof(uint64_t))
+
+
+@cython.no_gc
+cdef class Copy:
+    cdef Releases _releases
+
+    def __dealloc__(self):
+        if self._releases is not None:
+            self._releases.mapped -= 1
+            self._releases.end()
 
 
 cdef struct Unused:
