@@ -405,6 +405,11 @@ def test_max_number_of_tasks_waiting(tmp_path: Path) -> None:
     assert taken("-mt", 100) < 1_000 < taken()
 
 
+def sent_and_unassigned(monitor: str) -> tuple[int, int]:
+    shown = snapshot(monitor)
+    return sum(find(shown["agents"], "sent")), shown["tasks"]["unassigned"]
+
+
 def test_per_worker_queue_size(tmp_path: Path, gate: Gate) -> None:
     def most_sent(*flags: object) -> int:
         address, monitor = free_address(), monitor_address(tmp_path)
@@ -414,8 +419,8 @@ def test_per_worker_queue_size(tmp_path: Path, gate: Gate) -> None:
                 blocker = client.submit(functions.wait_at_gate, *gate.paths)
                 crowd = [client.submit(functions.square, number) for number in range(500)]
                 wait_until(lambda: gate.waiting_pids)
-                wait_until(lambda: sum(find(snapshot(monitor)["agents"], "sent")) > 0, 10)
-                sent = sum(find(snapshot(monitor)["agents"], "sent"))
+                wait_until(lambda: sum(sent_and_unassigned(monitor)) == 1 + len(crowd), 15)
+                sent, _ = sent_and_unassigned(monitor)
                 gate.open()
                 [future.result(timeout=20) for future in [blocker, *crowd]]
                 gate.gate.unlink()
