@@ -427,7 +427,7 @@ def test_per_worker_queue_size(tmp_path: Path, gate: Gate) -> None:
                 gate.started.unlink()
                 return sent
 
-    assert most_sent("-qs", 2) <= 3 < most_sent()
+    assert most_sent("-qs", 2) < 50 < most_sent()  # an agent whose answers take long may have more
 
 
 def test_scheduler_logging_flags(tmp_path: Path) -> None:
