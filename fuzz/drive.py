@@ -41,7 +41,8 @@ class Bound:
     seconds: int = 0
 
     def arguments(self, mode: Mode) -> list[str]:
-        """libFuzzer's. Where there is no time for the whole corpus, a part is read at random, not the small inputs."""
+        """Arguments of libFuzzer. If there is no time for the whole corpus, it reads a random part, not the smallest
+        inputs."""
         if not self.inputs:
             return [f"{TIME_BOUND}{self.seconds}", "-prefer_small=0"]
         return [f"-runs={math.ceil(self.inputs / inputs_at_once(mode))}"]

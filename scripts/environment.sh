@@ -56,7 +56,7 @@ install_wheels() {
         stop "The installation failed, see above."
 }
 
-# With a function as an argument, that is done while the compiler runs: it may install something else.
+# With a function as an argument, that is done while the compiler runs, and what it says is shown afterwards.
 install_distributions() {
     check_machine
     if [ ! -x $ENVIRONMENT/bin/python ]; then
@@ -71,9 +71,10 @@ install_distributions() {
     $ENVIRONMENT/bin/python -m pip install --disable-pip-version-check $BUILD_TOOLS || stop "pip failed, see above."
     say "3/3 compiling and installing scaler-protocol, scaler-scheduler, scaler-worker and scaler-client (a minute or two)"
     rm -rf proto/build packages/*/build $ENVIRONMENT/wheels/scaler_[!g]*
-    ${1:-true} >/dev/null 2>&1 &
+    ${1:-true} >$ENVIRONMENT/meanwhile 2>&1 &
     build_wheels ./proto ./packages/scaler-scheduler ./packages/scaler-worker ./packages/scaler-client
     wait # only one pip may install at a time
+    cat $ENVIRONMENT/meanwhile
     install_wheels scaler-protocol "scaler-scheduler[uvloop,ui]" "scaler-worker[uvloop]" scaler-client
     touch $ENVIRONMENT/installed
 }

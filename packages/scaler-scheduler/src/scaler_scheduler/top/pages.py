@@ -289,7 +289,7 @@ def _barred(line: Line, width: int, style: Style) -> Line:
 
 def _tabs(view: View, width: int) -> Line:
     """All pages by their keys; in short where there is no room, and the last ones by their keys alone. On a very narrow
-    screen the first ones are left out, so that the page that is shown is named."""
+    screen, the first ones are left out so that the shown page is named."""
     for gap in ("  ", " "):
         wide = joined([_tab(key, page, TITLES[page], view) for key, page in PAGES.items()], Span(gap))
         if width_of(wide) <= width:
