@@ -67,8 +67,16 @@ def sources(name: str) -> set[Path]:
 
 def source_archive(name: str, folder: Path) -> Path:
     """Copies the sources only, and packs them as for the package index."""
+    return pack(copy_sources(name, folder))
+
+
+def copy_sources(name: str, folder: Path) -> Path:
     copy = folder / name
     shutil.copytree(FOLDERS[name], copy, ignore=shutil.ignore_patterns(*GENERATED))
+    return copy
+
+
+def pack(copy: Path) -> Path:
     run(sys.executable, "-c", "import setuptools.build_meta as b; b.build_sdist('dist')", cwd=copy)
     return next((copy / "dist").glob("*.tar.gz"))
 

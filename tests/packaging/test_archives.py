@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import FOLDERS, Built, build_wheel, source_archive, sources
+from tests.packaging.conftest import FOLDERS, Built, build_wheel, copy_sources, pack, source_archive, sources
 
 COMPILED = {"scaler-protocol", "scaler-scheduler", "scaler-worker"}
+SMALL_MODULE = "clock.pyx"
+"""Of scaler-worker. It needs no other module."""
 
 
 def names(built: Built, distribution: str) -> list[str]:
@@ -75,6 +77,12 @@ def test_an_archive_holds_every_source_and_nothing_generated(distribution: str, 
 
 
 def test_a_failed_compile_fails_the_build(tmp_path: Path) -> None:
-    done = build_wheel(source_archive("scaler-worker", tmp_path), tmp_path, CC="/bin/false")
-    assert done.returncode != 0
-    assert not list(tmp_path.glob("*.whl"))
+    """With one module: every module of an archive is translated before the compiler is called for the first."""
+    copy = copy_sources("scaler-worker", tmp_path)
+    for path in copy.rglob("*.pyx"):
+        if path.name != SMALL_MODULE:
+            path.unlink()
+    archive = pack(copy)
+    assert build_wheel(archive, tmp_path / "compiled").returncode == 0
+    assert build_wheel(archive, tmp_path / "failed", CC="/bin/false").returncode != 0
+    assert not list((tmp_path / "failed").glob("*.whl"))
