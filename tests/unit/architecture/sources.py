@@ -56,12 +56,14 @@ def sources(*suffixes: str) -> list[Source]:
 
 
 def _python_imports(source: Source) -> Iterator[Import]:
-    tree = source.tree
-    inside = {id(node) for outer in ast.walk(tree) if _is_function(outer) for node in ast.walk(outer)}
-    types = {id(node) for outer in ast.walk(tree) if _is_type_checking(outer) for node in ast.walk(outer)}
-    for node in ast.walk(tree):
+    """In one pass: each node is visited with what its ancestors say of it."""
+    waiting: list[tuple[ast.AST, bool, bool]] = [(source.tree, False, False)]
+    while waiting:
+        node, inside, types = waiting.pop()
         for module in _modules(node, source):
-            yield Import(module, getattr(node, "lineno", 0), id(node) in inside, id(node) in types)
+            yield Import(module, getattr(node, "lineno", 0), inside, types)
+        inside, types = inside or _is_function(node), types or _is_type_checking(node)
+        waiting.extend((child, inside, types) for child in ast.iter_child_nodes(node))
 
 
 def _modules(node: ast.AST, source: Source) -> list[str]:

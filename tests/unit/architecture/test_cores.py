@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 
 import pytest
@@ -16,7 +17,6 @@ FORBIDDEN = {
     "tempfile", "threading", "time", "uuid", "uvloop", "zmq",
 }  # fmt: skip
 CORES = [source for source in sources() if source.is_core]
-IMPORTS = [(source, each) for source in CORES for each in source.imports()]
 CORE_MODULES = sorted(name for name, found in modules().items() if found[0].is_core)
 
 MAY_REACH = {
@@ -37,6 +37,12 @@ C_HEADERS = {"stddef.h", "stdint.h", "string.h"}
 """The only headers of C that a compiled core, or what it imports, may include."""
 
 
+@functools.cache
+def imports_of_cores() -> list[tuple[Source, Import]]:
+    """Not while tests are collected: each process that runs tests would parse all cores."""
+    return [(source, each) for source in CORES for each in source.imports()]
+
+
 def test_there_are_cores() -> None:
     assert {source.distribution for source in CORES} == {
         "scaler",
@@ -47,7 +53,7 @@ def test_there_are_cores() -> None:
 
 
 def test_a_core_imports_nothing_of_the_world() -> None:
-    assert not [_place(source, each) for source, each in IMPORTS if _top(each.module) in FORBIDDEN]
+    assert not [_place(source, each) for source, each in imports_of_cores() if _top(each.module) in FORBIDDEN]
 
 
 def test_a_core_reaches_nothing_of_the_world_through_other_modules() -> None:
@@ -89,7 +95,7 @@ def test_a_core_does_not_reach_into_a_shell() -> None:
     shells = {"shell", "transport", "command", "worker_process", "cli"}
     assert not [
         _place(source, each)
-        for source, each in IMPORTS
+        for source, each in imports_of_cores()
         if set(each.module.split(".")) & shells and ".core" not in each.module
     ]
 
