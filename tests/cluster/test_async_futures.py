@@ -380,6 +380,10 @@ def sleep_for(table: bytes) -> None:
     time.sleep(60)
 
 
+def number_in(text: bytes) -> int:
+    return int(text)
+
+
 def test_equal_pure_calls_end_together(combo: SchedulerClusterCombo) -> None:
     async def body(client: AsyncClient) -> None:
         first, second = (client.submit(sleep_for, Table("z"), pure=True) for _ in range(2))
@@ -390,7 +394,7 @@ def test_equal_pure_calls_end_together(combo: SchedulerClusterCombo) -> None:
         for future in (first, dependant):
             with pytest.raises(asyncio.CancelledError):
                 await future
-        failing = [client.submit(int, Table("no number"), pure=True) for _ in range(2)]
+        failing = [client.submit(number_in, Table("no number"), pure=True) for _ in range(2)]
         for future in failing:
             with pytest.raises(ValueError, match="invalid literal"):
                 await future

@@ -75,7 +75,9 @@ class InnerClient(Client):
         """The future of the call with this identity; ``submit`` makes it if there is none."""
         return self._keyed_call(identity, fn, args, kwargs, submit)
 
-    def send_pure(self, future: AsyncFuture[Any], task: PureTask[Any], fn: Callable[..., Any], shape: Shape, values: Sequence[Any]) -> None:
+    def send_pure(
+        self, future: AsyncFuture[Any], task: PureTask[Any], fn: Callable[..., Any], shape: Shape, values: Sequence[Any]
+    ) -> None:
         """Submit a pure call, in another thread, unless an equal one has a future. ``task``: behind ``future``."""
         key = self._keyed.pure_key(self._arguments, shape.function, values, shape.keywords)
         known = self._keyed.future_of(key, lambda: future)
