@@ -9,7 +9,6 @@ import asyncio
 import operator
 import random
 import threading
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
