@@ -67,7 +67,7 @@ class Arguments:
         labels = argument_labels(callable_, len(values) - len(keywords), keywords)
         for label, value in zip(labels, values, strict=True):
             failure = self.error_of(value)
-            if failure is not None:
+            if failure is not None and not isinstance(failure, FutureInArgument):
                 return explained(failure, f"{call}: {label}", value, self._encoder.probe)
         return explained(error, call, None, None)
 

@@ -375,8 +375,17 @@ class Client:
         key = identity.key
         if identity.is_pure:
             function = self._functions.find(fn)
-            key = self._keyed.pure_key(self._arguments, function, (*args, *kwargs.values()), tuple(kwargs))
+            key = self._pure_key(fn, function, (*args, *kwargs.values()), tuple(kwargs))
         return self._keyed.future_of(key, submit)
+
+    def _pure_key(
+        self, fn: Callable[..., Any], function: Function, values: Sequence[Any], keywords: Sequence[str]
+    ) -> Hashable:
+        """The key of a call with ``pure=True``. Raises what pickling an argument raises, with its name."""
+        try:
+            return self._keyed.pure_key(self._arguments, function, values, keywords)
+        except Exception as error:
+            raise self._arguments.explain(error, fn, values, keywords) from None
 
     def _keyword_call(
         self, fn: Callable[..., Any], function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
