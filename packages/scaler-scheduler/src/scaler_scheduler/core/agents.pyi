@@ -58,7 +58,7 @@ class Agent:
     """The time at which ``heartbeat`` arrived."""
 
     workers: tuple[WorkerStatus, ...]
-    """As the last heartbeat said that has rows of workers."""
+    """The rows of the last heartbeat that had any."""
 
     store: bytes
     store_endpoint: str
