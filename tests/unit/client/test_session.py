@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from scaler.client.calls import shape_of
+from scaler.core import questions
 from scaler.core.effects import PushObject, WriteOutput
 from scaler.core.large_results import LargeResult
 from scaler.core.outcome import DISCONNECTED
@@ -649,3 +650,9 @@ def test_an_object_that_the_client_keeps_is_announced_and_pushed(side: Scheduler
     session.objects.let_go(upload)
     session.objects.on_locations(ObjectLocations(key, len(content), ("tcp://there",)), side.now)
     assert not [effect for effect in session.take_effects(side.now) if isinstance(effect, PushObject)]
+
+
+def test_questions_that_wait_are_kept_for_a_scheduler_that_has_restarted() -> None:
+    """A request that is not among QUESTIONS would be dropped with the messages for the earlier scheduler."""
+    requests = {value for name, value in vars(questions).items() if name.endswith("Request")}
+    assert requests == set(questions.QUESTIONS), "Add each request of questions.py to QUESTIONS"
