@@ -79,7 +79,7 @@ class InnerClient(Client):
         self, future: AsyncFuture[Any], task: PureTask[Any], fn: Callable[..., Any], shape: Shape, values: Sequence[Any]
     ) -> None:
         """Submit a pure call, in another thread, unless an equal one has a future. ``task``: behind ``future``."""
-        key = self._keyed.pure_key(self._arguments, shape.function, values, shape.keywords)
+        key = self._pure_key(fn, shape.function, values, shape.keywords)
         known = self._keyed.future_of(key, lambda: future)
         if known is not future:
             task.follow(known.behind())
