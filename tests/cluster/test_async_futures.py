@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import operator
+import threading
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
@@ -330,6 +331,73 @@ def test_calls_with_one_key_are_one_task(combo: SchedulerClusterCombo) -> None:
             client.submit(abs, 1, key="a", pure=True)
         with pytest.raises(TypeError, match="Cannot use this key"):
             client.submit_verbose(abs, (1,), key=[])
+
+    run(combo, body)
+
+
+class Table:
+    """An argument that is obviously large. ``pickled_in``: the threads in which one was pickled."""
+
+    nbytes = SIZE
+    pickled_in: ClassVar[list[int]] = []
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.pickled_in.append(threading.get_ident())
+        if self.text == "broken":
+            raise ValueError("It does not pickle.")
+        return bytes, (self.text.encode(),)
+
+
+def repeated(text: bytes) -> bytes:
+    return text * SIZE
+
+
+def test_large_arguments_of_pure_calls_are_pickled_in_other_threads(combo: SchedulerClusterCombo) -> None:
+    async def body(client: AsyncClient) -> None:
+        first = client.submit(repeated, Table("x"), pure=True)
+        second = client.submit_verbose(repeated, (Table("x"),), pure=True)
+        other = client.submit(repeated, Table("y"), pure=True)
+        assert await client.submit(len, second) == await client.submit(len, first) == SIZE
+        assert await first is await second  # one task, whose result is fetched once
+        assert first.task_id == second.task_id != other.task_id
+        assert (await other)[:1] == b"y"
+        third = client.submit(repeated, Table("x"), pure=True)
+        assert await third is await first
+        assert third.profiling_info() == first.profiling_info()
+        assert threading.get_ident() not in Table.pickled_in
+        with pytest.raises(ValueError, match="It does not pickle"):
+            await client.submit(repeated, Table("broken"), pure=True)
+        with pytest.raises(TypeError, match="argument"):
+            client.submit(repeated, Table("x"), 1, pure=True)
+
+    run(combo, body)
+
+
+def sleep_for(table: bytes) -> None:
+    time.sleep(60)
+
+
+def number_in(text: bytes) -> int:
+    return int(text)
+
+
+def test_equal_pure_calls_end_together(combo: SchedulerClusterCombo) -> None:
+    async def body(client: AsyncClient) -> None:
+        first, second = (client.submit(sleep_for, Table("z"), pure=True) for _ in range(2))
+        dependant = client.submit(functions.identity, [second])
+        await until(lambda: bool(first.task_id) and first.task_id == second.task_id)
+        assert "sleep_for" in await client.explain(second)
+        second.cancel()
+        for future in (first, dependant):
+            with pytest.raises(asyncio.CancelledError):
+                await future
+        failing = [client.submit(number_in, Table("no number"), pure=True) for _ in range(2)]
+        for future in failing:
+            with pytest.raises(ValueError, match="invalid literal"):
+                await future
 
     run(combo, body)
 

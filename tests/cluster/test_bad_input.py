@@ -314,6 +314,15 @@ def test_an_argument_that_does_not_pickle(client: Client) -> None:
     expect_all_is_well(client)
 
 
+@pytest.mark.parametrize("pure", [False, True])
+def test_the_argument_that_does_not_pickle_is_named_also_among_futures(client: Client, pure: bool) -> None:
+    future = client.submit(functions.square, 2)
+    for first in (future, [future]):
+        with pytest.raises(TypeError, match=r"Cannot send a call of max\(\): argument 2: .*lock"):
+            client.submit_verbose(max, (first, threading.Lock()), pure=pure)
+    expect_all_is_well(client)
+
+
 def test_a_future_in_the_closure_of_a_function(client: Client) -> None:
     """Only arguments may be futures."""
     waiting = client.submit(functions.sleep_and_return, 0.3, 3)

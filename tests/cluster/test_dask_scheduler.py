@@ -269,8 +269,12 @@ def test_resources_are_capabilities(installed: Client) -> None:
 def test_an_annotation_without_a_meaning_warns(installed: Client) -> None:
     with dask.annotate(workers=["somewhere"]):
         annotated = dask.delayed(increment)(1)
-    with pytest.warns(UserWarning, match="Annotate resources instead"):
+    with pytest.warns(UserWarning, match="Annotate resources instead") as warned:
         assert annotated.compute(optimize_graph=False) == 2
+        annotated.persist(optimize_graph=False)
+        assert dask.compute(annotated, optimize_graph=False) == (2,)
+        installed.persist([annotated], optimize_graph=False)
+    assert [warning.filename for warning in warned] == 4 * [__file__]  # and not that of a library
 
 
 @pytest.mark.parametrize("annotation", [{"priority": 1.5}, {"retries": -1}, {"resources": {"gpu": -2}}])

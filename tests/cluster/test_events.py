@@ -25,7 +25,7 @@ from scaler_protocol.monitor.records import AGAIN, Kind, Naming
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_protocol.monitor.subscription import Subscription
-from scaler_scheduler.shell import restarts
+from scaler_scheduler.shell import publisher_restarts
 from scaler_scheduler.shell.publisher import Publisher
 from scaler_scheduler.shell.watchers import QUEUE_LIMIT
 from tests.support import functions
@@ -259,7 +259,7 @@ def test_what_is_no_subscription_does_no_harm(publisher: Publisher, address: str
 def test_after_its_publisher_was_killed_a_watcher_gets_records_again(
     publisher: Publisher, address: str, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restarts, "FIRST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(publisher_restarts, "FIRST_PAUSE_SECONDS", 0.1)
     watcher = Heard(Subscription(context, address, True))
     ring_of(publisher).write(handed(1))
     wait_until(lambda: watcher.listen().firsts == [1])

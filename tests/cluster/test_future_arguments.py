@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from scaler import Client, ScalerFuture, SchedulerClusterCombo, Serializer
+from scaler.asynchronous.tasks import LoopTask
+from scaler.client.executor import ExecutorFuture
+from scaler.client.future import FUTURE_TYPES
 from scaler.compat import ray
 from scaler.compat.ray import ObjectRef
 from scaler.core.large_results import LargeResults
@@ -397,3 +400,19 @@ def test_scattered_values_are_kept_for_calls_that_wait_in_the_client(client: Cli
     for number in range(3, 17):
         total = client.submit(functions.add, total, client.scatter([number])[0])
     assert total.result() == 136
+
+
+def test_futures_in_the_usual_places_are_found_without_an_exception(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (scattered,) = client.scatter([list(range(100_000))])
+    future = client.submit(pow, 2, 10)
+
+    def refuse(_: object, value: object) -> None:
+        raise AssertionError(f"Cannot encode {value}: it was not known that it is a future.")
+
+    monkeypatch.setattr("scaler.client.arguments.Arguments._special", refuse)
+    calls = [client.submit(pow, future, 1), client.submit(pow, 1, future), client.submit(max, 1, 2, future)]
+    calls.append(client.submit(len, scattered))
+    assert [call.result() for call in calls] == [1024, 1, 1024, 100_000]
+    assert {type(scattered), LoopTask, ExecutorFuture} <= FUTURE_TYPES

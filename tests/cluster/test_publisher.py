@@ -20,7 +20,7 @@ import zmq
 from scaler_protocol.address import default_monitor_address, parse_address
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.shell import publisher as publisher_module
-from scaler_scheduler.shell import restarts
+from scaler_scheduler.shell import publisher_restarts
 from scaler_scheduler.shell.monitor_socket import listen_at
 from scaler_scheduler.shell.publisher import Publisher
 from tests.support.commands import Command, alive, child_environment, descendants, run_command, start_scheduler
@@ -218,7 +218,7 @@ time.sleep(1000)
 def test_a_killed_publisher_is_started_again(
     publisher: Publisher, address: str, context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restarts, "FIRST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(publisher_restarts, "FIRST_PAUSE_SECONDS", 0.1)
     watcher = Subscription(context, address)
     publish(publisher, 5)
     assert receive(watcher) == 5
@@ -235,7 +235,7 @@ def test_a_killed_publisher_is_started_again(
 def test_a_publisher_is_started_again_although_its_socket_was_removed(
     publisher: Publisher, address: str, context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restarts, "FIRST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(publisher_restarts, "FIRST_PAUSE_SECONDS", 0.1)
     os.unlink(address.removeprefix("ipc://"))
     os.kill(_child(publisher), signal.SIGKILL)
     wait_until(lambda: publisher.watched() or any("is started again" in each for each in publisher.take_warnings()))
@@ -289,12 +289,12 @@ def test_one_that_keeps_dying_is_given_up_and_nobody_listens_any_more(
     address: str, monkeypatch: pytest.MonkeyPatch, context: zmq.Context[zmq.Socket[bytes]]
 ) -> None:
     monkeypatch.setattr(publisher_module, "_MODULE", "tests.support.broken_publisher")
-    monkeypatch.setattr(restarts, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(publisher_restarts, "FIRST_PAUSE_SECONDS", 0.001)
     publisher = Publisher(address)
     publisher.begin()
     said: list[str] = []
     wait_until(lambda: publisher.watched() or said.extend(publisher.take_warnings()) or "goes on without" in str(said))
-    assert len(said) == restarts.RESTARTS_LIMIT + 1 and publisher.error is None
+    assert len(said) == publisher_restarts.RESTARTS_LIMIT + 1 and publisher.error is None
     assert said[0] == "The publisher ended (exit code 70): it is started again in 0.001 s."
     assert said[-1] == "The publisher ended too often (exit code 70): the scheduler goes on without monitors."
     assert not Path(address.removeprefix("ipc://")).exists()
@@ -333,7 +333,7 @@ def test_a_watcher_waits_through_the_death_of_its_publisher(
     publisher: Publisher, address: str, context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The socket is the scheduler's: whoever connects while there is no publisher is served by the next one."""
-    monkeypatch.setattr(restarts, "FIRST_PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr(publisher_restarts, "FIRST_PAUSE_SECONDS", 0.5)
     os.kill(_child(publisher), signal.SIGKILL)
     wait_until(lambda: not publisher.watched() and publisher._process is None)
     watcher = Subscription(context, address)

@@ -40,6 +40,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="break these processes")
     parser.add_argument("--agents", type=int, default=2, help="start this number of agents with two workers each")
     parser.add_argument("--clients", type=int, default=3, help="run jobs in this number of clients")
+    parser.add_argument("--jobs", choices=("tasks", "libraries"), default="tasks", help="run jobs of this kind")
     parser.add_argument("--store-bytes", type=int, default=64_000_000, help="limit the memory of the object store")
     parser.add_argument("--pace", type=float, default=1.0, help="inject faults this many times as often")
     parser.add_argument("--keys", type=Path, help="encrypt all connections with this folder of scaler_keygen's")

@@ -15,6 +15,7 @@ from scaler import Client, Cluster, Scheduler
 from scaler.utility.exceptions import DeserializeObjectError
 from tests.faults.functions import square
 from tests.faults.injector import Injector
+from tests.faults.jobs import JOBS, Job
 from tests.faults.processes import KINDS, Processes, processes_of
 from tests.faults.workload import DOCUMENTED, Workload
 
@@ -39,8 +40,19 @@ class Plan:
     clients: int = 3
     store_bytes: int = 64_000_000
     pace: float = 1.0
+    jobs: str = "tasks"
+    """Those of ``jobs``, or the ``libraries``, which use the cluster through other interfaces."""
+
     keys: Path | None = None
     """With this folder of keys, all connections are encrypted, as those between hosts are."""
+
+
+def jobs_of(kind: str) -> Sequence[Job]:
+    if kind == "tasks":
+        return JOBS
+    from tests.faults.library_jobs import LIBRARY_JOBS  # the libraries are large
+
+    return LIBRARY_JOBS
 
 
 class Experiment:
@@ -62,7 +74,9 @@ class Experiment:
         for cluster in self._clusters:
             cluster.start()
         allowed = (*DOCUMENTED, *LACK_OF_RESOURCES) if "starve" in plan.faults else DOCUMENTED
-        self._clients = [Workload(self._address, plan.seed * 1000 + index, allowed) for index in range(plan.clients)]
+        jobs = jobs_of(plan.jobs)
+        seeds = [plan.seed * 1000 + index for index in range(plan.clients)]
+        self._clients = [Workload(self._address, seed, allowed, jobs) for seed in seeds]
         self._injector = Injector(self._find, plan.seed, plan.faults, plan.kinds, plan.pace)
 
     def run(self, seconds: float) -> list[str]:
@@ -114,6 +128,8 @@ class Experiment:
         with Client(self._address) as client:
             if client.map(square, range(1000)) != [number * number for number in range(1000)]:
                 return ["the results of a map after the last fault are wrong"]
+            if not _wait_until(lambda: not _leavings(client), SETTLE_SECONDS):
+                return [f"the clients have left, but not their {_leavings(client)}"]
         if _wait_until(self._is_complete, SETTLE_SECONDS):
             return []
         return [f"processes are missing: { {kind: len(found) for kind, found in self._find().items()} }"]
@@ -141,6 +157,19 @@ class Experiment:
         if _wait_until(lambda: not any(self._find().values()), SETTLE_SECONDS):
             return []
         return [f"left behind: {kind} {process.pid}" for kind, found in self._find().items() for process in found]
+
+
+def _leavings(client: Client) -> dict[str, object]:
+    """What is still there although all clients but this one have left."""
+    info = client.cluster_info()
+    found = {
+        "clients": [
+            each.program for each in info.clients if each.session[:4] != client.identity[:4]
+        ],  # the rest is secret
+        "tasks": info.unfinished.waiting + info.unfinished.queued + info.unfinished.running,
+        "objects": sum(store.objects for store in info.stores),
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def _wait_until(condition: Callable[[], object], seconds: float) -> bool:

@@ -7,6 +7,7 @@ import threading
 import time
 import traceback
 from collections import Counter
+from collections.abc import Sequence
 
 from scaler import Client
 from scaler.utility.exceptions import (
@@ -17,7 +18,7 @@ from scaler.utility.exceptions import (
     ProcessorDiedError,
     WorkerDiedError,
 )
-from tests.faults.jobs import JOBS, Job
+from tests.faults.jobs import Job
 
 DOCUMENTED = (ProcessorDiedError, WorkerDiedError, MissingObjects, NoWorkerError, ObjectStoreError, DisconnectedError)
 """The errors that docs/reliability.md allows when processes of a task, its host or its scheduler keep failing."""
@@ -30,7 +31,7 @@ class Workload(threading.Thread):
     """``failures`` has what was wrong, ``count`` the jobs by outcome, ``errors`` the text of a documented error of each
     kind, ``doing`` the current job and ``since`` its start."""
 
-    def __init__(self, address: str, seed: int, allowed: tuple[type[BaseException], ...]) -> None:
+    def __init__(self, address: str, seed: int, allowed: tuple[type[BaseException], ...], jobs: Sequence[Job]) -> None:
         super().__init__(name=f"workload {seed}", daemon=True)
         self.failures: list[str] = []
         self.count: Counter[str] = Counter()
@@ -40,6 +41,7 @@ class Workload(threading.Thread):
         self._address = address
         self._chance = random.Random(seed)
         self._allowed = allowed
+        self._jobs = jobs
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -50,7 +52,7 @@ class Workload(threading.Thread):
         client = Client(self._address)
         try:
             while not self._ended.is_set() and not self.failures:
-                self._do(client, self._chance.choice(JOBS))
+                self._do(client, self._chance.choice(self._jobs))
                 if self._chance.random() < RECONNECT_SHARE:
                     client.disconnect()
                     client = Client(self._address)

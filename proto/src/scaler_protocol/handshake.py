@@ -8,9 +8,9 @@ token by an HMAC over fresh nonces of both:
     peer       hello{nonce, challenge, proof}
     scheduler  welcome{proof}
 
-What both HMACs cover names the address, so a process that listens elsewhere cannot pass the messages on to the
-scheduler and back. The scheduler keeps nothing of a peer in between: its nonce is made of the peer's, of the time and
-of a secret. A peer does nothing that the scheduler says before it has verified the Welcome.
+Both HMACs cover the address, so a process that listens elsewhere cannot pass the messages on to the scheduler and back.
+The scheduler keeps nothing of a peer in between: its nonce is made of the peer's nonce, the time and a secret. A peer
+acts on no message of the scheduler before it has verified the Welcome.
 
 The same is done with an object store of this host, and between stores with the ticket of the one that serves.
 """

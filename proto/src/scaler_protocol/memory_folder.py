@@ -54,8 +54,11 @@ def _locked(folder: Path) -> int:
 
 
 def _remove_abandoned(parent: Path, prefix: str) -> None:
+    """Other users may make folders with such a name, too. They are left alone: what is in them may be endless."""
     for folder in parent.glob(prefix + "*"):
         try:
+            if folder.lstat().st_uid != os.geteuid():
+                continue
             lock = os.open(folder / _LOCK_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             continue  # it is being made or removed, or belongs to another user

@@ -399,6 +399,7 @@ class Heartbeat:
     workers: tuple[WorkerStatus, ...]
     running_tasks: tuple[RunningTask, ...] = ()
     memory_limit_bytes: int = 0  # what the host, or the control group of the agent, may use; 0: not known
+    workers_unchanged: bool = False  # there are none here: they are as in the last report of this connection
 
 
 @value(frozen=True, slots=True)

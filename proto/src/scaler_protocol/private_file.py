@@ -35,13 +35,18 @@ def _read(path: Path, forbidden_mode: int, verb: str) -> bytes | None:
 
 
 def write_private_file(path: Path, data: bytes) -> None:
-    """Make a file that only this user can read, and sync it. Raises FileExistsError instead of replacing one. Its name
-    is safe from a power loss once ``sync_directory`` was called."""
+    """Make a file that only this user can read, and sync it. Raises FileExistsError instead of replacing one, and
+    OSError if the disk is full; then there is no file. Its name is safe from a power loss once ``sync_directory`` was
+    called."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+    except BaseException:
+        path.unlink()
+        raise
 
 
 def create_private_file(path: Path, data: bytes) -> bool:

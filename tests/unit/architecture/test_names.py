@@ -27,13 +27,19 @@ def test_each_class_name_has_one_definition() -> None:
         for name in class_names(path.read_text(encoding="utf-8"), path.suffix):
             homes[name].append(path.relative_to(REPOSITORY).as_posix())
     assert len(homes) > 500
-    assert not {name: files for name, files in homes.items() if len(files) > 1}
+    repeated = {name: files for name, files in homes.items() if len(files) > 1}
+    assert not repeated, f"Give each class a name of its own: {repeated}"
 
 
 def test_no_function_is_too_long() -> None:
     found = [(path, *each) for path in FILES for each in functions(path.read_text(encoding="utf-8"), path.suffix)]
     assert len(found) > 5000
-    assert not [(str(path), name, count) for path, name, count in found if count > LINES_LIMIT]
+    long = [
+        f"{path.relative_to(REPOSITORY)}: {name} has {count} lines"
+        for path, name, count in found
+        if count > LINES_LIMIT
+    ]
+    assert not long, f"Split functions of more than {LINES_LIMIT} lines: {long}"
 
 
 def class_names(text: str, suffix: str) -> list[str]:

@@ -23,16 +23,19 @@ def test_a_stub_describes_a_compiled_module() -> None:
 
 
 def test_what_a_stub_names_is_there() -> None:
-    assert not [line for stub in STUBS for line in _missing(stub)]
+    found = [line for stub in STUBS for line in _missing(stub)]
+    assert not found, f"Correct the .pyi, or build the compiled modules again: {found}"
 
 
 def test_public_methods_are_in_the_stub() -> None:
     """The public methods of described classes. A function without a description cannot be imported: mypy sees that."""
-    assert not [line for stub in STUBS for line in _undescribed(stub)]
+    found = [line for stub in STUBS for line in _undescribed(stub)]
+    assert not found, f"Add these methods to the .pyi, or begin their names with an underscore: {found}"
 
 
 def test_arguments_have_the_same_names() -> None:
-    assert not [line for stub in STUBS for line in _other_arguments(stub)]
+    found = [line for stub in STUBS for line in _other_arguments(stub)]
+    assert not found, f"Give the arguments of the .pyi the names and the order of the .pyx: {found}"
 
 
 def _missing(stub: Path) -> list[str]:

@@ -25,6 +25,10 @@ from scaler_protocol.messages import (
     Body,
     Cancel,
     Clear,
+    ClusterInfoReply,
+    ClusterInfoRequest,
+    ControlAction,
+    ControlRequest,
     Envelope,
     ExplainRequest,
     Explanation,
@@ -46,6 +50,7 @@ from scaler_protocol.messages import (
     Results,
     ShutdownReply,
     ShutdownRequest,
+    StackRequest,
     Status,
     TaskOptions,
     Tasks,
@@ -649,3 +654,35 @@ def test_an_object_that_the_client_keeps_is_announced_and_pushed(side: Scheduler
     session.objects.let_go(upload)
     session.objects.on_locations(ObjectLocations(key, len(content), ("tcp://there",)), side.now)
     assert not [effect for effect in session.take_effects(side.now) if isinstance(effect, PushObject)]
+
+
+def test_questions_without_an_answer_are_asked_again_after_a_restart_of_the_scheduler(side: SchedulerSide) -> None:
+    """They follow the tasks: before, the scheduler would not know the task."""
+    side.submit(math.sqrt, 0.0)
+    side.exchange()
+    explanation, info = Sink(), Sink()
+    side.session.explain(1, explanation)
+    side.session.questions.ask_cluster_info(info)
+    assert side.exchange() == [ExplainRequest(1), ClusterInfoRequest()]
+    side.connect(epoch=8)
+    bodies = side.exchange()
+    assert tasks_in(bodies) == [1] and bodies[-2:] == [ExplainRequest(1), ClusterInfoRequest()]
+    side.say(Explanation(1, "It waits."))
+    side.say(ClusterInfoReply(b"snapshot"))
+    assert explanation.outcomes and info.outcomes
+
+
+def test_requests_that_an_earlier_scheduler_may_have_carried_out_are_not_repeated(side: SchedulerSide) -> None:
+    ask = side.session.questions
+    sent, unsent = [Sink() for _ in range(4)], Sink()
+    ask.shut_down(sent[0])
+    ask.control(ControlAction.PAUSE, "worker", 0.0, sent[1])
+    ask.ask_stack(1, "", sent[2])
+    ask.profile(1, 5_000, sent[3])
+    assert len(side.exchange()) == 4
+    side.session.on_peer_lost(SCHEDULER, side.now)
+    ask.control(ControlAction.RESUME, "worker", 0.0, unsent)
+    side.connect(epoch=8)
+    (again,) = [body for body in side.exchange() if isinstance(body, (ControlRequest, ShutdownRequest, StackRequest))]
+    assert isinstance(again, ControlRequest) and again.action == ControlAction.RESUME
+    assert all(b"has been restarted" in bytes(sink.outcomes[0].payload) for sink in sent) and not unsent.outcomes

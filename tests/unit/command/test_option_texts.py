@@ -28,7 +28,10 @@ ALL = (SchedulerSettings, ClusterSettings, ManagerSettings, SymphonySettings, To
 
 @pytest.mark.parametrize(("path", "text"), list(option_texts.written()), ids=lambda value: getattr(value, "name", ""))
 def test_parameters_and_tables_are_up_to_date(path: typing.Any, text: str) -> None:
-    assert path.read_text() == text, "run scripts/options"
+    advice = (
+        "Run scripts/options, or python -m scripts.option_texts in an environment with all distributions, which writes"
+    )
+    assert path.read_text() == text, f"{advice} {path}"
 
 
 @pytest.mark.parametrize("settings_class", ALL)
@@ -61,7 +64,9 @@ def test_the_combo_has_every_option_of_both_commands() -> None:
     added = {"n_workers", "heartbeat_interval_seconds", "scheduler_io_threads", "worker_io_threads"}
     others = {"per_worker_task_queue_size", "object_storage_address", "scaler_policy", "security_config"}
     parameters = set(inspect.signature(SchedulerClusterCombo).parameters)
-    assert parameters - others - {"worker_manager_id"} == options | added
+    found = parameters - others - {"worker_manager_id"}
+    advice = "Run scripts/options; an option that the combo must not have is named here"
+    assert found == options | added, f"{advice}: {sorted(found ^ (options | added))}"
 
 
 def test_the_core_has_the_options_of_the_command() -> None:

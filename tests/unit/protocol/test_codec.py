@@ -84,7 +84,10 @@ def test_each_option_of_a_task_comes_back_without_the_others(name: str) -> None:
 def test_samples_have_every_body() -> None:
     from scaler_protocol.bodies import BODIES
 
-    assert [type(body) for body in samples.all_bodies()] == list(BODIES)
+    sampled = [type(body) for body in samples.all_bodies()]
+    missing = [body.__name__ for body in BODIES if body not in sampled]
+    assert not missing, f"Add a sample of each to samples.py: {', '.join(missing)}"
+    assert sampled == list(BODIES), "The samples are in the order of the union of message.capnp, like messages.Body."
     assert set(UNNUMBERED) <= set(BODIES)
 
 

@@ -20,6 +20,8 @@ def test_messages_of_every_release_are_read(path: Path) -> None:
 
 def test_this_version_has_golden_bytes_of_every_body() -> None:
     folder = golden.FOLDER / f"{PROTOCOL_MAJOR}.{PROTOCOL_MINOR}"
+    missing = sorted(set(SAMPLES) - {path.stem for path in folder.iterdir()})
+    assert not missing, f"Run python -m tests.unit.protocol.golden, which writes {', '.join(missing)}"
     assert {path.stem for path in folder.iterdir()} == set(SAMPLES)
 
 

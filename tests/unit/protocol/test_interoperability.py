@@ -263,6 +263,13 @@ def test_every_body_of_the_library_is_read(first_segment_words: int) -> None:
             assert decode([builder.to_bytes(), *frames[1:]]) == envelope
 
 
+def test_a_report_without_rows_of_workers_is_read() -> None:
+    report = Envelope(Heartbeat(1.5, 0.25, 99.5, 2**31, 2**33, 12, (), workers_unchanged=True))
+    with schema.Message.from_bytes(encode(report)[0]) as message:
+        assert message.heartbeat.workersUnchanged
+    assert decode(encode(report)) == report
+
+
 @pytest.mark.parametrize(
     "body", [Withdraw(2**32), Withdraw(-1), Explanation(2**64, ""), Heartbeat(0, 0, 0, -1, 0, 0, ()), Withdraw("many")]
 )

@@ -12,4 +12,5 @@ PAGE = (REPOSITORY / "docs" / "protocol.md").read_text(encoding="utf-8")
 
 def test_the_page_names_each_message() -> None:
     assert len(layout.bodies()) > 70
-    assert not [name for name in layout.bodies() if not re.search(rf"`{name}\b", PAGE)]
+    missing = [name for name in layout.bodies() if not re.search(rf"`{name}\b", PAGE)]
+    assert not missing, f"Describe in docs/protocol.md who sends each, when, and what it means: {', '.join(missing)}"

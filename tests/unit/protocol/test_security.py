@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import errno
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from scaler_protocol import security
 from scaler_protocol.monitor.socket_paths import socket_folders
-from scaler_protocol.security import check_bind_allowed, ensure_token, is_token, read_token
+from scaler_protocol.private_file import replace_private_file
+from scaler_protocol.security import check_bind_allowed, ensure_token, home_directory, is_token, read_token
 
 
 @pytest.fixture
@@ -95,6 +98,20 @@ def test_a_token_is_on_disk_before_it_has_its_name(home: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "link", note_link)
     ensure_token()
     assert steps[-3:] == ["file", "link", "directory"]
+
+
+@pytest.mark.parametrize("make", [ensure_token, lambda: replace_private_file(home_directory() / "name", b"x")])
+def test_a_full_disk_leaves_no_part_of_a_file(
+    make: Callable[[], object], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    home.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises((OSError, ValueError), match="No space left"):
+        make()
+    assert list(home.iterdir()) == []
 
 
 def test_home_is_in_the_users_directory_by_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

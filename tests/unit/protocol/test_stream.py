@@ -207,22 +207,6 @@ def test_bad_messages_are_not_sent(pair: Pair) -> None:
             pair[0].send(frames)
 
 
-@pytest.mark.parametrize("abstract", [False, True])
-def test_connecting_to_a_listener(tmp_path: Path, abstract: bool) -> None:
-    name = f"@scaler-test-{os.getpid()}" if abstract else str(tmp_path / "socket")
-    with pytest.raises(OSError):
-        StreamConnection.connect(name)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind("\0" + name[1:] if abstract else name)
-        listener.listen()
-        client = StreamConnection.connect(name)
-        server = StreamConnection(listener.accept()[0])
-        client.send([b"hello"])
-        assert server.receive() == [b"hello"]
-        client.close()
-        server.close()
-
-
 def test_large_messages_cut_anywhere(raw: tuple[socket.socket, StreamConnection]) -> None:
     """Larger than one reading takes, with small ones between them."""
     plain, connection = raw

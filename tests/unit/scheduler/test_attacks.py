@@ -24,8 +24,11 @@ def test_liars_neither_break_the_scheduler_nor_its_counts(seed: int) -> None:
 
 def test_liars_say_all_that_the_scheduler_handles() -> None:
     attack = Attack(1)
-    assert not never_said(CLIENT_RULES, lambda: attack.client_body(attack.clients[0]))
-    assert not never_said(AGENT_RULES, lambda: attack.agent_body(attack.agents[0]))
+    advice = "Add these messages, with hostile values, to {} of attackers.py: {}"
+    missing = never_said(CLIENT_RULES, lambda: attack.client_body(attack.clients[0]))
+    assert not missing, advice.format("client_body", missing)
+    missing = never_said(AGENT_RULES, lambda: attack.agent_body(attack.agents[0]))
+    assert not missing, advice.format("agent_body", missing)
 
 
 def never_said(rules: Iterable[type], say: Callable[[], object]) -> set[type]:

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from scaler_protocol.messages import Refused, Status, WhoAreYou
-from scaler_scheduler.core import claims, client_endings, task_entry
+from scaler_scheduler.core import cancellation, claims, task_entry
 from scaler_scheduler.core import results as results_rules
 from tests.unit.scheduler.playbook import Peer, Playbook, handed, results, statuses, tasks
 
@@ -69,7 +69,7 @@ def test_a_client_of_which_not_even_the_end_can_be_worked_out_is_removed(monkeyp
     good.says(tasks(good, 1, 1))
     with monkeypatch.context() as patch:
         breaks(patch, task_entry, "queue_for")
-        breaks(patch, client_endings, "end_client")
+        breaks(patch, cancellation, "end_client")
         says_what_raises(book, bad, tasks(bad, 1, 1, priority=7))
     assert bad.session not in book.core.state.clients
     assert statuses(agent.says(results(good, 1)), good) == {1: 0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler_protocol.messages import Heartbeat, RunningTask
+from scaler_protocol.messages import Heartbeat, RunningTask, WorkerStatus
 from scaler_protocol.monitor.messages import RunningTaskStatus
 from scaler_scheduler.core.snapshot import snapshot_of
 from tests.unit.scheduler.playbook import Playbook, results, tasks
@@ -89,3 +89,23 @@ def test_explain_knows_what_runs_although_more_tasks_are_there_than_workers() ->
     client.says(tasks(client, 2, 1))
     assert "is running in worker " in book.core.explain(client.session, 0)
     assert "running or next to run" in book.core.explain(client.session, 1)
+
+
+def test_workers_stay_as_the_last_report_with_rows_said() -> None:
+    book = Playbook()
+    agent = book.agent("agent", 2)
+    rows = tuple(
+        WorkerStatus(name, 4242, 1.5, 2**20, True, False, False)
+        for name in next(iter(book.core.state.agents.values())).worker_names
+    )
+    agent.says(replace(beat(), workers=rows))
+    agent.says(replace(beat(), cpu_percent=7.0, workers_unchanged=True))
+    (shown,) = snapshot_of(book.core.state, book.now).agents
+    assert (shown.workers, shown.cpu_percent) == (rows, 7.0)
+
+
+def test_workers_that_no_report_has_described_are_starting() -> None:
+    book = Playbook()
+    book.agent("agent", 1).says(replace(beat(), workers_unchanged=True))
+    (shown,) = snapshot_of(book.core.state, book.now).agents
+    assert [worker.initialized for worker in shown.workers] == [False]

@@ -12,6 +12,7 @@ import pytest
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.ids import digest
 from scaler_protocol.messages import ObjectKey, Status, TaskOptions
+from scaler_scheduler.core import waits
 from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.assignments import assign_queued
 from scaler_scheduler.core.data_locations import DataLocations
@@ -122,7 +123,7 @@ def in_state(state: TaskState, is_node: bool, retries: int = 0, rerun: bool = Tr
     elif state != TaskState.ENDED:
         found.enter(TaskState.QUEUED)
         _advance(found, state)
-    assert found.state == state
+    assert found.state == state, f"Add the steps that lead to {state.name} to in_state or _advance"
     return found
 
 
@@ -257,7 +258,13 @@ FINAL = (TaskEvent.AGENT_LOST_FINALLY, TaskEvent.VALUE_LOST_FINALLY)
 
 
 def test_every_event_is_driven() -> None:
-    assert [*DRIVERS, *GRAPH_EVENTS] == list(TaskEvent) == list(TASKS) == list(NODES)
+    events = list(TaskEvent)
+    assert list(TASKS) == events and list(NODES) == events, (
+        "Add each event to TASKS and NODES, in the order of TaskEvent"
+    )
+    assert [*DRIVERS, *GRAPH_EVENTS] == events, (
+        "Add a driver for each event, or the event to GRAPH_EVENTS, in this order"
+    )
     assert set(GRAPH_CASES) == {(event, state) for event in GRAPH_EVENTS for state in NODES[event]}
     assert not [event for event in GRAPH_EVENTS if TASKS[event]]
 
@@ -265,7 +272,14 @@ def test_every_event_is_driven() -> None:
 def test_monitors_count_each_state_once() -> None:
     """Tasks are DECIDING only within a call of the core, and WAITING ones are counted apart."""
     counted = [*UNASSIGNED, *ON_HOSTS, *FINISHED, TaskState.WAITING, TaskState.DECIDING]
-    assert sorted(counted) == sorted(TaskState)
+    assert sorted(counted) == sorted(TaskState), (
+        "Add each state to one group of states.py: UNASSIGNED, ON_HOSTS, FINISHED"
+    )
+
+
+def test_monitors_get_a_reason_for_each_state_outside_queues() -> None:
+    outside = {*UNASSIGNED, TaskState.WAITING} - {TaskState.QUEUED}
+    assert set(waits._REASONS) == outside, "State in waits.py why a task in this state waits, and in explanation.py"
 
 
 @pytest.mark.parametrize("state", TASK_STATES, ids=lambda state: state.name)
@@ -405,9 +419,8 @@ def test_a_result_of_another_agent_does_not_count(event: TaskEvent, state: TaskS
 
 
 def test_the_generated_files_are_current() -> None:
-    """Otherwise run scripts/states."""
     for path, text in _script().files().items():
-        assert path.read_text(encoding="utf-8") == text, path
+        assert path.read_text(encoding="utf-8") == text, f"Run scripts/states, which writes {path}"
 
 
 def test_compiled_code_has_the_numbers_of_all_statuses() -> None:

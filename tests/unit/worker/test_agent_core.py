@@ -6,6 +6,7 @@ import errno
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +22,7 @@ from scaler_protocol.messages import (
     CancelRefused,
     Envelope,
     Goodbye,
+    Heartbeat,
     HeartbeatEcho,
     Hello,
     ObjectChunk,
@@ -45,6 +47,7 @@ from scaler_protocol.messages import (
     WhoAreYou,
     Withdraw,
     Withdrawn,
+    WorkerStatus,
 )
 from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.client_output import BUDGET_BYTES, MESSAGE_BYTES
@@ -206,6 +209,30 @@ def test_a_gap_asks_for_a_new_hello() -> None:
     stage.link.wrap(Withdraw(1))
     stage.say(Withdraw(1))
     assert len(stage.bodies(Hello)) == 2
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_connection_is_told_of_workers_once_and_of_changes(resumed: bool) -> None:
+    stage = Stage(1)
+    idle = WorkerStatus("w", 1, 0.0, 100, True, False, False)
+    busy = replace(idle, has_task=True)
+
+    def sent(status: WorkerStatus) -> tuple[tuple[WorkerStatus, ...], bool]:
+        stage.core.report(0.0, 0, 0, (status,), stage.now)
+        stage.turn()
+        report = stage.bodies(Heartbeat)[-1]
+        return report.workers, report.workers_unchanged
+
+    assert [sent(idle), sent(idle), sent(busy), sent(busy), sent(idle)] == [
+        ((idle,), False),
+        ((), True),
+        ((busy,), False),
+        ((), True),
+        ((idle,), False),
+    ]
+    stage.core.on_peer_lost(b"", stage.now)  # the last report may not have arrived
+    stage.connect(epoch=1 if resumed else 2, resumed=resumed)
+    assert [sent(idle), sent(idle)] == [((idle,), False), ((), True)]
 
 
 # ---- running -----------------------------------------------------------------------------------------------------

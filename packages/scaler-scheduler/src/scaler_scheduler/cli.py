@@ -209,7 +209,7 @@ def _core_settings(settings: SchedulerSettings, address: str, monitor_address: s
         session=new_session(),
         epoch=secrets.randbelow(2**63 - 1) + 1,
         handshake=_handshake(address, token),
-        cluster=cluster_id(address, socket.gethostname(), str(os.getuid())),
+        cluster=cluster_id(address, socket.gethostname(), str(os.getuid()), token),
         **values_of(SchedulerOptions, settings),
         client_memory_bytes=memory,
         version=scaler_scheduler.__version__,

@@ -18,11 +18,16 @@ def make_private(root: str) -> None:
     try:
         os.mkdir(root, 0o700)
     except FileExistsError:
-        state = os.lstat(root)
-        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o022:
+        if not _is_private(root):
             raise PermissionError(
                 f"Cannot use {root} for code: another user can write to it. Remove it, or set TMPDIR."
             ) from None
+
+
+def _is_private(root: str) -> bool:
+    """Return whether it is a directory, not a link to one, that no other user can write to. Raises OSError."""
+    state = os.lstat(root)
+    return stat.S_ISDIR(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o022
 
 
 def lock(path: str, operation: int, create: int = os.O_CREAT) -> int | None:
@@ -45,9 +50,10 @@ def lock(path: str, operation: int, create: int = os.O_CREAT) -> int | None:
 
 
 def locked_names(root: str) -> list[str]:
-    """The paths of the directories in ``root``, whether they are in use or not."""
+    """Return the paths of the directories in ``root``, whether they are in use or not. If another user can write to
+    ``root``, or has made a link in its place, there are none, because callers remove what they find."""
     try:
-        names = os.listdir(root)
+        names = os.listdir(root) if _is_private(root) else []
     except OSError:
         return []
     return [os.path.join(root, name.removesuffix(LOCK_SUFFIX)) for name in names if name.endswith(LOCK_SUFFIX)]

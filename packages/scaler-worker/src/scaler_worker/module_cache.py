@@ -35,8 +35,9 @@ def cache_directory() -> str:
 
 
 def acquire(module: ShippedModule) -> ModuleFolder:
-    """Raises OSError if the files cannot be written, and ValueError if the archive is damaged or has another digest:
-    its files would be used for the module of another client."""
+    """Extract the files of a module if they are not there yet, and keep them until ``release``. Raises OSError if they
+    cannot be written, and ValueError if the archive is damaged or has another digest: its files would be used for the
+    module of another client."""
     if digest(module.archive) != module.digest:
         raise ValueError(f"Cannot use the module {module.name}: its files do not match their digest.")
     root = cache_directory()
@@ -72,7 +73,7 @@ def remove_unused() -> None:
 
 
 def _extract(module: ShippedModule, path: str) -> None:
-    """All of it or nothing: other processes may do the same at the same time."""
+    """Extract all files or none: other processes may extract the same module at the same time."""
     temporary = tempfile.mkdtemp(prefix=os.path.basename(path) + ".", dir=os.path.dirname(path))
     try:
         with zipfile.ZipFile(io.BytesIO(module.archive)) as archive:

@@ -22,7 +22,7 @@ LONGEST_PAUSE_SECONDS = 10.0
 
 EARLY_SECONDS = 10.0
 EARLY_LIMIT = 5
-"""A command that has ended so often in a row, each time within ``EARLY_SECONDS`` of its start, is given up."""
+"""A command that has ended this often in a row, each time within ``EARLY_SECONDS`` of its start, is given up."""
 
 
 class RestartPolicy:
@@ -43,9 +43,8 @@ class RestartPolicy:
 
 class SupervisedCommand(ChildCommand):
     """A ChildCommand that is started again if it breaks (code 70) or another process kills it: a thread waits for that.
-    A child that ends because it is broken (code 70), or that another process kills, is started again: a thread waits
-    for that. ``name`` is for log lines; ``renewed`` tells the arguments of the next start from what the first one
-    reported, such as the port that it found."""
+    ``name`` is for log lines; ``renewed`` returns the arguments of the next start, given what the first one reported,
+    such as the port that it found."""
 
     def __init__(
         self,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import struct
 
-from scaler_protocol.ids import digest
+from scaler_protocol.ids import ID_SIZE_BYTES
+
+NAME_IS_TAKEN = 3
+"""The exit code of a process that could not become the store, because another process has the name of its socket."""
 
 _CREDENTIALS = struct.Struct("3i")
 
 
-def cluster_id(address: str, host: str, user: str) -> bytes:
-    """16 bytes that every start of a scheduler at this address has in common."""
-    return digest("\0".join((address, host, user)).encode())
+def cluster_id(address: str, host: str, user: str, token: bytes) -> bytes:
+    """Return 16 bytes that every start of a scheduler at this address has in common. Names of stores contain them, so
+    no one who does not know the token can take such a name in advance."""
+    made = "\0".join((address, host, user)).encode()
+    return hashlib.blake2b(made, key=token[:64], digest_size=ID_SIZE_BYTES).digest()
 
 
 def socket_name(cluster: bytes) -> str:

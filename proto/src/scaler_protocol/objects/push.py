@@ -18,7 +18,7 @@ from scaler_protocol.objects.arrival import CUT, GONE
 from scaler_protocol.objects.bulk_channel import client_context
 from scaler_protocol.objects.bulk_frames import ACCEPTED, PIECE_BYTES, Piece, pack_header
 from scaler_protocol.objects.bulk_offers import Offer, offer_in
-from scaler_protocol.objects.pacing import limit_queue
+from scaler_protocol.objects.pacing import Pacing
 from scaler_protocol.objects.source import RemoteStore
 from scaler_protocol.transport.context import shared_context
 
@@ -48,6 +48,7 @@ class PushConnection:
             raise ConnectionError(str(error)) from None
         try:
             self._connected, self._bulk = self._open()
+            self._pacing = Pacing(self._connected)
         except BaseException:
             self._source.close()
             raise
@@ -85,7 +86,7 @@ class PushConnection:
             self._bulk.sendall(pack_header(Piece(key, len(data), offset, length)))
             end = offset + length
             while offset < end:
-                stop = min(end, offset + limit_queue(self._connected))
+                stop = min(end, offset + self._pacing.next_bytes())
                 self._bulk.sendall(data[offset:stop])
                 offset = stop
         if self._await(lambda body: _is_end(body, key), STALL_SECONDS) is None:

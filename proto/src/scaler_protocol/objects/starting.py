@@ -1,8 +1,14 @@
-"""Reaching the store of a host, and starting one where there is none."""
+"""Reaching the store of a host, and starting one where there is none.
+
+Any process of this host may take the name of the socket before a store does. It may then listen or not, and accept or
+not, so nothing here waits for such a process indefinitely, and after an attempt that has cost time, none is made for a
+while.
+"""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import time
 from typing import NamedTuple
@@ -17,11 +23,18 @@ from scaler_protocol.objects.admission import DIRECTORY_FEATURE, PLACE_MANY_FEAT
 from scaler_protocol.objects.directory import DirectoryView
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.memory import AVAILABLE, Releases
-from scaler_protocol.objects.names import is_same_user, socket_name
+from scaler_protocol.objects.names import NAME_IS_TAKEN, is_same_user, socket_name
 from scaler_protocol.objects.polling import wait_readable
 from scaler_protocol.transport.stream import StreamConnection
 
 START_SECONDS = 20.0
+TAKEN_SECONDS = 3.0
+"""A process that has the name of the store for this long, and does not accept a connection, is not a store that is
+about to listen, or is busy."""
+
+AVOID_SECONDS = 60.0
+"""Another process that has the name of the store is left alone for this long."""
+
 _PAUSE_SECONDS = 0.01
 _MODULE = "scaler_protocol.objects.store"
 
@@ -42,7 +55,26 @@ def reach(cluster: bytes, may_start: bool) -> Reached:
     not answer is ended first, which takes 15 s."""
     if not AVAILABLE or not hasattr(os, "memfd_create"):
         raise StoreUnavailable("Object stores need Linux.")
-    deadline = time.monotonic() + START_SECONDS
+    avoided_until, why = _avoided.get(cluster, (0.0, ""))
+    if time.monotonic() < avoided_until:
+        raise StoreUnavailable(why)
+    try:
+        return _reach(cluster, may_start, time.monotonic() + START_SECONDS)
+    except _NameIsTaken as error:
+        _avoided[cluster] = time.monotonic() + AVOID_SECONDS, str(error)
+        raise
+
+
+_avoided: dict[bytes, tuple[float, str]] = {}
+"""Clusters whose store cannot be reached because another process has its name: until when, and why."""
+
+
+class _NameIsTaken(StoreUnavailable):
+    """Another process has the name of the store."""
+
+
+def _reach(cluster: bytes, may_start: bool, deadline: float) -> Reached:
+    taken_since: float | None = None
     while True:
         reached = _try(cluster, deadline)
         if reached is not None:
@@ -51,18 +83,24 @@ def reach(cluster: bytes, may_start: bool) -> Reached:
             raise StoreUnavailable("This host has no object store of this cluster.")
         if time.monotonic() > deadline:
             raise StoreUnavailable("The object store of this host cannot be started.")
-        _start(cluster, deadline)
+        if not _start(cluster, deadline):
+            taken_since = None
+            continue
+        taken_since = taken_since or time.monotonic()
+        if time.monotonic() > taken_since + TAKEN_SECONDS:
+            raise _NameIsTaken(
+                f"Another process has the name of the object store of this cluster, {socket_name(cluster)}, and does "
+                "not listen. End it: 'ss -xap' shows it to root."
+            )
 
 
 def _try(cluster: bytes, deadline: float) -> Reached | None:
     """None if no store listens, or if it is ending."""
-    try:
-        stream = StreamConnection.connect(socket_name(cluster))
-    except OSError:
+    connected = _connect(cluster)
+    if connected is None:
         return None
+    stream = StreamConnection(connected)
     try:
-        if not is_same_user(stream.plain_socket):
-            raise StoreUnavailable("A process of another user listens in place of the object store of this cluster.")
         handshake = handshake_with(cluster)
         hello = make_hello(Role.WORK, new_session(), features=(DIRECTORY_FEATURE, PLACE_MANY_FEATURE))
         releases = _say_hello(stream, handshake.begin(hello))
@@ -83,6 +121,37 @@ def _try(cluster: bytes, deadline: float) -> Reached | None:
     stream.close()
     time.sleep(_PAUSE_SECONDS)
     return None
+
+
+def _connect(cluster: bytes) -> socket.socket | None:
+    """A connection to a process of this user; None if nothing listens. A listener of any user may have more waiting
+    connections than it accepts, where ``connect`` would block for as long as it likes."""
+    connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        if not _connected_in_time(connected, "\0" + socket_name(cluster)[1:]):
+            raise _NameIsTaken("The process that listens in place of the object store of this cluster does not accept.")
+        if not is_same_user(connected):
+            raise _NameIsTaken("A process of another user listens in place of the object store of this cluster.")
+    except StoreUnavailable:
+        connected.close()
+        raise
+    except OSError:
+        connected.close()
+        return None
+    return connected
+
+
+def _connected_in_time(connected: socket.socket, name: str) -> bool:
+    """False: too many wait there already. Raises OSError."""
+    deadline = time.monotonic() + TAKEN_SECONDS
+    while True:
+        try:
+            connected.connect(name)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _directory_from(stream: StreamConnection, welcome: Welcome) -> DirectoryView | None:
@@ -125,9 +194,10 @@ def _first(stream: StreamConnection, deadline: float) -> Body | None:
             raise StoreUnavailable("The object store of this host does not respond.")
 
 
-def _start(cluster: bytes, deadline: float) -> None:
+def _start(cluster: bytes, deadline: float) -> bool:
     """It listens, or lost to another, when the process started here has ended: what serves is that one's child, in a
-    session of its own, so no process waits for it or ends it by ending."""
+    session of its own, so no process waits for it or ends it by ending. Returns whether another process has its
+    name."""
     command, environment = module_command(_MODULE, cluster.hex())
     process = subprocess.Popen(
         command,
@@ -139,8 +209,11 @@ def _start(cluster: bytes, deadline: float) -> None:
         cwd="/",
     )
     try:
-        if process.wait(max(0.1, deadline - time.monotonic())):
-            raise StoreUnavailable("The object store of this host cannot be started: its process failed.")
+        code = process.wait(max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+        return False
+    if code not in (0, NAME_IS_TAKEN):
+        raise StoreUnavailable("The object store of this host cannot be started: its process failed.")
+    return code == NAME_IS_TAKEN

@@ -15,18 +15,18 @@ import sys
 from scaler_protocol.command.descriptors import allow_many_descriptors
 from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.command.interpreter import restore_environment
-from scaler_protocol.objects.names import socket_name
+from scaler_protocol.objects.names import NAME_IS_TAKEN, socket_name
 
 _BACKLOG = 1024
 
 
 def main() -> int:
-    """0 also when another store was first."""
+    """``NAME_IS_TAKEN`` if another process has the name of the socket, which is usually a store that was first."""
     restore_environment()
     restore_signals()
     bound = _bind(bytes.fromhex(sys.argv[1]))
     if bound is None:
-        return 0
+        return NAME_IS_TAKEN
     listens, listening = os.pipe()
     if os.fork():
         os.close(listening)

@@ -453,6 +453,7 @@ struct Heartbeat {
   workers @6 :List(WorkerStatus);
   runningTasks @7 :List(RunningTask);  # those that have run for a second or longer
   memoryLimitBytes @8 :UInt64;  # what the host, or the control group of the agent, may use; 0: not known
+  workersUnchanged @9 :Bool;    # there are none here: they are as in the last report of this connection
 }
 
 struct RunningTask {

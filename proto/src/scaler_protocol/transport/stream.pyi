@@ -16,10 +16,6 @@ class StreamConnection:
 
     def __init__(self, connected: socket.socket) -> None: ...
     @classmethod
-    def connect(cls, address: str) -> StreamConnection:
-        """Connect to a listening AF_UNIX socket: a path, or ``@name`` for an abstract one. Raises OSError."""
-
-    @classmethod
     def pair(cls) -> tuple[StreamConnection, StreamConnection]:
         """Two connections that are each other's ends."""
 

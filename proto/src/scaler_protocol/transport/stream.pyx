@@ -127,16 +127,6 @@ cdef class StreamConnection:
         self.received_fds = deque()
 
     @classmethod
-    def connect(cls, str address):
-        target = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            target.connect("\0" + address[1:] if address.startswith("@") else address)
-        except BaseException:
-            target.close()
-            raise
-        return cls(target)
-
-    @classmethod
     def pair(cls):
         one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         return cls(one), cls(other)

@@ -21,6 +21,7 @@ from scaler.asynchronous.published import AsyncPublishedValue, publish_all_async
 from scaler.asynchronous.queue import AsyncQueue
 from scaler.asynchronous.semaphore import AsyncSemaphore
 from scaler.asynchronous.sizes import are_large, are_small
+from scaler.asynchronous.tasks import PureTask
 from scaler.asynchronous.thread_call import call_in_thread
 from scaler.asynchronous.variable import AsyncVariable
 from scaler.asynchronous.waits import wait_for_tasks
@@ -234,6 +235,8 @@ class AsyncClient:
         try:
             if "key" in kwargs or "pure" in kwargs:
                 identity = take_identity(fn, kwargs)
+                if identity is not None and identity.is_pure and are_large((*args, *kwargs.values())):
+                    return self._send_pure(link, fn, *inner.call_of(fn, args, kwargs))
                 if identity is not None:
                     return inner.future_of(identity, fn, args, kwargs, partial(self.submit, fn, *args, **kwargs))
             return self._send(link, fn, *inner.call_of(fn, args, kwargs))
@@ -249,6 +252,16 @@ class AsyncClient:
             link.start(partial(inner.submit_later, call, partial(inner.send_as, call, fn, shape, values)))
         else:
             inner.send_as(future, fn, shape, values)
+        link.note_wait(future)
+        return future
+
+    def _send_pure(self, link: LoopLink, fn: Callable[..., T], shape: Shape, values: tuple[Any, ...]) -> AsyncFuture[T]:
+        """A call with ``pure=True`` and large arguments. Only their bytes tell whether there is an equal one, so it has
+        a future of its own in any case."""
+        inner = self._client
+        task: PureTask[T] = PureTask(link.client_io)
+        future = AsyncFuture.of_task(link, task)
+        link.start(partial(inner.submit_later, task, partial(inner.send_pure, future, task, fn, shape, values)))
         link.note_wait(future)
         return future
 
@@ -275,10 +288,14 @@ class AsyncClient:
             identity = identity_of(key, pure)
             options = inner.options_of(capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling)
 
-            def send() -> AsyncFuture[T]:
-                return self._send(link, fn, *inner.call_with_options(fn, args, keywords, options))
+            def call() -> tuple[Shape, tuple[Any, ...]]:
+                return inner.call_with_options(fn, args, keywords, options)
 
-            return send() if identity is None else inner.future_of(identity, fn, args, keywords, send)
+            if identity is None:
+                return self._send(link, fn, *call())
+            if identity.is_pure and are_large((*args, *keywords.values())):
+                return self._send_pure(link, fn, *call())
+            return inner.future_of(identity, fn, args, keywords, lambda: self._send(link, fn, *call()))
         except BaseException as error:
             hide_frames(error)
             raise

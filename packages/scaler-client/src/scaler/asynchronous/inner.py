@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scaler.asynchronous.future import AsyncFuture
-from scaler.asynchronous.tasks import LoopTask, send_unless_settled
+from scaler.asynchronous.tasks import LoopTask, PureTask, send_unless_settled
 from scaler.asynchronous.thread_call import arm
 from scaler.client.actors import ActorParts
 from scaler.client.arguments import Payload
@@ -74,6 +74,21 @@ class InnerClient(Client):
     ) -> AsyncFuture[Any]:
         """The future of the call with this identity; ``submit`` makes it if there is none."""
         return self._keyed_call(identity, fn, args, kwargs, submit)
+
+    def send_pure(
+        self, future: AsyncFuture[Any], task: PureTask[Any], fn: Callable[..., Any], shape: Shape, values: Sequence[Any]
+    ) -> None:
+        """Submit a pure call, in another thread, unless an equal one has a future. ``task``: behind ``future``."""
+        key = self._pure_key(fn, shape.function, values, shape.keywords)
+        known = self._keyed.future_of(key, lambda: future)
+        if known is not future:
+            task.follow(known.behind())
+            return
+        try:
+            self.send_as(task, fn, shape, values)
+        except BaseException:
+            self._keyed.forget(key, future)
+            raise
 
     def _send_large_call(self, shape: Shape, payloads: Sequence[Payload], future: CallSink) -> None:
         """A call that turns out to be large when its arguments have been pickled. Those of actors keep their order."""

@@ -76,6 +76,49 @@ class LoopTask(ScalerFuture[T]):
         return considerate(self._client_io.loads_object)
 
 
+class PureTask(LoopTask[T]):
+    """The task of a call with ``pure=True`` whose arguments another thread pickles. If an equal call exists, this
+    follows its task, the leader, and no task is sent for it."""
+
+    _leader: ScalerFuture[T] | None = None
+
+    def follow(self, leader: ScalerFuture[T]) -> None:
+        """End as the leader does, unless this has been cancelled before."""
+        with self._client_io.lock:
+            if self.is_settled():
+                return
+            self._leader = leader
+            self.task_range, self.task_index = leader.task_range, leader.task_index
+        leader.add_done_callback(self._end_like)
+
+    def _end_like(self, leader: ScalerFuture[T]) -> None:
+        outcome = leader._outcome
+        self.task_range, self.task_index, self._blamed = leader.task_range, leader.task_index, leader._blamed
+        if outcome is None:
+            self.set_exception(leader.exception())
+            return
+        if leader._loaded:  # read after the outcome, which then may have no bytes
+            self._result, self._exception, self._loaded = leader._result, leader._exception, True
+        if not self.settle(outcome):
+            self.finish(outcome)
+
+    def _load(self, timeout: float | None) -> None:
+        leader = self._leader
+        if leader is None or leader.cancelled():
+            super()._load(timeout)
+            return
+        leader.load()  # a large result is fetched once
+        self._result, self._exception, self._outcome = leader._result, leader._exception, leader._outcome
+        self._loaded = True
+
+    def withdraw(self) -> None:
+        """Within a turn: cancel the one task of these calls."""
+        if self._leader is not None:
+            self._leader.withdraw()
+        if not self.is_settled():
+            super().withdraw()
+
+
 class LoopActorCall(LoopTask[T], ActorCall[T]):
     """The call of an actor."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from scaler.client.signatures import Arities, function_name
+from scaler.utility.warning import warn_program
 
 Groups = list[tuple[int, Sequence[Any]]]
 """Neighbours with the same number of arguments: that number, and their argument lists. Where it is one, the arguments
@@ -21,8 +21,6 @@ _RULE = (
     "always if they have one item; otherwise each tuple is one argument. Use starmap() for argument lists, or imap() "
     "to pass each tuple as it is."
 )
-_CALLER = 3
-"""The number of stack frames from ``groups_of_items`` to the line that calls ``map``, which the warning names."""
 
 
 def groups_of_items(callable_: Callable[..., Any], items: Sequence[Any]) -> Groups:
@@ -43,7 +41,7 @@ def _are_argument_lists(callable_: Callable[..., Any], items: Sequence[tuple[Any
     fits = arities.prefers if arities.prefers(1) or all(map(arities.prefers, lengths)) else arities.accepts
     if all(map(fits, lengths)):
         if lengths != [1] and fits(1):
-            warnings.warn(AMBIGUOUS, UserWarning, stacklevel=_CALLER + 1)
+            warn_program(AMBIGUOUS)
         return True
     if fits(1) and 1 not in lengths:
         return False

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from scaler.client.calls import Encoder
-from scaler.client.fronts import REFERENCE_TYPES
-from scaler.client.future import FutureInArgument
+from scaler.client.future import REFERENCE_TYPES, FutureInArgument
 from scaler.client.object_reference import ObjectReference
 from scaler.client.serializer import PICKLE_PROTOCOL
 from scaler.client.signatures import argument_labels, function_name
@@ -68,7 +67,7 @@ class Arguments:
         labels = argument_labels(callable_, len(values) - len(keywords), keywords)
         for label, value in zip(labels, values, strict=True):
             failure = self.error_of(value)
-            if failure is not None:
+            if failure is not None and not isinstance(failure, FutureInArgument):
                 return explained(failure, f"{call}: {label}", value, self._encoder.probe)
         return explained(error, call, None, None)
 

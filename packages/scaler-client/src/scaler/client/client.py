@@ -32,8 +32,15 @@ from scaler.client.calls import Encoder, FunctionBook, MapCalls, shape_of
 from scaler.client.client_pool import ClientParts
 from scaler.client.event import Event
 from scaler.client.executor import Executor
-from scaler.client.fronts import FUTURE_TYPES, task_future
-from scaler.client.future import CallSink, FutureInArgument, ScalerFuture, cancel_futures, unsent_state
+from scaler.client.fronts import task_future
+from scaler.client.future import (
+    FUTURE_TYPES,
+    CallSink,
+    FutureInArgument,
+    ScalerFuture,
+    cancel_futures,
+    unsent_state,
+)
 from scaler.client.gathering import (
     Collection,
     ScatteredFuture,
@@ -368,8 +375,17 @@ class Client:
         key = identity.key
         if identity.is_pure:
             function = self._functions.find(fn)
-            key = self._keyed.pure_key(self._arguments, function, (*args, *kwargs.values()), tuple(kwargs))
+            key = self._pure_key(fn, function, (*args, *kwargs.values()), tuple(kwargs))
         return self._keyed.future_of(key, submit)
+
+    def _pure_key(
+        self, fn: Callable[..., Any], function: Function, values: Sequence[Any], keywords: Sequence[str]
+    ) -> Hashable:
+        """The key of a call with ``pure=True``. Raises what pickling an argument raises, with its name."""
+        try:
+            return self._keyed.pure_key(self._arguments, function, values, keywords)
+        except Exception as error:
+            raise self._arguments.explain(error, fn, values, keywords) from None
 
     def _keyword_call(
         self, fn: Callable[..., Any], function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -409,7 +425,8 @@ class Client:
         if len(values) == 1 and type(values[0]) in self._arguments.plain_types:
             slots = [_dumps(values[0], PICKLE_PROTOCOL)]
             size = len(slots[0])
-        elif values and type(values[0]) in FUTURE_TYPES:  # an exception would cost more
+        elif values and (type(values[0]) in FUTURE_TYPES or type(values[-1]) in FUTURE_TYPES):
+            # the usual places; in others an exception says so, which costs more
             self._send_with_inputs(fn, shape, values, future)
             return
         else:

@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from scaler.client.future import CallSink, InputFuture, ScalerFuture
-from scaler.client.object_reference import ObjectReference
-
-FUTURE_TYPES: set[type] = {ScalerFuture}
-"""The types of arguments that are futures, as far as that can be told without serializing them."""
-
-REFERENCE_TYPES: set[type] = {ObjectReference, ScalerFuture}
-"""The types of arguments that stand for a value elsewhere: futures, and references."""
+from scaler.client.future import CallSink, InputFuture, ScalerFuture, note_future_type
 
 
 class FutureFront:
@@ -22,8 +15,7 @@ class FutureFront:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        FUTURE_TYPES.add(cls)
-        REFERENCE_TYPES.add(cls)
+        note_future_type(cls)
 
     def behind(self) -> ScalerFuture[Any]:
         """Return the future of the task, which is the one in the session from now on. Any thread may call this."""

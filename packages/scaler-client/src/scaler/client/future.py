@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
+from scaler.client.object_reference import ObjectReference
 from scaler.client.outcomes import failure_of, unloadable
 from scaler.client.representations import table
 from scaler.core.effects import Finish
@@ -81,10 +82,22 @@ class FutureInArgument(TypeError):
     """A future was serialized. ``submit`` catches this to send the result of the future in its place."""
 
 
+FUTURE_TYPES: set[type] = set()
+"""The types of arguments that are futures, as far as that can be told without serializing them."""
+
+REFERENCE_TYPES: set[type] = {ObjectReference}
+"""The types of arguments that stand for a value elsewhere: futures, and references."""
+
 _logger = logging.getLogger("concurrent.futures")
 _CANCELLED = int(Status.CANCELLED)
 _RELEASED = Outcome(Status.SUCCESS, b"")
 _new_tuple = tuple.__new__  # an Outcome without the Python call that its constructor is
+
+
+def note_future_type(kind: type) -> None:
+    """Objects of this class are futures where they are arguments."""
+    FUTURE_TYPES.add(kind)
+    REFERENCE_TYPES.add(kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +139,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
     """The call of this future, while it waits here for other futures that are its arguments."""
 
     _blamed: str = ""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        note_future_type(cls)
 
     def __init__(self, client_io: ClientIO) -> None:  # does not call its base, which makes the condition
         self._client_io = client_io
@@ -473,6 +490,9 @@ class ScalerFuture(concurrent.futures.Future[T]):
         self._outcome = _new_tuple(Outcome, (status, kept, duration_us, cpu_time_us, memory_peak))
         if self._answer is not None:
             self._answer.outcome = self._outcome
+
+
+note_future_type(ScalerFuture)
 
 
 def described_call(future: TaskSink) -> str:

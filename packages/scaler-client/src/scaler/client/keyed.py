@@ -77,6 +77,12 @@ class KeyedFutures:
             future = self._futures[key] = submit()
             return future
 
+    def forget(self, key: Hashable, future: object) -> None:
+        """The call of this future could not be sent."""
+        with self._lock:
+            if self._futures.get(key) is future:
+                del self._futures[key]
+
     def pure_key(
         self, arguments: Arguments, function: Function, values: Sequence[Any], keywords: Sequence[str]
     ) -> Hashable:

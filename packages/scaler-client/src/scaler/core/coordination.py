@@ -123,8 +123,8 @@ class Claims:
             self._end(claim, ClaimState.OVER)
 
     def ask(self, permit: Permit, sink: Sink) -> None:
-        """Ask whether as many claims hold a lock as may. ``sink`` gets SUCCESS, with a payload that is not empty if
-        so."""
+        """Ask whether a lock has all the holders that it may have. ``sink`` gets SUCCESS, and a payload that is not
+        empty if it has."""
         number = self._next_number()
         obstacle = self._obstacle(permit.kind)
         if obstacle:

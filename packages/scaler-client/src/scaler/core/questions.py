@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.outgoing import Outgoing
@@ -10,6 +11,7 @@ from scaler_protocol.ids import ID_SIZE_BYTES
 from scaler_protocol.messages import (
     CONTROL_SINCE_MINOR,
     PROTOCOL_MAJOR,
+    Body,
     ClusterInfoReply,
     ClusterInfoRequest,
     ControlAction,
@@ -32,11 +34,12 @@ _OLD_SCHEDULER_TEXT = (
     "Cannot control the cluster: the scheduler is too old, it needs version "
     f"{PROTOCOL_MAJOR}.{CONTROL_SINCE_MINOR} of the protocol. Update scaler-scheduler."
 )
+_RESTARTED_TEXT = (
+    "Cannot tell whether the request was carried out: the scheduler has been restarted before it answered. Look at the "
+    "cluster, and repeat the request if it is still needed."
+)
 _OWN_SESSION = bytes(ID_SIZE_BYTES)
-QUESTIONS = (
-    ExplainRequest, ClusterInfoRequest, ShutdownRequest, ControlRequest, StackRequest, ProfileRequest, OutputRequest,
-)  # fmt: skip
-_CONTROL = (ControlRequest, StackRequest, ProfileRequest, OutputRequest)
+_NUMBERED = (ControlRequest, StackRequest, ProfileRequest, OutputRequest)
 
 
 class Questions:
@@ -167,6 +170,25 @@ class Questions:
         else:
             self._outgoing.tell_all([sink], Outcome(Status.EXCEPTION, reply.text.encode()))
 
+    def restart(self, unsent: Iterable[Body]) -> list[Body]:
+        """The scheduler knows nothing of this session. Return the requests among ``unsent``. Those that an earlier
+        scheduler has not answered end, because it may have carried them out, apart from ``repetitions``."""
+        kept: list[Body] = [body for body in unsent if isinstance(body, _NUMBERED + (ShutdownRequest,))]
+        numbers = {body.number for body in kept if isinstance(body, _NUMBERED)}
+        outcome = Outcome(Status.EXCEPTION, _RESTARTED_TEXT.encode())
+        for number in [number for number in self._controls if number not in numbers]:
+            self._outgoing.tell(self._controls.pop(number), outcome)
+        for number in [number for number in self._profiles if number not in numbers]:
+            self._outgoing.tell_all([sink for sink, _ in self._profiles.pop(number)], outcome)
+        if ShutdownRequest() not in kept:
+            self._outgoing.tell_all(self._shutdowns, outcome)
+        return kept
+
+    def repetitions(self) -> list[Body]:
+        """Return the questions that change nothing, for a scheduler that has been told of the tasks again."""
+        infos: list[Body] = [ClusterInfoRequest()] if self._infos else []
+        return [*map(ExplainRequest, self._explanations), *infos]
+
     def end_all(self, outcome: Outcome) -> None:
         for sinks in self._explanations.values():
             self._outgoing.tell_all(sinks, outcome)
@@ -181,7 +203,7 @@ class Questions:
         self._has_control = minor >= CONTROL_SINCE_MINOR
         if not self._has_control:
             outgoing = self._outgoing
-            outgoing.urgent = deque(body for body in outgoing.urgent if not isinstance(body, _CONTROL))
+            outgoing.urgent = deque(body for body in outgoing.urgent if not isinstance(body, _NUMBERED))
             self._end_control(Outcome(Status.EXCEPTION, _OLD_SCHEDULER_TEXT.encode()))
         self._outgoing.tell_all(self._welcome_sinks, Outcome(Status.SUCCESS, b""))
 

@@ -21,7 +21,7 @@ from scaler.core.large_results import LargeResults
 from scaler.core.named_calls import NamedCalls
 from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
 from scaler.core.outgoing import Outgoing
-from scaler.core.questions import QUESTIONS, Questions
+from scaler.core.questions import Questions
 from scaler.core.runs import ClosedRanges, Function
 from scaler.core.scheduler_link import SCHEDULER, SchedulerLink
 from scaler.core.sending import Sender, restated_runs
@@ -360,7 +360,7 @@ class Session:
         cancels = _cancelled_by([*unheard, *outgoing.urgent]) + outgoing.cancels
         waiting = [body for body in outgoing.waiting if isinstance(body, list)]
         outgoing.waiting.clear()
-        outgoing.urgent = deque(body for body in outgoing.urgent if isinstance(body, QUESTIONS))
+        outgoing.urgent = deque(self.questions.restart(outgoing.urgent))
         outgoing.urgent.extend(self.claims.restatements())
         outgoing.urgent.extend(self.named.restatements())
         outgoing.cancels, self._sender.cancels_due = cancels, None
@@ -376,6 +376,7 @@ class Session:
         outgoing.waiting.extend(self._definitions.restatements())
         outgoing.waiting.extend(Tasks(group, resubmitted=True) for group in split(runs))
         outgoing.waiting.extend(waiting)
+        outgoing.waiting.extend(self.questions.repetitions())
 
     def _on_refused(self, refused: Refused, now: float) -> None:
         self._connection.refusal = refused.text

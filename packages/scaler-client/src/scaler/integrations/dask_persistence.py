@@ -6,7 +6,6 @@ contains such futures is submitted call by call, and each value moves from where
 from __future__ import annotations
 
 import uuid
-import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from scaler.client.graph_calls import submit_calls
 from scaler.client.options import PRIORITY_LIMIT, RETRIES_LIMIT, capabilities_of, whole_number
 from scaler.integrations.dask_collections import for_each
 from scaler.integrations.dask_graphs import DataNode, mapping_of, read
+from scaler.utility.warning import warn_program
 from scaler_protocol.messages import TaskOptions
 
 _IGNORED = ("workers", "allow_other_workers")
@@ -72,7 +72,7 @@ def options_by_key(options: TaskOptions, graph: Any) -> Callable[[Any], TaskOpti
     annotations = annotations_of(graph)
     if any(annotations.get(name) for name in _IGNORED):
         text = "Dask's annotation 'workers' has no effect: Scaler chooses the workers. Annotate resources instead."
-        warnings.warn(text, stacklevel=2)
+        warn_program(text, "dask")
     if not any(annotations.get(name) for name in ("priority", "retries", "resources")):
         return None
     return partial(_options_of, options, annotations, {})

@@ -29,8 +29,7 @@ from joblib.parallel import (
 
 from scaler.client.calls import MapCalls
 from scaler.client.client import Client
-from scaler.client.fronts import REFERENCE_TYPES
-from scaler.client.future import ScalerFuture
+from scaler.client.future import REFERENCE_TYPES, ScalerFuture
 from scaler.client.object_reference import ObjectReference
 from scaler.client.reducers import ArgumentReducers
 from scaler.client.signatures import function_module
@@ -364,7 +363,7 @@ class _BatchPickler(cloudpickle.Pickler):
             return NotImplemented if argument is None else self._apart(argument)
         if kind is FunctionType or issubclass(kind, type):
             return super().reducer_override(value)
-        if kind in REFERENCE_TYPES or issubclass(kind, ScalerFuture):
+        if kind in REFERENCE_TYPES:
             return self._apart(value)
         if kind is _NestedBackend:
             self.nested_at = len(self._arguments)

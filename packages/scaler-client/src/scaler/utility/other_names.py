@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from scaler.utility.warning import warn_program
 
 _REASONS = {
     "object_storage_address": "the object store of each host starts by itself",
@@ -16,11 +16,9 @@ def warn_of_effectless(callable_name: str, **values: object) -> None:
     """Warn of each value that is not None."""
     for name, value in values.items():
         if value is not None:
-            text = f"{callable_name}({name}=...) has no effect: {_REASONS[name]}. Leave it out."
-            warnings.warn(text, stacklevel=3)
+            warn_program(f"{callable_name}({name}=...) has no effect: {_REASONS[name]}. Leave it out.")
 
 
 def warn_of_settings(class_name: str) -> None:
-    """Warn of an object of settings that was made by the caller's caller."""
-    text = f"{class_name}(...) has no effect. Pass settings as parameters, options of commands, or in a file."
-    warnings.warn(text, stacklevel=3)
+    """Warn of an object of settings that the program has made."""
+    warn_program(f"{class_name}(...) has no effect. Pass settings as parameters, options of commands, or in a file.")

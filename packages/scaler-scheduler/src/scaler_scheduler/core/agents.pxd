@@ -24,6 +24,7 @@ cdef class Agent:
     cdef readonly dict capacity
     cdef readonly str shown_capabilities
     cdef public object heartbeat
+    cdef public tuple workers
     cdef public double heartbeat_at
     cdef public bytes store
     cdef public str store_endpoint

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from scaler_protocol.link import Link
 from scaler_protocol.log_lines import LatestLines
-from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello, StoreStatus
+from scaler_protocol.messages import AgentAttach, Capability, Heartbeat, Hello, StoreStatus, WorkerStatus
 from scaler_protocol.task_run import TaskRun
 from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.connections import PeerConnection
@@ -56,6 +56,9 @@ class Agent:
     heartbeat: Heartbeat | None
     heartbeat_at: float
     """The time at which ``heartbeat`` arrived."""
+
+    workers: tuple[WorkerStatus, ...]
+    """The rows of the last heartbeat that had any."""
 
     store: bytes
     store_endpoint: str

@@ -16,7 +16,7 @@ cdef class Agent:
         self.session, self.shown_id, self.index = hello.session, shown_id(hello.session), index
         self.hello, self.user, self.link = hello, b"", Link()
         self.connection = PeerConnection(self.session, None, self.link, now)
-        self.name, self.host, self.pid, self.worker_names = "", hello.host, hello.pid, ()
+        self.name, self.host, self.pid, self.worker_names, self.workers = "", hello.host, hello.pid, (), ()
         self.manager_name = self.shown_capabilities = ""
         self.capabilities, self.capacity = {}, {}
         self.store, self.store_endpoint = b"", ""

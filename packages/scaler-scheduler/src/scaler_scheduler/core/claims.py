@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import TaskColumn
-from scaler_scheduler.core import client_endings, results, stated_cancels, timers
+from scaler_scheduler.core import cancellation, results, stated_cancels, timers
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
@@ -26,7 +26,7 @@ def claim(state: SchedulerState, agent: Agent, column: TaskColumn, now: float) -
         column = stated_cancels.without_cancelled(client, agent, column, attempts)
         attempts = column.attempts
     stale, unknown = client.table.claim(column.tasks, attempts, agent.load)
-    client_endings.cancel_rows(agent, column.session, column.tasks, attempts, stale)
+    cancellation.cancel_rows(agent, column.session, column.tasks, attempts, stale)
     if unknown:
         tasks, attempts = _pick(column.tasks, unknown), _pick(attempts, unknown)
         state.unclaimed.add_holds(agent, column.session, tasks, attempts, now + HOLD_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Cancel, Clear, ClusterInfoReply, ClusterInfoRequest, ExplainRequest, Goodbye
-from scaler_scheduler.core import client_endings, explanation, object_release, outbox, stated_cancels, unstarted_cancels
+from scaler_scheduler.core import cancellation, explanation, object_release, outbox, stated_cancels, unstarted_cancels
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.effects import Describe
 from scaler_scheduler.core.limits import DESCRIPTION_SECONDS
@@ -16,13 +16,13 @@ def on_cancel(state: SchedulerState, client: ClientPeer, body: Cancel, now: floa
         if column.session == client.session and body.unstarted_only:
             unstarted_cancels.on_cancel(state, client, column.tasks, now)
         elif column.session == client.session:
-            client_endings.cancel(state, client, column.tasks, now)
+            cancellation.cancel(state, client, column.tasks, now)
             stated_cancels.on_cancel(state, client, column.tasks, now)
 
 
 def on_clear(state: SchedulerState, client: ClientPeer, body: Clear, now: float) -> None:
     """A client cancels all its tasks and releases its objects; the session continues."""
-    client_endings.cancel(state, client, None, now)
+    cancellation.cancel(state, client, None, now)
     client.waiting.clear()
     client.holds.clear()
     client.once_holds.clear()
@@ -33,7 +33,7 @@ def on_goodbye(state: SchedulerState, client: ClientPeer, body: Goodbye, now: fl
     """A client leaves."""
     outbox.acknowledge(state, client, now)
     outbox.ignore(state, client.session)
-    client_endings.end_client(state, client, now)
+    cancellation.end_client(state, client, now)
 
 
 def on_explain(state: SchedulerState, client: ClientPeer, body: ExplainRequest, now: float) -> None:

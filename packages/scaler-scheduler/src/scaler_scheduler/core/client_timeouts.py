@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Output
-from scaler_scheduler.core import client_endings, definitions, notices, outbox, requeue, stated_cancels
+from scaler_scheduler.core import cancellation, definitions, notices, outbox, requeue, stated_cancels
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.holds import Holds
 from scaler_scheduler.core.state import SchedulerState
@@ -14,7 +14,7 @@ def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> Non
     """Do what is due for one client at each tick."""
     if client.gone_at is not None and now - client.gone_at >= state.settings.client_timeout_seconds:
         notices.log(state, f"Client {client.session.hex()[:8]} is gone: its tasks are cancelled", "WARNING")
-        client_endings.end_client(state, client, now)
+        cancellation.end_client(state, client, now)
         return
     if client.holds.are_over(now):
         client.table.nodes.end_holds()
@@ -31,7 +31,7 @@ def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> Non
     if client.large:
         _expire_large_results(state, client, now)
     if client.is_orphan and client.table.columns.unfinished == 0:
-        client_endings.remove_client(state, client, now)
+        cancellation.remove_client(state, client, now)
 
 
 def _end(holds: Holds, client: ClientPeer) -> None:
@@ -45,4 +45,4 @@ def _expire_large_results(state: SchedulerState, client: ClientPeer, now: float)
     limit = now - state.settings.object_retention_seconds
     expired = [task for task, at in client.large.items() if at <= limit and task not in client.fetching]
     if expired:
-        client_endings.cancel(state, client, expired, now)
+        cancellation.cancel(state, client, expired, now)

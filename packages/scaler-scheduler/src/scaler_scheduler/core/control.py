@@ -32,7 +32,7 @@ from scaler_protocol.messages import (
     ControlRequest,
     EndProcess,
 )
-from scaler_scheduler.core import admission, client_endings, draining, notices, outbox, withdrawals
+from scaler_scheduler.core import admission, cancellation, draining, notices, outbox, withdrawals
 from scaler_scheduler.core.action_rates import TOO_MANY_TEXT
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
@@ -181,7 +181,7 @@ def cancel_task(state: SchedulerState, client: ClientPeer, body: ControlRequest,
         return _refused(refusal)
     if other.table.columns.describe(number) is None:
         return _refused(f"Cannot cancel task {number}: it has ended, or was never submitted.")
-    client_endings.cancel(state, other, [number], now)
+    cancellation.cancel(state, other, [number], now)
     return _ActionResult(tasks=1)
 
 
@@ -194,7 +194,7 @@ def cancel_graph(state: SchedulerState, client: ClientPeer, body: ControlRequest
     if graph is None:
         return _refused(f"Cannot cancel graph {number}: it has ended, or was never submitted.")
     tasks = [task for task in other.table.unfinished_tasks() if graph.base <= task <= graph.last]
-    client_endings.cancel(state, other, tasks, now)
+    cancellation.cancel(state, other, tasks, now)
     return _ActionResult(tasks=len(tasks))
 
 
@@ -244,7 +244,7 @@ def _root_of(state: SchedulerState, client: ClientPeer) -> ClientPeer:
 
 def _cancel(state: SchedulerState, client: ClientPeer, function: str | None, now: float) -> int:
     tasks = client.table.unfinished_tasks(function)
-    client_endings.cancel(state, client, tasks, now)
+    cancellation.cancel(state, client, tasks, now)
     return len(tasks)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import ObjectKey
-from scaler_scheduler.core import client_endings, faults, requeue, task_endings
+from scaler_scheduler.core import cancellation, faults, requeue, task_endings
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.graph_news import GraphNews
 from scaler_scheduler.core.state import SchedulerState
@@ -39,7 +39,7 @@ def _apply(state: SchedulerState, client: ClientPeer, news: GraphNews, now: floa
         for task in tasks if state.relays else ():
             state.relays.end(ObjectKey(client.session, task), agent.session)
     for task in news.cascaded if state.lineage else ():
-        client_endings.cancel_children(state, client.session, task, now)
+        cancellation.cancel_children(state, client.session, task, now)
     for task in news.delivered:
         client.forget(task)
     for task, status in news.died:

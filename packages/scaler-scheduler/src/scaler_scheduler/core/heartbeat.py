@@ -32,6 +32,8 @@ def on_heartbeat(state: SchedulerState, agent: Agent, body: Heartbeat, now: floa
     """The regular report of an agent. The echo lets the agent measure the round trip, which its next
     report contains."""
     agent.heartbeat, agent.heartbeat_at = body, now
+    if not body.workers_unchanged:
+        agent.workers = body.workers
     if body.lag_seconds > 0:
         agent.load.note_round_trip(body.lag_seconds)
     outbox.send(state, agent, HeartbeatEcho(body.sent_at, state.events.is_on), now)

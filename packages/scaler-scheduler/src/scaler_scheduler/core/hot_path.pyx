@@ -20,7 +20,7 @@ from scaler_protocol.link import LinkGap
 from scaler_protocol.messages import Envelope, Hello, Relay, Results, Tasks, WhoAreYou
 from scaler_scheduler.core import (
     actor_calls,
-    client_endings,
+    cancellation,
     faults,
     graph_progress,
     heartbeat,
@@ -155,7 +155,7 @@ cdef on_tasks(SchedulerState state, ClientPeer client, body, double now):
     cdef MessageMemory memory = None
     for run in runs:
         if run.session != client.session:
-            client_endings.end_with_reason(state, client, "A client may only submit tasks of its own session.", now)
+            cancellation.end_with_reason(state, client, "A client may only submit tasks of its own session.", now)
             return
     if body.functions or body.serializers:
         if not task_entry.define_all(state, client, body, now):
@@ -171,8 +171,8 @@ cdef on_tasks(SchedulerState state, ClientPeer client, body, double now):
         for agent, run, delivery in task_entry.on_resubmitted(state, client, now):
             accept(state, agent, run, delivery, now)
             (<Delivery> delivery).release()
-    if client.parent is not None and client_endings.is_cancelled_or_replaced(state, client.parent):
-        client_endings.cancel_nested(state, client, now)
+    if client.parent is not None and cancellation.is_cancelled_or_replaced(state, client.parent):
+        cancellation.cancel_nested(state, client, now)
 
 
 cdef bint enter(
@@ -365,7 +365,7 @@ cdef forward_to(SchedulerState state, ClientPeer client, double now):
         client.remember(send_over(state, client.connection, body, now), deliveries, size)
         state.clients_to_acknowledge.pop(client.session, None)
     if client.is_orphan and client.table.columns.unfinished == 0:
-        client_endings.remove_client(state, client, now)
+        cancellation.remove_client(state, client, now)
 
 
 # ---- time ----------------------------------------------------------------------------------------------------------

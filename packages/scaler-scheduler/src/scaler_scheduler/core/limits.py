@@ -17,7 +17,7 @@ UNREAD_MESSAGES_LIMIT = 500_000
 """Messages that one peer has not acknowledged. Messages with results are limited much earlier, by pausing tasks."""
 
 FEW_MESSAGES = 16
-"""So few messages that a peer has not acknowledged are not measured."""
+"""The bytes of unacknowledged messages are not measured for a peer that has at most this many of them."""
 
 UNREAD_BYTES_TEXT = "Cannot keep more than {} MiB of messages that an agent has not acknowledged."
 UNREAD_TEXT = f"Cannot keep more than {UNREAD_MESSAGES_LIMIT} messages that a peer has not acknowledged."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.ids import ID_SIZE_BYTES
 from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES, LockAction, LockRequest, LockState
-from scaler_scheduler.core import client_endings, lock_table
+from scaler_scheduler.core import cancellation, lock_table
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.lock_table import QueuedLockRequest, Requests
 from scaler_scheduler.core.locks import release, reply
@@ -17,7 +17,7 @@ REQUESTS_LIMIT = 4096
 def on_request(state: SchedulerState, client: ClientPeer, body: LockRequest, now: float) -> None:
     """A session asks for a lock, or releases one."""
     if body.kind not in lock_table.NOUNS:
-        client_endings.end_with_reason(
+        cancellation.end_with_reason(
             state, client, f"The kind {body.kind.name.lower()} is not requested like a lock.", now
         )
     elif body.action == LockAction.RELEASE:
@@ -65,7 +65,7 @@ def _enter(state: SchedulerState, client: ClientPeer, body: LockRequest, now: fl
     table = state.locks
     requests = table.by_session.setdefault(client.session, Requests())
     if len(body.task_session) not in (0, ID_SIZE_BYTES):
-        client_endings.end_with_reason(state, client, f"The session of a task has {ID_SIZE_BYTES} bytes.", now)
+        cancellation.end_with_reason(state, client, f"The session of a task has {ID_SIZE_BYTES} bytes.", now)
         return
     if body.number <= requests.last:
         outcome = lock_table.state_of(table, requests.by_number.get(body.number))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scaler_protocol.messages import Status
-from scaler_scheduler.core import client_endings, draining, outbox, recording, requeue, task_endings, values
+from scaler_scheduler.core import cancellation, draining, outbox, recording, requeue, task_endings, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
@@ -48,11 +48,11 @@ def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -
     # Only now, when nothing is with the lost agent any more: children are ended as clients are.
     for client, died in ended if state.lineage else ():
         for task in died:
-            client_endings.cancel_children(state, client.session, task, now)
-        client_endings.cancel_stale_children(state, client, now)
+            cancellation.cancel_children(state, client.session, task, now)
+        cancellation.cancel_stale_children(state, client, now)
     for client in nested:
         if client.session in state.clients:
-            client_endings.orphan(state, client, now)
+            cancellation.orphan(state, client, now)
 
 
 def leave_store(state: SchedulerState, agent: Agent) -> None:

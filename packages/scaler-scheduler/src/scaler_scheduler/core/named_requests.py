@@ -11,7 +11,7 @@ from scaler_protocol.messages import (
     NamedRequest,
     NamedState,
 )
-from scaler_scheduler.core import client_endings, named_table
+from scaler_scheduler.core import cancellation, named_table
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.named_table import PendingRequest
 from scaler_scheduler.core.named_values import reply, tell
@@ -51,7 +51,7 @@ def on_request(state: SchedulerState, client: ClientPeer, body: NamedRequest, no
     """A session reads or changes a named value, or waits no longer."""
     problem = _reason_to_end(body)
     if problem:
-        client_endings.end_with_reason(state, client, problem, now)
+        cancellation.end_with_reason(state, client, problem, now)
     elif body.named_action == NamedAction.WITHDRAW:
         _withdraw(state, client, body, now)
     elif body.named_action in _STATED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol import codec
 from scaler_protocol.messages import Envelope, Hello, RefusalReason, Refused, Relay, RelayClosed, Tasks, WhoAreYou
-from scaler_scheduler.core import client_endings, hello, outbox, session_endings
+from scaler_scheduler.core import cancellation, hello, outbox, session_endings
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import TASKS_LIMIT_BYTES, TOO_LARGE_TEXT
@@ -43,4 +43,4 @@ def on_closed(state: SchedulerState, agent: Agent, body: RelayClosed, now: float
     client = state.clients.get(body.session)
     if client is not None and client.route == agent.session:
         state.ignored.pop(body.session, None)
-        client_endings.orphan(state, client, now)
+        cancellation.orphan(state, client, now)

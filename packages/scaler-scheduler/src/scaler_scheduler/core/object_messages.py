@@ -18,7 +18,7 @@ from scaler_protocol.messages import (
     StoreStatus,
 )
 from scaler_scheduler.core import (
-    client_endings,
+    cancellation,
     definitions,
     draining,
     lost_agents,
@@ -48,7 +48,7 @@ def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChun
     """A client uploads an object, or has put it into the store of its host."""
     key = body.key
     if key.owner != client.session and (key.number or key.owner in state.clients):
-        client_endings.end_with_reason(state, client, "A client may only upload objects of its own session.", now)
+        cancellation.end_with_reason(state, client, "A client may only upload objects of its own session.", now)
         return
     client.objects[key] = True
     client.states(now)
@@ -58,7 +58,7 @@ def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChun
         else:
             replies = state.objects.on_chunk(client.session, body)
     except Forged as error:
-        client_endings.end_with_reason(state, client, str(error), now)
+        cancellation.end_with_reason(state, client, str(error), now)
         return
     outbox.send_all(state, replies, now)
 
@@ -67,10 +67,10 @@ def on_client_objects(state: SchedulerState, client: ClientPeer, body: ObjectsSt
     """A client has put objects of its own into the store of its host."""
     if len(body.numbers) != len(body.sizes):
         text = "The number of stored objects differs from the number of their sizes."
-        client_endings.end_with_reason(state, client, text, now)
+        cancellation.end_with_reason(state, client, text, now)
         return
     if body.owner != client.session:
-        client_endings.end_with_reason(state, client, "A client may only store objects of its own session.", now)
+        cancellation.end_with_reason(state, client, "A client may only store objects of its own session.", now)
         return
     for number, size in zip(body.numbers, body.sizes, strict=True):
         on_client_object(state, client, ObjectStored(ObjectKey(body.owner, number), size, body.store), now)
@@ -96,7 +96,7 @@ def on_client_release(state: SchedulerState, client: ClientPeer, body: ObjectRel
     object_release.release_objects(state, client, objects, now)
     unneeded = client.table.release(results) if results else None
     if unneeded:
-        client_endings.cancel(state, client, unneeded, now)
+        cancellation.cancel(state, client, unneeded, now)
     if client.unwanted:
         definitions.drop_unwanted(state, client, now)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, ObjectRelease, Status
-from scaler_scheduler.core import client_endings, outbox, retry, timers, values
+from scaler_scheduler.core import cancellation, outbox, retry, timers, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
@@ -53,7 +53,7 @@ def cancel_children_at_limits(state: SchedulerState, run: ResultRun, now: float)
     for index, status in enumerate(statuses):
         for child in state.lineage.of_task(run.session, run.task(index)) if status in _STOPPED else ():
             if child.parent is not None and child.parent.attempt == run.attempt(index):
-                client_endings.cancel_nested(state, child, now)
+                cancellation.cancel_nested(state, child, now)
 
 
 def _keep(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
@@ -76,7 +76,7 @@ def _on_large(
 def drop_unclaimed(state: SchedulerState, agent: Agent, run: ResultRun, indices: Iterable[int], now: float) -> None:
     """No client waits for these results: their agent drops what it keeps of them, for the client or for other nodes."""
     held = _held_values(run, indices)
-    client_endings.cancel_rows(agent, run.session, run.task_column, run.attempt_column, held)
+    cancellation.cancel_rows(agent, run.session, run.task_column, run.attempt_column, held)
     release_large(state, agent, run, held, now)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import Status
-from scaler_scheduler.core import client_endings, requeue
+from scaler_scheduler.core import cancellation, requeue
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import CERTIFICATE_LIMIT_BYTES
@@ -19,7 +19,7 @@ def on_failed(
     """A task failed. It runs again unless it has used up its retries."""
     record = client.table.columns.record(task)
     failures = client.failures[task] = client.failures.get(task, 0) + 1
-    client_endings.cancel_children(state, client.session, task, now)
+    cancellation.cancel_children(state, client.session, task, now)
     if failures <= record.retries:
         requeue.requeue(client, task)
         return
@@ -36,7 +36,7 @@ def on_worker_process_died(
     certificates = client.certificates.setdefault(task, [])
     payload = bytes(run.payload(index))
     certificates.append(payload if 0 < len(payload) <= CERTIFICATE_LIMIT_BYTES else b"{}")
-    client_endings.cancel_children(state, client.session, task, now)
+    cancellation.cancel_children(state, client.session, task, now)
     del certificates[:-DEATHS_LIMIT]
     if record.rerun and _may_run_again(client, record, task):
         requeue.requeue(client, task)

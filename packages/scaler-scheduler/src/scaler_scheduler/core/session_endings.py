@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import RefusalReason, Refused
-from scaler_scheduler.core import client_endings, lost_agents, notices, outbox
+from scaler_scheduler.core import cancellation, lost_agents, notices, outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.state import SchedulerState
 
@@ -13,9 +13,9 @@ def end_session(state: SchedulerState, peer: bytes, now: float) -> None:
     if peer in state.agents:
         lost_agents.lose_agent(state, state.agents[peer], now)
     elif peer in state.clients:
-        client_endings.end_client(state, state.clients[peer], now)
+        cancellation.end_client(state, state.clients[peer], now)
         if peer in state.clients:
-            client_endings.abandon(state, state.clients[peer], now)
+            cancellation.abandon(state, state.clients[peer], now)
 
 
 def refuse_nested(state: SchedulerState, agent: Agent, session: bytes, text: str, now: float) -> None:
@@ -25,7 +25,7 @@ def refuse_nested(state: SchedulerState, agent: Agent, session: bytes, text: str
         return  # it is none of this agent's
     outbox.refuse(state, session, Refused(RefusalReason.MALFORMED, text), agent.session)
     if client is not None:
-        client_endings.end_client(state, client, now)
+        cancellation.end_client(state, client, now)
 
 
 def on_malformed(state: SchedulerState, peer: bytes, text: str, now: float) -> None:

@@ -113,7 +113,7 @@ TICK_SECONDS = 0.2
 """The interval of the tick, while any peer is connected."""
 
 IDLE_TICKS = 5
-"""One of so many ticks looks at an agent that has no tasks."""
+"""One tick in this many looks at an agent that has no tasks."""
 
 ALIVE_SECONDS = 0.95
 """A connection that ends within this time of its agent's last message ended because the process died or reconnects.
@@ -123,6 +123,8 @@ IDLE_ALIVE_SECONDS = IDLE_PING_SECONDS + 0.1
 """The same for an agent without tasks, which says less. It may be a stopped one, so it has more time to come back."""
 
 RECONNECT_SECONDS = 0.7
+"""Seconds that an agent whose connection ended has to connect again, until it is lost."""
+
 STALL_SECONDS = 0.3
 """Lateness of a tick that shows that the scheduler itself did not run. Together with the length of a tick, this is less
 than what ALIVE_SECONDS leaves of the transport's time: messages read late do not make a stopped agent look alive."""
@@ -131,7 +133,11 @@ STALL_RECONNECT_SECONDS = 5.0
 """Replaces RECONNECT_SECONDS after a stall: peers may have stopped together with the scheduler."""
 
 SUSPECT_SECONDS = 1.5
+"""After this long without contact an agent gets no new tasks."""
+
 IDLE_SUSPECT_SECONDS = 2 * IDLE_PING_SECONDS + 0.6
+"""The same for an agent without tasks."""
+
 RELIEF_SECONDS = 2.5
 """After this long without contact an agent starts no more tasks, because its lease has ended."""
 

@@ -141,11 +141,10 @@ def _state(agent: Agent) -> PeerState:
 
 
 def _workers(agent: Agent) -> tuple[WorkerStatus, ...]:
-    """All that the agent announced when it attached, with what its last heartbeat said of them."""
-    workers = agent.heartbeat.workers if agent.heartbeat else ()
-    if tuple(map(_name_of, workers)) == agent.worker_names:
-        return workers
-    reported = {status.name: status for status in workers}
+    """All that the agent announced when it attached, with what its last heartbeats said of them."""
+    if tuple(map(_name_of, agent.workers)) == agent.worker_names:
+        return agent.workers
+    reported = {status.name: status for status in agent.workers}
     return tuple(reported.get(name) or _starting_worker(name) for name in agent.worker_names)
 
 

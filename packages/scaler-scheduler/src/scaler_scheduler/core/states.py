@@ -307,7 +307,7 @@ LENT_LIMIT = 1_000_000
 """The largest number of lent slots that an agent is believed to have."""
 
 DEATHS_LIMIT = 3
-"""A task whose worker process died so often ends with PROCESSOR_DIED."""
+"""A task whose worker process died this often ends with PROCESSOR_DIED."""
 
 LOSSES_LIMIT = 20
-"""A task that has lost so many agents ends with WORKER_DIED."""
+"""A task that has lost this many agents ends with WORKER_DIED."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.messages import Status, TaskName, TaskOptions, Tasks
 from scaler_scheduler.core import (
+    cancellation,
     claims,
-    client_endings,
     definitions,
     queue_bound,
     recording,
@@ -32,7 +32,7 @@ _DEEPENED_LIMIT = 1000
 def define_all(state: SchedulerState, client: ClientPeer, body: Tasks, now: float) -> bool:
     """Store the functions and serializers that come with tasks. False: its session has ended."""
     if not all(definitions.is_named_by_content(each) for each in (*body.functions, *body.serializers)):
-        client_endings.end_with_reason(
+        cancellation.end_with_reason(
             state, client, "A function is not named by its digest, or is too large for a message.", now
         )
         return False
@@ -77,7 +77,7 @@ def on_used_numbers(state: SchedulerState, client: ClientPeer, run: TaskRun, now
     begin below a used number, because numbers only increase."""
     if run.first_task + run.count <= client.table.columns.next_task:
         return True
-    client_endings.end_with_reason(
+    cancellation.end_with_reason(
         state, client, f"Task numbers only increase, but {run.first_task} was used before.", now
     )
     return False
@@ -112,7 +112,7 @@ def enter_special(
     if options.graph and not (options.actor or options.hosts_actor):
         enter_graph(state, client, RunRecord(run, load, queue, memory), resubmitted, now)
     elif options.graph or options.hosts_actor:
-        client_endings.end_with_reason(
+        cancellation.end_with_reason(
             state, client, "An actor, or a call of it, is neither a node of a graph nor both.", now
         )
         return False

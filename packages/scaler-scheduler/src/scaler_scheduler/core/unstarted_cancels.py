@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler_protocol.messages import UNSTARTED_ONLY_SINCE_MINOR, Cancel, CancelRefused, TaskColumn
-from scaler_scheduler.core import client_endings, outbox
+from scaler_scheduler.core import cancellation, outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
@@ -37,7 +37,7 @@ def on_cancel(state: SchedulerState, client: ClientPeer, tasks: Sequence[int], n
             attempts.append(known.attempt)
         else:
             refused.append(task)
-    client_endings.cancel(state, client, without_agent, now)
+    cancellation.cancel(state, client, without_agent, now)
     for index, (numbers, attempts) in asked.items():
         column = TaskColumn(client.session, tuple(numbers), tuple(attempts))
         outbox.send(state, state.agent_by_index[index], Cancel((column,), unstarted_only=True), now)

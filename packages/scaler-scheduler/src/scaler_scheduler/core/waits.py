@@ -19,17 +19,18 @@ from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.waiting_tasks import tasks_outside_queues, waiting_tasks
 
 RUNS_LIMIT = 10_000
-"""Runs of all queues together that are looked at; the tasks in further ones of a queue are one group."""
+"""Maximum number of runs, of all queues together, that are examined. The tasks in further runs of a queue are one
+group."""
 
 QUEUES_LIMIT = 200
-"""Queues that are looked at, the longest ones; the tasks in further ones are one group."""
+"""Maximum number of queues that are examined, the longest first. The tasks in further queues are one group."""
 
 OUTSIDE_LIMIT = 100_000
-"""Runs of few tasks, of all clients together, that are looked at for tasks outside queues; further ones are one group
-for each client and state."""
+"""Maximum number of runs of few tasks, of all clients together, that are searched for tasks outside queues. Tasks in
+further runs are one group for each client and state."""
 
 PLACES_LIMIT = 20_000
-"""Clients and ranges of queues that are looked at for places in queues, of all groups together."""
+"""Maximum number of clients and ranges of queues that are examined for places in queues, for all groups together."""
 
 OTHERS = "other functions"
 _OTHER_QUEUES = "Waits for workers with capabilities that few tasks need."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import logging
 import os
@@ -11,6 +13,8 @@ from dataclasses import asdict
 from scaler_protocol.command import BadInput
 from scaler_scheduler.core.effects import Audit
 
+_END = "\n"
+
 
 class AuditLog:
     """``path``: None: nothing is recorded. Only this user can read the file."""
@@ -19,16 +23,26 @@ class AuditLog:
         """Raises BadInput if the file cannot be written."""
         self._path = path or ""
         self._descriptor = _open(path) if path is not None else None
+        self._is_cut = path is not None and _is_cut(path)
 
     def record(self, audit: Audit) -> None:
-        """Errors are logged: the action has been carried out."""
+        """Errors are logged: the action has been carried out. What a full disk has left of a line stays, and the next
+        line begins after it."""
         if self._descriptor is None:
             return
-        line = line_of(audit) + "\n"
+        line = line_of(audit)
+        data = f"{_END * self._is_cut}{line}{_END}".encode()
         try:
-            os.write(self._descriptor, line.encode())
+            self._append(self._descriptor, data)
         except OSError as error:
-            logging.error(f"Cannot write to the audit log {self._path}: {error.strerror}. Not recorded: {line.strip()}")
+            logging.error(f"Cannot write to the audit log {self._path}: {error.strerror}. Not recorded: {line}")
+
+    def _append(self, descriptor: int, data: bytes) -> None:
+        """Raises OSError also if only a part could be written."""
+        written = os.write(descriptor, data)
+        self._is_cut = not data[:written].endswith(_END.encode())
+        if written < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         if self._descriptor is not None:
@@ -46,6 +60,16 @@ def _open(path: str) -> int:
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise BadInput(f"Cannot write the audit log {path}: {error.strerror}. Check --audit-log.") from None
+
+
+def _is_cut(path: str) -> bool:
+    """Return whether the last line of the file has no end."""
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return False
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != _END.encode()
+    return False
 
 
 def _now_text() -> str:

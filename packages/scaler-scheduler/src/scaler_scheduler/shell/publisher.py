@@ -23,7 +23,7 @@ from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingWriter
 from scaler_scheduler.shell import snapshot_transfer
 from scaler_scheduler.shell.monitor_socket import MonitorSocket, listen_at
-from scaler_scheduler.shell.restarts import Restarts
+from scaler_scheduler.shell.publisher_restarts import Restarts
 
 START_TIMEOUT_SECONDS = 15.0
 EXIT_TIMEOUT_SECONDS = 2.0

@@ -31,6 +31,7 @@ class Heartbeats:
         self.last: Heartbeat | None = None
         self._state = state
         self._lag_seconds = 0.0
+        self._told_workers: tuple[WorkerStatus, ...] | None = None  # on this connection
 
     def report(
         self, cpu_percent: float, rss_bytes: int, rss_free_bytes: int, queued: int, workers: tuple[WorkerStatus, ...],
@@ -42,7 +43,18 @@ class Heartbeats:
             memory_limit_bytes,
         )  # fmt: skip
         if self._state.welcomed:
-            send(self._state, self._state.link.wrap(self.last), now)
+            send(self._state, self._state.link.wrap(self._without_repetition(self.last)), now)
+
+    def _without_repetition(self, report: Heartbeat) -> Heartbeat:
+        """Return what is sent of ``report``. The rows of idle workers rarely change, and are most of its bytes."""
+        if report.workers == self._told_workers:
+            return replace(report, workers=(), workers_unchanged=True)
+        self._told_workers = report.workers
+        return report
+
+    def on_welcome(self) -> None:
+        """The next report has the rows of all workers: on the last connection some may have been lost."""
+        self._told_workers = None
 
     def on_echo(self, echo: HeartbeatEcho, now: float) -> None:
         self._state.is_watched = echo.watched

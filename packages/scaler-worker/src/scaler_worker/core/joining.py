@@ -180,6 +180,7 @@ class Joining:
         self._away_since = None
         self._tell_return()
         self._state.welcomed = True
+        self._heartbeats.on_welcome()
         self._state.scheduler_minor = welcome.minor
         if self._settings.uses_store:
             self._objects.join_store(welcome.cluster)

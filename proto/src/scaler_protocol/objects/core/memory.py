@@ -1,4 +1,4 @@
-"""Decides which object gets memory, and which objects have to leave for it.
+"""Decides which object gets memory, and which objects spill to disk for it.
 
 A request for room is granted at once, or waits: first memory that is in no extent is given back to the system, then the
 objects that were used least recently go to disk. Requests are granted in the order in which they arrived.

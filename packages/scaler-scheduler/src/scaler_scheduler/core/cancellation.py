@@ -1,6 +1,8 @@
-"""The end of a client's session, and the cancellation of its tasks.
+"""Cancellation of tasks, and the end of a client's session, which cancels its tasks.
 
-The verbs are those of docs/glossary.md:
+A task is cancelled together with the tasks that it has submitted, and this may end the sessions of clients inside it.
+``unstarted_cancels`` cancels only tasks that have not started, ``stated_cancels`` tasks that the scheduler does not
+know since its restart. The verbs are those of docs/glossary.md:
 
 | Function | What ends | Cause |
 |---|---|---|

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_scheduler.shell.restarts import (
+from scaler_scheduler.shell.publisher_restarts import (
     FIRST_PAUSE_SECONDS,
     HEALTHY_SECONDS,
     RESTARTS_LIMIT,

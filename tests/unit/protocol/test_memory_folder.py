@@ -1,0 +1,54 @@
+"""Folders for keys in memory, next to those of killed processes and of other users."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaler_protocol import memory_folder
+from scaler_protocol.memory_folder import MemoryFolder
+from tests.support.users import as_nobody, needs_root
+
+
+@pytest.fixture
+def parent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """All users may write there, as to /dev/shm."""
+    tmp_path.chmod(0o1777)
+    monkeypatch.setattr(memory_folder, "_MEMORY", tmp_path)
+    yield tmp_path
+
+
+def make_abandoned(name: str) -> None:
+    """Like the folder of a killed process. Every user may change it."""
+    os.umask(0)
+    os.mkdir(name)
+    os.close(os.open(f"{name}/lock", os.O_CREAT | os.O_RDWR, 0o666))
+
+
+def test_a_folder_of_a_killed_process_is_removed(parent: Path) -> None:
+    abandoned = parent / f"scaler-keys-{os.geteuid()}-killed"
+    mask = os.umask(0)
+    make_abandoned(str(abandoned))
+    os.umask(mask)
+    made = MemoryFolder({"key": b"secret"})
+    assert list(parent.iterdir()) == [made.path]
+    made.remove()
+
+
+@needs_root
+def test_a_folder_of_another_user_is_left_alone(parent: Path) -> None:
+    descriptor = os.open(parent, os.O_RDONLY)  # others may not enter the folders above
+    name = f"scaler-keys-{os.geteuid()}-theirs"
+
+    def make() -> None:
+        os.fchdir(descriptor)
+        make_abandoned(name)
+
+    assert os.waitpid(as_nobody(make), 0)[1] == 0
+    os.close(descriptor)
+    made = MemoryFolder({"key": b"secret"})
+    assert (parent / name / "lock").exists()
+    made.remove()
