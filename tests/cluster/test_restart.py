@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scaler import Client
-from scaler.utility.exceptions import DisconnectedError
+from scaler.utility.exceptions import DisconnectedError, WorkerDiedError
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import Command, Stopwatch, start_cluster, start_scheduler
@@ -254,3 +254,24 @@ def test_nobody_listening_is_a_disconnected_error() -> None:
     with pytest.raises(DisconnectedError), Client(free_address(), timeout_seconds=1) as client:
         client.submit(functions.square, 3).result(timeout=20)
     assert watch.seconds < 6
+
+
+def test_a_task_that_must_not_start_twice_does_not_start_again_when_its_agent_was_away(gate: Gate) -> None:
+    """The agent is stopped before the scheduler is killed, and continues when the task has failed."""
+    address = free_address()
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 1) as away, Client(address) as client:
+            future = client.submit_verbose(functions.wait_at_gate, (*gate.paths, "value"), rerun=False)
+            wait_until(lambda: gate.waiting_pids)
+            away.signal(signal.SIGSTOP)
+            first.kill()
+            with start_scheduler(address), start_cluster(address, "-n", 1):
+                with pytest.raises(WorkerDiedError, match="Look at what the task has done"):
+                    future.result(timeout=60)
+                away.signal(signal.SIGCONT)
+                wait_until(lambda: client.n_workers == 2, 30)
+                assert client.submit(functions.square, 3).result(timeout=30) == 9
+            assert len(gate.waiting_pids) == 1
+    finally:
+        first.__exit__()

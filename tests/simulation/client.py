@@ -25,13 +25,22 @@ HUNGRY = "hungry"
 """The function whose tasks use more memory than they may, unless they end before that is seen."""
 
 
+ONCE = "once"
+"""The function whose tasks must not start twice. They may end with the agent that has started them."""
+
+
 GPU = "gpu"
 """The function whose tasks need the capability of this name."""
 
 
 def options_of(name: str, priority: int) -> TaskOptions:
     capabilities = (Capability(GPU, 1),) if name == GPU else ()
-    return TaskOptions(priority=priority, memory_bytes=int(name == HUNGRY), capabilities=capabilities)
+    return TaskOptions(
+        priority=priority, memory_bytes=int(name == HUNGRY), capabilities=capabilities, rerun=name != ONCE
+    )
+
+
+_DEATHS = (Status.WORKER_DIED, Status.PROCESSOR_DIED)
 
 
 class TaskSink:
@@ -54,6 +63,8 @@ class TaskSink:
     def check(self, deaths: int = 0) -> None:
         """Ended exactly once, and with its own result; or with an error after three deaths of its worker processes."""
         assert len(self.outcomes) + self.cancelled == 1, (self.argument, self.outcomes, self.cancelled)
+        if self.outcomes and ONCE in str(self.argument) and self.outcomes[0].status in _DEATHS:
+            return
         if self.outcomes and self.outcomes[0].status == Status.PROCESSOR_DIED:
             assert deaths >= 3, (self.argument, deaths)
         elif self.outcomes and self.outcomes[0].status == Status.MEMORY_EXCEEDED:

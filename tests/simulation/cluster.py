@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler_protocol.messages import Capability, Status
-from scaler_scheduler.core.settings import HOLD_SECONDS
+from scaler_scheduler.core.settings import HOLD_ONCE_SECONDS, HOLD_SECONDS
 from tests.simulation.agent import AgentNode
-from tests.simulation.client import ClientNode
+from tests.simulation.client import ONCE, ClientNode
 from tests.simulation.locks import LOCKER, Keeper
 from tests.simulation.nested import PARENT, check_failure
 from tests.simulation.network import Network
@@ -41,6 +41,7 @@ class Scenario:
     drains: int = 0
     process_kills: int = 0
     scheduler_restarts: int = 0
+    absences: int = 0
     stops: int = 0
     longest_stop_seconds: float = 3.0
     scheduler_stops: bool = True
@@ -85,6 +86,7 @@ class Cluster:
             self.world.now + END_LIMIT_SECONDS, lambda: not any(client.unfinished for client in self.clients)
         )
         assert finished, self.report()
+        self.world.run(max([self.world.now, *(agent.resumes_at for agent in self.agents)]))
         self.check_ends()
         self._check_quiet()
 
@@ -100,6 +102,7 @@ class Cluster:
         return "\n".join([*lines, *self.scheduler.log[-10:]])
 
     def check_ends(self) -> None:
+        self.check_started_once()
         for client in self.clients:
             for graph_sink in client.graph_sinks:
                 graph_sink.check_with(self.deaths)
@@ -108,8 +111,13 @@ class Cluster:
                     check_failure(bytes(sink.outcomes[0].payload), self.deaths)
                     continue
                 sink.check(self.deaths.get(sink.argument, 0))
-                if sink.outcomes:
+                if sink.outcomes and sink.outcomes[0].status == Status.SUCCESS:
                     assert self.executions.get(sink.argument, 0) >= 1, sink.argument
+
+    def check_started_once(self) -> None:
+        """Whatever happens, tasks with rerun=False start at most once."""
+        twice = [name for name, count in self.executions.items() if count > 1 and f" {ONCE} ".encode() in name]
+        assert not twice, twice
 
     def check_ran_once(self) -> None:
         """Nothing died, so nothing may run twice; but the short tasks of a silent agent are not waited for."""
@@ -212,6 +220,7 @@ class Cluster:
             (scenario.drains, self._drain_agent),
             (scenario.process_kills, self._kill_worker_process),
             (scenario.scheduler_restarts, self._restart_scheduler),
+            (scenario.absences, self._restart_without_agent),
             (scenario.stops, self._stop_somebody),
             (scenario.cancels, self._cancel),
             (scenario.graph_cancels, lambda: self.world.chance.choice(self.clients).cancel_graph()),
@@ -254,6 +263,13 @@ class Cluster:
         if self.scheduler.alive:
             self.scheduler.kill()
             self.world.after(self.world.between(0.05, 2.5), self._bring_back_scheduler)
+
+    def _restart_without_agent(self) -> None:
+        """The scheduler restarts while an agent is away, often for longer than tasks are held."""
+        victim = self.world.chance.choice(self.agents)
+        victim.stop_for(self.world.between(0.5, 2 * HOLD_ONCE_SECONDS))
+        self.world.after(self.world.between(*HEARTBEAT_TIMEOUT_SECONDS), victim.connection.cut)
+        self._restart_scheduler()
 
     def _bring_back_scheduler(self) -> None:
         if not self.scheduler.alive:

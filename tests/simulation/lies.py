@@ -315,6 +315,7 @@ _AGENT_ONLY = {
     "ActorsReady",
     "ManagerReport",
     "Leaving",
+    "AllReported",
 }
 FROM_CLIENTS = tuple(each for each in ALL if each.__name__ not in _SCHEDULER_ONLY | _AGENT_ONLY | {"Hello"})
 FROM_AGENTS = tuple(each for each in ALL if each.__name__ not in _SCHEDULER_ONLY | {"Hello", "Clear", "Tasks"})

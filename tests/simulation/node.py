@@ -30,7 +30,8 @@ class Node:
         self.log: list[str] = []
         self._inbox: list[Callable[[float], None]] = []
         self._drain_at: float | None = None
-        self._resumes_at = 0.0
+        self.resumes_at = 0.0
+        """The end of the latest standstill."""
 
     def post(self, action: Callable[[float], None]) -> None:
         """``action(now)`` feeds the core in the next drain."""
@@ -40,7 +41,7 @@ class Node:
 
     def stop_for(self, seconds: float) -> None:
         """SIGSTOP, and SIGCONT later."""
-        self._resumes_at = max(self._resumes_at, self.world.now + seconds)
+        self.resumes_at = max(self.resumes_at, self.world.now + seconds)
 
     def die(self) -> None:
         self.alive = False
@@ -59,7 +60,7 @@ class Node:
         return decode(frames)
 
     def _drain_by(self, time: float) -> None:
-        time = max(time, self._resumes_at)
+        time = max(time, self.resumes_at)
         if self._drain_at is None or time < self._drain_at:
             self._drain_at = time
             self.world.at(time, lambda: self._drain_if_due(time))
@@ -67,8 +68,8 @@ class Node:
     def _drain_if_due(self, time: float) -> None:
         if self.alive and self._drain_at == time:
             self._drain_at = None
-            if self.world.now < self._resumes_at:
-                self._drain_by(self._resumes_at)
+            if self.world.now < self.resumes_at:
+                self._drain_by(self.resumes_at)
             else:
                 self._drain(self.world.now)
 
@@ -78,7 +79,7 @@ class Node:
             self.core.on_deadline(now)
 
     def _drain(self, now: float) -> None:
-        if now == self._resumes_at:  # its timer is looked at before its sockets, or after them: here before
+        if now == self.resumes_at:  # its timer is looked at before its sockets, or after them: here before
             self._look_at_timer(now)
         waiting, self._inbox = self._inbox, []
         for action in waiting:

@@ -122,7 +122,30 @@ SCENARIOS.update(
     }
 )  # fmt: skip
 
+ONCE = {"function_names": ("short", "once"), "bursts": 4, "tasks_per_burst": 20}
+
+SCENARIOS.update(
+    {
+        "once": Scenario(**ONCE),
+        "once, cuts": Scenario(**ONCE, cuts=20),
+        "once, cancels": Scenario(**ONCE, cancels=20),
+        "once, agents die": Scenario(**ONCE, agent_kills=5),
+        "once, agents leave": Scenario(**ONCE, departures=5, scheduler_restarts=2),
+        "once, worker processes die": Scenario(**ONCE, process_kills=8),
+        "once, scheduler restarts": Scenario(**ONCE, scheduler_restarts=3),
+        "once, the scheduler restarts without an agent": Scenario(**ONCE, absences=3),
+        "once, clients given up": Scenario(**ONCE, stops=8, longest_stop_seconds=6.0, client_timeout_seconds=1.0),
+        "once, everything": Scenario(
+            **ONCE, absences=2, cuts=10, agent_kills=3, departures=2, process_kills=4, scheduler_restarts=2, stops=4,
+            cancels=6, most_delay_seconds=0.02,
+        ),
+    }
+)  # fmt: skip
+
 CALM = (
+    "once",
+    "once, cuts",
+    "once, scheduler restarts",
     "locks",
     "locks, one worker",
     "locks, short queues",

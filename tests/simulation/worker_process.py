@@ -26,6 +26,7 @@ DURATIONS_SECONDS = {
     "gpu": (0.15, 0.5),
     "millisecond": (0.001, 0.001),
     "brief": (0.02, 0.02),
+    "once": (0.05, 1.0),
     "endless": (1e6, 1e6),
 }
 KeepLarge = Callable[[int, int, ObjectKey, bytes], bytes]

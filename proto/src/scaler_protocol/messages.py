@@ -808,6 +808,29 @@ class UnsentCalls:
     counts: tuple[UnsentCount, ...]
 
 
+STARTING_AGENTS_SINCE_MINOR = 4
+"""The first minor version of the protocol that has ``StartingAgents`` and ``AllReported``."""
+
+STARTING_AGENTS_LIMIT = 16_384
+"""The most agents that a client may name in all."""
+
+
+@value(frozen=True, slots=True)
+class StartingAgents:
+    """Scheduler to client: agents that may start its tasks with ``rerun=False``, before they get the first one, and
+    those that are gone: how each task that they had has ended was said before. Client to a scheduler of another epoch,
+    before the tasks that it submits again: the agents that may have started some of them. Each is the 16 bytes of a
+    session; incomplete ones do not count."""
+
+    sessions: bytes = b""
+    gone: bytes = b""
+
+
+@value(frozen=True, slots=True)
+class AllReported:
+    """Agent to scheduler, after AgentAttach: it has said everything that it has from before, results included."""
+
+
 @value(frozen=True, slots=True)
 class Drain:
     """Scheduler to agent: return what has not started, and leave when the running tasks have ended."""
@@ -1197,6 +1220,7 @@ Body = Union[
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
     StackReply, HostSoftware, EndProcess, ProfileRequest, ProfileReply, OutputRequest, OutputReply,
     PrintedOutput, Leaving, KeepValues, MayLeave, LogLines, UnsentCalls, ObjectsStored, StorePlaceMany,
+    StartingAgents, AllReported,
 ]  # fmt: skip
 
 UNNUMBERED = (

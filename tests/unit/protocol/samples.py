@@ -12,6 +12,7 @@ from scaler_protocol.messages import (
     Acknowledgement,
     ActorsReady,
     AgentAttach,
+    AllReported,
     Blocked,
     Body,
     Cancel,
@@ -80,6 +81,7 @@ from scaler_protocol.messages import (
     ShutdownRequest,
     StackReply,
     StackRequest,
+    StartingAgents,
     Stop,
     StoreAbandon,
     StoreAttached,
@@ -261,6 +263,8 @@ def all_bodies() -> list[Body]:
         UnsentCalls((UnsentCount(FUNCTION, "größe", 2**32 - 1, "modul"),)),
         ObjectsStored(SESSION, (2**64 - 1, 2**64 - 2), (2**15, 2**32), FUNCTION),
         StorePlaceMany(SESSION, (2**64 - 1, 2**64 - 2), 2**12, (2**15, 2**16)),
+        StartingAgents(SESSION + FUNCTION, b"g" * 16),
+        AllReported(),
     ]
 
 

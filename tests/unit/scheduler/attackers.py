@@ -18,6 +18,7 @@ from scaler_protocol.messages import (
     Acknowledgement,
     ActorsReady,
     AgentAttach,
+    AllReported,
     Blocked,
     Body,
     Cancel,
@@ -71,6 +72,7 @@ from scaler_protocol.messages import (
     ShutdownRequest,
     StackReply,
     StackRequest,
+    StartingAgents,
     Status,
     StoreAttached,
     StoreStatus,
@@ -449,6 +451,9 @@ class Attack:
             lambda: ObjectCredit(self.key(), chance.choice(EDGES)),
             lambda: ObjectRelease((self.key(), own, ObjectKey(chance.choice(FUNCTIONS), 0))),
             lambda: ExplainRequest(self.number(client.next_task)),
+            lambda: StartingAgents(
+                chance.choice([b"", bytes(16), self.key().owner * 3, b"x" * 17]), chance.choice([b"", bytes(16), b"y"])
+            ),
             lambda: UnsentCalls(
                 tuple(UnsentCount(FUNCTIONS[0], "f" * size, chance.choice([0, 2**32 - 1])) for size in (0, 1, 999))
             ),
@@ -570,6 +575,7 @@ class Attack:
                 )
             ),
             lambda: Leaving(),
+            AllReported,
             lambda: CancelRefused((self.column(),), chance.random() < 0.5),
             lambda: ProfileReply(
                 chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "", chance.choice([0, 1]), b"not compressed"

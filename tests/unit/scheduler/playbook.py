@@ -13,6 +13,7 @@ from scaler_protocol.link import Link
 from scaler_protocol.messages import (
     Acknowledgement,
     AgentAttach,
+    AllReported,
     Body,
     Capability,
     Envelope,
@@ -24,6 +25,7 @@ from scaler_protocol.messages import (
     Results,
     ResultsReleased,
     Role,
+    StartingAgents,
     Status,
     TaskColumn,
     TaskOptions,
@@ -36,7 +38,7 @@ from scaler_scheduler.core.settings import Settings
 
 PICKLES = {digest(pickle): pickle for pickle in (b"pickle", b"another pickle")}
 FUNCTION, OTHER_FUNCTION = PICKLES
-ROUTINE = (Acknowledgement, Ping, HeartbeatEcho, ResultsReleased)
+ROUTINE = (Acknowledgement, Ping, HeartbeatEcho, ResultsReleased, StartingAgents)
 """Bodies that go without saying; tests that are about them ask for them."""
 
 
@@ -50,6 +52,7 @@ class Peer:
         self.link = Link()
         self.epoch = 0
         self.welcome: Welcome | None = None
+        self.starting_agents: dict[bytes, None] = {}
 
     def hello(self, **changes) -> Hello:
         values = {
@@ -83,7 +86,22 @@ class Peer:
             else:
                 self.link = Link()
             return None
-        return body if self.link.accept(envelope) else None
+        if not self.link.accept(envelope):
+            return None
+        if isinstance(body, StartingAgents):
+            self.learn(body)
+        return body
+
+    def learn(self, body: StartingAgents) -> None:
+        """Note the agents that may start its tasks, and confirm that at once, as a client does."""
+        for session in split_ids(body.gone):
+            self.starting_agents.pop(session, None)
+        self.starting_agents.update(dict.fromkeys(split_ids(body.sessions)))
+        self.playbook.to_confirm.append(self)
+
+    def states_agents(self, *agents: Peer) -> StartingAgents:
+        """The message that tells a restarted scheduler of these agents."""
+        return StartingAgents(b"".join(agent.session for agent in agents))
 
 
 class Playbook:
@@ -97,6 +115,7 @@ class Playbook:
         self.troubles: list[Trouble] = []
         self.has_quit = False
         self.deaf: set[str] = set()
+        self.to_confirm: list[Peer] = []
 
     # ---- peers -----------------------------------------------------------------------------------------------------
 
@@ -111,10 +130,13 @@ class Playbook:
         slots: int = 1,
         capabilities: dict[str, int] | None = None,
         holds: tuple[TaskColumn, ...] = (),
+        reports_all: bool = False,
     ) -> Peer:
+        """``reports_all``: it says that it has nothing else from before a restart."""
         peer = self._peer(name, Role.WORK)
         assert peer.connect() == []
-        peer.joined = peer.says(attach(name, slots, capabilities, holds))
+        bodies = [attach(name, slots, capabilities, holds), *([AllReported()] if reports_all else [])]
+        peer.joined = peer.says(*bodies)
         return peer
 
     def _peer(self, name: str, role: Role, via: Peer | None = None) -> Peer:
@@ -164,7 +186,11 @@ class Playbook:
                 assert isinstance(effect, Quit)
                 self.has_quit = True
         self.core.check()
-        return [(name, body) for name, body in said if not isinstance(body, ROUTINE)]
+        said = [(name, body) for name, body in said if not isinstance(body, ROUTINE)]
+        confirming, self.to_confirm = self.to_confirm, []
+        for peer in confirming:
+            self.deliver(peer, peer.link.wrap(Acknowledgement()))
+        return said + self.run() if confirming else said
 
     def _hear(self, effect: Send) -> list:
         peer = self.peers[effect.peer]
@@ -177,6 +203,10 @@ class Playbook:
             inner = nested.hears(codec.decode(list(body.frames)))
             return [] if inner is None else [(nested.name, inner)]
         return [] if body is None else [(peer.name, body)]
+
+
+def split_ids(sessions: bytes) -> list[bytes]:
+    return [sessions[start : start + 16] for start in range(0, len(sessions), 16)]
 
 
 # ---- bodies ------------------------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from scaler_protocol.messages import Cancel, Status, TaskColumn, Tasks
 from tests.unit.scheduler.playbook import Peer, Playbook, attach, definition, handed, results, run, statuses, tasks
 
@@ -57,17 +55,6 @@ def test_resubmitted_tasks_wait_for_the_agent_that_has_them():
     assert handed(agent.joined, agent) == []
     assert statuses(agent.says(results(client, (2, 5))), client) == {2: Status.SUCCESS}
     assert handed(book.wait(1.5, (agent,)), agent) == [(1, 1), (3, 1)]
-
-
-@pytest.mark.parametrize(("rerun", "wait_seconds"), [(True, 1.5), (False, 10.5)])
-def test_tasks_that_must_not_start_twice_wait_longer_for_their_agent(rerun: bool, wait_seconds: float):
-    book, client = restarted()
-    client.says(Tasks([run(client, 1, 2, rerun=rerun)], [definition()], [], True))
-    idle = book.agent("idle")
-    assert handed(book.wait(wait_seconds - 1.0, (idle,)), idle) == []
-    late = book.agent("late", slots=1, holds=(TaskColumn(client.session, (1,), (1,)),))
-    assert handed(book.wait(1.5, (idle, late)), idle) == [(2, 1)]
-    assert statuses(late.says(results(client, 1)), client) == {1: Status.SUCCESS}
 
 
 def cancelled(said: list, agent: Peer) -> list[tuple[int, int]]:

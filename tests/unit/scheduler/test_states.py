@@ -162,7 +162,7 @@ def _claim(found: Fixture, agent: AgentLoad) -> Action:
 
 def _ready(found: Fixture) -> Action:
     if found.is_node and found.state == TaskState.HELD:
-        found.table.nodes.end_holds()
+        found.table.nodes.end_holds(False)
     else:
         found.table.ready(found.task, found.task + 1)
     return Action.NOTHING
@@ -337,7 +337,7 @@ def _settle(found: Fixture) -> None:
 
 
 def _end_holds(found: Fixture) -> None:
-    found.table.nodes.end_holds()
+    found.table.nodes.end_holds(False)
 
 
 Step = Callable[[Fixture], None]

@@ -97,6 +97,8 @@ struct Message {
     unsentCalls @84 :UnsentCalls;
     objectsStored @85 :ObjectsStored;
     storePlaceMany @86 :StorePlaceMany;
+    startingAgents @87 :StartingAgents;
+    allReported @88 :Void;  # an agent has said all that it has
   }
 }
 
@@ -376,6 +378,13 @@ struct LogLine {
 struct UnsentCalls {
   # Client to scheduler: its calls that wait in the client for results of other tasks. Replaces what it said before.
   counts @0 :List(UnsentCount);
+}
+
+struct StartingAgents {
+  # Scheduler to client: the agents that may start its tasks with rerun=False from now on, and those that cannot have
+  # started any unfinished one any more. Client to a scheduler that has restarted: those that may have started some.
+  sessions @0 :Data;  # 16 bytes each
+  gone @1 :Data;
 }
 
 struct UnsentCount {

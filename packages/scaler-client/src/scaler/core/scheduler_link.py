@@ -74,6 +74,7 @@ class SchedulerLink:
         self._hello_again_at = now
         self._hello_again_seconds = _HELLO_AGAIN_SECONDS
         self._acknowledge_at: float | None = None
+        self._is_awaited = False
         self._outgoing = outgoing
 
     # ---- messages --------------------------------------------------------------------------------------------------
@@ -87,11 +88,16 @@ class SchedulerLink:
         self.last_sent_at = now
         self._outgoing.effects.append(Send(SCHEDULER, self.link.wrap(body)))
 
+    def acknowledge_soon(self) -> None:
+        """The scheduler waits for the acknowledgement of the message that is handled now."""
+        self._is_awaited = True
+
     def acknowledge_when_due(self, now: float) -> None:
         self._acknowledge_at = self.link.acknowledgement_at(now)
-        if self._acknowledge_at is not None and now >= self._acknowledge_at:
+        if self._acknowledge_at is not None and (now >= self._acknowledge_at or self._is_awaited):
             self.send(Acknowledgement(), now)
             self._acknowledge_at = None
+            self._is_awaited = False
 
     def live_in(self, parent: TaskName) -> None:
         """Messages that are sent from now on are sent by the task ``parent``. A name without a session changes

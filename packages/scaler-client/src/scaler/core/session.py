@@ -25,6 +25,7 @@ from scaler.core.questions import Questions
 from scaler.core.runs import ClosedRanges, Function
 from scaler.core.scheduler_link import SCHEDULER, SchedulerLink
 from scaler.core.sending import Sender, restated_runs
+from scaler.core.starting_agents import StartingAgentNames
 from scaler.core.submissions import Submissions
 from scaler.core.unsent_calls import UnsentCallCounts
 from scaler.core.unstarted_cancels import UnstartedCancels
@@ -59,6 +60,7 @@ from scaler_protocol.messages import (
     Results,
     ShutdownReply,
     StackReply,
+    StartingAgents,
     Status,
     TaskName,
     Tasks,
@@ -121,6 +123,7 @@ class Session:
         )
         self._sender = Sender(self.session, self._connection, outgoing, self.objects, self._definitions)
         self._has_environment = serializer is not None and bool(serializer.definition.environment)
+        self._starting_agents = StartingAgentNames()
         self._clear_when_welcomed = False
         self._taken: list[Effect] = []
         self._greetings = self._make_greetings()
@@ -155,7 +158,12 @@ class Session:
             LockReply: self.claims.on_reply,
             NamedReply: self.named.on_reply,
             CancelRefused: self.unstarted_cancels.on_refused,
+            StartingAgents: self._on_starting_agents,
         }
+
+    def _on_starting_agents(self, body: StartingAgents, now: float) -> None:
+        self._starting_agents.on_named(body)
+        self._connection.acknowledge_soon()  # tasks wait for it
 
     def _on_locations(self, locations: ObjectLocations, now: float) -> None:
         is_upload = locations.key.number >= UPLOAD_NUMBER
@@ -344,17 +352,17 @@ class Session:
         self._sender.takes_many = welcome.minor >= OBJECTS_STORED_SINCE_MINOR
         self.unstarted_cancels.on_welcome(welcome.minor, welcome.resumed)
         if is_known_elsewhere:
-            self._state_again(unheard)
+            self._state_again(unheard, welcome.minor)
         if self._clear_when_welcomed:
             self._clear_when_welcomed = False
             self._outgoing.waiting.appendleft(Clear())
         self.questions.on_welcome(welcome.minor)
         self.unsent_calls.on_welcome(welcome.minor, welcome.resumed)
 
-    def _state_again(self, unheard: list[Body]) -> None:
+    def _state_again(self, unheard: list[Body], minor: int) -> None:
         """Tell a scheduler that knows nothing of this session about its objects, then about the tasks that an earlier
         scheduler had not finished, and about the cancels that it had not acknowledged, since agents may still have
-        those tasks. ``unheard``: the messages that it did not receive."""
+        those tasks. ``unheard``: the messages that it did not receive. ``minor``: the version of the scheduler."""
         outgoing = self._outgoing
         self.submissions.end_graph()
         cancels = _cancelled_by([*unheard, *outgoing.urgent]) + outgoing.cancels
@@ -373,6 +381,7 @@ class Session:
             if entry.left:
                 self._definitions.define(entry.shape.function)
                 runs.extend(restated_runs(entry))
+        outgoing.waiting.extend(self._starting_agents.restatements(minor))
         outgoing.waiting.extend(self._definitions.restatements())
         outgoing.waiting.extend(Tasks(group, resubmitted=True) for group in split(runs))
         outgoing.waiting.extend(waiting)

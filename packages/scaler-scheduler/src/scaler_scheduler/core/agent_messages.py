@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scaler_protocol.messages import AgentAttach, Blocked, Goodbye, Output
-from scaler_scheduler.core import claims, lost_agents, notices, outbox, recording
+from scaler_scheduler.core import claims, lost_agents, notices, outbox, recording, starting_agents
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import DEPTH_LIMIT, LENT_LIMIT
@@ -18,6 +18,7 @@ def on_attach(state: SchedulerState, agent: Agent, body: AgentAttach, now: float
         return
     agent.attach(body, state.settings.per_worker_queue_size, now)
     state.placement.add(agent)
+    starting_agents.look_again(state)
     notices.log(state, f"Agent {agent.title()} joined with {agent.load.slots} workers")
     for column in body.holds:
         claims.claim(state, agent, column, now)

@@ -34,6 +34,7 @@ cdef class Agent:
     cdef public AgentLoad load
     cdef public bint attached
     cdef public double attached_at
+    cdef public bint has_reported
     cdef public bint suspect
     cdef public bint is_relieved
     cdef public bint is_leaving

@@ -75,6 +75,9 @@ class Agent:
     load: AgentLoad
     attached: bool
     attached_at: float
+    has_reported: bool
+    """It has said all that it has from before a restart of the scheduler."""
+
     suspect: bool
     """Silent for longer than its pings explain: it gets no tasks."""
 

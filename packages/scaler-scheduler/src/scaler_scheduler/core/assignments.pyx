@@ -226,6 +226,8 @@ cdef class Assignment:
             other = self.source.served.get(index)
             if other is None or other is self.agent or not other.can_hold(self.source):
                 continue
+            if not self.source.admits(other.session):
+                continue
             waiting_us = other.waiting_us(now)
             us = waiting_us + inputs.missing_us(other.index)
             if us < least_us and not (is_urgent and waiting_us > 0):
@@ -487,7 +489,7 @@ cpdef list assign_deferred(AgentLoad agent, DataLocations locations):
     agent.deferred = []
     for table, task, raised in waiting:
         queue = queue_of(table, task)
-        if queue is not None:
+        if queue is not None and queue.admits(agent.session):
             fresh = by_queue.setdefault(queue, {})
             fresh.setdefault((table, raised), []).append(task)
     for queue, fresh in by_queue.items():
@@ -498,7 +500,7 @@ cpdef list assign_deferred(AgentLoad agent, DataLocations locations):
     return runs
 
 
-cdef queue_of(TaskTable table, uint64_t task):
+cdef QueueClass queue_of(TaskTable table, uint64_t task):
     cdef Page* page = table.columns.find(task)
     cdef int offset = task & (PAGE_SIZE - 1)
     if page == NULL or (page.state[offset] != PENDING and page.state[offset] != QUEUED):

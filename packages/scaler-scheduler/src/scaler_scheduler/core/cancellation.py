@@ -153,6 +153,8 @@ def end_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     cancel(state, client, None, now)
     client.rows.clear()
     object_release.release_objects(state, client, list(client.objects), now)
+    if client.known_agents.demands:
+        state.forgotten.add_all(client.session)
     state.clients_waiting.pop(client.session, None)
     state.lineage.remove(client)
     for child in state.lineage.of_client(client.session):
@@ -174,6 +176,10 @@ def remove_client(state: SchedulerState, client: ClientPeer, now: float) -> None
     recording.note_client_left(state, client)
     state.clients_with_results.pop(client.session, None)
     state.clients_to_acknowledge.pop(client.session, None)
+    state.introductions.pop(client.session, None)
+    if client.known_agents.demands:
+        state.placement.forget_owner(client.known_agents)
+    state.clients_to_part.pop(client.session, None)
     state.lineage.move_up(client.session, client.parent)
     state.lineage.remove(client)
     values.forget_reader(state, client.session, now)

@@ -49,6 +49,7 @@ def expire(state: SchedulerState, now: float) -> None:
     holds, results_kept = state.unclaimed.expire(now)
     for agent, session, tasks, attempts in holds:
         agent.cancel(session, list(tasks), list(attempts))
+        state.forgotten.add(session, tasks)
     for agent, run, delivery in results_kept:
         results.drop_unclaimed(state, agent, run, range(run.count), now)
         delivery.release()

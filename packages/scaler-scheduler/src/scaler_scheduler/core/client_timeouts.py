@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Output
-from scaler_scheduler.core import cancellation, definitions, notices, outbox, requeue, stated_cancels
+from scaler_scheduler.core import cancellation, definitions, notices, once_holds, outbox, requeue, stated_cancels
 from scaler_scheduler.core.clients import ClientPeer
-from scaler_scheduler.core.holds import Holds
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 
@@ -17,10 +16,10 @@ def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> Non
         cancellation.end_client(state, client, now)
         return
     if client.holds.are_over(now):
-        client.table.nodes.end_holds()
-        _end(client.holds, client)
-    if client.once_holds.are_over(now):
-        _end(client.once_holds, client)
+        client.table.nodes.end_holds(False)
+        for first, stop in client.holds.end():
+            requeue.push(client, client.table.ready(first, stop))
+    once_holds.look_at_held(state, client, now)
     if client.output_left_out_bytes and client.connection.is_open and not client.is_paused:
         outbox.send(state, client, Output(client.session, 0, 1, client.take_note_of_left_out()), now)  # to its stdout
     stated_cancels.forget(client, now)
@@ -32,12 +31,6 @@ def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> Non
         _expire_large_results(state, client, now)
     if client.is_orphan and client.table.columns.unfinished == 0:
         cancellation.remove_client(state, client, now)
-
-
-def _end(holds: Holds, client: ClientPeer) -> None:
-    """Queue the resubmitted tasks that no agent has reported."""
-    for first, stop in holds.end():
-        requeue.push(client, client.table.ready(first, stop))
 
 
 def _expire_large_results(state: SchedulerState, client: ClientPeer, now: float) -> None:

@@ -24,6 +24,7 @@ cdef class ClientPeer:
     cdef readonly TaskTable table
     cdef readonly object holds
     cdef readonly object once_holds
+    cdef readonly object known_agents
     cdef readonly object waiting
     cdef public double states_until
     cdef public dict stated_cancels

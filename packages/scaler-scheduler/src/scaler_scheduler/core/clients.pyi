@@ -12,6 +12,7 @@ from scaler_scheduler.core.census import Census
 from scaler_scheduler.core.connections import PeerConnection
 from scaler_scheduler.core.deliveries import Delivery
 from scaler_scheduler.core.holds import Holds
+from scaler_scheduler.core.known_agents import KnownAgents
 from scaler_scheduler.core.task_table import TaskTable
 from scaler_scheduler.core.totals import Totals
 
@@ -59,6 +60,10 @@ class ClientPeer:
     @property
     def once_holds(self) -> Holds:
         """The same of tasks that must not start twice."""
+
+    @property
+    def known_agents(self) -> KnownAgents:
+        """The agents of which the client knows that they may start these."""
 
     waiting: deque[tuple[int, int]]
     """Tasks outside the bounded queue, as ranges."""

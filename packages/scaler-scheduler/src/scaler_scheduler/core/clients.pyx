@@ -13,6 +13,7 @@ from scaler_protocol.ids import shown_id
 from scaler_protocol.link import Link
 from scaler_protocol.messages import MESSAGE_LIMIT_BYTES, Results
 from scaler_scheduler.core.holds import Holds
+from scaler_scheduler.core.known_agents import KnownAgents
 from scaler_scheduler.core.settings import HOLD_ONCE_SECONDS, HOLD_SECONDS, RESULT_BUDGET_BYTES
 
 cdef int64_t ROW_BYTES = 48
@@ -31,6 +32,7 @@ cdef class ClientPeer:
         self.outgoing, self.rows, self.deliveries = [], [], {}
         self.functions, self.serializers, self.unwanted, self.objects = {}, {}, {}, {}
         self.holds, self.once_holds = Holds(HOLD_SECONDS), Holds(HOLD_ONCE_SECONDS)
+        self.known_agents = KnownAgents()
         self.waiting, self.stated_cancels = deque(), {}
         self.states_until = now + HOLD_SECONDS
         self.unsent, self.unsent_since = (), now
@@ -91,6 +93,8 @@ cdef class ClientPeer:
     def on_acknowledged(self, envelope):
         cdef tuple entry = self.deliveries.pop(envelope.sequence, None)
         cdef Delivery delivery
+        if self.known_agents.under_way:
+            self.known_agents.on_acknowledged(envelope.sequence)
         if entry is not None:
             self.count_bytes(-<int64_t> entry[1])
             for delivery in <list> entry[0]:

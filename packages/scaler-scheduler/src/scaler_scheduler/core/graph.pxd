@@ -17,6 +17,7 @@ cdef struct Node:
     uint8_t present
     uint8_t delivered
     uint8_t released
+    uint8_t started
 
 cdef struct Edge:
     uint32_t input
@@ -37,6 +38,7 @@ cdef class Graph:
     cdef bint must_sweep
     cdef bint is_finishing
     cdef bint is_held
+    cdef bint has_once
     cdef readonly bint has_large
     cdef bint lacks_values
     cdef bint grows

@@ -30,6 +30,10 @@ class Holds:
     def are_over(self, now: float) -> bool:
         return self._until is not None and now >= self._until
 
+    def have_lasted(self, seconds: float, now: float) -> bool:
+        """Return whether tasks have waited for so long since the last one came."""
+        return self._until is not None and now >= self._until - self._seconds + seconds
+
     def end(self) -> list[tuple[int, int]]:
         """Agents had time to report these ranges. Returns them."""
         ended, self._ranges, self._until = self._ranges, [], None

@@ -33,6 +33,7 @@ from scaler_scheduler.core import (
     queue_bound,
     results,
     shutdown,
+    starting_agents,
     task_entry,
     tick,
 )
@@ -189,7 +190,8 @@ cdef bint enter(
         run = run.with_options(task_entry.deepened(state, options, client.depth))
         options = run.options
     if options is not state.last_options:  # successive runs usually have the same options
-        state.last_options, state.last_queue = options, task_entry.queue_for(state, options)
+        state.last_queue = task_entry.queue_for(state, client, options)
+        state.last_options = options if options.rerun else None  # other queues belong to one client
         state.last_is_special = options.graph > 0 or options.actor > 0
     function = run.function
     load = state.function_loads.get(function)
@@ -262,6 +264,8 @@ def take_effects(SchedulerState state, double now):
     sends_tasks = not state.is_stopping and dispatch(state, now)
     if state.clients_with_results:
         forward_results(state, now)
+    if state.clients_to_part:
+        starting_agents.part(state, now)
     early_seconds = EARLY_SECONDS if sends_tasks else 0.0
     if state.housekeeping_at is not None and now >= <double> state.housekeeping_at - early_seconds:
         housekeeping.keep_house(state, now)
@@ -283,7 +287,11 @@ cdef bint dispatch(SchedulerState state, double now) except -1:
     cdef list served
     if state.actors_waiting:
         send_all_tasks(state, actor_calls.route(state, now), now)
+    if state.introductions:
+        starting_agents.admit(state)
     served = allocate(state, now)
+    if state.introductions and starting_agents.introduce(state, now):
+        served += allocate(state, now)
     send_all_tasks(state, served, now)
     if (<Totals> state.totals).unfinished == 0:
         state.balancer.next_at = None  # an idle scheduler looks at no agents

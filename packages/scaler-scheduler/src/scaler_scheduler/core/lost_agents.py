@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scaler_protocol.messages import Status
-from scaler_scheduler.core import cancellation, draining, outbox, recording, requeue, task_endings, values
+from scaler_scheduler.core import (
+    cancellation,
+    draining,
+    outbox,
+    recording,
+    requeue,
+    starting_agents,
+    task_endings,
+    values,
+)
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
@@ -38,6 +47,7 @@ def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -
     outbox.send_all(state, state.objects.forget_agent(agent.session), now)
     state.transfers.forget_agent(agent.session)
     draining.on_agent_lost(state, agent, now)
+    starting_agents.on_agent_gone(state, agent)
     values.forget_reader(state, agent.session, now)
     lost_reads = values.forget_holder(state, agent.session, now)
     state.unclaimed.forget_agent(agent)

@@ -12,6 +12,7 @@ from typing import Any
 from scaler_protocol.messages import (
     ActorsReady,
     AgentAttach,
+    AllReported,
     Blocked,
     Cancel,
     CancelRefused,
@@ -46,6 +47,7 @@ from scaler_protocol.messages import (
     ShutdownRequest,
     StackReply,
     StackRequest,
+    StartingAgents,
     StoreAttached,
     StoreStatus,
     UnsentCalls,
@@ -64,6 +66,7 @@ from scaler_scheduler.core import (
     named_requests,
     nested_sessions,
     object_messages,
+    once_holds,
     outputs,
     profile_requests,
     shutdown,
@@ -79,6 +82,7 @@ from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
 CLIENT_RULES: dict[type, Callable[[SchedulerState, ClientPeer, Any, float], None]] = {
+    StartingAgents: once_holds.on_stated,
     Cancel: client_messages.on_cancel,
     Clear: client_messages.on_clear,
     ObjectChunk: object_messages.on_client_object,
@@ -103,6 +107,7 @@ CLIENT_RULES: dict[type, Callable[[SchedulerState, ClientPeer, Any, float], None
 
 AGENT_RULES: dict[type, Callable[[SchedulerState, Agent, Any, float], None]] = {
     AgentAttach: agent_messages.on_attach,
+    AllReported: once_holds.on_all_reported,
     ActorsReady: actor_calls.on_ready,
     CancelRefused: unstarted_cancels.on_refused,
     Withdrawn: withdrawals.on_withdrawn,

@@ -25,8 +25,15 @@ class NodeTable:
         """Like append, for nodes of a graph. False: they cannot be part of their graph, and are not entered."""
 
     def take_news(self) -> GraphNews | None: ...
-    def end_holds(self) -> None:
-        """Nodes stated again after a restart may run, as far as their values are needed and nowhere."""
+    def end_holds(self, of_once: bool) -> None:
+        """Nodes stated again after a restart may run, as far as their values are needed and nowhere. ``of_once``: in
+        graphs with nodes that must not start twice; False: in all others."""
+
+    def held_once(self) -> list[int]:
+        """Return the held nodes that must not start twice."""
+
+    def note_started(self, task: int) -> None:
+        """A held node may have started before the restart: it ends if its value is needed."""
 
     def settle(self, graph: Graph) -> None: ...
     def value_holder(self, task: int) -> int | None: ...

@@ -139,6 +139,7 @@ cdef class NodeTable:
         graph.extend(record.first, record.stop)
         record.graph = graph
         graph.grows = record.run.options.grows
+        graph.has_once = graph.has_once or not record.rerun
         graph.live += record.stop - record.first
         if not record.intermediate:
             graph.targets += record.stop - record.first
@@ -242,14 +243,33 @@ cdef class NodeTable:
             if not graph.is_closed and (tasks is None or graph.last in tasks):
                 self.close_graph(graph)
 
-    def end_holds(self):
-        """The hold after a restart is over: nodes whose values are still needed and nowhere run again."""
+    def end_holds(self, bint of_once):
+        """See node_table.pyi."""
         cdef Graph graph
         for graph in list(self.graphs.values()):
-            if graph.is_held:
+            if graph.is_held and graph.has_once == of_once:
                 graph.is_held = False
                 graph.is_closed = True
                 self.settle(graph)
+
+    def held_once(self):
+        """See node_table.pyi."""
+        cdef Graph graph
+        cdef list found = []
+        cdef uint32_t index
+        for graph in self.graphs.values():
+            index = graph.next_present(0) if graph.has_once else graph.count
+            while index < graph.count:
+                task = graph.base + index
+                if self.node_state(graph, task) == HELD and not self.columns.record(task).rerun:
+                    found.append(task)
+                index = graph.next_present(index + 1)
+        return found
+
+    def note_started(self, uint64_t task):
+        """See node_table.pyi."""
+        cdef RunRecord record = self.columns.record(task)
+        record.graph.at(task - record.graph.base).started = 1
 
     cdef note_size(self, Graph graph, uint64_t task, run, int64_t index):
         """Return how large a value is: row ``index`` of ``run`` says it, -1: small."""
@@ -390,6 +410,8 @@ cdef class NodeTable:
         if not graph.is_closed and not (graph.grows and graph.at(task - graph.base).released):
             graph.must_sweep = True
             return
+        if graph.has_once and not graph.is_finishing and not self.columns.record_at(page, offset).rerun:
+            return  # the agent that has the value is the only one to know that the node has run
         self.tell().tell(page.agent[offset], task, page.attempt[offset])
         self.free_copies(task)
         self.columns.move(page, offset, FREED)
@@ -592,7 +614,9 @@ cdef class NodeTable:
                 record.function.unfinished -= 1
                 self.columns.move(page, offset, next_state(ON_VALUE_UNNEEDED, state))
                 return
-            if state == HELD:
+            if state == HELD and node.started:
+                fatal.append(task)
+            elif state == HELD:
                 self.columns.move(page, offset, next_state(ON_READY, state))
         for at in range(node.first_input, node.first_input + node.inputs):
             graph.at(graph.edges[at].input).uses += 1

@@ -19,6 +19,7 @@ much longer than it would have if the best agent had been known.
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.data_locations import DataLocations
+from scaler_scheduler.core.known_agents import KnownAgents
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.task_table import TaskTable
 
@@ -29,7 +30,7 @@ class Placement:
 
     locations: DataLocations
     next_at: float | None
-    classes: dict[tuple[Demand, int], QueueClass]
+    classes: dict[tuple[Demand, int, KnownAgents | None], QueueClass]
     agents: dict[int, Agent]
     serving: Agent | None
     """The agent that was given something last: should that raise, it is the one that may have lost tasks."""
@@ -46,8 +47,14 @@ class Placement:
     def is_scarce(self, queue: QueueClass) -> bool:
         """Return whether at most half of all workers can run the tasks of a class."""
 
-    def queue_class(self, demand: Demand, depth: int) -> QueueClass:
-        """Return the queue class of such tasks. It is made when first needed."""
+    def queue_class(
+        self, demand: Demand, depth: int, owner: KnownAgents | None = None, admitted: dict[bytes, None] | None = None
+    ) -> QueueClass:
+        """Return the queue class of such tasks. It is made when first needed. ``owner``: of the client whose
+        tasks it has, which only the agents whose sessions are ``admitted`` get; None: tasks of any client."""
+
+    def forget_owner(self, owner: KnownAgents) -> None:
+        """Forget the classes of a client that has no tasks any more."""
 
     def add(self, agent: Agent) -> None: ...
     def remove(self, agent: Agent) -> None: ...

@@ -60,11 +60,11 @@ cdef class Placement:
     cpdef bint is_scarce(self, QueueClass queue) except -1:
         return 2 * queue.workers <= self.workers
 
-    def queue_class(self, tuple demand, int depth):
+    def queue_class(self, tuple demand, int depth, owner=None, dict admitted=None):
         """The class of such tasks, made when first needed."""
-        queue = self.classes.get((demand, depth))
+        queue = self.classes.get((demand, depth, owner))
         if queue is None:
-            queue = self.classes[demand, depth] = QueueClass(demand, depth)
+            queue = self.classes[demand, depth, owner] = QueueClass(demand, depth, admitted)
             for agent in self.agents.values():
                 self.serve(agent, queue)
         return queue
@@ -301,6 +301,8 @@ cdef class Placement:
                 self.enter(queue, agent)
 
     cdef enter(self, QueueClass queue, Agent agent):
+        if not queue.admits(agent.session):
+            return
         queue.candidates[agent.index] = agent.version
         cdef int64_t rarity = self.rarity(agent, queue) if agent.capabilities else 0
         heappush(queue.heap, (agent.load.key(queue.depth, rarity), -agent.warmth, agent.version, agent.index))
@@ -322,6 +324,14 @@ cdef class Placement:
                 del self.classes[key]
                 gone[queue] = None
         for index in self.served:
+            self.served[index] = [queue for queue in self.served[index] if queue not in gone]
+
+    def forget_owner(self, owner):
+        """See placement.pyi."""
+        cdef dict gone = {}
+        for key in [key for key in self.classes if key[2] is owner]:
+            gone[self.classes.pop(key)] = None
+        for index in self.served if gone else ():
             self.served[index] = [queue for queue in self.served[index] if queue not in gone]
 
     def rebuild(self, list tables):

@@ -41,6 +41,7 @@ cdef class PriorityQueue:
 cdef class QueueClass:
     cdef readonly tuple demand
     cdef readonly int depth
+    cdef readonly dict admitted
     cdef public int64_t count
     cdef public int64_t workers
     cdef list by_priority
@@ -56,6 +57,10 @@ cdef class QueueClass:
     cdef PriorityQueue queue_of(self, int priority)
     cdef bint is_eligible(self) except -1
     cdef list take_queues(self)
+
+    cdef inline bint admits(self, bytes session) except -1:
+        """Return whether an agent may be given its tasks."""
+        return self.admitted is None or session in self.admitted
 
     cdef inline bint is_scarcer(self, QueueClass other) noexcept:
         """Return whether at most half as many workers can run its tasks: others remain for those of the other class."""

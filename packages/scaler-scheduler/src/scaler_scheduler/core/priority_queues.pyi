@@ -29,7 +29,12 @@ class QueueClass:
     """The loads of the agents that can have such tasks, with or without room, by the agent's index."""
     reserving: list[Any]
     """The loads of the agents for which something was reserved."""
-    def __init__(self, demand: tuple[tuple[str, int], ...], depth: int) -> None: ...
+    admitted: dict[bytes, None] | None
+    """The sessions of the agents that may be given its tasks; None: those of all agents."""
+
+    def __init__(
+        self, demand: tuple[tuple[str, int], ...], depth: int, admitted: dict[bytes, None] | None = None
+    ) -> None: ...
     def push_front(self, client: Any, table: Any, priority: int, first: int, stop: int) -> None:
         """Like ``push``, before all other tasks of the client of this priority."""
 

@@ -172,11 +172,12 @@ cdef class PriorityQueue:
 @final
 cdef class QueueClass:
     """The tasks that need the same capabilities and have the same depth, highest priority first. ``demand`` is a
-    tuple of (name, amount)."""
+    tuple of (name, amount). ``admitted``: the sessions of the agents that may be given them, None: all."""
 
-    def __init__(self, tuple demand, int depth):
+    def __init__(self, tuple demand, int depth, dict admitted=None):
         self.demand = demand
         self.depth = depth
+        self.admitted = admitted
         self.served = {}
         self.reserving = []
         self.by_priority = []

@@ -75,6 +75,7 @@ def _on_large(
 
 def drop_unclaimed(state: SchedulerState, agent: Agent, run: ResultRun, indices: Iterable[int], now: float) -> None:
     """No client waits for these results: their agent drops what it keeps of them, for the client or for other nodes."""
+    state.forgotten.add(run.session, [run.task(index) for index in indices])
     held = _held_values(run, indices)
     cancellation.cancel_rows(agent, run.session, run.task_column, run.attempt_column, held)
     release_large(state, agent, run, held, now)

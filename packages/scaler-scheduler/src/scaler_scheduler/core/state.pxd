@@ -18,6 +18,7 @@ cdef class SchedulerState:
     cdef readonly list nested_to_cancel
     cdef readonly dict ignored
     cdef readonly object unclaimed
+    cdef readonly object forgotten
     # functions and serializers
     cdef readonly dict functions
     cdef readonly dict function_users
@@ -33,6 +34,8 @@ cdef class SchedulerState:
     cdef readonly bint is_bounded
     cdef readonly dict clients_waiting
     cdef readonly dict graph_clients
+    cdef readonly dict introductions
+    cdef readonly dict clients_to_part
     cdef readonly dict deepened_options
     cdef object last_options
     cdef QueueClass last_queue

@@ -15,6 +15,7 @@ from scaler_scheduler.core.effects import Effect
 from scaler_scheduler.core.ended_clients import EndedClients
 from scaler_scheduler.core.events import Recorder
 from scaler_scheduler.core.fair_shares import Shares
+from scaler_scheduler.core.forgotten_tasks import ForgottenTasks
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.function_totals import FunctionTotals
 from scaler_scheduler.core.lineage import Lineage
@@ -70,6 +71,9 @@ class SchedulerState:
     unclaimed: Unclaimed
     """Reports of agents after a restart, for clients that have not come back yet."""
 
+    forgotten: ForgottenTasks
+    """Tasks that agents were told to drop because their clients were away."""
+
     # ---- functions and serializers ---------------------------------------------------------------------------------
 
     functions: dict[bytes, FunctionDefinition]
@@ -103,6 +107,12 @@ class SchedulerState:
 
     graph_clients: dict[bytes, ClientPeer]
     """Clients that have submitted graphs."""
+
+    introductions: dict[bytes, ClientPeer]
+    """Clients that may have to be told of agents before their tasks with ``rerun=False`` can run."""
+
+    clients_to_part: dict[bytes, ClientPeer]
+    """Clients that are to be told that agents are gone."""
 
     deepened_options: dict[tuple[TaskOptions, int], TaskOptions]
     """Options of nested tasks, by the options that their client gave and the client's depth."""

@@ -9,6 +9,7 @@ from scaler_scheduler.core.action_rates import ActionRates
 from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.work_stealing import Balancer
 from scaler_scheduler.core.ended_clients import EndedClients
+from scaler_scheduler.core.forgotten_tasks import ForgottenTasks
 from scaler_scheduler.core.function_totals import FunctionTotals
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.lock_table import LockTable
@@ -33,6 +34,7 @@ cdef class SchedulerState:
         self.settings, self.started_at = settings, now
         self.clients, self.agents, self.agent_by_index, self.agents_by_store = {}, {}, {}, {}
         self.lineage, self.nested_to_cancel, self.ignored, self.unclaimed = Lineage(), [], {}, Unclaimed()
+        self.forgotten = ForgottenTasks()
         self.functions, self.function_users, self.function_loads = {}, {}, {}
         self.function_totals, self.ended_clients = FunctionTotals(), EndedClients()
         self.serializers, self.serializer_users = {}, {}
@@ -56,6 +58,7 @@ cdef class SchedulerState:
         self.balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
         self.is_bounded = settings.max_number_of_tasks_waiting >= 0
         self.clients_waiting, self.graph_clients, self.deepened_options = {}, {}, {}
+        self.introductions, self.clients_to_part = {}, {}
         self.recount_at, self.stalled_at = now, float("-inf")
         self.effects, self.clients_with_results = [], {}
         self.clients_to_acknowledge, self.agents_with_cancels = {}, {}

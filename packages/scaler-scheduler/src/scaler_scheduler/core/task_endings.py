@@ -10,9 +10,12 @@ LOST_TEXT = "The worker that had this task was lost."
 MISSING_TEXT = "The result of another task that this one needs is not there."
 
 
-def report_failed(state: SchedulerState, client: ClientPeer, task: int, status: int) -> None:
-    """A task ended without a result because its agent or an input was lost."""
-    text = (LOST_TEXT if status == Status.WORKER_DIED else MISSING_TEXT).encode()
+def report_failed(
+    state: SchedulerState, client: ClientPeer, task: int, status: int, lost_text: str = LOST_TEXT
+) -> None:
+    """A task ended without a result because its agent or an input was lost. ``lost_text`` says how the agent was
+    lost."""
+    text = (lost_text if status == Status.WORKER_DIED else MISSING_TEXT).encode()
     client.forget(task)
     client.row(task, status, text)
     if state.events.is_on:

@@ -13,6 +13,7 @@ from scaler_scheduler.core import (
     queue_bound,
     recording,
     share_membership,
+    starting_agents,
     task_endings,
     timers,
 )
@@ -139,17 +140,20 @@ def enter_graph(state: SchedulerState, client: ClientPeer, record: RunRecord, re
     state.graph_clients[client.session] = client
     is_entered = client.table.nodes.append_graph(record, TaskState.HELD if resubmitted else TaskState.QUEUED)
     if resubmitted:
-        client.holds.extend(now)
+        (client.holds if record.rerun else client.once_holds).extend(now)
         timers.arm_tick(state, now)
     if not is_entered:
         for task in range(record.first, record.stop):
             task_endings.report_failed(state, client, task, Status.OBJECT_MISSING)
 
 
-def queue_for(state: SchedulerState, options: TaskOptions) -> QueueClass:
-    """Return the queue of tasks with these options."""
+def queue_for(state: SchedulerState, client: ClientPeer, options: TaskOptions) -> QueueClass:
+    """Return the queue of a client's tasks with these options."""
     demand = demand_of(options.capabilities) if options.capabilities else ()
-    return state.placement.queue_class(demand, min(max(options.depth, 0), DEPTH_LIMIT))
+    depth = min(max(options.depth, 0), DEPTH_LIMIT)
+    if options.rerun or options.actor or options.hosts_actor:
+        return state.placement.queue_class(demand, depth)
+    return starting_agents.queue_of(state, client, demand, depth)
 
 
 def deepened(state: SchedulerState, options: TaskOptions, depth: int) -> TaskOptions:

@@ -24,6 +24,7 @@ from scaler_scheduler.core import (
     shutdown,
     stacks,
     stalls,
+    starting_agents,
     timers,
 )
 from scaler_scheduler.core.agents import due_agents
@@ -68,6 +69,7 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     named_requests.on_tick(state, now)
     stacks.on_tick(state, now)
     outputs.on_tick(state, now)
+    starting_agents.look_again(state)
     profile_requests.on_tick(state, now)
     if state.objects.unstated:
         outbox.send_all(state, state.objects.expire(now, partial(object_messages.stated_by, state)), now)

@@ -117,7 +117,7 @@ class AgentCore:
         joining, leaving, objects = self._joining, self._leaving, self._objects
         self.on_connected, self.on_peer_lost, self.on_gap = joining.on_connected, joining.on_peer_lost, joining.on_gap
         self.on_key_refused, self.on_obstacle = joining.on_key_refused, joining.on_obstacle
-        self.on_not_taken_in = joining.on_not_taken_in
+        self.on_not_taken_in, self.end_report = joining.on_not_taken_in, joining.end_report
         self.stand_aside, self.rejoin = joining.stand_aside, joining.rejoin
         self.accept, self.refuse = self._tasks.accept, self._tasks.refuse
         self.on_store_status, self.on_store_lost = objects.on_store_status, objects.on_store_lost

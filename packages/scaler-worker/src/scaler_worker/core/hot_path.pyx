@@ -236,6 +236,8 @@ cdef class AgentHotPath:
             self._rules.send_unsent(now)
         if state.finished:
             self.send_results(now)
+        if state.report_ends:
+            self._rules.end_report(now)
         if state.goodbye_due:
             self._rules.say_goodbye(now)
         state.acknowledge_at = state.link.acknowledgement_at(now, _acknowledgement_seconds)

@@ -84,6 +84,9 @@ class AgentRules(Protocol):
     def send_unsent(self, now: float) -> None:
         """Messages other than results wait, or results that were made here."""
 
+    def end_report(self, now: float) -> None:
+        """A scheduler that did not know this agent has been sent everything that is here."""
+
     def say_goodbye(self, now: float) -> None: ...
 
     def unusual_deadline(self, first: float | None) -> float | None:

@@ -14,8 +14,10 @@ from scaler_protocol.effects import Log
 from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
+    STARTING_AGENTS_SINCE_MINOR,
     ActorsReady,
     AgentAttach,
+    AllReported,
     Blocked,
     Body,
     Challenge,
@@ -210,6 +212,13 @@ class Joining:
         self._reports.restart()
         if self._heartbeats.last is not None:
             self._state.unsent.append(replace(self._heartbeats.last, sent_at=now))
+        self._state.report_ends = True
+
+    def end_report(self, now: float) -> None:
+        """The scheduler has been sent everything that is here, results included."""
+        self._state.report_ends = False
+        if self._state.scheduler_minor >= STARTING_AGENTS_SINCE_MINOR:
+            send(self._state, self._state.link.wrap(AllReported()), now)
 
     def _return_results(self) -> None:
         """Send every result that is not released again, before those that are not sent yet."""

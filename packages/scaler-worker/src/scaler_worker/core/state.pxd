@@ -29,6 +29,7 @@ cdef class AgentState:
     cdef public int scheduler_minor
     cdef readonly Lease lease
     cdef readonly list unsent
+    cdef public bint report_ends
     cdef public double sent_at
     cdef public double looked_at
     cdef public object acknowledge_at

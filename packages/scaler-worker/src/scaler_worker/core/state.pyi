@@ -84,6 +84,10 @@ class AgentState:
     def unsent(self) -> list[Body]:
         """Messages other than results for the end of this turn, or until the scheduler has welcomed the agent."""
 
+    report_ends: bool
+    """The messages and results of this turn are the last ones of the report to a scheduler that does not know this
+    agent."""
+
     sent_at: float
     looked_at: float
     """The last time at which the agent checked whether it has to send something."""
