@@ -402,6 +402,10 @@ class Heartbeat:
     workers_unchanged: bool = False  # there are none here: they are as in the last report of this connection
 
 
+WORKERS_UNCHANGED_SINCE_MINOR = 4
+"""The first minor version of the protocol in which a ``Heartbeat`` may lack the rows of workers."""
+
+
 @value(frozen=True, slots=True)
 class HeartbeatEcho:
     """``watched``: monitors need the worker and the time of each result. Unnumbered."""

@@ -15,6 +15,7 @@ from scaler_protocol.effects import Log
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     OBJECT_WINDOW_BYTES,
+    WORKERS_UNCHANGED_SINCE_MINOR,
     Acknowledgement,
     AgentAttach,
     Blocked,
@@ -233,6 +234,16 @@ def test_a_connection_is_told_of_workers_once_and_of_changes(resumed: bool) -> N
     stage.core.on_peer_lost(b"", stage.now)  # the last report may not have arrived
     stage.connect(epoch=1 if resumed else 2, resumed=resumed)
     assert [sent(idle), sent(idle)] == [((idle,), False), ((), True)]
+
+
+def test_an_earlier_scheduler_is_told_of_all_workers_each_time() -> None:
+    stage = Stage(1)
+    stage.core.state.scheduler_minor = WORKERS_UNCHANGED_SINCE_MINOR - 1
+    rows = (WorkerStatus("w", 1, 0.0, 100, True, False, False),)
+    for _ in range(2):
+        stage.core.report(0.0, 0, 0, rows, stage.now)
+    stage.turn()
+    assert [report.workers for report in stage.bodies(Heartbeat)] == [rows, rows]
 
 
 # ---- running -----------------------------------------------------------------------------------------------------

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler_protocol.messages import Heartbeat, HeartbeatEcho, Ping, RunningTask, WorkerStatus
+from scaler_protocol.messages import (
+    WORKERS_UNCHANGED_SINCE_MINOR,
+    Heartbeat,
+    HeartbeatEcho,
+    Ping,
+    RunningTask,
+    WorkerStatus,
+)
 from scaler_worker.core.hot_path import PING_SECONDS, send
 from scaler_worker.core.state import AgentState
 
@@ -47,7 +54,8 @@ class Heartbeats:
 
     def _without_repetition(self, report: Heartbeat) -> Heartbeat:
         """Return what is sent of ``report``. The rows of idle workers rarely change, and are most of its bytes."""
-        if report.workers == self._told_workers:
+        may_lack_rows = self._state.scheduler_minor >= WORKERS_UNCHANGED_SINCE_MINOR
+        if may_lack_rows and report.workers == self._told_workers:
             return replace(report, workers=(), workers_unchanged=True)
         self._told_workers = report.workers
         return report
