@@ -19,7 +19,7 @@ from fuzz.mode import MUTANTS, Mode
 from fuzz.mutants import Mutants
 from fuzz.seeds import half_of_the_time, read_for
 from fuzz.tally import TALLY
-from fuzz.target import SLOWEST_SECONDS, FuzzTarget
+from fuzz.target import FuzzTarget
 
 PACKAGES = ["scaler", "scaler_protocol", "scaler_scheduler", "scaler_worker"]
 """Their branches guide the fuzzer: compiled ones by the build, those in Python since their bytecode is changed."""
@@ -29,7 +29,7 @@ class TooSlow(Exception):
     """An input took longer than any may."""
 
 
-def bounded(one_input: Callable[[bytes], None]) -> Callable[[bytes], None]:
+def bounded(one_input: Callable[[bytes], None], slowest_seconds: float) -> Callable[[bytes], None]:
     """``one_input``, counted and with a bound of time."""
     clock = time.process_time
 
@@ -38,7 +38,7 @@ def bounded(one_input: Callable[[bytes], None]) -> Callable[[bytes], None]:
         TALLY.begin_input(data)
         one_input(data)
         took = clock() - started
-        if took > SLOWEST_SECONDS:
+        if took > slowest_seconds:
             raise TooSlow(f"{len(data)} bytes took {took:.1f} s.")
         TALLY.end_input()
 
@@ -67,7 +67,7 @@ def main(name: str, tally_path: str, mode: str, *arguments: str) -> None:
     target, is_guided = FuzzTarget(name), mode == Mode.GUIDED
     with instrumented_imports(PACKAGES) if is_guided else contextlib.nullcontext():
         loaded = target.load()
-    run = bounded(loaded.one_input)
+    run = bounded(loaded.one_input, loaded.slowest_seconds)
     longest_bytes = loaded.longest_input_bytes
     gc.freeze()  # what has been made so far stays: collections need not visit it
     # libFuzzer starts it again to merge, through a shell.

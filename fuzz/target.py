@@ -16,6 +16,10 @@ LONGEST_INPUT_BYTES = 4096
 SLOWEST_SECONDS = 2.0
 """Processor time for one input in the sanitizer build, which is about ten times slower than a release."""
 
+SLOWEST_SEQUENCE_SECONDS = 10.0
+"""The same for an input that is a sequence of operations: hundreds of turns of a simulated cluster take 0.4 s in a
+release."""
+
 
 class FuzzTarget:
     """One target, by its name. Its module has
@@ -54,6 +58,7 @@ class LoadedTarget:
         self.seeds: Callable[[], Iterable[bytes]] = getattr(module, "seeds", tuple)
         self.longest_input_bytes: int = getattr(module, "LONGEST_INPUT_BYTES", LONGEST_INPUT_BYTES)
         self.is_sequence: bool = getattr(module, "IS_SEQUENCE", False)
+        self.slowest_seconds = SLOWEST_SEQUENCE_SECONDS if self.is_sequence else SLOWEST_SECONDS
 
 
 def names() -> list[str]:
