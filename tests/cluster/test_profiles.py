@@ -29,6 +29,11 @@ def spin(until: float) -> int:
     return count
 
 
+def busy_until_exists(path: str) -> None:
+    while not os.path.exists(path):
+        spin(time.perf_counter() + 0.1)
+
+
 def sorts(seconds: float) -> None:
     """Hold the GIL in C code for most of the time."""
     numbers = [number * 7919 % 1_000_003 for number in range(300_000)]
@@ -110,7 +115,8 @@ def test_what_cannot_be_says_so(client: Client) -> None:
 
 
 def test_the_command(combo: SchedulerClusterCombo, client: Client, tmp_path: Path) -> None:
-    future = client.submit(busy, 3.0)
+    end = tmp_path / "end"
+    future = client.submit(busy_until_exists, str(end))
     command = command_line("scaler", "profile", combo.get_address(), "--seconds", 1)
     done = subprocess.run(command, capture_output=True, text=True, env=child_environment(), timeout=60, check=False)
     assert done.returncode == 0 and "spin" in done.stdout, done.stderr
@@ -119,4 +125,5 @@ def test_the_command(combo: SchedulerClusterCombo, client: Client, tmp_path: Pat
         capture_output=True, text=True, env=child_environment(), timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0 and "Saved" in done.stdout and (tmp_path / "p.html").exists()
+    end.touch()
     future.result(30)
