@@ -17,7 +17,7 @@ import atheris
 from fuzz.instrumentation import instrumented_imports
 from fuzz.mode import MUTANTS, Mode
 from fuzz.mutants import Mutants
-from fuzz.seeds import half_of_the_time, read_for
+from fuzz.seeds import corpus_in, half_of_the_time, read_for
 from fuzz.tally import TALLY
 from fuzz.target import FuzzTarget
 
@@ -54,12 +54,6 @@ def multiplied(run: Callable[[bytes], None], mutants: Mutants) -> Callable[[byte
             run(mutant)
 
     return run_all
-
-
-def corpus_in(arguments: tuple[str, ...]) -> list[bytes]:
-    """Return the inputs in the folders among libFuzzer's arguments."""
-    folders = [Path(each) for each in arguments if not each.startswith("-")]
-    return [path.read_bytes() for folder in folders for path in folder.iterdir()]
 
 
 def main(name: str, tally_path: str, mode: str, *arguments: str) -> None:

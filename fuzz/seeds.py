@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 TIME_BOUND = "-max_total_time="
 """libFuzzer's argument. libFuzzer looks at its clock only when it has read the whole corpus, which takes longer than a
 short run where an input is a simulation of a whole cluster."""
+
+
+def corpus_in(arguments: tuple[str, ...]) -> list[bytes]:
+    """Return the inputs in the folders among libFuzzer's arguments. A file there is an input to reproduce."""
+    folders = [path for path in map(Path, arguments) if path.is_dir()]
+    return [path.read_bytes() for folder in folders for path in folder.iterdir()]
 
 
 def half_of_the_time(arguments: tuple[str, ...]) -> float | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fuzz import target
 from fuzz.replay import replay
 from fuzz.scratch import clean
+from fuzz.seeds import corpus_in
 
 
 @pytest.mark.parametrize("name", target.names())
@@ -26,3 +29,11 @@ def test_a_target_says_what_it_fuzzes(name: str) -> None:
 
 def test_every_corpus_has_a_target() -> None:
     assert {path.name for path in target.CORPUS.iterdir()} == set(target.names())
+
+
+def test_a_file_to_reproduce_is_no_corpus(tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "input").write_bytes(b"found")
+    (tmp_path / "crash").write_bytes(b"reproduced")
+    arguments = str(tmp_path / "corpus"), str(tmp_path / "crash"), "-max_total_time=10"
+    assert corpus_in(arguments) == [b"found"]
