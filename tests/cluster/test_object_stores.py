@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -195,3 +196,33 @@ def test_a_spill_file_cut_by_hand(small_store: Client, tmp_path: Path) -> None:
             outcomes.append(None)
     assert False not in outcomes
     assert small_store.submit(total, numpy.ones(COUNT)).result(timeout=30) == COUNT
+
+
+KEEPS_OBJECTS = """
+import sys
+import numpy
+from scaler import Client
+client = Client(sys.argv[1])
+references = [client.send_object(numpy.full(100_000, float(number))) for number in range(3)]
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_objects_of_a_killed_client_that_no_task_has_read() -> None:
+    """Another client's objects stay."""
+    address = free_address()
+    with (
+        start_scheduler(address, "--client-timeout-seconds", 1),
+        start_cluster(address, "-n", 1, "-hi", 0.2),
+        Client(address) as client,
+    ):
+        client.submit(make, COUNT).result(timeout=30)  # the agent has connected to the store
+        kept = client.send_object(make(COUNT))
+        command = [sys.executable, "-c", KEEPS_OBJECTS, address]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+            assert program.stdout is not None and program.stdout.readline()
+            wait_until(lambda: objects_in_store(client) == 4)
+            program.kill()
+        wait_until(lambda: objects_in_store(client) == 1)
+        assert client.submit(total, kept).result(timeout=30) == TOTAL

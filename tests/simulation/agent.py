@@ -21,6 +21,7 @@ from scaler_worker.core.effects import (
     Exit,
     FetchStored,
     FindStored,
+    ForgetOwner,
     InstallPackages,
     Interrupt,
     JoinStore,
@@ -217,9 +218,11 @@ class AgentNode(Node):
             host.fetch(effect.key, effect.sources)
         elif isinstance(effect, ReadStored):
             host.read(effect.key)
-        else:
-            assert isinstance(effect, DropStored), effect
+        elif isinstance(effect, DropStored):
             host.drop(effect.keys)
+        else:
+            assert isinstance(effect, ForgetOwner), effect
+            host.forget(effect.owner)
 
     def keep_large(self, number: int, sequence: int, key: ObjectKey, data: bytes) -> bytes:
         """What stands for a large result, which is in the host's store or on its way to the agent."""

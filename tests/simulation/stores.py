@@ -132,6 +132,9 @@ class Host:
         for key in keys:
             self.store.objects.pop(key, None)
 
+    def forget(self, owner: bytes) -> None:
+        self.drop([key for key in self.store.objects if key.owner == owner])
+
     def _ask(self, key: ObjectKey, fetched: bool, seconds: tuple[float, float], is_there: Callable[[], bool]) -> None:
         store, world = self.store, self.hosts.world
         self._asked[key] = fetched

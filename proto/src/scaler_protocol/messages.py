@@ -487,6 +487,7 @@ class ObjectRelease:
     scheduler to an agent: free them)."""
 
     keys: tuple[ObjectKey, ...]
+    client: bytes = b""  # scheduler to agent: this session has ended; the host's store drops all that is left of it
 
 
 @value(frozen=True, slots=True)

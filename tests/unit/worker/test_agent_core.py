@@ -57,6 +57,7 @@ from scaler_worker.core.effects import (
     DropObjects,
     DropStored,
     Exit,
+    ForgetOwner,
     ReadOutput,
     RenewNested,
     Resume,
@@ -561,6 +562,13 @@ def test_what_is_dropped_together_leaves_the_store_in_one_message() -> None:
     stage.turn()
     dropped = [effect.keys for effect in stage.effects if isinstance(effect, DropStored)]
     assert dropped == [keys]
+
+
+def test_the_store_drops_what_is_left_of_a_client() -> None:
+    """The agent need not know of it."""
+    stage = Stage(1)
+    stage.say(ObjectRelease((), CLIENT))
+    assert [effect for effect in stage.effects if isinstance(effect, ForgetOwner)] == [ForgetOwner(CLIENT)]
 
 
 def test_an_object_that_nobody_has() -> None:

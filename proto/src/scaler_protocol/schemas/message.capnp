@@ -530,6 +530,7 @@ struct ObjectMissing {
 
 struct ObjectRelease {
   keys @0 :List(ObjectKey);
+  client @1 :Data;  # empty: none
 }
 
 struct KeepValues {

@@ -183,5 +183,7 @@ def remove_client(state: SchedulerState, client: ClientPeer, now: float) -> None
     state.lineage.move_up(client.session, client.parent)
     state.lineage.remove(client)
     values.forget_reader(state, client.session, now)
+    if client.has_stored or client.table.nodes.has_large:
+        object_release.forget_owner(state, client.session, now)
     definitions.drop_functions(state, list(client.functions), now)
     definitions.drop_serializers(state, client, now)

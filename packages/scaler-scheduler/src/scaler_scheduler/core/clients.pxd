@@ -38,6 +38,7 @@ cdef class ClientPeer:
     cdef public int64_t definition_bytes
     cdef readonly dict unwanted
     cdef readonly dict objects
+    cdef public bint has_stored
     # results
     cdef readonly list outgoing
     cdef readonly list rows

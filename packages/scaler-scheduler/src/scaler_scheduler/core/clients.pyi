@@ -113,6 +113,9 @@ class ClientPeer:
     """The time since which the client waits for an acknowledgement."""
 
     output_left_out_bytes: int
+    has_stored: bool
+    """Objects of the client, or large results of its tasks, were in stores at some time."""
+
     large: dict[int, float]
     """Large results that agents hold, and since when."""
 

@@ -13,6 +13,7 @@ cdef class NodeTable:
     cdef readonly dict graphs
     cdef readonly GraphNews news
     cdef public bint prefers_holders
+    cdef readonly bint has_large
     cdef dict copies
     cdef list to_cancel
     cdef bint is_cancelling_nodes

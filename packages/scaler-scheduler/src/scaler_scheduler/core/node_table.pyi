@@ -16,6 +16,9 @@ from scaler_scheduler.core.task_columns import TaskColumns
 class NodeTable:
     graphs: dict[int, Graph]
     prefers_holders: bool
+    has_large: bool
+    """A node has had a large value, which an agent or a store kept."""
+
     def __init__(self, columns: TaskColumns) -> None: ...
     def count_nodes(self, graph: Graph) -> tuple[int, int, int, int, int, int, int]:
         """Return the number of nodes of a graph, and how many wait for inputs, are ready, run, are done, failed or were

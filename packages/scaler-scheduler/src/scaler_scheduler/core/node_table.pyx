@@ -275,7 +275,7 @@ cdef class NodeTable:
         """Return how large a value is: row ``index`` of ``run`` says it, -1: small."""
         cdef uint32_t kib = 0
         if index >= 0:
-            graph.has_large = True
+            graph.has_large = self.has_large = True
             kib = <uint32_t> min(0xFFFFFFFF, (int.from_bytes(run.payload(index)[:8], "little") + 1023) // 1024)
         graph.at(task - graph.base).kib = kib
 

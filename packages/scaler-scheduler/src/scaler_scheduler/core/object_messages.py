@@ -54,6 +54,7 @@ def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChun
     client.states(now)
     try:
         if isinstance(body, ObjectStored):
+            client.has_stored = True
             replies = state.objects.on_stored(client.session, body)
         else:
             replies = state.objects.on_chunk(client.session, body)

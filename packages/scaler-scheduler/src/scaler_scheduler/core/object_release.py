@@ -31,6 +31,16 @@ def release_objects(state: SchedulerState, client: ClientPeer, keys: Sequence[Ob
             outbox.send(state, state.agents[session], ObjectRelease(part), now)
 
 
+def forget_owner(state: SchedulerState, session: bytes, now: float) -> None:
+    """A client that may have objects in stores has left. Most were released one by one. Those remain of which no agent
+    knows any more: because the agent has died, or its connection to the store was cut, or because only the client had
+    them, and was killed."""
+    body = ObjectRelease((), session)
+    for agents in state.agents_by_store.values():
+        for agent in agents:
+            outbox.send(state, agent, body, now)
+
+
 def _tell_readers(state: SchedulerState, stored: StoredObject, now: float) -> None:
     """Tell the agents to which the object is on its way."""
     for session in stored.holders:

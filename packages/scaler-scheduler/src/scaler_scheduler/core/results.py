@@ -67,6 +67,7 @@ def _on_large(
     state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
 ) -> None:
     """A task ended with a large result, which its agent holds."""
+    client.has_stored = True
     client.large[task] = now
     client.large_bytes[task] = int.from_bytes(run.payload(index)[:8], "little")
     if task in client.fetching:

@@ -9,8 +9,9 @@ from scaler_worker.core.dispatch import DispatchTasks
 
 __all__ = [
     "AttachStore", "BeginProfile", "DropObjects", "DropStored", "Echo", "EndProfile", "Exit", "FetchStored",
-    "FindStored", "DispatchTasks", "InstallPackages", "Interrupt", "JoinStore", "Kill", "ReadOutput", "ReadStored",
-    "Reconnect", "ReleasePackages", "RenewNested", "Resume", "SendNested", "StartWorkerProcess", "Suspend",
+    "FindStored", "ForgetOwner", "DispatchTasks", "InstallPackages", "Interrupt", "JoinStore", "Kill", "ReadOutput",
+    "ReadStored", "Reconnect", "ReleasePackages", "RenewNested", "Resume", "SendNested", "StartWorkerProcess",
+    "Suspend",
 ]  # fmt: skip
 
 
@@ -142,6 +143,13 @@ class DropStored:
     """Tell the host's store that it need not keep these objects."""
 
     keys: list[ObjectKey]
+
+
+@dataclass(slots=True)
+class ForgetOwner:
+    """Have the host's store, if there is one, drop all objects of this owner."""
+
+    owner: bytes
 
 
 @dataclass(slots=True)

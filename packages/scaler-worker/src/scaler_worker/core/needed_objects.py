@@ -34,7 +34,7 @@ from scaler_protocol.messages import (
     StoreStatus,
 )
 from scaler_worker.core import held_tasks
-from scaler_worker.core.effects import DropStored, FetchStored, FindStored, JoinStore
+from scaler_worker.core.effects import DropStored, FetchStored, FindStored, ForgetOwner, JoinStore
 from scaler_worker.core.execution_backend import ExecutionBackend
 from scaler_worker.core.objects import WrongBytes
 from scaler_worker.core.packages import key_of
@@ -116,6 +116,8 @@ class NeededObjects:
             for key in values:
                 self._state.objects.give_up(key)
         self._release(release.keys)
+        if release.client:
+            self._state.outbox.add(ForgetOwner(release.client))
 
     def release_freed(self) -> None:
         """Release large values that are no longer needed."""

@@ -49,6 +49,7 @@ from scaler_worker.core.effects import (
     Exit,
     FetchStored,
     FindStored,
+    ForgetOwner,
     InstallPackages,
     Interrupt,
     JoinStore,
@@ -161,6 +162,7 @@ class AgentShell:
             InstallPackages: lambda effect: self._packages.install(effect.requirements),
             ReleasePackages: lambda effect: self._packages.release(effect.requirements),
             DropStored: lambda effect: self._host_store.drop(effect.keys),
+            ForgetOwner: lambda effect: self._host_store.forget(effect.owner),
             Exit: self._exit,
         }
 

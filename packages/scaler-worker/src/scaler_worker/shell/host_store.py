@@ -90,6 +90,10 @@ class AgentHostStore:
         if self._connection is not None or self._attempt is not None:
             self._when_connected(partial(self._drop, keys), False)
 
+    def forget(self, owner: bytes) -> None:
+        """Have the store drop all objects of this owner, also if the connection to it has ended."""
+        self._when_connected(partial(self._forget, owner), False)
+
     def ask_status(self) -> None:
         """Ask for the status, so that the agent is told of it."""
         if self._connection is not None:
@@ -134,6 +138,10 @@ class AgentHostStore:
     def _drop(self, keys: Sequence[ObjectKey], connection: AgentConnection | None) -> None:
         if connection is not None:
             connection.drop(keys)
+
+    def _forget(self, owner: bytes, connection: AgentConnection | None) -> None:
+        if connection is not None:
+            connection.forget(owner)
 
     # ---- the connection ------------------------------------------------------------------------------------------
 
