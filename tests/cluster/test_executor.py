@@ -204,7 +204,7 @@ def test_nothing_can_be_submitted_after_shutdown(client: Client) -> None:
     assert client.submit(pow, 2, 5).result() == 32
 
 
-def test_a_callback_may_shut_down(client: Client) -> None:
+def test_a_callback_may_shut_down(client: Client, gate: Gate) -> None:
     executor = client.as_executor()
     ended: list[bool] = []
 
@@ -212,11 +212,12 @@ def test_a_callback_may_shut_down(client: Client) -> None:
         executor.shutdown()
         ended.append(future.done())
 
-    executor.submit(time.sleep, 0.2).add_done_callback(shut_down)
+    executor.submit(functions.wait_at_gate, *gate.paths).add_done_callback(shut_down)
+    gate.open()
     wait_until(lambda: ended == [True])
 
 
-def test_shutdown_waits_for_callbacks(client: Client) -> None:
+def test_shutdown_waits_for_callbacks(client: Client, gate: Gate) -> None:
     ended: list[object] = []
     executor = client.as_executor()
 
@@ -225,7 +226,8 @@ def test_shutdown_waits_for_callbacks(client: Client) -> None:
             wait_until(lambda: executor.submit(abs, -1) is None)
         ended.append(future.result())
 
-    executor.submit(abs, -7).add_done_callback(end_during_shutdown)
+    executor.submit(functions.wait_at_gate, *gate.paths, 7).add_done_callback(end_during_shutdown)
+    gate.open()  # the callback waits in another thread until the shutdown has begun
     executor.shutdown()
     assert ended == [7]
 
