@@ -28,7 +28,7 @@ PAYLOAD_LIMIT_BYTES = MESSAGE_LIMIT_BYTES
 """Limit of the uncompressed contents of a frame."""
 
 _COMPRESSED_BYTES = range(8, PAYLOAD_LIMIT_BYTES + PAYLOAD_LIMIT_BYTES // 1000 + 64)
-"""Sizes that the payload of a frame can have: zlib makes 8 bytes of nothing, and adds at most 0.03 % to random bytes."""
+"""Sizes that the payload of a frame can have: zlib makes 8 bytes of nothing, and adds at most 0.03 % to noise."""
 
 _HEADER = struct.Struct("<IIBd")
 _CHECKED = struct.Struct("<Bd")
