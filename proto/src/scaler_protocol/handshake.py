@@ -10,8 +10,8 @@ token by an HMAC over fresh nonces of both:
 
 Both HMACs cover the address, so a process that listens elsewhere cannot pass the messages on to the scheduler and back.
 The scheduler keeps nothing of a peer in between: its nonce is made of the peer's nonce, the time and a secret. It
-keeps the challenges that were answered, so that a process that has recorded the messages cannot repeat them. A peer acts on no
-message of the scheduler before it has verified the Welcome.
+keeps the challenges that were answered, so that recorded messages cannot be repeated. A peer acts on no message of the
+scheduler before it has verified the Welcome.
 
 The same is done with an object store of this host, and between stores with the ticket of the one that serves.
 """
