@@ -79,7 +79,7 @@ install_distributions() {
     touch $ENVIRONMENT/installed
 }
 
-# The desktop monitor, apart from the others: Qt is large.
+# The desktop monitor, apart from the others: Qt is large. With a function as an argument, that is done meanwhile.
 install_desktop() {
     if [ -e $ENVIRONMENT/desktop ] && [ -z "$(find packages/scaler-gui -newer $ENVIRONMENT/desktop -type f \
         ! -path '*/build/*' ! -path '*.egg-info/*' ! -name '*.pyc' -print -quit)" ]; then
@@ -87,7 +87,9 @@ install_desktop() {
     fi
     say "installing scaler-gui, with Qt"
     rm -rf packages/scaler-gui/build $ENVIRONMENT/wheels/scaler_gui*
+    ${1:-true} &
     build_wheels ./packages/scaler-gui
     install_wheels scaler-gui
+    wait
     touch $ENVIRONMENT/desktop
 }

@@ -72,7 +72,7 @@ class Counter:
 
     def nested(self, address: str, number: int) -> int:
         with Client(address) as client:
-            return client.submit(functions.square, number).result(timeout=30)
+            return client.submit(functions.square, number).result(timeout=60)
 
     @staticmethod
     def double(number: int) -> int:
@@ -104,7 +104,7 @@ def make_in_task() -> ActorHandle[Counter]:
 def make_counter_in_task(address: str) -> list[int]:
     with Client(address) as client:
         counter = client.actor(Counter, 10)
-        return [counter.add().result(timeout=30) for _ in range(3)]
+        return [counter.add().result(timeout=60) for _ in range(3)]
 
 
 def is_idle(client: Client) -> bool:
@@ -117,10 +117,10 @@ def is_idle(client: Client) -> bool:
 
 def test_calls_change_the_state_and_return_futures(client: Client) -> None:
     counter = client.actor(Counter, 5)
-    assert counter.add().result(timeout=20) == 6
-    assert counter.add(number=4).result(timeout=20) == 10
-    assert counter.get().result(timeout=20) == 10
-    assert counter.double(21).result(timeout=20) == 42
+    assert counter.add().result(timeout=60) == 6
+    assert counter.add(number=4).result(timeout=60) == 10
+    assert counter.get().result(timeout=60) == 10
+    assert counter.double(21).result(timeout=60) == 42
 
 
 def test_calls_run_in_the_order_of_their_submission_whatever_the_method(client: Client) -> None:
@@ -134,9 +134,9 @@ def test_calls_run_in_the_order_of_their_submission_whatever_the_method(client: 
 
 def test_an_actor_stays_in_its_process_and_others_have_others(client: Client) -> None:
     one, two = client.actor(Counter), client.actor(Counter)
-    pids = [counter.pid().result(timeout=20) for counter in (one, two, one, two)]
+    pids = [counter.pid().result(timeout=60) for counter in (one, two, one, two)]
     assert pids[:2] == pids[2:] and pids[0] != pids[1]
-    assert one.add().result(timeout=20) == 1
+    assert one.add().result(timeout=60) == 1
 
 
 def test_several_threads_share_an_actor(client: Client) -> None:
@@ -146,22 +146,22 @@ def test_several_threads_share_an_actor(client: Client) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert counter.get().result(timeout=30) == 1200
+    assert counter.get().result(timeout=60) == 1200
 
 
 def test_large_arguments_and_results_keep_the_order(client: Client) -> None:
     counter = client.actor(Counter)
     sizes = [counter.size_of(bytes(size)) for size in (10, 3_000_000, 20, 500_000, 30)]
-    assert [future.result(timeout=30) for future in sizes] == [10, 3_000_000, 20, 500_000, 30]
-    assert len(counter.bytes_of(5_000_000).result(timeout=30)) == 5_000_000
+    assert [future.result(timeout=60) for future in sizes] == [10, 3_000_000, 20, 500_000, 30]
+    assert len(counter.bytes_of(5_000_000).result(timeout=60)) == 5_000_000
     reference = client.send_object(bytes(100_000))
     futures = [counter.note(reference), counter.note(2), counter.note(bytes(70_000)), counter.note(4)]
-    seen = futures[-1].result(timeout=30)
+    seen = futures[-1].result(timeout=60)
     assert [each if isinstance(each, int) else len(each) for each in seen] == [100_000, 2, 70_000, 4]
 
 
 def test_a_handle_whose_client_is_elsewhere_says_so(client: Client) -> None:
-    handle = client.submit(make_in_task).result(timeout=20)
+    handle = client.submit(make_in_task).result(timeout=60)
     with pytest.raises(RuntimeError, match=r"Cannot call the actor here: .* Use client.get_actor\(name\)"):
         handle.add()
 
@@ -169,20 +169,20 @@ def test_a_handle_whose_client_is_elsewhere_says_so(client: Client) -> None:
 def test_futures_as_arguments(client: Client) -> None:
     counter = client.actor(Counter, client.submit(functions.square, 3))
     squares = [client.submit(functions.square, number) for number in range(1, 5)]
-    assert [counter.add(square).result(timeout=20) for square in squares] == [10, 14, 23, 39]
-    assert client.submit(functions.square, counter.get()).result(timeout=20) == 39 * 39
-    assert counter.note([client.submit(functions.square, 5), 1]).result(timeout=20) == [[25, 1]]
+    assert [counter.add(square).result(timeout=60) for square in squares] == [10, 14, 23, 39]
+    assert client.submit(functions.square, counter.get()).result(timeout=60) == 39 * 39
+    assert counter.note([client.submit(functions.square, 5), 1]).result(timeout=60) == [[25, 1]]
 
 
 def test_a_call_that_waits_for_a_future_holds_back_those_behind_it(client: Client, gate: Gate) -> None:
     counter = client.actor(Counter)
-    assert counter.note(0).result(timeout=20) == [0]
+    assert counter.note(0).result(timeout=60) == [0]
     late = client.submit(functions.wait_at_gate, *gate.paths, "late")
     futures = [counter.note(late), counter.note("behind"), counter.note([late]), counter.note("last")]
     wait_until(lambda: gate.waiting_pids)
     assert not futures[1].done()
     gate.open()
-    assert futures[-1].result(timeout=20) == [0, "late", "behind", ["late"], "last"]
+    assert futures[-1].result(timeout=60) == [0, "late", "behind", ["late"], "last"]
 
 
 def test_a_call_that_is_cancelled_while_it_waits_lets_none_overtake(client: Client, gate: Gate) -> None:
@@ -195,7 +195,7 @@ def test_a_call_that_is_cancelled_while_it_waits_lets_none_overtake(client: Clie
     wait_until(lambda: gate.waiting_pids)
     assert not behind.done() and not after.done()
     gate.open()
-    assert after.result(timeout=20) == ["late", 2, 4] and first.done() and behind.done()
+    assert after.result(timeout=60) == ["late", 2, 4] and first.done() and behind.done()
 
 
 def test_a_call_whose_argument_failed_fails_and_the_next_ones_run(client: Client) -> None:
@@ -203,15 +203,15 @@ def test_a_call_whose_argument_failed_fails_and_the_next_ones_run(client: Client
     bad = client.submit(functions.fail_with, "an input") if hasattr(functions, "fail_with") else counter.fail()
     futures = [counter.note(1), counter.note(bad), counter.note(2)]
     with pytest.raises(Exception):  # noqa: B017  that of the input
-        futures[1].result(timeout=20)
-    assert futures[2].result(timeout=20) == [1, 2]
+        futures[1].result(timeout=60)
+    assert futures[2].result(timeout=60) == [1, 2]
 
 
 def test_an_exception_of_a_method_is_that_of_its_call_alone(client: Client) -> None:
     counter = client.actor(Counter)
     with pytest.raises(ValueError, match="this call failed"):
-        counter.fail().result(timeout=20)
-    assert counter.add().result(timeout=20) == 1
+        counter.fail().result(timeout=60)
+    assert counter.add().result(timeout=60) == 1
 
 
 def test_a_method_may_submit_tasks(combo: SchedulerClusterCombo, client: Client) -> None:
@@ -221,7 +221,7 @@ def test_a_method_may_submit_tasks(combo: SchedulerClusterCombo, client: Client)
 
 def test_a_task_may_make_an_actor_which_ends_with_it(combo: SchedulerClusterCombo, client: Client) -> None:
     assert client.submit(make_counter_in_task, combo.get_address()).result(timeout=40) == [11, 12, 13]
-    wait_until(lambda: is_idle(client), 10)
+    wait_until(lambda: is_idle(client))
 
 
 def test_many_calls_at_once(client: Client) -> None:
@@ -235,7 +235,7 @@ def test_many_calls_at_once(client: Client) -> None:
 
 def add_often(counter: Any, times: int) -> list[int]:
     futures = [counter.add() for _ in range(times)]
-    return [future.result(timeout=30) for future in futures]
+    return [future.result(timeout=60) for future in futures]
 
 
 def end_it(counter: Any) -> str:
@@ -252,18 +252,18 @@ def test_tasks_call_an_actor_of_their_client(client: Client) -> None:
     values = [future.result(timeout=60) for future in futures]
     assert all(sorted(each) == each for each in values)
     assert sorted(sum(values, [])) == list(range(1, 101))
-    assert "only the client that has made it" in client.submit(end_it, counter).result(timeout=20)
-    assert counter.get().result(timeout=20) == 100
+    assert "only the client that has made it" in client.submit(end_it, counter).result(timeout=60)
+    assert counter.get().result(timeout=60) == 100
 
 
 def test_a_handle_that_comes_back_is_that_of_the_same_actor(client: Client) -> None:
     counter = client.actor(Counter)
-    again = client.submit(functions.identity, counter).result(timeout=20)
-    assert again.add().result(timeout=20) == 1
-    assert pickle.loads(pickle.dumps(counter)).add().result(timeout=20) == 2
+    again = client.submit(functions.identity, counter).result(timeout=60)
+    assert again.add().result(timeout=60) == 1
+    assert pickle.loads(pickle.dumps(counter)).add().result(timeout=60) == 2
     del again
     gc.collect()
-    assert counter.add().result(timeout=20) == 3
+    assert counter.add().result(timeout=60) == 3
 
 
 def test_a_published_actor_is_found_by_its_name(combo: SchedulerClusterCombo, client: Client) -> None:
@@ -271,47 +271,47 @@ def test_a_published_actor_is_found_by_its_name(combo: SchedulerClusterCombo, cl
     client.publish(counter=counter)
     with Client(combo.get_address()) as other:
         found = other.published("counter")
-        assert found.add(1).result(10) == 11 and counter.add(1).result(10) == 12
+        assert found.add(1).result(60) == 11 and counter.add(1).result(60) == 12
         counter.kill()
         with pytest.raises(ActorDiedError):
-            found.add(1).result(10)
+            found.add(1).result(60)
         other.unpublish("counter")
 
 
 def test_a_task_that_calls_an_ended_actor(client: Client) -> None:
     counter = client.actor(Counter)
-    assert counter.add().result(timeout=20) == 1
+    assert counter.add().result(timeout=60) == 1
     counter.kill()
     with pytest.raises(ActorDiedError):
-        client.submit(add_often, counter, 1).result(timeout=20)
+        client.submit(add_often, counter, 1).result(timeout=60)
 
 
 def call_later(counters: list[Any], *gate: str) -> int:
     functions.wait_at_gate(*gate)
-    return int(counters[0].add().result(timeout=30))
+    return int(counters[0].add().result(timeout=60))
 
 
 def test_a_call_with_a_handle_keeps_the_actor_alive(client: Client, gate: Gate) -> None:
     counter = client.actor(Counter, 6)
-    pid = counter.pid().result(timeout=20)
+    pid = counter.pid().result(timeout=60)
     future = client.submit(call_later, [counter], *gate.paths)
     del counter
     gc.collect()
     wait_until(lambda: bool(gate.waiting_pids))
     gate.open()
-    assert future.result(timeout=30) == 7
-    wait_until(lambda: not psutil.pid_exists(pid), 10, "it ends after the call")
-    wait_until(lambda: is_idle(client), 10)
+    assert future.result(timeout=60) == 7
+    wait_until(lambda: not psutil.pid_exists(pid), what="it ends after the call")
+    wait_until(lambda: is_idle(client))
 
 
 def test_a_pickled_handle_keeps_nothing_alive(client: Client) -> None:
     counter = client.actor(Counter)
-    pid = counter.pid().result(timeout=20)
+    pid = counter.pid().result(timeout=60)
     pickle.dumps(counter)
     del counter
     gc.collect()
-    wait_until(lambda: not psutil.pid_exists(pid), 10)
-    assert client.submit(abs, -1).result(timeout=20) == 1
+    wait_until(lambda: not psutil.pid_exists(pid))
+    assert client.submit(abs, -1).result(timeout=60) == 1
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
@@ -319,22 +319,22 @@ def test_a_pickled_handle_keeps_nothing_alive(client: Client) -> None:
 
 def add_by_name(name: str) -> int:
     with Client() as inner:
-        return int(inner.get_actor(name).add().result(timeout=30))
+        return int(inner.get_actor(name).add().result(timeout=60))
 
 
 def test_a_named_actor_is_found_by_clients_and_tasks(combo: SchedulerClusterCombo, client: Client) -> None:
     counter = client.actor_verbose(Counter, (10,), name="counter")
-    assert client.submit(add_by_name, "counter").result(timeout=30) == 11
+    assert client.submit(add_by_name, "counter").result(timeout=60) == 11
     with Client(combo.get_address()) as other:
-        assert other.get_actor("counter").add().result(timeout=20) == 12
+        assert other.get_actor("counter").add().result(timeout=60) == 12
         with pytest.raises(ValueError, match="another actor has this name"):
             other.actor_verbose(Counter, name="counter")
         counter.kill()
         again = other.actor_verbose(Counter, kwargs={"value": 100}, name="counter")
-        assert client.get_actor("counter").get().result(timeout=20) == 100
+        assert client.get_actor("counter").get().result(timeout=60) == 100
         del again
         gc.collect()
-        wait_until(lambda: not has_actor(client, "counter"), 20)
+        wait_until(lambda: not has_actor(client, "counter"))
 
 
 def test_a_named_actor_is_called_by_another_program(combo: SchedulerClusterCombo, client: Client) -> None:
@@ -343,7 +343,7 @@ def test_a_named_actor_is_called_by_another_program(combo: SchedulerClusterCombo
 import sys
 from scaler import Client
 with Client(sys.argv[1]) as client:
-    print(client.get_actor("letters").total().result(timeout=30))
+    print(client.get_actor("letters").total().result(timeout=60))
 """
     command = [sys.executable, "-c", program, combo.get_address()]
     assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "3\n"
@@ -361,10 +361,10 @@ def has_actor(client: Client, name: str) -> bool:
 def test_the_name_of_an_actor_whose_client_has_left_is_free(combo: SchedulerClusterCombo, client: Client) -> None:
     with Client(combo.get_address()) as other:
         counter = other.actor_verbose(Counter, name="left")
-        assert client.get_actor("left").add().result(timeout=20) == 1
+        assert client.get_actor("left").add().result(timeout=60) == 1
         del counter
-    wait_until(lambda: not has_actor(client, "left"), 20)
-    assert client.actor_verbose(Counter, name="left").add().result(timeout=20) == 1
+    wait_until(lambda: not has_actor(client, "left"))
+    assert client.actor_verbose(Counter, name="left").add().result(timeout=60) == 1
 
 
 def test_names_that_cannot_be(client: Client) -> None:
@@ -382,11 +382,11 @@ def test_a_name_stays_through_a_restart_of_the_scheduler() -> None:
     try:
         with start_cluster(address, "-n", 1), Client(address) as client, Client(address) as other:
             counter = client.actor_verbose(Counter, name="lasting")
-            assert other.get_actor("lasting").add().result(timeout=20) == 1
+            assert other.get_actor("lasting").add().result(timeout=60) == 1
             first.kill()
             with start_scheduler(address):
                 assert counter.add().result(timeout=60) == 2
-                wait_until(lambda: has_actor(other, "lasting"), 20)
+                wait_until(lambda: has_actor(other, "lasting"))
                 assert other.get_actor("lasting").add().result(timeout=60) == 3
     finally:
         first.__exit__()
@@ -399,8 +399,8 @@ def next_value(counter: Any, pid: int) -> int:
     """Of the next instance: calls that reach the one that dies fail."""
     while True:
         try:
-            assert counter.pid().result(timeout=30) != pid
-            return int(counter.add().result(timeout=30))
+            assert counter.pid().result(timeout=60) != pid
+            return int(counter.add().result(timeout=60))
         except ActorDiedError as error:
             assert "Its state is lost; later calls reach a new instance" in str(error)
 
@@ -408,20 +408,20 @@ def next_value(counter: Any, pid: int) -> int:
 def test_an_actor_is_made_again_with_a_new_state(client: Client, gate: Gate) -> None:
     counter = client.actor_verbose(Counter, (5,), max_restarts=2)
     for _ in range(2):
-        assert counter.add().result(timeout=20) == 6
-        assert counter.add().result(timeout=20) == 7
-        pid = counter.pid().result(timeout=20)
+        assert counter.add().result(timeout=60) == 6
+        assert counter.add().result(timeout=60) == 7
+        pid = counter.pid().result(timeout=60)
         running = counter.wait(*gate.paths)
         wait_until(lambda at=pid: at in gate.waiting_pids)
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(ActorDiedError, match="Its state is lost"):
-            running.result(timeout=20)
+            running.result(timeout=60)
         assert next_value(counter, pid) == 6
-        assert counter.add(-1).result(timeout=20) == 5
-    os.kill(counter.pid().result(timeout=20), signal.SIGKILL)
-    wait_until(lambda: is_idle(client), 20)
+        assert counter.add(-1).result(timeout=60) == 5
+    os.kill(counter.pid().result(timeout=60), signal.SIGKILL)
+    wait_until(lambda: is_idle(client))
     with pytest.raises(ActorDiedError, match="died 3 time"):
-        counter.add().result(timeout=20)
+        counter.add().result(timeout=60)
 
 
 def test_calls_that_no_process_has_reach_the_new_instance() -> None:
@@ -429,9 +429,9 @@ def test_calls_that_no_process_has_reach_the_new_instance() -> None:
     with start_scheduler(address), Client(address) as client:
         with start_cluster(address, "-n", 1) as cluster:
             counter = client.actor_verbose(Counter, (5,), max_restarts=-1)
-            assert counter.add().result(timeout=20) == 6
+            assert counter.add().result(timeout=60) == 6
             cluster.kill()
-        wait_until(lambda: not client.cluster_info().workers, 30)
+        wait_until(lambda: not client.cluster_info().workers)
         futures = [counter.add() for _ in range(100)]
         with start_cluster(address, "-n", 1):
             assert [future.result(timeout=60) for future in futures] == list(range(6, 106))
@@ -440,17 +440,17 @@ def test_calls_that_no_process_has_reach_the_new_instance() -> None:
 def test_a_constructor_that_raises_is_not_repeated(client: Client, tmp_path: Path) -> None:
     broken = client.actor_verbose(BrokenAndCounted, (str(tmp_path / "made"),), max_restarts=5)
     with pytest.raises(ActorDiedError, match="the constructor failed"):
-        broken.get().result(timeout=20)
+        broken.get().result(timeout=60)
     assert (tmp_path / "made").read_text() == "x"
 
 
 def test_a_killed_actor_is_not_made_again(client: Client) -> None:
     counter = client.actor_verbose(Counter, max_restarts=-1)
-    assert counter.add().result(timeout=20) == 1
+    assert counter.add().result(timeout=60) == 1
     counter.kill()
     with pytest.raises(ActorDiedError, match="was killed"):
-        counter.add().result(timeout=20)
-    wait_until(lambda: is_idle(client), 10)
+        counter.add().result(timeout=60)
+    wait_until(lambda: is_idle(client))
 
 
 def test_numbers_of_restarts_that_cannot_be(client: Client) -> None:
@@ -474,7 +474,7 @@ def test_mistakes_are_told_at_once(client: Client) -> None:
         counter.subtract(1)
     with pytest.raises(TypeError, match="Cannot call Counter.add"):
         counter.add(1, 2)
-    assert counter.add().result(timeout=20) == 1
+    assert counter.add().result(timeout=60) == 1
 
 
 # ---- ends ------------------------------------------------------------------------------------------------------------
@@ -482,56 +482,56 @@ def test_mistakes_are_told_at_once(client: Client) -> None:
 
 def test_an_actor_ends_with_its_last_handle_after_its_calls(client: Client) -> None:
     counter = client.actor(Counter)
-    pid = counter.pid().result(timeout=20)
+    pid = counter.pid().result(timeout=60)
     again, method = counter, counter.add
     future = counter.sleep(0.3)
     last = counter.add()
     del counter, again
-    assert method().result(timeout=20) == 2
+    assert method().result(timeout=60) == 2
     del method
     gc.collect()
-    assert future.result(timeout=20) is None
-    assert last.result(timeout=20) == 1
-    wait_until(lambda: not psutil.pid_exists(pid), 10, "its process has ended")
-    wait_until(lambda: is_idle(client), 10)
+    assert future.result(timeout=60) is None
+    assert last.result(timeout=60) == 1
+    wait_until(lambda: not psutil.pid_exists(pid), what="its process has ended")
+    wait_until(lambda: is_idle(client))
 
 
 def test_many_actors_one_after_another_leave_nothing(client: Client) -> None:
     for number in range(10):
-        assert client.actor(Counter, number).add().result(timeout=20) == number + 1
-    wait_until(lambda: is_idle(client), 10)
+        assert client.actor(Counter, number).add().result(timeout=60) == number + 1
+    wait_until(lambda: is_idle(client))
 
 
 def test_an_actor_whose_constructor_raises(client: Client) -> None:
     broken = client.actor(Broken)
     with pytest.raises(ActorDiedError, match="the constructor failed") as caught:
-        broken.get().result(timeout=20)
+        broken.get().result(timeout=60)
     assert isinstance(caught.value.__cause__, KeyError)
     with pytest.raises(ActorDiedError, match="could not be made"):
-        broken.get().result(timeout=20)
-    assert client.actor(Counter).add().result(timeout=20) == 1
+        broken.get().result(timeout=60)
+    assert client.actor(Counter).add().result(timeout=60) == 1
 
 
 def test_an_actor_whose_process_is_killed(client: Client, gate: Gate) -> None:
     counter = client.actor(Counter)
-    pid = counter.pid().result(timeout=20)
+    pid = counter.pid().result(timeout=60)
     futures = [counter.wait(*gate.paths), *(counter.add() for _ in range(100))]
     wait_until(lambda: gate.waiting_pids)
     os.kill(pid, signal.SIGKILL)
     for future in futures:
         with pytest.raises(ActorDiedError, match="has died") as caught:
-            future.result(timeout=20)
+            future.result(timeout=60)
         assert caught.value.certificates[0]["pid"] == pid
     with pytest.raises(ActorDiedError, match="has died"):
-        counter.add().result(timeout=20)
-    assert client.actor(Counter).add().result(timeout=20) == 1
+        counter.add().result(timeout=60)
+    assert client.actor(Counter).add().result(timeout=60) == 1
 
 
 def test_an_idle_actor_whose_process_is_killed(client: Client) -> None:
     counter = client.actor(Counter)
-    os.kill(counter.pid().result(timeout=20), signal.SIGKILL)
+    os.kill(counter.pid().result(timeout=60), signal.SIGKILL)
     with pytest.raises(ActorDiedError, match="has died"):
-        counter.sleep(60).result(timeout=20)
+        counter.sleep(60).result(timeout=60)
 
 
 def test_kill_ends_running_and_queued_calls(client: Client, gate: Gate) -> None:
@@ -541,8 +541,8 @@ def test_kill_ends_running_and_queued_calls(client: Client, gate: Gate) -> None:
     counter.kill()
     for future in [*futures, counter.add()]:
         with pytest.raises(ActorDiedError, match="was killed"):
-            future.result(timeout=20)
-    wait_until(lambda: not psutil.pid_exists(gate.waiting_pids[0]), 10)
+            future.result(timeout=60)
+    wait_until(lambda: not psutil.pid_exists(gate.waiting_pids[0]))
 
 
 def test_calls_can_be_cancelled(client: Client, gate: Gate) -> None:
@@ -551,7 +551,7 @@ def test_calls_can_be_cancelled(client: Client, gate: Gate) -> None:
     wait_until(lambda: gate.waiting_pids)
     assert queued.cancel() and queued.cancelled()
     assert running.cancel()
-    assert last.result(timeout=20) == 1
+    assert last.result(timeout=60) == 1
 
 
 def test_an_actor_that_waits_for_a_worker_can_be_cancelled(single_client: Client, gate: Gate) -> None:
@@ -561,26 +561,26 @@ def test_an_actor_that_waits_for_a_worker_can_be_cancelled(single_client: Client
     future = counter.add()
     counter.kill()
     with pytest.raises(ActorDiedError):
-        future.result(timeout=20)
+        future.result(timeout=60)
     gate.open()
-    assert running.result(timeout=20) == 1
+    assert running.result(timeout=60) == 1
 
 
 def test_an_actor_ends_with_its_client(combo: SchedulerClusterCombo, client: Client) -> None:
     with Client(combo.get_address()) as other:
         counter = other.actor(Counter)
-        pid = counter.pid().result(timeout=20)
-    wait_until(lambda: not psutil.pid_exists(pid), 10)
-    assert client.submit(functions.square, 3).result(timeout=20) == 9
+        pid = counter.pid().result(timeout=60)
+    wait_until(lambda: not psutil.pid_exists(pid))
+    assert client.submit(functions.square, 3).result(timeout=60) == 9
 
 
 def test_clear_ends_actors(client: Client) -> None:
     counter = client.actor(Counter)
-    pid = counter.pid().result(timeout=20)
+    pid = counter.pid().result(timeout=60)
     client.clear()
-    wait_until(lambda: not psutil.pid_exists(pid), 10)
+    wait_until(lambda: not psutil.pid_exists(pid))
     with pytest.raises(ActorDiedError):
-        counter.add().result(timeout=20)
+        counter.add().result(timeout=60)
 
 
 # ---- slots -----------------------------------------------------------------------------------------------------------
@@ -588,33 +588,33 @@ def test_clear_ends_actors(client: Client) -> None:
 
 def test_an_actor_occupies_a_worker(single_client: Client) -> None:
     counter = single_client.actor(Counter)
-    assert counter.add().result(timeout=20) == 1
+    assert counter.add().result(timeout=60) == 1
     task = single_client.submit(functions.square, 3)
-    assert [counter.add().result(timeout=20) for _ in range(50)] == list(range(2, 52))
+    assert [counter.add().result(timeout=60) for _ in range(50)] == list(range(2, 52))
     assert not task.done()
     del counter
     gc.collect()
-    assert task.result(timeout=20) == 9
+    assert task.result(timeout=60) == 9
 
 
 def test_more_actors_than_workers_wait_for_their_turn(single_client: Client) -> None:
     counters = [single_client.actor(Counter, number) for number in range(4)]
     futures = [counter.add() for counter in counters]
     for number in range(4):
-        assert futures[number].result(timeout=20) == number + 1
+        assert futures[number].result(timeout=60) == number + 1
         counters[number].kill()
 
 
 def test_monitors_show_an_actor_as_a_running_task(client: Client) -> None:
     counter = client.actor(Counter)
-    counter.add().result(timeout=20)
-    wait_until(lambda: client.cluster_info().tasks.running == 1, 20)
+    counter.add().result(timeout=60)
+    wait_until(lambda: client.cluster_info().tasks.running == 1)
 
 
 def test_an_actor_does_not_overtake_a_task_whose_result_its_calls_need(single_client: Client) -> None:
     value = single_client.submit(functions.spin_and_square, 3, 0.2)
     counter = single_client.actor(Counter)
-    assert counter.add(value).result(timeout=20) == 9
+    assert counter.add(value).result(timeout=60) == 9
 
 
 # ---- lost peers ------------------------------------------------------------------------------------------------------
@@ -626,15 +626,15 @@ def test_a_lost_host_ends_its_actors(tmp_path: Path) -> None:
         with start_cluster(address, "-n", 1) as cluster:
             counter = client.actor(Counter)
             futures = [counter.add(), counter.sleep(60), counter.add()]
-            assert futures[0].result(timeout=20) == 1
+            assert futures[0].result(timeout=60) == 1
             cluster.kill()
             for future in futures[1:]:
                 with pytest.raises(ActorDiedError, match="has died"):
                     future.result(timeout=40)
         with start_cluster(address, "-n", 1):
             with pytest.raises(ActorDiedError):
-                counter.add().result(timeout=20)
-            assert client.actor(Counter).add().result(timeout=20) == 1
+                counter.add().result(timeout=60)
+            assert client.actor(Counter).add().result(timeout=60) == 1
 
 
 def test_a_restart_of_the_scheduler_amid_a_thousand_calls() -> None:
@@ -643,17 +643,17 @@ def test_a_restart_of_the_scheduler_amid_a_thousand_calls() -> None:
     try:
         with start_cluster(address, "-n", 2), Client(address) as client:
             counter = client.actor(Counter)
-            pid = counter.pid().result(timeout=20)
+            pid = counter.pid().result(timeout=60)
             futures = []
             for number in range(1000):
                 futures.append(counter.add() if number % 3 else counter.add(number=1))
                 if number == 500:
-                    wait_until(futures[100].done, 20)
+                    wait_until(futures[100].done)
                     first.kill()
             with start_scheduler(address):
                 futures += [counter.add() for _ in range(100)]
                 assert [future.result(timeout=60) for future in futures] == list(range(1, 1101))
-                assert counter.pid().result(timeout=20) == pid
+                assert counter.pid().result(timeout=60) == pid
     finally:
         first.__exit__()
 
@@ -680,7 +680,7 @@ def test_an_actor_that_dies_while_the_scheduler_is_away() -> None:
     try:
         with start_cluster(address, "-n", 1), Client(address) as client:
             counter = client.actor(Counter)
-            pid = counter.pid().result(timeout=20)
+            pid = counter.pid().result(timeout=60)
             first.kill()
             os.kill(pid, signal.SIGKILL)
             futures = [counter.add() for _ in range(10)]

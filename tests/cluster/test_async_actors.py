@@ -64,7 +64,7 @@ class Unmakeable:
 
 
 def add_to(counter: ActorHandle[Counter], number: int) -> int:
-    return int(counter.add(number).result(timeout=30))
+    return int(counter.add(number).result(timeout=60))
 
 
 def run(combo: SchedulerClusterCombo, body: Callable[[AsyncClient], Awaitable[T]]) -> T:
@@ -253,7 +253,7 @@ def test_names_and_options(combo: SchedulerClusterCombo, client: Client) -> None
         counter = await mine.actor_verbose(Counter, (5,), name="async counter", max_concurrency=2)
         found = await mine.get_actor("async counter")
         assert isinstance(found, AsyncActorHandle) and await found.add() == 6
-        assert client.get_actor("async counter").add().result(timeout=30) == 7
+        assert client.get_actor("async counter").add().result(timeout=60) == 7
         with pytest.raises(ValueError, match="another actor has this name"):
             await mine.actor_verbose(Counter, name="async counter")
         with pytest.raises(ValueError, match="Cannot find an actor"):

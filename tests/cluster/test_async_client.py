@@ -28,6 +28,7 @@ from tests.support.waiting import wait_until
 T = TypeVar("T")
 Both = pytest.mark.parametrize("name", ["imap", "imap_unordered"])
 LARGE_BYTES = 20_000_000
+SHORT_SECONDS = 0.5
 
 
 def run(combo: SchedulerClusterCombo, body: Callable[[AsyncClient], Awaitable[T]]) -> T:
@@ -66,8 +67,8 @@ def spin(seconds: float) -> None:
         pass
 
 
-async def ticks(work: Awaitable[T]) -> tuple[T, float]:
-    """The result of ``work``, and the longest time for which the event loop did nothing else."""
+async def ticks(work: Awaitable[T]) -> tuple[T, bool]:
+    """The result of ``work``, and whether the event loop did nothing else for more than half of the time."""
     longest, is_over = 0.0, False
 
     async def tick() -> None:
@@ -79,9 +80,10 @@ async def ticks(work: Awaitable[T]) -> tuple[T, float]:
 
     ticker = asyncio.create_task(tick())
     await asyncio.sleep(0.01)
-    longest = 0.0
+    longest, began = 0.0, time.perf_counter()
     try:
-        return await work, longest
+        result = await work
+        return result, longest > max(SHORT_SECONDS, (time.perf_counter() - began) / 2)
     finally:
         is_over = True
         await ticker
@@ -137,11 +139,12 @@ def test_an_exception_arrives_with_the_traceback_of_the_worker(combo: SchedulerC
     run(combo, body)
 
 
-def test_profiling_information_is_there_when_the_task_has_ended(combo: SchedulerClusterCombo) -> None:
+def test_profiling_information_is_there_when_the_task_has_ended(combo: SchedulerClusterCombo, gate: Gate) -> None:
     async def body(client: AsyncClient) -> None:
-        future = client.submit_verbose(operator.neg, (1,), profiling=True)
+        future = client.submit_verbose(functions.wait_at_gate, gate.paths, profiling=True)
         with pytest.raises(ValueError, match="not finished"):
             future.profiling_info()
+        gate.open()
         await future
         assert future.profiling_info().memory_peak is not None
 
@@ -290,10 +293,10 @@ def test_an_iteration_in_order_names_the_item_that_failed(combo: SchedulerCluste
 def test_large_arguments_and_results_do_not_block_the_loop(combo: SchedulerClusterCombo) -> None:
     async def body(client: AsyncClient) -> None:
         await client.submit(make_bytes, LARGE_BYTES)
-        result, longest = await ticks(client.submit(make_bytes, LARGE_BYTES))
-        assert len(result) == LARGE_BYTES and longest < 0.5
-        dicts, longest = await ticks(client.submit(make_dicts, 300_000))
-        assert dicts == make_dicts(300_000) and longest < 0.5
+        result, was_blocked = await ticks(client.submit(make_bytes, LARGE_BYTES))
+        assert len(result) == LARGE_BYTES and not was_blocked
+        dicts, was_blocked = await ticks(client.submit(make_dicts, 300_000))
+        assert dicts == make_dicts(300_000) and not was_blocked
         large = bytes(LARGE_BYTES)
         assert await client.submit(len, large) == LARGE_BYTES
         reference = await client.send_object(large)
@@ -398,8 +401,8 @@ def test_a_profile_is_taken_without_blocking_the_loop(combo: SchedulerClusterCom
                 await client.submit(spin, 1.0)
             return profile
 
-        profile, longest = await ticks(take())
-        assert "spin" in profile.text() and profile.seconds >= 1.0 and longest < 0.5
+        profile, was_blocked = await ticks(take())
+        assert "spin" in profile.text() and profile.seconds >= 1.0 and not was_blocked
         with pytest.raises(ControlError, match="has not begun"):
             await profile.stop()
         with pytest.raises(ValueError, match="Choose an interval"):
@@ -447,7 +450,7 @@ def test_coroutines_act_on_workers_tasks_and_groups(combo: SchedulerClusterCombo
     run(combo, body)
     for future in futures:
         with pytest.raises(concurrent.futures.CancelledError):
-            future.result(30)
+            future.result(60)
 
 
 def test_a_coroutine_kills_a_worker_process(gate: Gate) -> None:

@@ -134,7 +134,7 @@ def test_a_large_value_stays_in_the_cluster_until_it_is_awaited(combo: Scheduler
         lambda future: asyncio.wait([future]),
         lambda future: asyncio.wait_for(future, 60),
         lambda future: asyncio.shield(future),
-        lambda future: until(future.done),
+        lambda future: until(lambda: future.done()),  # looked up each time: its class changes
     ],
     ids=["gather", "wait", "wait_for", "shield", "done"],
 )
@@ -193,14 +193,14 @@ def test_scattered_values_are_arguments(combo: SchedulerClusterCombo) -> None:
     run(combo, body)
 
 
-def test_a_call_whose_arguments_are_still_pickled_is_an_argument(combo: SchedulerClusterCombo) -> None:
+def test_a_call_whose_arguments_are_still_pickled_is_an_argument(combo: SchedulerClusterCombo, gate: Gate) -> None:
     async def body(client: AsyncClient) -> None:
         for value in (zeros(SIZE), [zeros(10_000)] * 100):  # obviously large, and large when it has been pickled
             length = client.submit(len, value)
             doubled = client.submit(functions.add, length, length)
             assert await doubled == 2 * len(value)
-        cancelled = client.submit(len, zeros(SIZE))
-        call = client.submit(functions.square, cancelled)
+        cancelled = client.submit(functions.wait_at_gate, *gate.paths, zeros(SIZE))
+        call = client.submit(len, cancelled)
         assert cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

@@ -59,7 +59,7 @@ def dealer(combo: SchedulerClusterCombo) -> Iterator[tuple[zmq.Socket, bytes]]:
     context.term()
 
 
-def receive(peer: zmq.Socket, timeout_seconds: float = 5.0) -> list[bytes]:
+def receive(peer: zmq.Socket, timeout_seconds: float = 60.0) -> list[bytes]:
     """The next message that is no liveness probe."""
     while peer.poll(int(timeout_seconds * 1000)):
         frames = peer.recv_multipart()
@@ -97,8 +97,9 @@ def test_garbage_after_hello_closes_that_session_alone(client: Client, dealer: t
     peer, session = dealer
     assert isinstance(say_hello(peer, client.address, session), Welcome)
     peer.send_multipart([b"\x00" * 40, b"garbage"])
-    body = receive_body(peer)
-    assert isinstance(body, Refused) and body.reason == RefusalReason.MALFORMED
+    while not isinstance(body := receive_body(peer), Refused):  # the software of a host is told meanwhile
+        pass
+    assert body.reason == RefusalReason.MALFORMED
     assert body.text
     expect_all_is_well(client)
 
@@ -187,13 +188,13 @@ def test_foreign_socket_kinds(client: Client, combo: SchedulerClusterCombo, kind
 
 def test_what_is_not_zeromq_at_all(client: Client, combo: SchedulerClusterCombo) -> None:
     for data in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", bytes(1000), b"\xff" * 10_000, b""):
-        with socket.create_connection(host_and_port(combo.get_address()), timeout=5) as connection:
+        with socket.create_connection(host_and_port(combo.get_address()), timeout=60) as connection:
             connection.sendall(data)
             expect_all_is_well(client)
 
 
 def test_a_thousand_connections_that_say_nothing(client: Client, combo: SchedulerClusterCombo) -> None:
-    connections = [socket.create_connection(host_and_port(combo.get_address()), timeout=5) for _ in range(300)]
+    connections = [socket.create_connection(host_and_port(combo.get_address()), timeout=60) for _ in range(300)]
     try:
         expect_all_is_well(client)
     finally:
@@ -215,7 +216,7 @@ def test_a_message_without_an_end_does_not_fill_the_scheduler() -> None:
             watch = Stopwatch()
             while not has_ended(stranger):
                 send_some(stranger, b"\x01\x00" * 50_000)
-                assert process.memory_info().rss < before + 500e6 and watch.seconds < 20
+                assert process.memory_info().rss < before + 500e6 and watch.seconds < 120
         expect_all_is_well(client)
 
 
@@ -234,7 +235,7 @@ def test_a_function_that_never_arrives() -> None:
             body = Tasks([run], [FunctionDefinition(digest, "f", b"", 1_000_000)])
             peer.send_multipart(encode(Envelope(body, 1, 0)))
             expect_all_is_well(client)
-            while not isinstance(body := decode(receive(peer, 20)).body, Results):
+            while not isinstance(body := decode(receive(peer)).body, Results):
                 pass
             [result] = body.runs
             assert (result.task(0), result.status(0)) == (1, Status.OBJECT_MISSING)
@@ -262,7 +263,7 @@ def test_a_busy_port_of_a_combo() -> None:
         watch = Stopwatch()
         with pytest.raises(Exception, match=address):
             SchedulerClusterCombo(1, address=address)
-        assert watch.seconds < 10
+        assert watch.seconds < 40
 
 
 def test_a_public_address_of_a_combo_is_refused() -> None:
@@ -291,7 +292,7 @@ def test_an_agent_with_another_token_says_so(tmp_path: Path) -> None:
         environment = child_environment(SCALER_HOME=str(tmp_path))
         with Command(command_line("scaler_cluster", address, "-n", 1), environment) as cluster:
             cluster.wait_for_output("SCALER_HOME|token")
-            assert cluster.wait(10) != 0
+            assert cluster.wait(60) != 0
 
 
 # ---- functions, arguments, results -----------------------------------------------------------------------------
@@ -328,7 +329,7 @@ def test_a_future_in_the_closure_of_a_function(client: Client) -> None:
     waiting = client.submit(functions.sleep_and_return, 0.3, 3)
     with pytest.raises(TypeError, match="future"):
         client.submit(lambda: waiting)
-    assert waiting.result(timeout=10) == 3
+    assert waiting.result(timeout=60) == 3
     expect_all_is_well(client)
 
 
@@ -340,14 +341,14 @@ class FailsToLoad:
 def test_an_argument_that_does_not_load(client: Client) -> None:
     neighbours = [client.submit(functions.square, number) for number in range(50)]
     with pytest.raises(DeserializeObjectError, match="does not load"):
-        client.submit(functions.identity, FailsToLoad()).result(timeout=10)
-    assert [future.result(timeout=10) for future in neighbours] == [n * n for n in range(50)]
+        client.submit(functions.identity, FailsToLoad()).result(timeout=60)
+    assert [future.result(timeout=60) for future in neighbours] == [n * n for n in range(50)]
 
 
 def test_a_function_that_does_not_load(client: Client) -> None:
     poison = FailsToLoad()
     with pytest.raises(DeserializeObjectError, match="does not load"):
-        client.submit(lambda: poison).result(timeout=10)
+        client.submit(lambda: poison).result(timeout=60)
     with pytest.raises(DeserializeObjectError, match="does not load"):
         client.map(lambda _: poison, range(10))
     expect_all_is_well(client)
@@ -355,9 +356,9 @@ def test_a_function_that_does_not_load(client: Client) -> None:
 
 def test_a_result_that_does_not_pickle(client: Client) -> None:
     neighbours = [client.submit(functions.square, number) for number in range(50)]
-    error = client.submit(threading.Lock).exception(timeout=10)
+    error = client.submit(threading.Lock).exception(timeout=60)
     assert error is not None and "pickle" in str(error) and "lock" in str(error)
-    assert [future.result(timeout=10) for future in neighbours] == [n * n for n in range(50)]
+    assert [future.result(timeout=60) for future in neighbours] == [n * n for n in range(50)]
 
 
 def test_a_module_missing_on_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,7 +369,7 @@ def test_a_module_missing_on_the_worker(tmp_path: Path, monkeypatch: pytest.Monk
         import only_at_home  # type: ignore[import-not-found]
 
         with pytest.raises(DeserializeObjectError, match="only_at_home") as caught:
-            client.submit(only_at_home.double, 2).result(timeout=10)
+            client.submit(only_at_home.double, 2).result(timeout=60)
         assert isinstance(caught.value, ScalerError)
         expect_all_is_well(client)
 
@@ -389,7 +390,7 @@ def test_recursion_without_end_is_the_tasks_failure(client: Client) -> None:
         return recurse(value + 1)
 
     with pytest.raises(RecursionError):
-        client.submit(recurse, 0).result(timeout=20)
+        client.submit(recurse, 0).result(timeout=60)
     expect_all_is_well(client)
 
 
@@ -400,7 +401,7 @@ def test_closing_the_standard_streams_in_a_task(client: Client) -> None:
         sys.stdout.close()
         sys.stderr.close()
 
-    client.submit(close).exception(timeout=10)
+    client.submit(close).exception(timeout=60)
     expect_all_is_well(client)
 
 
@@ -410,5 +411,5 @@ def test_closing_every_descriptor_in_a_task(client: Client) -> None:
     def close() -> None:
         os.closerange(0, 256)
 
-    client.submit(close).exception(timeout=20)
+    client.submit(close).exception(timeout=60)
     expect_all_is_well(client)

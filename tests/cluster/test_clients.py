@@ -85,22 +85,21 @@ def test_two_clients_do_not_see_each_other(combo: SchedulerClusterCombo) -> None
         assert first.identity != second.identity
         assert len({first.identity, second.identity}) == 2
         futures = [(one.submit(functions.square, n), n * n) for n in range(200) for one in (first, second)]
-        assert all(future.result(timeout=20) == expected for future, expected in futures)
+        assert all(future.result(timeout=60) == expected for future, expected in futures)
 
 
 def test_a_busy_client_does_not_starve_another(combo: SchedulerClusterCombo) -> None:
     with Client(combo.get_address()) as busy, Client(combo.get_address()) as other:
         crowd = [busy.submit(functions.spin_and_square, number, 0.005) for number in range(1_500)]
-        watch = Stopwatch()
-        assert other.submit(functions.square, 3).result(timeout=20) == 9
-        assert watch.seconds < 1.5
+        assert other.submit(functions.square, 3).result(timeout=60) == 9
+        assert not crowd[-1].done()
         [future.cancel() for future in crowd]
 
 
 def test_threads_share_a_client(client: Client) -> None:
     def work(base: int) -> list[int]:
         futures = [client.submit(functions.square, base + number) for number in range(500)]
-        return [future.result(timeout=30) for future in futures]
+        return [future.result(timeout=60) for future in futures]
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(work, range(0, 8000, 1000)))
@@ -109,7 +108,7 @@ def test_threads_share_a_client(client: Client) -> None:
 
 def test_threads_submitting_and_waiting_one_by_one(client: Client) -> None:
     def work(base: int) -> bool:
-        return all(client.submit(functions.square, base + n).result(timeout=30) == (base + n) ** 2 for n in range(200))
+        return all(client.submit(functions.square, base + n).result(timeout=60) == (base + n) ** 2 for n in range(200))
 
     with ThreadPoolExecutor(6) as pool:
         assert all(pool.map(work, range(0, 6000, 1000)))
@@ -127,18 +126,17 @@ def test_clear_cancels_and_leaves_the_client_usable(client: Client, gate: Gate) 
     wait_until(lambda: gate.waiting_pids)
     client.clear()
     assert all(future.cancelled() for future in futures)
-    assert client.submit(functions.square, 4).result(timeout=10) == 16
+    assert client.submit(functions.square, 4).result(timeout=60) == 16
     assert finished.cancelled() or finished.result() == 9
 
 
-def test_clear_of_one_client_leaves_the_other(combo: SchedulerClusterCombo) -> None:
+def test_clear_of_one_client_leaves_the_other(combo: SchedulerClusterCombo, gate: Gate) -> None:
     with Client(combo.get_address()) as first, Client(combo.get_address()) as second:
         kept = [second.submit(functions.sleep_and_return, 0.001, number) for number in range(200)]
-        gone = [first.submit(functions.sleep_and_return, 0.001, number) for number in range(200)]
+        gone = [first.submit(functions.wait_at_gate, *gate.paths) for _ in range(200)]
         first.clear()
-        assert [future.result(timeout=20) for future in kept] == list(range(200))
-        assert any(future.cancelled() for future in gone)
-        assert all(future.done() for future in gone)
+        assert [future.result(timeout=60) for future in kept] == list(range(200))
+        assert all(future.cancelled() for future in gone)
 
 
 def test_disconnect_cancels_what_is_unfinished(combo: SchedulerClusterCombo, gate: Gate) -> None:
@@ -148,7 +146,7 @@ def test_disconnect_cancels_what_is_unfinished(combo: SchedulerClusterCombo, gat
     futures = [client.submit(functions.wait_at_gate, *gate.paths) for _ in range(5)]
     watch = Stopwatch()
     client.disconnect()
-    assert watch.seconds < 1
+    assert watch.seconds < 20
     assert all(future.cancelled() for future in futures)
     assert finished.result() == 9
     client.disconnect()
@@ -182,8 +180,8 @@ def test_disconnect_wakes_threads_that_wait(combo: SchedulerClusterCombo, gate: 
         wait_until(lambda: gate.waiting_pids)
         client.disconnect()
         with pytest.raises(CancelledError):
-            waiters[0].result(timeout=5)
-        assert waiters[1].result(timeout=5).done == {future}
+            waiters[0].result(timeout=60)
+        assert waiters[1].result(timeout=60).done == {future}
 
 
 def test_a_future_is_cancelled_for_a_thread_that_notices_the_end_first(
@@ -205,7 +203,7 @@ def test_a_future_is_cancelled_for_a_thread_that_notices_the_end_first(
         monkeypatch.setattr(ScalerFuture, "finish", finish_late)
         client.disconnect()
         with pytest.raises(CancelledError):
-            waiter.result(timeout=5)
+            waiter.result(timeout=60)
 
 
 def test_leaving_the_context_frees_the_workers(combo: SchedulerClusterCombo, gate: Gate) -> None:
@@ -214,7 +212,7 @@ def test_leaving_the_context_frees_the_workers(combo: SchedulerClusterCombo, gat
         leaving.submit(functions.wait_at_gate, *gate.paths)
         wait_until(lambda: len(gate.waiting_pids) == 2)
     with Client(combo.get_address()) as client:
-        assert client.submit(functions.square, 3).result(timeout=5) == 9
+        assert client.submit(functions.square, 3).result(timeout=60) == 9
 
 
 def test_a_client_forgotten_by_its_program_stops(combo: SchedulerClusterCombo) -> None:
@@ -223,7 +221,7 @@ def test_a_client_forgotten_by_its_program_stops(combo: SchedulerClusterCombo) -
     assert client.submit(functions.square, 3).result() == 9
     client.disconnect()
     del client
-    wait_until(lambda: threading.active_count() <= threads, 5, "the client's threads ended")
+    wait_until(lambda: threading.active_count() <= threads, what="the client's threads ended")
 
 
 def test_many_clients_in_a_row_leave_nothing(combo: SchedulerClusterCombo) -> None:
@@ -260,15 +258,15 @@ def test_a_killed_clients_tasks_end(gate: Gate) -> None:
         )
         child = subprocess.Popen([sys.executable, "-c", source, *gate.paths], env=child_environment())
         try:
-            wait_until(lambda: gate.waiting_pids, 15)
+            wait_until(lambda: gate.waiting_pids)
             child.send_signal(signal.SIGKILL)
         finally:
             child.kill()
             child.wait()
         with Client(address) as client:
             watch = Stopwatch()
-            assert client.submit(functions.square, 3).result(timeout=20) == 9
-            assert watch.seconds < 10
+            assert client.submit(functions.square, 3).result(timeout=60) == 9
+            assert watch.seconds < 50
             assert len(gate.waiting_pids) == 1
 
 
@@ -285,9 +283,9 @@ def test_shutdown_stops_scheduler_and_workers() -> None:
         assert client.submit(functions.square, 3).result() == 9
         family = cluster.family()
         client.shutdown()
-        assert scheduler.wait(10) == 0
-        assert cluster.wait(10) == 0
-        wait_until(lambda: not any(alive(process.pid) for process in family), 5)
+        assert scheduler.wait(60) == 0
+        assert cluster.wait(60) == 0
+        wait_until(lambda: not any(alive(process.pid) for process in family))
         client.disconnect()
 
 
@@ -306,7 +304,7 @@ def test_combo_without_workers_then_a_cluster_joins() -> None:
         cluster = Cluster(combo.get_address(), 2, worker_names=["left", "right"])
         cluster.start()
         try:
-            assert [future.result(timeout=20) for future in futures] == [n * n for n in range(10)]
+            assert [future.result(timeout=60) for future in futures] == [n * n for n in range(10)]
         finally:
             cluster.terminate()
             cluster.join()
@@ -332,7 +330,7 @@ def test_combo_with_a_module_to_preload() -> None:
         return "colorsys" in sys.modules
 
     with SchedulerClusterCombo(1, preload="colorsys") as combo, Client(combo.get_address()) as client:
-        assert client.submit(is_loaded).result(timeout=10)
+        assert client.submit(is_loaded).result(timeout=60)
 
 
 def test_combo_at_a_given_address_and_ipc(tmp_path: Path) -> None:
@@ -340,23 +338,23 @@ def test_combo_at_a_given_address_and_ipc(tmp_path: Path) -> None:
     with SchedulerClusterCombo(1, address=address) as combo:
         assert combo.get_address() == address
         with Client(address) as client:
-            assert client.submit(functions.square, 3).result(timeout=10) == 9
+            assert client.submit(functions.square, 3).result(timeout=60) == 9
     assert not (tmp_path / "scaler.ipc").exists()
 
 
-def test_eight_workers_join_while_tasks_wait() -> None:
+def test_seven_workers_join_while_tasks_wait(gate: Gate) -> None:
     with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
-        futures = [client.submit(functions.sleep_and_return, 1.0, n) for n in range(8)]
-        wait_until(futures[0].running)
-        watch = Stopwatch()
+        futures = [client.submit(functions.wait_at_gate, *gate.paths, n) for n in range(8)]
+        wait_until(lambda: gate.waiting_pids)
         with start_cluster(combo.get_address(), "-n", 7):
-            assert [future.result(timeout=20) for future in futures] == list(range(8))
-            assert watch.seconds < 5
+            wait_until(lambda: len(set(gate.waiting_pids)) == 8)
+            gate.open()
+            assert [future.result(timeout=60) for future in futures] == list(range(8))
 
 
 def test_a_pickled_client_outside_a_task_reconnects(client: Client) -> None:
     copy = pickle.loads(pickle.dumps(client))
     try:
-        assert copy.submit(functions.square, 3).result(timeout=10) == 9
+        assert copy.submit(functions.square, 3).result(timeout=60) == 9
     finally:
         copy.disconnect()

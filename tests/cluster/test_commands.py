@@ -257,9 +257,9 @@ def test_a_public_address_with_insecure() -> None:
     port = free_port()
     command = Command(command_line("scaler_scheduler", f"tcp://0.0.0.0:{port}", "--insecure"))
     with command:
-        wait_until(lambda: is_bound(f"tcp://127.0.0.1:{port}"), 10)
+        wait_until(lambda: is_bound(f"tcp://127.0.0.1:{port}"))
         with start_cluster(f"tcp://127.0.0.1:{port}", "-n", 1), Client(f"tcp://127.0.0.1:{port}") as client:
-            assert client.submit(functions.square, 3).result(timeout=10) == 9
+            assert client.submit(functions.square, 3).result(timeout=60) == 9
 
 
 def test_precedence_of_settings(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_protected(flags: tuple[str, ...], protected: bool) -> None:
             else:
                 client.shutdown()
         if not protected:
-            assert scheduler.wait(10) == 0
+            assert scheduler.wait(60) == 0
         else:
             assert scheduler.process.poll() is None
 
@@ -374,7 +374,7 @@ def test_monitor_address(tmp_path: Path) -> None:
         scheduler.wait_for_output(re.escape(f"monitor address is {monitor}"))
         with Client(address) as client:
             client.map(functions.square, range(123))
-            wait_until(lambda: 123 in find(snapshot(monitor), "success"), 15)
+            wait_until(lambda: 123 in find(snapshot(monitor), "success"))
         scheduler.terminate()
     assert not (tmp_path / "monitor").exists()
 
@@ -385,7 +385,7 @@ def test_a_monitor_accepts_the_address_of_the_scheduler() -> None:
         assert early.receive() is None
         with start_scheduler(address):
             assert snapshot(address)["scheduler"]["address"] == address
-            assert wait_until(early.receive, 10).message.scheduler.address == address
+            assert wait_until(early.receive).message.scheduler.address == address
 
 
 def test_max_number_of_tasks_waiting(tmp_path: Path) -> None:
@@ -397,9 +397,9 @@ def test_max_number_of_tasks_waiting(tmp_path: Path) -> None:
             futures = [client.submit(len, bytes(20_000)) for _ in range(2_000)]
             for _ in range(5):
                 client.explain(futures[0])
-            unassigned = wait_until(lambda: snapshot(monitor)["tasks"]["unassigned"], 10)
+            unassigned = wait_until(lambda: snapshot(monitor)["tasks"]["unassigned"])
             with start_cluster(address, "-n", 2):
-                assert [future.result(timeout=30) for future in futures] == [20_000] * 2_000
+                assert [future.result(timeout=60) for future in futures] == [20_000] * 2_000
             return unassigned
 
     assert taken("-mt", 100) < 1_000 < taken()
@@ -419,10 +419,10 @@ def test_per_worker_queue_size(tmp_path: Path, gate: Gate) -> None:
                 blocker = client.submit(functions.wait_at_gate, *gate.paths)
                 crowd = [client.submit(functions.square, number) for number in range(500)]
                 wait_until(lambda: gate.waiting_pids)
-                wait_until(lambda: sum(sent_and_unassigned(monitor)) == 1 + len(crowd), 15)
+                wait_until(lambda: sum(sent_and_unassigned(monitor)) == 1 + len(crowd))
                 sent, _ = sent_and_unassigned(monitor)
                 gate.open()
-                [future.result(timeout=20) for future in [blocker, *crowd]]
+                [future.result(timeout=60) for future in [blocker, *crowd]]
                 gate.gate.unlink()
                 gate.started.unlink()
                 return sent
@@ -443,7 +443,7 @@ def test_scheduler_logging_flags(tmp_path: Path) -> None:
 def test_cluster_logging_flags(tmp_path: Path) -> None:
     address, log = free_address(), tmp_path / "cluster.log"
     with start_scheduler(address), Command(command_line("scaler_cluster", address, "-n", 1, "-lp", log)) as cluster:
-        wait_until(lambda: log.exists() and "Worker[0] started" in log.read_text(), 10)
+        wait_until(lambda: log.exists() and "Worker[0] started" in log.read_text())
         assert "Worker" not in cluster.output
 
 
@@ -457,11 +457,11 @@ def test_logging_config_file(tmp_path: Path) -> None:
     )
     address = free_address()
     with start_scheduler(address, "--logging-config-file", file) as scheduler:
-        wait_until(lambda: log.exists() and "CONFIGURED Scheduler: monitor address" in log.read_text(), 10)
+        wait_until(lambda: log.exists() and "CONFIGURED Scheduler: monitor address" in log.read_text())
         assert "monitor address" not in scheduler.output
         log.unlink()
         with Command(command_line("scaler_cluster", address, "-n", 1, "-lc", file)):
-            wait_until(lambda: log.exists() and "CONFIGURED Worker[0] started" in log.read_text(), 10)
+            wait_until(lambda: log.exists() and "CONFIGURED Worker[0] started" in log.read_text())
 
 
 def test_log_format() -> None:
@@ -483,10 +483,10 @@ def test_number_of_workers_and_their_names(tmp_path: Path, gate: Gate) -> None:
         with Client(address) as client:
             futures = [client.submit(functions.wait_at_gate, *gate.paths) for _ in range(3)]
             wait_until(lambda: len(set(gate.waiting_pids)) == 2)
-            wait_until(lambda: sorted(find(snapshot(monitor)["workers"], "name")) == ["left", "right"], 10)
+            wait_until(lambda: sorted(find(snapshot(monitor)["workers"], "name")) == ["left", "right"])
             assert len(gate.waiting_pids) == 2
             gate.open()
-            [future.result(timeout=10) for future in futures]
+            [future.result(timeout=60) for future in futures]
 
 
 def test_heartbeat_interval(tmp_path: Path) -> None:
@@ -495,37 +495,36 @@ def test_heartbeat_interval(tmp_path: Path) -> None:
     def heartbeats() -> int:
         return snapshot(monitor)["received"].get("Heartbeat", 0)
 
-    with start_scheduler(address, "-ma", monitor), start_cluster(address, "-n", 1, "-hi", 1) as cluster:
-        cluster.wait_for_output("heartbeat_interval_seconds=1,")
+    with start_scheduler(address, "-ma", monitor), start_cluster(address, "-n", 1, "-hi", 0.2) as cluster:
+        cluster.wait_for_output("heartbeat_interval_seconds=0.2,")
         watch = Stopwatch()
-        wait_until(lambda: heartbeats() >= 4, 15)
-        assert watch.seconds < 8
+        wait_until(lambda: heartbeats() > 4 + watch.seconds)  # usually there is one in two seconds
 
 
 def test_task_timeout_seconds() -> None:
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", 1, "-tts", 1), Client(address) as client:
         with pytest.raises(TaskTimeoutError):
-            client.submit(functions.sleep_and_return, 30).result(timeout=15)
-        assert client.submit(functions.sleep_and_return, 0.1, 5).result(timeout=10) == 5
+            client.submit(functions.sleep_and_return, 30).result(timeout=60)
+        assert client.submit(functions.sleep_and_return, 0.1, 5).result(timeout=60) == 5
 
 
 def test_death_timeout_seconds() -> None:
     address = free_address()
     with Command(command_line("scaler_cluster", address, "-n", 1, "-ds", 2)) as cluster:
         watch = Stopwatch()
-        cluster.wait(15)
-        assert 1.5 < watch.seconds < 8
+        cluster.wait(60)
+        assert 1.5 < watch.seconds < 50
 
 
 def test_death_timeout_counts_from_the_loss_of_the_scheduler() -> None:
     address = free_address()
     with start_scheduler(address) as scheduler, start_cluster(address, "-n", 1, "-ds", 2) as cluster:
         with Client(address) as client:
-            client.submit(functions.sleep_and_return, 2.5).result(timeout=10)
+            client.submit(functions.sleep_and_return, 2.5).result(timeout=60)
         assert cluster.process.poll() is None
         scheduler.kill()
-        cluster.wait(10)
+        cluster.wait(60)
 
 
 def test_preload(tmp_path: Path) -> None:
@@ -539,7 +538,7 @@ def test_preload(tmp_path: Path) -> None:
 
     with start_scheduler(address), start_cluster(address, "-n", 1, "--preload", "prepared:fill", PYTHONPATH=path):
         with Client(address) as client:
-            assert client.submit(look_up).result(timeout=10) == 42
+            assert client.submit(look_up).result(timeout=60) == 42
 
 
 def test_capabilities(gate: Gate) -> None:
@@ -550,7 +549,7 @@ def test_capabilities(gate: Gate) -> None:
             start_cluster(address, "-n", 1),
         ):
             agents = {
-                client.submit_verbose(functions.parent_process_id, capabilities={"gpu": 1}).result(timeout=10)
+                client.submit_verbose(functions.parent_process_id, capabilities={"gpu": 1}).result(timeout=60)
                 for _ in range(10)
             }
             assert agents == {able.pid}
@@ -564,7 +563,7 @@ def test_a_capability_that_comes_later() -> None:
         assert client.map(functions.square, range(100)) == [n * n for n in range(100)]
         assert not waiting.done()
         with start_cluster(address, "-n", 1, "--per-worker-capabilities", "gpu=1"):
-            assert waiting.result(timeout=10) == 9
+            assert waiting.result(timeout=60) == 9
 
 
 def test_garbage_collect_interval() -> None:
@@ -585,8 +584,8 @@ def test_garbage_collect_interval() -> None:
     path = f"/tmp/scaler-test-gc-{os.getpid()}"
     try:
         with start_scheduler(address), start_cluster(address, "-n", 1, "-gc", 1), Client(address) as client:
-            client.submit(leave_cycle, path).result(timeout=10)
-            wait_until(lambda: functions.notes(path), 8, "the cycle was collected")
+            client.submit(leave_cycle, path).result(timeout=60)
+            wait_until(lambda: functions.notes(path), what="the cycle was collected")
     finally:
         Path(path).unlink(missing_ok=True)
 
@@ -607,8 +606,8 @@ def test_trim_memory_threshold() -> None:
 
     with start_scheduler(address), Client(address) as client:
         with start_cluster(address, "-n", 1, "-gc", 1, "-tm", 1_000_000):
-            full = client.submit(scatter).result(timeout=10)
-            wait_until(lambda: client.submit(resident).result(timeout=10) < full - 100_000_000, 10, "memory trimmed")
+            full = client.submit(scatter).result(timeout=60)
+            wait_until(lambda: client.submit(resident).result(timeout=60) < full - 100_000_000, what="memory trimmed")
 
 
 def test_worker_processes_are_replaced_after_a_number_of_tasks() -> None:
@@ -664,11 +663,11 @@ def test_a_signal_ends_everything_cleanly(number: signal.Signals) -> None:
             client.map(functions.square, range(10))
         members = [*cluster.family(), *scheduler.family()]
         cluster.signal(number)
-        assert cluster.wait(10) == 0
+        assert cluster.wait(60) == 0
         scheduler.signal(number)
-        assert scheduler.wait(10) == 0
+        assert scheduler.wait(60) == 0
         assert "Traceback" not in cluster.output + scheduler.output
-        wait_until(lambda: not any(alive(member.pid) for member in members), 5)
+        wait_until(lambda: not any(alive(member.pid) for member in members))
         assert not is_bound(address)
 
 
@@ -681,10 +680,10 @@ def test_running_tasks_get_their_grace(gate: Gate) -> None:
             wait_until(lambda: gate.waiting_pids)
             cluster.signal(signal.SIGTERM)
             gate.open()
-            assert future.result(timeout=10) == "value"
-            assert cluster.wait(10) == 0
+            assert future.result(timeout=60) == "value"
+            assert cluster.wait(60) == 0
         with start_cluster(address, "-n", 1):
-            assert [one.result(timeout=10) for one in queued] == [n * n for n in range(5)]
+            assert [one.result(timeout=60) for one in queued] == [n * n for n in range(5)]
     assert len(gate.waiting_pids) == 1
 
 
@@ -696,27 +695,28 @@ def test_grace_seconds_end(gate: Gate) -> None:
             wait_until(lambda: gate.waiting_pids)
             watch = Stopwatch()
             cluster.signal(signal.SIGTERM)
-            cluster.wait(10)
-            assert 0.8 < watch.seconds < 5
+            cluster.wait(60)
+            assert 0.8 < watch.seconds < 9
         gate.open()
         with start_cluster(address, "-n", 1):
-            assert future.result(timeout=10) == "value"
+            assert future.result(timeout=60) == "value"
 
 
 def test_a_second_signal_ends_at_once(gate: Gate) -> None:
     address = free_address()
-    with start_scheduler(address), Client(address) as client, start_cluster(address, "-n", 1) as cluster:
+    flags = "-n", 1, "--grace-seconds", 100
+    with start_scheduler(address), Client(address) as client, start_cluster(address, *flags) as cluster:
         client.submit(functions.wait_at_gate, *gate.paths)
         wait_until(lambda: gate.waiting_pids)
         members = cluster.family()
         cluster.signal(signal.SIGTERM)
         watch = Stopwatch()
-        wait_until(lambda: watch.seconds > 0.3, 5)
+        wait_until(lambda: watch.seconds > 0.3)
         assert cluster.process.poll() is None
         cluster.signal(signal.SIGTERM)
-        cluster.wait(5)
-        assert watch.seconds < 3
-        wait_until(lambda: not any(alive(member.pid) for member in members), 5)
+        cluster.wait(60)
+        assert watch.seconds < 50
+        wait_until(lambda: not any(alive(member.pid) for member in members))
 
 
 @pytest.mark.parametrize("victim", ["scheduler", "cluster", "both"])
@@ -725,15 +725,15 @@ def test_nothing_stays_behind_whoever_is_killed(victim: str, tmp_path: Path) -> 
     before = leftovers.present()
     with start_scheduler(address, "-ma", monitor) as scheduler, start_cluster(address, "-n", 2, "-ds", 2) as cluster:
         with Client(address) as client:
-            assert len(client.submit(bytes, 5_000_000).result(timeout=10)) == 5_000_000
+            assert len(client.submit(bytes, 5_000_000).result(timeout=60)) == 5_000_000
         members = [*cluster.family(), *scheduler.family()]
         if victim != "cluster":
             scheduler.kill()
         if victim != "scheduler":
             cluster.kill()
-        cluster.process.poll() is None and cluster.wait(10)
+        cluster.process.poll() is None and cluster.wait(60)
         scheduler.process.poll() is None and scheduler.terminate()
-        wait_until(lambda: not any(alive(member.pid) for member in members), 5, "every process ended")
+        wait_until(lambda: not any(alive(member.pid) for member in members), what="every process ended")
         assert not leftovers.shared_memory_since(before)
         if victim == "cluster":
             assert not (tmp_path / "scheduler").exists() and not (tmp_path / "monitor").exists()
@@ -746,7 +746,7 @@ def test_ipc_files_of_a_killed_scheduler_do_not_hinder_the_next(tmp_path: Path) 
         with start_scheduler(address, "-ma", monitor) as second:
             second.wait_for_output("monitor address")
             with Client(address) as client, start_cluster(address, "-n", 1):
-                assert client.submit(functions.square, 3).result(timeout=10) == 9
+                assert client.submit(functions.square, 3).result(timeout=60) == 9
             assert second.terminate() == 0
     assert list(tmp_path.iterdir()) == []
 
@@ -754,7 +754,7 @@ def test_ipc_files_of_a_killed_scheduler_do_not_hinder_the_next(tmp_path: Path) 
 def test_output_of_tasks_appears_at_the_cluster() -> None:
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", 1) as cluster, Client(address) as client:
-        client.submit(print, "words of a task").result(timeout=10)
+        client.submit(print, "words of a task").result(timeout=60)
         cluster.wait_for_output("words of a task")
 
 
@@ -769,8 +769,8 @@ def test_echo_streamed_output(flags: tuple[str, ...]) -> None:
     with start_scheduler(address), start_cluster(address, "-n", 1, *flags) as cluster:
         with Client(address, stream_output=True) as streaming, Client(address) as silent:
             with pytest.warns(UserWarning, match="warned words"):
-                streaming.submit(talk).result(timeout=10)
-            silent.submit(print, "other words").result(timeout=10)
+                streaming.submit(talk).result(timeout=60)
+            silent.submit(print, "other words").result(timeout=60)
             cluster.wait_for_output("other words")
         written = [words in cluster.output for words in ("streamed words", "streamed error", "warned words")]
         assert written == [not flags] * 3
@@ -781,11 +781,11 @@ def test_object_retention_seconds() -> None:
     address = free_address()
     with start_scheduler(address, "-ot", 1), start_cluster(address, "-n", 1), Client(address) as client:
         future = client.submit(bytes, 1_000_000)
-        wait_until(future.done, 10)
+        wait_until(future.done)
         watch = Stopwatch()
-        wait_until(lambda: watch.seconds > 1.6)
+        wait_until(lambda: watch.seconds > 3)
         with pytest.raises(MissingObjects):
-            future.result(timeout=10)
+            future.result(timeout=60)
 
 
 def test_hard_processor_suspend(gate: Gate, tmp_path: Path) -> None:
@@ -805,10 +805,10 @@ def test_hard_processor_suspend(gate: Gate, tmp_path: Path) -> None:
             wait_until(lambda: gate.waiting_pids)
             pid = int(functions.notes(pid_path)[-1])
             if flags:
-                wait_until(lambda: is_stopped(pid), 5)  # noqa: B023
+                wait_until(lambda: is_stopped(pid))  # noqa: B023
             else:
                 assert not is_stopped(pid)
             gate.open()
-            assert future.result(timeout=10) == "child"
+            assert future.result(timeout=60) == "child"
         gate.gate.unlink()
         gate.started.unlink()

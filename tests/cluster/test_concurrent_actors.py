@@ -272,13 +272,13 @@ def test_a_cancel_interrupts_its_call_alone(room: Any) -> None:
 
 
 def test_calls_can_be_traced_after_others_and_after_a_cancel(room: Any) -> None:
-    room.note(1).result(timeout=20)
-    assert room.noted_under_trace().result(timeout=20) == [1]
+    room.note(1).result(timeout=60)
+    assert room.noted_under_trace().result(timeout=60) == [1]
     looping = room.loop("never")
-    wait_until(lambda: ("loops", "never") in room.noted().result(timeout=20))
+    wait_until(lambda: ("loops", "never") in room.noted().result(timeout=60))
     assert looping.cancel()
-    room.note(2).result(timeout=20)
-    assert 2 in room.noted_under_trace().result(timeout=20)
+    room.note(2).result(timeout=60)
+    assert 2 in room.noted_under_trace().result(timeout=60)
 
 
 def test_cancels_of_several_calls_at_once(client: Client) -> None:

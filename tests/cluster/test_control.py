@@ -29,7 +29,7 @@ def operator(combo: SchedulerClusterCombo) -> Iterator[Client]:
 def test_paused_workers_get_no_tasks_until_they_are_resumed(gate: Gate) -> None:
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", 1, "-wn", "a"), Client(address) as client:
-        client.submit(functions.square, 2).result(30)
+        client.submit(functions.square, 2).result(60)
         [worker] = client.cluster_info().workers
         assert client.pause_workers(worker.name) == [worker.agent]
         waiting = client.submit(functions.wait_at_gate, *gate.paths)
@@ -39,9 +39,9 @@ def test_paused_workers_get_no_tasks_until_they_are_resumed(gate: Gate) -> None:
             assert gate.waiting_pids != [worker.pid]
             second = client.submit(functions.process_id)
             client.resume_workers(worker.name)
-            assert second.result(30) == worker.pid
+            assert second.result(60) == worker.pid
             gate.open()
-            waiting.result(30)
+            waiting.result(60)
 
 
 def test_a_drained_agent_ends_after_its_running_task(gate: Gate) -> None:
@@ -53,11 +53,11 @@ def test_a_drained_agent_ends_after_its_running_task(gate: Gate) -> None:
         [worker] = client.cluster_info().workers
         assert client.drain_workers(worker.host) == [worker.agent]
         with start_cluster(address, "-n", 1):
-            assert queued.result(30) != worker.pid
+            assert queued.result(60) != worker.pid
             gate.open()
-            running.result(30)
+            running.result(60)
             assert leaving.wait() == 0
-            assert client.submit(functions.square, 3).result(30) == 9
+            assert client.submit(functions.square, 3).result(60) == 9
 
 
 def test_the_tasks_of_a_client_are_cancelled(client: Client, operator: Client, gate: Gate) -> None:
@@ -66,8 +66,8 @@ def test_the_tasks_of_a_client_are_cancelled(client: Client, operator: Client, g
     assert operator.cancel_tasks(client=client.identity.hex()[:8]) == 5
     for future in futures:
         with pytest.raises(CancelledError):
-            future.result(30)
-    assert client.submit(functions.square, 3).result(30) == 9
+            future.result(60)
+    assert client.submit(functions.square, 3).result(60) == 9
 
 
 def test_the_tasks_of_a_function_are_cancelled_in_maps_and_graphs(client: Client, operator: Client, gate: Gate) -> None:
@@ -80,8 +80,8 @@ def test_the_tasks_of_a_function_are_cancelled_in_maps_and_graphs(client: Client
     assert operator.cancel_tasks(function="wait_at_gate") == 2
     for each in (future, targets["b"], dependant):
         with pytest.raises(CancelledError):
-            each.result(30)
-    assert other.result(30) == 16
+            each.result(60)
+    assert other.result(60) == 16
 
 
 def test_what_does_not_exist_is_a_clear_error(client: Client) -> None:
@@ -102,9 +102,9 @@ def test_a_worker_process_is_killed_and_its_task_runs_again(gate: Gate) -> None:
         client.kill_worker(worker.name)
         wait_until(lambda: gate.waiting_pids and gate.waiting_pids != [worker.pid])
         gate.open()
-        running.result(30)
+        running.result(60)
         client.restart_worker(worker.name)
-        wait_until(lambda: client.submit(functions.process_id).result(30) not in (worker.pid, *gate.waiting_pids))
+        wait_until(lambda: client.submit(functions.process_id).result(60) not in (worker.pid, *gate.waiting_pids))
 
 
 def test_weights_limits_and_priorities_are_changed(combo: SchedulerClusterCombo, operator: Client, gate: Gate) -> None:
@@ -121,10 +121,11 @@ def test_weights_limits_and_priorities_are_changed(combo: SchedulerClusterCombo,
         task = futures[-1].task_id
         assert operator.cancel_tasks(client=name, task=task) == 1
         with pytest.raises(CancelledError):
-            futures[-1].result(30)
+            futures[-1].result(60)
         gate.open()
         for future in futures[:-1]:
-            future.result(30)
+            future.result(60)
+    wait_until(lambda: all(each.group != "nightly" for each in operator.cluster_info().clients))
     with pytest.raises(ControlError, match="no client is in a group"):
         operator.set_limit(1, group="nightly")
 

@@ -53,7 +53,7 @@ def test_late_watchers_get_the_lines_of_scheduler_and_agent(tmp_path: Path) -> N
         Client(combo.get_address()) as client,
         zmq.Context() as context,
     ):
-        worker = client.submit(os.getpid).result(timeout=20)
+        worker = client.submit(os.getpid).result(timeout=60)
         address = default_monitor_address(combo.get_address())
         started = (("scheduler", "monitor address is"), ("-", "Worker[0] started"))
         heard(context, address, *started)
@@ -64,7 +64,7 @@ def test_late_watchers_get_the_lines_of_scheduler_and_agent(tmp_path: Path) -> N
 def test_a_recording_has_the_lines(tmp_path: Path) -> None:
     settings = {"event_log": str(tmp_path), "logging_paths": (str(tmp_path / "log"),), "logging_level": "INFO"}
     with SchedulerClusterCombo(1, **settings) as combo, Client(combo.get_address()) as client:  # type: ignore[arg-type]
-        assert client.submit(abs, -1).result(timeout=20) == 1
+        assert client.submit(abs, -1).result(timeout=60) == 1
         wait_until(partial(recorded, tmp_path, "-", "Worker[0] started"))
     assert recorded(tmp_path, "scheduler", "event log is")
 
@@ -91,7 +91,7 @@ def test_object_stores_and_worker_managers_are_shown_too(tmp_path: Path) -> None
     flags = ("--minimum-workers", 1, "--maximum-workers", 1, "--name", "cloud")
     manager = Command(command_line("scaler_worker_manager", "local", address, *flags), child_environment())
     with scheduler, manager, Client(address) as client, zmq.Context() as context:
-        assert client.submit(len, bytes(1 << 20)).result(timeout=30) == 1 << 20  # by way of the store
+        assert client.submit(len, bytes(1 << 20)).result(timeout=60) == 1 << 20  # by way of the store
         monitor = default_monitor_address(address)
         heard(context, monitor, ("-", "Object store: Started as process"))
         (job,) = (each.pid for each in psutil.Process(manager.pid).children())

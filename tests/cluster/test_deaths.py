@@ -41,28 +41,28 @@ def test_killed_worker_process_loses_nothing(client: Client, gate: Gate) -> None
     wait_until(lambda: gate.waiting_pids)
     watch = Stopwatch()
     os.kill(gate.waiting_pids[0], signal.SIGKILL)
-    wait_until(lambda: len(gate.waiting_pids) == 2, 5, "the task runs again")
-    assert watch.seconds < 1.5
+    wait_until(lambda: len(gate.waiting_pids) == 2, what="the task runs again")
+    assert watch.seconds < 20
     gate.open()
-    assert future.result(timeout=10) == "value"
+    assert future.result(timeout=60) == "value"
     assert len(set(gate.waiting_pids)) == 2
 
 
 def test_a_task_that_ends_its_process_once_succeeds(client: Client, tmp_path: Path) -> None:
-    assert client.submit(functions.exit_process_at_first, str(tmp_path / "calls"), 5).result(timeout=20) == 5
+    assert client.submit(functions.exit_process_at_first, str(tmp_path / "calls"), 5).result(timeout=60) == 5
 
 
 def test_three_deaths_are_an_error_that_names_each(client: Client, tmp_path: Path) -> None:
     path = str(tmp_path / "calls")
     with pytest.raises(ProcessorDiedError) as caught:
-        client.submit(functions.exit_process, path, 37).result(timeout=20)
+        client.submit(functions.exit_process, path, 37).result(timeout=60)
     pids = functions.notes(path)
     assert len(pids) == 3
     text = str(caught.value)
     assert all(pid in text for pid in pids), text
     assert text.count("37") >= 3, text
     assert isinstance(caught.value, ScalerError)
-    assert client.submit(functions.square, 3).result(timeout=10) == 9
+    assert client.submit(functions.square, 3).result(timeout=60) == 9
 
 
 def test_deaths_by_signal_name_the_signal(client: Client) -> None:
@@ -70,7 +70,7 @@ def test_deaths_by_signal_name_the_signal(client: Client) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
 
     with pytest.raises(ProcessorDiedError, match="SIGSEGV|signal 11"):
-        client.submit(crash).result(timeout=30)
+        client.submit(crash).result(timeout=60)
 
 
 def test_neighbours_of_a_deadly_task_are_unharmed(client: Client, tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_neighbours_of_a_deadly_task_are_unharmed(client: Client, tmp_path: Path
     before = [client.submit(functions.square, number) for number in range(500)]
     deadly = client.submit(functions.exit_process, path)
     after = [client.submit(functions.square, number) for number in range(500)]
-    assert [future.result(timeout=20) for future in before + after] == 2 * [n * n for n in range(500)]
-    assert isinstance(deadly.exception(timeout=20), ProcessorDiedError)
+    assert [future.result(timeout=60) for future in before + after] == 2 * [n * n for n in range(500)]
+    assert isinstance(deadly.exception(timeout=60), ProcessorDiedError)
 
 
 def test_python_stack_is_in_the_certificate(client: Client) -> None:
@@ -89,7 +89,7 @@ def test_python_stack_is_in_the_certificate(client: Client) -> None:
         ctypes.string_at(0)
 
     with pytest.raises(ProcessorDiedError) as caught:
-        client.submit(a_function_with_a_telling_name).result(timeout=30)
+        client.submit(a_function_with_a_telling_name).result(timeout=60)
     certificates = getattr(caught.value, "certificates", None)
     assert certificates is not None and len(certificates) == 3
     assert "a_function_with_a_telling_name" in str([vars(c) if hasattr(c, "__dict__") else c for c in certificates])
@@ -105,13 +105,13 @@ def test_stopped_worker_process_does_not_stop_the_others(client: Client, gate: G
     finally:
         os.kill(gate.waiting_pids[0], signal.SIGCONT)
     gate.open()
-    assert stopped.result(timeout=10) == "value"
+    assert stopped.result(timeout=60) == "value"
 
 
 def test_the_worker_process_ends_between_tasks(client: Client) -> None:
     """A death that no running task caused costs nobody anything."""
     for _ in range(5):
-        os.kill(client.submit(functions.process_id).result(timeout=10), signal.SIGKILL)
+        os.kill(client.submit(functions.process_id).result(timeout=60), signal.SIGKILL)
         assert client.map(functions.square, range(50)) == [n * n for n in range(50)]
 
 
@@ -128,8 +128,8 @@ def test_processes_that_a_task_started_do_not_hold_a_dead_worker_process_open(cl
         os._exit(1)
 
     watch = Stopwatch()
-    assert client.submit(start_child_and_die, str(gate.started)).result(timeout=15) == "second"
-    assert watch.seconds < 5
+    assert client.submit(start_child_and_die, str(gate.started)).result(timeout=60) == "second"
+    assert watch.seconds < 15
     for pid in gate.waiting_pids:
         kill_quietly(psutil.Process(pid)) if psutil.pid_exists(pid) else None
 
@@ -146,9 +146,9 @@ def test_killed_agent_of_two(scheduler_address: str, gate: Gate) -> None:
             watch = Stopwatch()
             first.kill()
             gate.open()
-            assert [future.result(timeout=20) for future in futures] == list(range(6))
+            assert [future.result(timeout=60) for future in futures] == list(range(6))
             assert watch.seconds < 4
-            wait_until(lambda: not any(alive(child.pid) for child in children), 5, "processes died with their agent")
+            wait_until(lambda: not any(alive(child.pid) for child in children), what="processes died with their agent")
 
 
 def test_killed_agent_then_another_joins(scheduler_address: str, gate: Gate) -> None:
@@ -159,7 +159,7 @@ def test_killed_agent_then_another_joins(scheduler_address: str, gate: Gate) -> 
             first.kill()
         gate.open()
         with start_cluster(scheduler_address, "-n", 1):
-            assert [future.result(timeout=20) for future in futures] == list(range(4))
+            assert [future.result(timeout=60) for future in futures] == list(range(4))
 
 
 def test_a_lost_agent_costs_no_budget(scheduler_address: str, gate: Gate) -> None:
@@ -167,11 +167,11 @@ def test_a_lost_agent_costs_no_budget(scheduler_address: str, gate: Gate) -> Non
         future = client.submit(functions.wait_at_gate, *gate.paths, "value")
         for round_number in range(4):
             with start_cluster(scheduler_address, "-n", 1) as cluster:
-                wait_until(lambda: len(gate.waiting_pids) == round_number + 1, 15)  # noqa: B023
+                wait_until(lambda: len(gate.waiting_pids) == round_number + 1)  # noqa: B023
                 cluster.kill()
         gate.open()
         with start_cluster(scheduler_address, "-n", 1):
-            assert future.result(timeout=20) == "value"
+            assert future.result(timeout=60) == "value"
 
 
 def test_queued_tasks_of_a_stopped_agent_run_elsewhere(scheduler_address: str, tmp_path: Path) -> None:
@@ -183,12 +183,12 @@ def test_queued_tasks_of_a_stopped_agent_run_elsewhere(scheduler_address: str, t
             try:
                 futures = [client.submit(functions.note_and_return, path, n) for n in range(400)]
                 done = wait_until(
-                    lambda: sum(future.done() for future in futures) >= 390 and [f for f in futures if f.done()], 15
+                    lambda: sum(future.done() for future in futures) >= 390 and [f for f in futures if f.done()]
                 )
                 assert len(done) >= 390
             finally:
                 first.signal(signal.SIGCONT)
-            assert [future.result(timeout=20) for future in futures] == list(range(400))
+            assert [future.result(timeout=60) for future in futures] == list(range(400))
 
 
 def test_a_stopped_agent_that_wakes_up_runs_nothing_twice(scheduler_address: str, tmp_path: Path, gate: Gate) -> None:
@@ -199,10 +199,10 @@ def test_a_stopped_agent_that_wakes_up_runs_nothing_twice(scheduler_address: str
             wait_until(lambda: len(set(gate.waiting_pids)) == 2)
             first.signal(signal.SIGSTOP)
             watch = Stopwatch()
-            wait_until(lambda: watch.seconds > 4, 10)
+            wait_until(lambda: watch.seconds > 4)
             first.signal(signal.SIGCONT)
             gate.open()
-            assert [future.result(timeout=20) for future in futures] == list(range(4))
+            assert [future.result(timeout=60) for future in futures] == list(range(4))
             assert sorted(functions.notes(path)) == ["0", "1", "2", "3"]
 
 
@@ -216,16 +216,16 @@ def test_stopped_agent_beyond_the_worker_timeout(gate: Gate) -> None:
             first.signal(signal.SIGSTOP)
             os.kill(pid, signal.SIGSTOP)
             with start_cluster(address, "-n", 1):
-                wait_until(lambda: len(gate.waiting_pids) == 2, 15, "the task runs on the other agent")
+                wait_until(lambda: len(gate.waiting_pids) == 2, what="the task runs on the other agent")
                 gate.open()
-                assert future.result(timeout=10) == "value"
+                assert future.result(timeout=60) == "value"
                 first.signal(signal.SIGCONT)
 
 
 def test_a_task_that_executes_another_program_in_its_place(client: Client) -> None:
     future = client.submit_verbose(os.execv, ("/bin/sleep", ["sleep", "60"]), rerun=False)
     with pytest.raises(ScalerError):
-        future.result(10)
+        future.result(60)
 
 
 def test_a_stuck_zygote_is_replaced() -> None:
@@ -257,9 +257,9 @@ def test_zygote_deaths_cost_nothing(client: Client, gate: Gate) -> None:
             kill_quietly(child)
     assert client.map(functions.square, range(100)) == [n * n for n in range(100)]
     os.kill(process, signal.SIGKILL)
-    wait_until(lambda: len(gate.waiting_pids) == 2, 10, "the task runs again")
+    wait_until(lambda: len(gate.waiting_pids) == 2, what="the task runs again")
     gate.open()
-    assert future.result(timeout=10) == "value"
+    assert future.result(timeout=60) == "value"
 
 
 # ---- all at once -----------------------------------------------------------------------------------------------
@@ -325,10 +325,10 @@ def test_a_killed_scheduler_and_agent_of_a_combo_leave_shutdown_harmless() -> No
     combo = SchedulerClusterCombo(1)
     try:
         with Client(combo.get_address()) as client:
-            agent = client.submit(functions.parent_process_id).result(timeout=10)
+            agent = client.submit(functions.parent_process_id).result(timeout=60)
         os.kill(agent, signal.SIGKILL)
     finally:
         watch = Stopwatch()
         combo.shutdown()
         combo.shutdown()
-        assert watch.seconds < 8
+        assert watch.seconds < 40

@@ -38,7 +38,7 @@ def test_tasks_have_their_own_devices_also_after_a_death() -> None:
         everything = {("4", "4"), ("7", "7")}
         wait_until(lambda: devices_of_workers(client) == everything)
         died = client.submit_verbose(kill_own_process, rerun=False)
-        assert died.exception(timeout=20) is not None
+        assert died.exception(timeout=60) is not None
         wait_until(lambda: devices_of_workers(client) == everything)
 
 

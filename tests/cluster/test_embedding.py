@@ -122,15 +122,15 @@ def test_a_script_that_forgets_shutdown_exits_promptly(ending: str, tmp_path: Pa
     marker = str(tmp_path)
     watch = Stopwatch()
     expect_quick_start(run_python(QUICK_START + ending, SCALER_TEST_MARKER=marker))
-    assert watch.seconds < 10
-    wait_until(lambda: not processes_using(marker), 5, "nothing of the script is left")
+    assert watch.seconds < 50
+    wait_until(lambda: not processes_using(marker), what="nothing of the script is left")
 
 
 def test_a_script_that_fails_leaves_nothing(tmp_path: Path) -> None:
     marker = str(tmp_path)
     completed = run_python(QUICK_START + "1 / 0\n", SCALER_TEST_MARKER=marker)
     assert completed.returncode == 1 and "ZeroDivisionError" in completed.stderr
-    wait_until(lambda: not processes_using(marker), 5, "nothing of the script is left")
+    wait_until(lambda: not processes_using(marker), what="nothing of the script is left")
 
 
 def test_a_killed_script_leaves_nothing(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_killed_script_leaves_nothing(tmp_path: Path) -> None:
         child.kill()
         child.wait()
         child.stdout.close()
-    wait_until(lambda: not processes_using(marker), 8, "nothing of the script is left")
+    wait_until(lambda: not processes_using(marker), what="nothing of the script is left")
 
 
 def test_modules_beside_the_script_load_on_the_workers(tmp_path: Path) -> None:
@@ -275,9 +275,9 @@ def test_an_interrupted_cell_of_a_notebook_cancels_what_it_waits_for(tmp_path: P
         interruption.join()
         assert reply["status"] == "error" and reply["ename"] == "KeyboardInterrupt", shown
         assert run("assert not kept.done()")["status"] == "ok", shown
-        assert run("def value(): return 'second'\nassert client.submit(value).result(30) == 'second'")["status"] == "ok"
+        assert run("def value(): return 'second'\nassert client.submit(value).result(60) == 'second'")["status"] == "ok"
         (tmp_path / "gate").touch()
-        assert run("assert kept.result(30) == 'kept'")["status"] == "ok", shown
+        assert run("assert kept.result(60) == 'kept'")["status"] == "ok", shown
         assert run("client.disconnect(); cluster.shutdown()")["status"] == "ok", shown
     finally:
         kernel.stop_channels()

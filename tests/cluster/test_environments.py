@@ -138,7 +138,7 @@ def test_processes_end_with_the_last_client(address: str) -> None:
     with Client(address) as client:
         with Client(address, environment=RED) as red:
             number = red.submit(pid).result()
-        wait_until(lambda: client.submit(len, "a").result() == 1 and not os.path.exists(f"/proc/{number}"), 20)
+        wait_until(lambda: client.submit(len, "a").result() == 1 and not os.path.exists(f"/proc/{number}"))
 
 
 # ---- packages --------------------------------------------------------------------------------------------------

@@ -349,7 +349,7 @@ def test_stopped_watchers_without_heartbeats_are_disconnected_and_may_come_back(
         heard = len(other.listen().firsts)
         wait_until(lambda: ring.write(record) and len(other.listen().firsts) > heard)
         stopped[0].send_signal(signal.SIGCONT)
-        wait_until(lambda: process.num_fds() == files + 1, 10, "it connects again")
+        wait_until(lambda: process.num_fds() == files + 1, what="it connects again")
     finally:
         for each in stopped:
             each.kill()

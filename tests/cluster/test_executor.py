@@ -88,8 +88,9 @@ def test_map_raises_at_the_item_that_failed(executor: Executor) -> None:
 
 def test_map_has_one_time_limit(executor: Executor) -> None:
     results = []
+    assert list(executor.map(time.sleep, [0, 0])) == [None, None]  # the workers have started
     with pytest.raises(TimeoutError):
-        for result in executor.map(time.sleep, [0, 0, 6], timeout=3):
+        for result in executor.map(time.sleep, [0, 0, 30], timeout=5):
             results.append(result)
     assert results == [None, None]
 
@@ -160,7 +161,7 @@ def test_only_what_has_not_started_is_cancelled(single_executor: Executor, gate:
     assert running.result() == "done" and not running.cancel()
     assert sum(future.result() for future in waiting if not future.cancelled()) == sum(range(3000)) - 1500 - 2999
     with pytest.raises(concurrent.futures.CancelledError):
-        waiting[1500].result(5)
+        waiting[1500].result(60)
 
 
 def test_the_futures_of_a_client_can_spare_what_runs(single_client: Client, gate: Gate) -> None:
@@ -204,7 +205,7 @@ def test_nothing_can_be_submitted_after_shutdown(client: Client) -> None:
     assert client.submit(pow, 2, 5).result() == 32
 
 
-def test_a_callback_may_shut_down(client: Client) -> None:
+def test_a_callback_may_shut_down(client: Client, gate: Gate) -> None:
     executor = client.as_executor()
     ended: list[bool] = []
 
@@ -212,11 +213,12 @@ def test_a_callback_may_shut_down(client: Client) -> None:
         executor.shutdown()
         ended.append(future.done())
 
-    executor.submit(time.sleep, 0.2).add_done_callback(shut_down)
+    executor.submit(functions.wait_at_gate, *gate.paths).add_done_callback(shut_down)
+    gate.open()
     wait_until(lambda: ended == [True])
 
 
-def test_shutdown_waits_for_callbacks(client: Client) -> None:
+def test_shutdown_waits_for_callbacks(client: Client, gate: Gate) -> None:
     ended: list[object] = []
     executor = client.as_executor()
 
@@ -225,7 +227,8 @@ def test_shutdown_waits_for_callbacks(client: Client) -> None:
             wait_until(lambda: executor.submit(abs, -1) is None)
         ended.append(future.result())
 
-    executor.submit(abs, -7).add_done_callback(end_during_shutdown)
+    executor.submit(functions.wait_at_gate, *gate.paths, 7).add_done_callback(end_during_shutdown)
+    gate.open()  # the callback waits in another thread until the shutdown has begun
     executor.shutdown()
     assert ended == [7]
 

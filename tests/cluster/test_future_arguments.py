@@ -71,10 +71,10 @@ def is_clear(client: Client) -> bool:
 
 def test_a_result_is_an_argument_of_the_next_call(client: Client) -> None:
     first = client.submit(functions.sleep_and_return, 0.1, 3)
-    assert client.submit(functions.square, first).result(timeout=20) == 9
-    assert client.submit(functions.square, first).result(timeout=20) == 9  # which is here by now
-    assert client.submit(functions.add, first, right=first).result(timeout=20) == 6
-    assert client.submit_verbose(functions.add, (first, 1), priority=3).result(timeout=20) == 4
+    assert client.submit(functions.square, first).result(timeout=60) == 9
+    assert client.submit(functions.square, first).result(timeout=60) == 9  # which is here by now
+    assert client.submit(functions.add, first, right=first).result(timeout=60) == 6
+    assert client.submit_verbose(functions.add, (first, 1), priority=3).result(timeout=60) == 4
 
 
 @pytest.mark.parametrize("rounds", (1, 2))
@@ -83,14 +83,14 @@ def test_a_chain_runs_in_the_cluster(client: Client, rounds: int) -> None:
         value = client.submit(functions.increment, 0)
         for _ in range(500):
             value = client.submit(functions.increment, value)
-        assert value.result(timeout=30) == 501
+        assert value.result(timeout=60) == 501
 
 
 def test_futures_are_found_inside_of_arguments(client: Client) -> None:
     early, late = client.submit(functions.square, 2), client.submit(functions.sleep_and_return, 0.1, "late")
-    early.result(timeout=20)
+    early.result(timeout=60)
     call = client.submit(unwrap, Wrapped([early, (late, {"k": late})]), more={"deep": [[early]]})
-    assert call.result(timeout=20) == ([4, ("late", {"k": "late"})], {"deep": [[4]]})
+    assert call.result(timeout=60) == ([4, ("late", {"k": "late"})], {"deep": [[4]]})
 
 
 def test_very_many_futures_are_one_argument(client: Client) -> None:
@@ -100,18 +100,18 @@ def test_very_many_futures_are_one_argument(client: Client) -> None:
 
 def test_large_values_are_passed_on_by_name(client: Client) -> None:
     value = client.submit(zeros, 1_000_000)
-    assert client.submit(len, value).result(timeout=20) == 1_000_000
+    assert client.submit(len, value).result(timeout=60) == 1_000_000
     longer = client.submit(functions.add, value, value)
-    assert client.submit(len, longer).result(timeout=20) == 2_000_000
-    assert value.result(timeout=20) == zeros(1_000_000)
-    assert client.submit(len, value).result(timeout=20) == 1_000_000  # it is here now
+    assert client.submit(len, longer).result(timeout=60) == 2_000_000
+    assert value.result(timeout=60) == zeros(1_000_000)
+    assert client.submit(len, value).result(timeout=60) == 1_000_000  # it is here now
 
 
 def test_large_values_are_freed_on_the_way(client: Client) -> None:
     value = client.submit(functions.add, zeros(300_000), b"")
     for _ in range(50):
         value = client.submit(functions.add, value, b"x")
-    assert len(value.result(timeout=30)) == 300_050
+    assert len(value.result(timeout=60)) == 300_050
 
 
 def test_calls_of_imap_take_futures(client: Client) -> None:
@@ -166,19 +166,19 @@ def test_large_results_from_elsewhere_are_fetched_a_few_at_a_time(
 
 def test_wait_is_that_of_the_standard_library(client: Client) -> None:
     futures = [client.submit(functions.square, number) for number in range(5)]
-    done, unfinished = client.wait(futures, timeout=20)
+    done, unfinished = client.wait(futures, timeout=60)
     assert done == set(futures) and not unfinished
 
 
 def test_scattered_values_are_arguments(client: Client) -> None:
     small, large = client.scatter([3, zeros(1_000_000)])
-    assert client.submit(functions.square, small).result(timeout=20) == 9
-    assert client.submit(len, large).result(timeout=20) == 1_000_000
-    assert client.submit(sum, [small, small]).result(timeout=20) == 6
+    assert client.submit(functions.square, small).result(timeout=60) == 9
+    assert client.submit(len, large).result(timeout=60) == 1_000_000
+    assert client.submit(sum, [small, small]).result(timeout=60) == 6
     assert small.result() == 3
     small.release()
     with pytest.raises(MissingObjects, match="released"):
-        client.submit(functions.square, small).result(timeout=20)
+        client.submit(functions.square, small).result(timeout=60)
 
 
 @pytest.mark.parametrize("value", ["text", b"bytes", {"a": 1}])
@@ -200,17 +200,17 @@ def test_a_released_result_stays_for_the_calls_that_need_it(client: Client) -> N
         value = client.submit(zeros, 1_000_000)
         calls = [client.submit(len, value)]
         value.release()
-        assert calls[0].result(timeout=20) == 1_000_000
+        assert calls[0].result(timeout=60) == 1_000_000
         with pytest.raises(MissingObjects, match="released"):
-            value.result(timeout=20)
+            value.result(timeout=60)
         with pytest.raises(MissingObjects, match="released"):
-            client.submit(len, value).result(timeout=20)
+            client.submit(len, value).result(timeout=60)
 
 
 def test_targets_of_graphs_are_arguments(client: Client) -> None:
     targets = client.get({"a": 5, "b": (functions.square, "a"), "c": (zeros, "b")}, ["b", "c"], block=False)
-    assert client.submit(functions.increment, targets["b"]).result(timeout=20) == 26
-    assert client.submit(len, targets["c"]).result(timeout=20) == 25
+    assert client.submit(functions.increment, targets["b"]).result(timeout=60) == 26
+    assert client.submit(len, targets["c"]).result(timeout=60) == 25
 
 
 def test_nested_clients_submit_chains(single_client: Client) -> None:
@@ -220,7 +220,7 @@ def test_nested_clients_submit_chains(single_client: Client) -> None:
 def test_executors_take_futures(client: Client) -> None:
     with client.as_executor() as executor:
         first = executor.submit(functions.square, 3)
-        assert executor.submit(functions.increment, first).result(timeout=20) == 10
+        assert executor.submit(functions.increment, first).result(timeout=60) == 10
 
 
 class PickleSerializer(Serializer):
@@ -236,8 +236,8 @@ class PickleSerializer(Serializer):
 def test_a_custom_serializer_carries_results(combo: SchedulerClusterCombo) -> None:
     with Client(combo.get_address(), serializer=PickleSerializer()) as client:
         first = client.submit(functions.sleep_and_return, 0.05, 4)
-        assert client.submit(functions.square, first).result(timeout=20) == 16
-        assert client.submit(sum, [first, first]).result(timeout=20) == 8
+        assert client.submit(functions.square, first).result(timeout=60) == 16
+        assert client.submit(sum, [first, first]).result(timeout=60) == 8
 
 
 # ---- failures --------------------------------------------------------------------------------------------------
@@ -250,10 +250,10 @@ def test_a_failed_input_fails_all_that_need_it(client: Client) -> None:
         last = client.submit(functions.identity, [second])
         for future in (second, last):
             with pytest.raises(ValueError, match="why") as caught:
-                future.result(timeout=20)
+                future.result(timeout=60)
             assert any("fail()" in note for note in caught.value.__notes__)
     with pytest.raises(ValueError, match="why"):
-        client.submit(functions.identity, failing).result(timeout=20)
+        client.submit(functions.identity, failing).result(timeout=60)
 
 
 def test_a_cancelled_input_cancels_all_that_need_it(client: Client, tmp_path: Any) -> None:
@@ -268,7 +268,7 @@ def test_a_cancelled_input_cancels_all_that_need_it(client: Client, tmp_path: An
         assert waiting.cancel()
         for future in (second, last):
             with pytest.raises(concurrent.futures.CancelledError) as caught:
-                future.result(timeout=20)
+                future.result(timeout=60)
             assert any("wait_at_gate()" in note for note in caught.value.__notes__)
 
 
@@ -279,9 +279,9 @@ def test_a_call_is_cancelled_while_it_waits(client: Client, tmp_path: Any) -> No
     last = client.submit(functions.identity, second)
     assert second.cancel() and second.cancelled()
     with pytest.raises(concurrent.futures.CancelledError):
-        last.result(timeout=20)
+        last.result(timeout=60)
     gate.gate.touch()
-    assert waiting.result(timeout=20) == 7
+    assert waiting.result(timeout=60) == 7
 
 
 def test_explain_names_the_inputs_of_calls_that_wait_in_the_client(client: Client, gate: Gate) -> None:
@@ -311,7 +311,7 @@ def test_calls_that_wait_in_the_client_are_counted(client: Client, gate: Gate) -
     expected = {"identity": before.get("identity", 0) + 1, "add": before.get("add", 0) + 3}
     wait_until(lambda: unfinished() == expected)
     gate.open()
-    assert [future.result(timeout=20) for future in last] == [8, 8, 8]
+    assert [future.result(timeout=60) for future in last] == [8, 8, 8]
     wait_until(lambda: set(unfinished().values()) == {0})
 
 
@@ -332,7 +332,7 @@ def test_a_future_is_no_part_of_other_things(client: Client) -> None:
         client.send_object([future])
     with pytest.raises(TypeError, match="A future can be an argument"):
         pickle.dumps(future)
-    assert future.result(timeout=20) == 4
+    assert future.result(timeout=60) == 4
 
 
 def test_calls_that_wait_end_with_their_client(combo: SchedulerClusterCombo) -> None:
@@ -350,7 +350,7 @@ def test_calls_that_wait_end_with_their_client(combo: SchedulerClusterCombo) -> 
 def slow_chain(client: Client, path: Path) -> Any:
     """A future of 1, after a chain of calls that takes a second. One of the first notes in the file that it runs."""
     value = client.submit(functions.increment, 0)
-    client.submit(functions.identity, client.submit(functions.sleep_and_return, 0.1, value)).result(timeout=30)
+    client.submit(functions.identity, client.submit(functions.sleep_and_return, 0.1, value)).result(timeout=60)
     value = client.submit(functions.increment, 0)
     for number in range(30):
         value = client.submit(functions.sleep_and_return, 0.03, value)

@@ -80,9 +80,9 @@ def test_result_timeout(client: Client, gate: Gate) -> None:
         future.exception(timeout=0.1)
     with pytest.raises(TimeoutError):
         future.result(timeout=0)
-    assert 0.2 <= watch.seconds < 2
+    assert 0.2 <= watch.seconds < 30
     gate.open()
-    assert future.result(timeout=10) == "late"
+    assert future.result(timeout=60) == "late"
     assert future.result(0) == "late"
     assert future.exception(0) is None
 
@@ -113,7 +113,7 @@ def test_callback_fires_with_nobody_waiting(client: Client) -> None:
         called.set()
 
     client.submit(functions.square, 3).add_done_callback(callback)
-    assert called.wait(5)
+    assert called.wait(60)
     assert seen == [9]
 
 
@@ -138,27 +138,27 @@ def test_callback_may_submit(client: Client) -> None:
         lambda done: chained.append(client.submit(functions.square, done.result()))
     )
     wait_until(lambda: chained)
-    assert chained[0].result(timeout=5) == 81
+    assert chained[0].result(timeout=60) == 81
 
 
 def test_callback_may_wait_for_another_future(client: Client) -> None:
     answers: list[int] = []
     client.submit(functions.square, 3).add_done_callback(
-        lambda done: answers.append(client.submit(functions.square, done.result()).result(timeout=10))
+        lambda done: answers.append(client.submit(functions.square, done.result()).result(timeout=60))
     )
-    wait_until(lambda: answers, 10)
+    wait_until(lambda: answers)
     assert answers == [81]
 
 
 def test_wait(client: Client, gate: Gate) -> None:
     quick = [client.submit(functions.square, number) for number in range(10)]
     slow = client.submit(functions.wait_at_gate, *gate.paths)
-    done, pending = concurrent.futures.wait([*quick, slow], timeout=5, return_when=concurrent.futures.FIRST_COMPLETED)
+    done, pending = concurrent.futures.wait([*quick, slow], timeout=60, return_when=concurrent.futures.FIRST_COMPLETED)
     assert done and slow in pending
-    done, pending = concurrent.futures.wait(quick, timeout=10)
+    done, pending = concurrent.futures.wait(quick, timeout=60)
     assert done == set(quick) and not pending
     gate.open()
-    done, pending = concurrent.futures.wait([*quick, slow], timeout=10)
+    done, pending = concurrent.futures.wait([*quick, slow], timeout=60)
     assert slow in done and not pending
 
 
@@ -171,7 +171,7 @@ def test_wait_times_out(client: Client, gate: Gate) -> None:
 def test_wait_for_first_exception(client: Client, gate: Gate) -> None:
     slow = client.submit(functions.wait_at_gate, *gate.paths)
     failing = client.submit(functions.raise_value_error, "bad")
-    done, _ = concurrent.futures.wait([slow, failing], timeout=10, return_when=concurrent.futures.FIRST_EXCEPTION)
+    done, _ = concurrent.futures.wait([slow, failing], timeout=60, return_when=concurrent.futures.FIRST_EXCEPTION)
     assert failing in done and slow not in done
 
 
@@ -179,7 +179,7 @@ def test_as_completed(client: Client, gate: Gate) -> None:
     slow = client.submit(functions.wait_at_gate, *gate.paths, -1)
     quick = [client.submit(functions.square, number) for number in range(50)]
     order = []
-    for future in concurrent.futures.as_completed([slow, *quick], timeout=20):
+    for future in concurrent.futures.as_completed([slow, *quick], timeout=60):
         order.append(future.result())
         if len(order) == 50:
             gate.open()
@@ -240,7 +240,7 @@ def test_many_threads_wait_for_one_future(client: Client, gate: Gate) -> None:
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         waiting = [pool.submit(future.result, 20) for _ in range(8)]
         gate.open()
-        assert [waiter.result(timeout=20) for waiter in waiting] == ["value"] * 8
+        assert [waiter.result(timeout=60) for waiter in waiting] == ["value"] * 8
 
 
 def test_finished_futures_are_not_kept(client: Client) -> None:
@@ -249,14 +249,14 @@ def test_finished_futures_are_not_kept(client: Client) -> None:
     reference = weakref.ref(future)
     del future
     gc.collect()
-    wait_until(lambda: reference() is None, 5, "future collected")
+    wait_until(lambda: reference() is None, what="future collected")
 
 
 def test_abandoned_futures_still_run(client: Client, tmp_path: Path) -> None:
     path = str(tmp_path / "ran")
     client.submit(functions.note, path)
     gc.collect()
-    wait_until(lambda: functions.notes(path), 5)
+    wait_until(lambda: functions.notes(path))
 
 
 # ---- cancelling ------------------------------------------------------------------------------------------------
@@ -285,12 +285,9 @@ def test_cancelling_a_queued_task(single_client: Client, gate: Gate, tmp_path: P
 def test_cancelling_a_running_task_frees_its_slot(single_client: Client, gate: Gate) -> None:
     future = single_client.submit(functions.wait_at_gate, *gate.paths)
     wait_until(lambda: gate.waiting_pids)
-    watch = Stopwatch()
     assert future.cancel() is True
     assert future.cancelled()
-    assert watch.seconds < 0.5
-    assert single_client.submit(functions.square, 3).result(timeout=10) == 9
-    assert watch.seconds < 1.5
+    assert single_client.submit(functions.process_id).result(timeout=60) == gate.waiting_pids[0]
 
 
 def test_an_interrupted_task_sees_an_exception_that_except_exception_misses(
@@ -311,7 +308,7 @@ def test_an_interrupted_task_sees_an_exception_that_except_exception_misses(
     future = single_client.submit(run, *gate.paths)
     wait_until(lambda: gate.waiting_pids)
     future.cancel()
-    wait_until(lambda: functions.notes(path), 5)
+    wait_until(lambda: functions.notes(path))
     assert functions.notes(path) == ["TaskCancelled"]
 
 
@@ -322,8 +319,8 @@ def test_a_task_that_ignores_cancelling_is_killed(single_client: Client, gate: G
     wait_until(lambda: gate.waiting_pids)
     watch = Stopwatch()
     assert future.cancel()
-    assert single_client.submit(functions.square, 3).result(timeout=15) == 9
-    assert 1.0 < watch.seconds < 6
+    assert single_client.submit(functions.process_id).result(timeout=60) not in gate.waiting_pids
+    assert watch.seconds > 1.0
 
 
 def test_cancelling_a_finished_task_is_false(client: Client) -> None:
@@ -346,7 +343,7 @@ def test_cancelling_calls_callbacks_and_wakes_waiters(client: Client, gate: Gate
         waiter = pool.submit(future.exception, 20)
         future.cancel()
         with pytest.raises(concurrent.futures.CancelledError):
-            waiter.result(timeout=5)
+            waiter.result(timeout=60)
     assert seen == [True]
 
 
@@ -357,7 +354,7 @@ def test_cancelling_one_leaves_its_neighbours(client: Client) -> None:
         if number in cancelled:
             assert future.cancelled()
         else:
-            assert future.result(timeout=20) == number * number
+            assert future.result(timeout=60) == number * number
 
 
 def test_late_interrupts_hit_nobody_else(single_client: Client) -> None:
@@ -367,7 +364,7 @@ def test_late_interrupts_hit_nobody_else(single_client: Client) -> None:
         neighbour = single_client.submit(functions.spin_and_square, number, 0.001)
         functions.spin_and_square(0, 0.0001 * (number % 30))
         victim.cancel()
-        assert neighbour.result(timeout=10) == number * number
+        assert neighbour.result(timeout=60) == number * number
 
 
 # ---- exceptions ------------------------------------------------------------------------------------------------
@@ -462,7 +459,7 @@ def test_system_exit_is_the_tasks_failure(client: Client) -> None:
     def leave() -> None:
         raise SystemExit(3)
 
-    error = client.submit(leave).exception(timeout=20)
+    error = client.submit(leave).exception(timeout=60)
     assert error is not None
     assert client.submit(functions.square, 3).result() == 9
 
@@ -471,20 +468,20 @@ def test_keyboard_interrupt_is_the_tasks_failure(client: Client) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    error = client.submit(interrupt).exception(timeout=20)
+    error = client.submit(interrupt).exception(timeout=60)
     assert isinstance(error, BaseException)
     assert client.submit(functions.square, 3).result() == 9
 
 
 def test_exception_that_cannot_be_pickled(client: Client) -> None:
     with pytest.raises(TaskExceptionNotSerializableError, match="RuntimeError: holds a lock") as caught:
-        client.submit(raise_unpicklable).result(timeout=10)
+        client.submit(raise_unpicklable).result(timeout=60)
     assert isinstance(caught.value, ScalerError)
 
 
 def test_exception_that_cannot_be_loaded_fails_that_future_alone(client: Client) -> None:
     others = [client.submit(functions.square, number) for number in range(100)]
-    error = client.submit(raise_unloadable).exception(timeout=10)
+    error = client.submit(raise_unloadable).exception(timeout=60)
     assert isinstance(error, ScalerError)
     assert "RefusesToLoad" in str(error) and "text of it" in str(error)
     assert [future.result() for future in others] == [n * n for n in range(100)]
@@ -509,7 +506,7 @@ def _load_only_in(pid: int) -> LoadsOnlyThere:
 def test_result_that_cannot_be_loaded_fails_that_future_alone(client: Client) -> None:
     other = client.submit(functions.square, 3)
     with pytest.raises(DeserializeObjectError):
-        client.submit(LoadsOnlyThere, 1).result(timeout=10)
+        client.submit(LoadsOnlyThere, 1).result(timeout=60)
     assert other.result() == 9
 
 
@@ -536,7 +533,7 @@ def test_a_task_that_raises_what_interrupts_tasks_was_not_cancelled(client: Clie
         raise TaskCancelled("by itself")
 
     future = client.submit(raises)
-    error = future.exception(timeout=20)
+    error = future.exception(timeout=60)
     assert type(error).__name__ == "TaskCancelled" and str(error) == "by itself" and not future.cancelled()
 
 
@@ -571,4 +568,4 @@ def test_a_sum_by_pairs_of_thousands_of_numbers(single_client: Client) -> None:
         level = [single_client.submit(functions.add, number, number) for number in range(4096)]
         while len(level) > 1:
             level = [single_client.submit(functions.add, *pair) for pair in zip(level[::2], level[1::2], strict=True)]
-        assert level[0].result(timeout=30) == 4095 * 4096
+        assert level[0].result(timeout=60) == 4095 * 4096

@@ -34,8 +34,8 @@ def test_the_task_that_exhausts_the_memory_fails() -> None:
                 modest = client.submit(hoard, 40)
                 with pytest.raises(TaskMemoryError, match="hoard used more than its worker's share of the memory"):
                     client.submit(hoard, 2000).result(timeout=60)
-                assert modest.result(timeout=30) == 10
-                assert client.submit(abs, -1).result(timeout=30) == 1
+                assert modest.result(timeout=60) == 10
+                assert client.submit(abs, -1).result(timeout=60) == 1
             shown = agent.output
     assert "The memory of this host is nearly exhausted" in shown
     assert shown.count("is ended.") == 1 and "SIGKILL" not in shown

@@ -85,7 +85,7 @@ class Hosts:
     def wait_for_bytes(self, count: int) -> None:
         """Until the second host has received so many."""
         before = received_bytes(self.names[1])
-        wait_until(lambda: received_bytes(self.names[1]) >= before + count, 30)
+        wait_until(lambda: received_bytes(self.names[1]) >= before + count)
 
     def store(self, host: int) -> psutil.Process:
         own = os.stat(f"/proc/{self.agents[host].pid}/ns/net").st_ino
@@ -115,7 +115,7 @@ def hosts(names: Pair) -> Iterator[Hosts]:
         with first, second:
             for agent in (first, second):
                 agent.wait_for_output(r"Worker\[1\] started")
-            wait_until(lambda: scheduler.output.count("joined with") == 2, 15)
+            wait_until(lambda: scheduler.output.count("joined with") == 2)
             yield Hosts(names, address, (first, second))
             for agent in (first, second, scheduler):
                 agent.remember_family()
@@ -325,8 +325,8 @@ def test_results_move_before_scaling_removes_their_host(names: Pair, tmp_path: P
         host = Hosts(names, address, (cluster, manager))
         with host.begin(0, FETCH_LATER + USE_LATER, str(tmp_path / "left")) as script:
             script.wait_for_output("made", 40)
-            wait_until(lambda: "joined" in scheduler.output and "other agents keep 1 values" in scheduler.output, 30)
-            wait_until(lambda: scheduler.output.count(" left") == 1, 30)
+            wait_until(lambda: "joined" in scheduler.output and "other agents keep 1 values" in scheduler.output)
+            wait_until(lambda: scheduler.output.count(" left") == 1)
             assert received_bytes(names[0]) - before >= 32_000_000
             (tmp_path / "left").touch()
             assert script.wait(50) == 0, script.output
@@ -342,7 +342,7 @@ def test_a_store_killed_while_it_receives_the_values_of_an_agent_that_leaves(hos
         script.wait_for_output("made", 40)
         before = received_bytes(hosts.names[1])
         hosts.agents[0].signal(signal.SIGTERM)
-        wait_until(lambda: received_bytes(hosts.names[1]) >= before + 4_000_000, 30)
+        wait_until(lambda: received_bytes(hosts.names[1]) >= before + 4_000_000)
         hosts.store(1).kill()
         assert hosts.agents[0].wait() == 0
         (tmp_path / "left").touch()

@@ -140,7 +140,7 @@ def test_peers_come_back_to_their_scheduler_after_another_user_was_there() -> No
             cluster.wait_for_output("belongs to user nobody")
             assert heard() == b"" and not future.done()
         with start_scheduler(address):
-            assert future.result(timeout=20) == 3.0
+            assert future.result(timeout=60) == 3.0
 
 
 # ---- somebody listens whose owner cannot be seen, or who is of this user ---------------------------------------------
@@ -199,7 +199,7 @@ def test_a_worker_gives_nothing_to_a_scheduler_that_proves_nothing() -> None:
     with Impostor(bytes(32)) as impostor, Command(command_line("scaler_cluster", impostor.address, "-n", 1)) as cluster:
         cluster.wait_for_output("did not prove that it knows this user's token")
         heard = len(impostor.heard)
-        wait_until(lambda: len(impostor.heard) > heard, 20)
+        wait_until(lambda: len(impostor.heard) > heard)
         assert all(type(body) is Hello for body in impostor.heard)
         assert cluster.process.poll() is None, "its scheduler may come yet"
 
@@ -279,10 +279,10 @@ def test_the_first_ones_start_in_any_order(tmp_path: Path, monkeypatch: pytest.M
 def test_a_home_that_cannot_be_written_is_said_at_once(home: str) -> None:
     address = free_address()
     for name in ("scaler_cluster", "scaler_scheduler"):
-        done = run_command(name, address, timeout_seconds=20, SCALER_HOME=home)
+        done = run_command(name, address, timeout_seconds=60, SCALER_HOME=home)
         assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
         assert f"Cannot keep the token of this user in {home}" in done.stderr and "Set SCALER_HOME" in done.stderr
-    done = run_python(f"from scaler import Client\nClient({address!r})\n", timeout_seconds=20, SCALER_HOME=home)
+    done = run_python(f"from scaler import Client\nClient({address!r})\n", timeout_seconds=60, SCALER_HOME=home)
     assert "ValueError: Cannot keep the token of this user" in done.stderr.splitlines()[-1]
 
 
@@ -293,7 +293,7 @@ def test_a_damaged_token_lets_nobody_in(tmp_path: Path, content: str) -> None:
     (tmp_path / "token").chmod(0o600)
     address, sentence = free_address(), f"Cannot use the token in {tmp_path}/token: it is not 64 hexadecimal characters"
     for name in ("scaler_scheduler", "scaler_cluster"):
-        done = run_command(name, address, timeout_seconds=20, SCALER_HOME=str(tmp_path))
+        done = run_command(name, address, timeout_seconds=60, SCALER_HOME=str(tmp_path))
         assert done.returncode == 2 and sentence in done.stderr and done.stderr.count("\n") == 1, done.stderr
     done = run_python(f"from scaler import Client\nClient({address!r})\n", SCALER_HOME=str(tmp_path))
     assert sentence in done.stderr.splitlines()[-1]

@@ -47,22 +47,22 @@ def test_no_future_is_lost_when_its_client_is_interrupted(client: Client) -> Non
                 for number in range(TASKS):
                     futures.append(client.submit(abs, -number))
                 for future in futures:
-                    future.result(timeout=30)
+                    future.result(timeout=60)
                 time.sleep(0.05)
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
         except Interruption:
             pass
-        assert [future.result(timeout=10) for future in futures] == list(range(len(futures)))
+        assert [future.result(timeout=60) for future in futures] == list(range(len(futures)))
 
 
 def test_a_callback_waits_for_a_future_of_the_same_message(client: Client) -> None:
     results = []
     first, second = client.submit(abs, -1), client.submit(abs, -2)
     second.add_done_callback(lambda _: None)
-    first.add_done_callback(lambda _: results.append(second.result(10)))
-    assert client.submit(abs, -3).result(10) == 3 and first.result(10) == 1
-    assert second.result(10) == 2
+    first.add_done_callback(lambda _: results.append(second.result(60)))
+    assert client.submit(abs, -3).result(60) == 3 and first.result(60) == 1
+    assert second.result(60) == 2
 
 
 def interruption_at(gate: Gate) -> threading.Thread:
@@ -96,7 +96,7 @@ def test_a_call_that_is_interrupted_frees_its_worker(single_client: Client, gate
         watcher.start()
         WAITS[name](single_client, gate.paths)
     watcher.join()
-    assert single_client.submit(functions.square, 3).result(timeout=30) == 9  # the gate is still closed
+    assert single_client.submit(functions.square, 3).result(timeout=60) == 9  # the gate is still closed
 
 
 @pytest.mark.usefixtures("interrupting")
@@ -107,7 +107,7 @@ def test_an_interrupted_gather_cancels_its_futures(single_client: Client, gate: 
         patch.setattr(ScalerFuture, "result", lambda *_: signal.raise_signal(signal.SIGALRM))
         single_client.gather({"all": futures})
     assert all(future.cancelled() for future in futures)
-    assert single_client.submit(functions.square, 3).result(timeout=30) == 9  # the gate is still closed
+    assert single_client.submit(functions.square, 3).result(timeout=60) == 9  # the gate is still closed
 
 
 def raise_keyboard_interrupt() -> None:
@@ -118,7 +118,7 @@ def test_a_gather_in_which_a_task_fails_leaves_the_other_futures(single_client: 
     futures = [single_client.submit(raise_keyboard_interrupt), single_client.submit(functions.square, 3)]
     with pytest.raises(KeyboardInterrupt):
         single_client.gather(futures)
-    assert futures[1].result(timeout=30) == 9
+    assert futures[1].result(timeout=60) == 9
 
 
 @pytest.mark.parametrize("name", ["result", "wait"])
@@ -132,7 +132,7 @@ def test_an_interrupted_wait_leaves_its_futures(single_client: Client, gate: Gat
         future.result() if name == "result" else single_client.wait([future])
     watcher.join()
     gate.open()
-    assert future.result(timeout=30) == "opened"
+    assert future.result(timeout=60) == "opened"
 
 
 class Holder:
@@ -150,5 +150,5 @@ def test_an_interrupted_creation_makes_no_actor(single_client: Client, gate: Gat
         single_client.actor(Holder, late)
     watcher.join()
     gate.open()
-    assert late.result(timeout=30) == "opened"
-    assert single_client.submit(functions.square, 3).result(timeout=30) == 9, "an actor has the only worker"
+    assert late.result(timeout=60) == "opened"
+    assert single_client.submit(functions.square, 3).result(timeout=60) == 9, "an actor has the only worker"

@@ -291,7 +291,7 @@ def test_an_exception_cancels_the_other_calls(on_scaler: Client) -> None:
     began = time.monotonic()
     with pytest.raises(KeyError, match="three"):
         run(fail_at_three, [3, 1, 2, 4])
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 28
     assert run(square, [5]) == [25]
 
 

@@ -70,8 +70,8 @@ def test_a_client_stopped_while_results_flow_goes_on(quick_combo: SchedulerClust
         assert client.stdout.readline() == "submitted\n"
         client.send_signal(signal.SIGSTOP)
         with Client(quick_combo.get_address()) as other:  # others are served meanwhile
-            wait_until(lambda: other.submit(len, "four").result(10) == 4 and len(os.listdir(tmp_path)) >= 1000, 30)
-            wait_until(stands_still(tmp_path), 30)
+            wait_until(lambda: other.submit(len, "four").result(60) == 4 and len(os.listdir(tmp_path)) >= 1000)
+            wait_until(stands_still(tmp_path))
         client.send_signal(signal.SIGCONT)
         assert client.communicate(timeout=40)[0] == "complete\n"
         assert client.returncode == 0
@@ -129,10 +129,10 @@ def test_a_stopped_client_that_is_cut_off_goes_on() -> None:
             )
             try:
                 assert client.stdout is not None and client.stdout.readline() == "submitted\n"
-                client.send_signal(signal.SIGSTOP)
                 connected = psutil.Process(scheduler.pid).num_fds()
-                wait_until(lambda: psutil.Process(scheduler.pid).num_fds() < connected, 30)
-                assert other.submit(len, "four").result(20) == 4
+                client.send_signal(signal.SIGSTOP)
+                wait_until(lambda: psutil.Process(scheduler.pid).num_fds() < connected)
+                assert other.submit(len, "four").result(60) == 4
                 client.send_signal(signal.SIGCONT)
                 assert client.communicate(timeout=40)[0] == "complete\n"
             finally:
@@ -169,7 +169,7 @@ def test_tasks_of_a_killed_client_whose_child_lives(quick_combo: SchedulerCluste
     assert client.stdout is not None
     grandchild = int(client.stdout.readline())
     try:
-        wait_until(lambda: (tmp_path / "interrupted").exists(), 20)
+        wait_until(lambda: (tmp_path / "interrupted").exists())
         os.kill(grandchild, 0)
     finally:
         os.kill(grandchild, signal.SIGKILL)
@@ -202,7 +202,7 @@ def test_tasks_of_a_killed_client_in_a_container_whose_child_lives(
     started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=child_environment())
     try:
         assert started.stdout is not None and int(started.stdout.readline())
-        wait_until(lambda: (tmp_path / "interrupted").exists(), 20)
+        wait_until(lambda: (tmp_path / "interrupted").exists())
         assert len(psutil.Process(started.pid).children(recursive=True)) == 3  # sh, sleep, and the child
     finally:
         started.kill()
@@ -236,7 +236,7 @@ def assert_rests(process: psutil.Process, seconds: float = 1.0) -> None:
     """It does not spin."""
     before, watch = sum(process.cpu_times()[:2]), Stopwatch()
     wait_until(lambda: watch.seconds > seconds)
-    assert sum(process.cpu_times()[:2]) - before < seconds / 4
+    assert sum(process.cpu_times()[:2]) - before < watch.seconds / 4
 
 
 def test_a_client_without_descriptors_comes_back_when_it_has_some(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_client_without_descriptors_comes_back_when_it_has_some(tmp_path: Path
                 second = start_scheduler(address)
                 assert_rests(psutil.Process(client.pid))
             with second:
-                assert client.communicate("go on\n", timeout=20)[0] == "5\n"
+                assert client.communicate("go on\n", timeout=60)[0] == "5\n"
                 assert log.read_text().count(LACKING) == 1
         finally:
             client.kill()
@@ -269,12 +269,12 @@ def test_a_client_without_descriptors_comes_back_when_it_has_some(tmp_path: Path
 def test_an_agent_without_descriptors_comes_back_when_it_has_some() -> None:
     address = free_address()
     with start_scheduler(address) as first, start_cluster(address, "-n", 1) as agent, Client(address) as client:
-        assert client.submit(functions.square, 3).result(timeout=10) == 9
+        assert client.submit(functions.square, 3).result(timeout=60) == 9
         with no_descriptors(agent.pid):
             first.kill()
             wait_until(lambda: LACKING in agent.output)
             second = start_scheduler(address)
             assert_rests(psutil.Process(agent.pid))
         with second:
-            assert client.submit(functions.square, 4).result(timeout=20) == 16
+            assert client.submit(functions.square, 4).result(timeout=60) == 16
             assert agent.output.count(LACKING) == 1

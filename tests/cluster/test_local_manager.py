@@ -12,6 +12,8 @@ import psutil
 import pytest
 
 from scaler import Client, LocalCluster
+from tests.cluster.conftest import Gate
+from tests.support import functions
 from tests.support.commands import Command, alive, child_environment, command_line, descendants, start_scheduler
 from tests.support.ports import free_address
 from tests.support.waiting import wait_until
@@ -165,8 +167,8 @@ def test_the_python_class_follows_the_load() -> None:
         assert client.map(abs, [-1, -2]) == [1, 2]
 
 
-def block(number: int, seconds: float) -> bytes:
-    time.sleep(seconds)
+def block(number: int, started: str, gate: str) -> bytes:
+    functions.wait_at_gate(started, gate)
     return bytes([number]) * 200_000
 
 
@@ -174,13 +176,14 @@ def total(values: list[bytes]) -> int:
     return sum(value[0] for value in values)
 
 
-def test_results_of_workers_that_scaling_removes_stay_readable(address: str) -> None:
+def test_results_of_workers_that_scaling_removes_stay_readable(address: str, gate: Gate) -> None:
     flags = (*SCALING, "--minimum-workers", 1)
     with manager(address, *flags) as command, Client(address) as client:
         sent = client.send_object(bytes(300_000))
-        futures = [client.submit(block, number, 0.5) for number in range(9)]
-        values = [client.submit(block, number, 0.1) for number in range(3)]
-        wait_until(lambda: len(agents(command)) == 3)
+        futures = [client.submit(block, number, *gate.paths) for number in range(9)]
+        values = [client.submit(block, number, *gate.paths) for number in range(3)]
+        wait_until(lambda: len(set(gate.waiting_pids)) == 3)
+        gate.open()
         wait_until(lambda: all(each.done() for each in (*futures, *values)))
         wait_until(lambda: len(agents(command)) == 1)
         assert client.submit(total, values).result() == 3
@@ -189,10 +192,11 @@ def test_results_of_workers_that_scaling_removes_stay_readable(address: str) -> 
         assert command.terminate() == 0
 
 
-def test_the_last_worker_stays_until_its_results_are_read(address: str) -> None:
+def test_the_last_worker_stays_until_its_results_are_read(address: str, gate: Gate) -> None:
     with manager(address, *SCALING) as command, Client(address) as client:
-        futures = [client.submit(block, number, 0.5) for number in range(9)]
-        wait_until(lambda: len(agents(command)) == 3)
+        futures = [client.submit(block, number, *gate.paths) for number in range(9)]
+        wait_until(lambda: len(set(gate.waiting_pids)) == 3)
+        gate.open()
         wait_until(lambda: all(each.done() for each in futures))
         wait_until(lambda: len(agents(command)) == 1)
         wait_until(lambda: any(" 0 wanted" in each.value for each in client.cluster_info().snapshot.settings))

@@ -16,7 +16,6 @@ import pytest
 
 from scaler import Client
 from tests.support import functions
-from tests.support.commands import Stopwatch
 from tests.support.waiting import wait_until
 
 
@@ -144,11 +143,9 @@ def test_failure_cancels_the_rest_of_the_call(single_client: Client, tmp_path: P
         functions.note(path)
         functions.sleep_and_return(0.05)
 
-    watch = Stopwatch()
     with pytest.raises(ValueError, match="first"):
         single_client.map(run, range(400))
     assert single_client.submit(functions.square, 3).result() == 9
-    assert watch.seconds < 10  # 400 x 0.05 s would be 20
     assert len(functions.notes(path)) < 200
 
 

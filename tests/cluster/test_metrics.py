@@ -42,7 +42,7 @@ def scrape(url: str, **headers: str) -> dict[tuple[str, ...], float]:
     """Values by sample name and label values."""
     accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
     request = urllib.request.Request(url, headers={**accept, **headers})
-    with urllib.request.urlopen(request, timeout=10) as response:
+    with urllib.request.urlopen(request, timeout=60) as response:
         text = response.read().decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {(sample.name, *sample.labels.values()): sample.value for sample in samples}
@@ -57,13 +57,13 @@ def test_counts_equal_what_was_run() -> None:
             failing = [client.submit(functions.raise_value_error, "on purpose") for _ in range(3)]
             for future in failing:
                 assert future.exception() is not None
-            wait_until(lambda: scrape(url).get(("scaler_tasks_ended_total", "failed")) == 3, 10)
+            wait_until(lambda: scrape(url).get(("scaler_tasks_ended_total", "failed")) == 3)
             figures = scrape(url)
         assert figures["scaler_up",] == 1
         assert figures["scaler_tasks_ended_total", "success"] == 500
         assert figures["scaler_function_tasks_ended_total", "square", "tests.support.functions"] == 500
         assert figures["scaler_tasks", "running"] == 0
-        wait_until(lambda: len([key for key in scrape(url) if key[0] == "scaler_worker_busy"]) == 2, 10)
+        wait_until(lambda: len([key for key in scrape(url) if key[0] == "scaler_worker_busy"]) == 2)
 
 
 def has_ipv6() -> bool:
@@ -89,7 +89,7 @@ def test_every_figure_of_the_dashboard_exists() -> None:
         with Client(address) as client:
             client.map(functions.square, range(5))
             assert client.submit(len, bytes(100_000)).result() == 100_000  # the host has a store now
-            wait_until(lambda: wanted <= {key[0] for key in scrape(url)}, 10)
+            wait_until(lambda: wanted <= {key[0] for key in scrape(url)})
 
 
 def test_every_figure_of_the_alerts_exists_and_the_reason_is_that_of_the_scheduler() -> None:
@@ -102,7 +102,7 @@ def test_every_figure_of_the_alerts_exists_and_the_reason_is_that_of_the_schedul
         with Client(address) as client:
             assert client.submit(len, bytes(100_000)).result() == 100_000  # the host has a store now
             client.submit_verbose(len, ("",), capabilities={"gpu": 1})
-            wait_until(lambda: wanted <= {key[0] for key in scrape(url)}, 10)
+            wait_until(lambda: wanted <= {key[0] for key in scrape(url)})
             reasons = [key[1] for key in scrape(url) if key[0] == "scaler_waiting_tasks"]
             assert [each for each in reasons if re.fullmatch(reason, each)], reasons
 
@@ -110,7 +110,7 @@ def test_every_figure_of_the_alerts_exists_and_the_reason_is_that_of_the_schedul
 def status(url: str, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
     request = urllib.request.Request(url.removesuffix("/metrics") + path, headers=headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, response.read().decode(errors="replace")
     except urllib.error.HTTPError as error:
         with error:
@@ -177,7 +177,7 @@ def test_a_compressed_answer_is_the_same() -> None:
     with start_scheduler(free_address(), *ANY_PORT) as scheduler:
         url = url_of(scheduler)
         request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             assert response.headers["Content-Encoding"] == "gzip"
             assert b"scaler_up" in gzip.decompress(response.read())
 
@@ -190,7 +190,7 @@ def test_connections_that_say_nothing_shut_nobody_out() -> None:
         (server,) = (child for child in children if "metrics" in " ".join(child.cmdline()))
         memory = server.memory_info().rss
         for number in range(20 * CONNECTIONS_LIMIT):
-            connection = stack.enter_context(socket.create_connection(address, timeout=20))
+            connection = stack.enter_context(socket.create_connection(address, timeout=60))
             if number % 2:
                 connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
             if number % 100 == 0:
@@ -213,7 +213,7 @@ def test_connections_that_say_nothing_shut_nobody_out() -> None:
     ],
 )
 def test_what_is_no_request_is_refused(server: int, sent: bytes, answered: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", server), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server), timeout=60) as connection:
         with contextlib.suppress(ConnectionError):
             connection.sendall(sent)
         with contextlib.suppress(ConnectionError):
@@ -234,7 +234,7 @@ def test_a_killed_scheduler_takes_the_server_with_it() -> None:
         children = psutil.Process(scheduler.pid).children()
         assert any("metrics" in " ".join(child.cmdline()) for child in children)
         scheduler.kill()
-        wait_until(lambda: not any(alive(child.pid) for child in children), 10)
+        wait_until(lambda: not any(alive(child.pid) for child in children))
         with pytest.raises(OSError):
             scrape(url)
 

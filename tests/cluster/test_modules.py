@@ -224,7 +224,7 @@ def test_nothing_is_left_on_the_host(folder: Path, load: Callable[[str], ModuleT
             with Client(combo.get_address(), modules=[part]) as client:
                 assert client.submit(part.text).result() == "data"
                 assert len(list(root.glob("*.lock"))) == 1
-            wait_until(lambda: idle.submit(len, "a").result() == 1 and not list(root.glob("*.lock")), 20)
+            wait_until(lambda: idle.submit(len, "a").result() == 1 and not list(root.glob("*.lock")))
             with Client(combo.get_address(), modules=[part]) as client:
                 assert client.submit(part.text).result() == "data"
         assert not root.exists()

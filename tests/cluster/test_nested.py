@@ -92,7 +92,7 @@ def test_every_way_of_waiting_lends_the_slot(single_client: Client, way: str) ->
                     pass
         return sum(future.result() for future in futures)
 
-    assert single_client.submit(parent, single_client).result(timeout=30) == 14
+    assert single_client.submit(parent, single_client).result(timeout=60) == 14
 
 
 def test_threads_of_a_task_may_wait(single_client: Client) -> None:
@@ -100,12 +100,12 @@ def test_threads_of_a_task_may_wait(single_client: Client) -> None:
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             return list(pool.map(lambda number: client.submit(functions.square, number).result(), range(3)))
 
-    assert single_client.submit(parent, single_client).result(timeout=30) == [0, 1, 4]
+    assert single_client.submit(parent, single_client).result(timeout=60) == [0, 1, 4]
 
 
 def test_a_subprocess_of_a_task_reaches_the_same_scheduler(single_client: Client) -> None:
     def parent(executable: str, environment: dict[str, str]) -> str:
-        source = "import math; from scaler import Client; print(Client().submit(math.sqrt, 16).result(timeout=20))"
+        source = "import math; from scaler import Client; print(Client().submit(math.sqrt, 16).result(timeout=60))"
         inherited = {**environment, **{key: value for key, value in os.environ.items() if "SCALER" in key}}
         done = subprocess.run([executable, "-c", source], capture_output=True, text=True, env=inherited, timeout=30)
         return done.stdout.strip() or done.stderr
@@ -135,7 +135,7 @@ def test_a_passed_client_keeps_its_serializer(single_combo: SchedulerClusterComb
         return client.submit(functions.square, 3).result()
 
     with Client(single_combo.get_address(), serializer=MarkedSerializer()) as client:
-        assert client.submit(parent, client).result(timeout=20) == 9
+        assert client.submit(parent, client).result(timeout=60) == 9
 
 
 def test_exceptions_of_children_pass_through(single_client: Client) -> None:
@@ -143,14 +143,14 @@ def test_exceptions_of_children_pass_through(single_client: Client) -> None:
         client.submit(functions.raise_value_error, "from the child").result()
 
     with pytest.raises(ValueError, match="from the child"):
-        single_client.submit(parent, single_client).result(timeout=20)
+        single_client.submit(parent, single_client).result(timeout=60)
 
 
 def test_large_values_of_children(single_client: Client) -> None:
     def parent(client: Client) -> int:
         return len(client.submit(functions.identity, b"x" * 2_000_000).result())
 
-    assert single_client.submit(parent, single_client).result(timeout=30) == 2_000_000
+    assert single_client.submit(parent, single_client).result(timeout=60) == 2_000_000
 
 
 def test_children_of_a_cancelled_parent_are_cancelled(client: Client, gate: Gate) -> None:
@@ -161,12 +161,12 @@ def test_children_of_a_cancelled_parent_are_cancelled(client: Client, gate: Gate
     wait_until(lambda: gate.waiting_pids)
     assert future.cancel()
     gates = [client.submit(functions.identity, number) for number in range(4)]
-    assert [other.result(timeout=15) for other in gates] == list(range(4))
+    assert [other.result(timeout=60) for other in gates] == list(range(4))
     probe = str(gate.started) + "-probe"
     busy = [client.submit(functions.wait_at_gate, probe, str(gate.gate)) for _ in range(2)]
-    wait_until(lambda: len(functions.notes(probe)) == 2, 10, "both slots are free again")
+    wait_until(lambda: len(functions.notes(probe)) == 2, what="both slots are free again")
     gate.open()
-    [future.result(timeout=10) for future in busy]
+    [future.result(timeout=60) for future in busy]
 
 
 def test_children_nobody_waited_for_go_on(client: Client, gate: Gate) -> None:
@@ -175,8 +175,8 @@ def test_children_nobody_waited_for_go_on(client: Client, gate: Gate) -> None:
             nested.submit(functions.note, path, str(number))
         return "parent ended"
 
-    assert client.submit(parent, client, str(gate.started)).result(timeout=20) == "parent ended"
-    wait_until(lambda: sorted(functions.notes(gate.started)) == list("01234"), 10, "children ran")
+    assert client.submit(parent, client, str(gate.started)).result(timeout=60) == "parent ended"
+    wait_until(lambda: sorted(functions.notes(gate.started)) == list("01234"), what="children ran")
 
 
 def test_a_dead_parent_is_run_again_with_new_children(client: Client, gate: Gate) -> None:
@@ -184,7 +184,7 @@ def test_a_dead_parent_is_run_again_with_new_children(client: Client, gate: Gate
         child = nested.submit(functions.square, 3)
         return functions.exit_process_at_first(path, child.result())
 
-    assert client.submit(parent, client, str(gate.started)).result(timeout=30) == 9
+    assert client.submit(parent, client, str(gate.started)).result(timeout=60) == 9
 
 
 def test_the_task_runs_in_the_main_thread(client: Client) -> None:
@@ -205,7 +205,7 @@ def test_processes_stay_bounded_while_parents_wait(single_client: Client) -> Non
 
 def test_a_client_in_a_subprocess_of_a_thread_of_a_task(single_client: Client) -> None:
     def parent(environment: dict[str, str], executable: str) -> int:
-        source = "from scaler import Client; print(Client().submit(pow, 2, 5).result(timeout=20))"
+        source = "from scaler import Client; print(Client().submit(pow, 2, 5).result(timeout=60))"
         inherited = {**environment, **{key: value for key, value in os.environ.items() if "SCALER" in key}}
 
         def run() -> str:
@@ -227,16 +227,16 @@ def test_children_of_a_finished_parent_can_be_outlived_by_their_own_children(cli
     def parent(nested: Client, path: str) -> None:
         nested.submit(child, path)
 
-    client.submit(parent, client, str(gate.started)).result(timeout=20)
-    wait_until(lambda: functions.notes(gate.started) == ["grandchild"], 10)
+    client.submit(parent, client, str(gate.started)).result(timeout=60)
+    wait_until(lambda: functions.notes(gate.started) == ["grandchild"])
 
 
 def assert_both_slots_are_free(client: Client, gate: Gate) -> None:
     probe = str(gate.started) + "-probe"
     busy = [client.submit(functions.wait_at_gate, probe, str(gate.gate)) for _ in range(2)]
-    wait_until(lambda: len(functions.notes(probe)) == 2, 10, "both slots are free again")
+    wait_until(lambda: len(functions.notes(probe)) == 2, what="both slots are free again")
     gate.open()
-    [other.result(timeout=10) for other in busy]
+    [other.result(timeout=60) for other in busy]
 
 
 def test_children_of_a_timed_out_parent_are_cancelled(client: Client, gate: Gate) -> None:
@@ -246,7 +246,7 @@ def test_children_of_a_timed_out_parent_are_cancelled(client: Client, gate: Gate
     future = client.submit_verbose(parent, (client, *gate.paths), timeout_seconds=2)
     wait_until(lambda: gate.waiting_pids)
     with pytest.raises(TaskTimeoutError):
-        future.result(timeout=10)
+        future.result(timeout=60)
     assert_both_slots_are_free(client, gate)
 
 
@@ -260,7 +260,7 @@ def test_children_of_a_parent_over_its_memory_are_cancelled(client: Client, gate
 
     future = client.submit_verbose(parent, (client, *gate.paths), memory_bytes=300_000_000)
     with pytest.raises(TaskMemoryError):
-        future.result(timeout=20)
+        future.result(timeout=60)
     assert_both_slots_are_free(client, gate)
 
 
@@ -270,8 +270,8 @@ def test_children_of_a_parent_that_raises_go_on(client: Client, gate: Gate) -> N
         raise ValueError("parent")
 
     with pytest.raises(ValueError, match="parent"):
-        client.submit(parent, client, str(gate.started)).result(timeout=20)
-    wait_until(lambda: functions.notes(gate.started) == ["child"], 10)
+        client.submit(parent, client, str(gate.started)).result(timeout=60)
+    wait_until(lambda: functions.notes(gate.started) == ["child"])
 
 
 def test_a_client_that_is_only_an_argument_does_not_connect() -> None:
@@ -279,7 +279,7 @@ def test_a_client_that_is_only_an_argument_does_not_connect() -> None:
         return [thread.name for thread in threading.enumerate()]
 
     with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
-        assert client.submit(threads, client).result(timeout=20) == ["MainThread"]
+        assert client.submit(threads, client).result(timeout=60) == ["MainThread"]
 
 
 def test_tasks_of_one_worker_process_share_a_session(single_client: Client) -> None:
@@ -287,7 +287,7 @@ def test_tasks_of_one_worker_process_share_a_session(single_client: Client) -> N
         assert client.submit(functions.square, 3).result() == 9
         return os.getpid(), client.identity
 
-    sessions = [single_client.submit(session, single_client).result(timeout=20) for _ in range(6)]
+    sessions = [single_client.submit(session, single_client).result(timeout=60) for _ in range(6)]
     assert len(set(sessions)) < 6
 
 
@@ -297,7 +297,7 @@ def test_a_session_is_passed_on_after_large_values_too() -> None:
         return os.getpid(), client.identity
 
     with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
-        sessions = [client.submit(session, client).result(timeout=20) for _ in range(6)]
+        sessions = [client.submit(session, client).result(timeout=60) for _ in range(6)]
     assert len(set(sessions)) < 6
 
 
@@ -314,8 +314,8 @@ def test_a_session_that_no_task_needs_any_more_ends() -> None:
         return [thread.name for thread in threading.enumerate()], sum(map(len, client_pool._pool.values()))
 
     with SchedulerClusterCombo(1) as combo, Client(combo.get_address()) as client:
-        assert client.submit(use, client).result(timeout=20) == 9
-        wait_until(lambda: client.submit(look).result(timeout=20) == (["MainThread"], 0), 15)
+        assert client.submit(use, client).result(timeout=60) == 9
+        wait_until(lambda: client.submit(look).result(timeout=60) == (["MainThread"], 0))
 
 
 def test_a_client_that_is_done_with_does_not_speak_for_the_next(single_client: Client) -> None:
@@ -340,7 +340,7 @@ def test_a_client_that_is_done_with_does_not_speak_for_the_next(single_client: C
 
     stopped = "client is already stopped."
     expected = [stopped, stopped, "9", "missing", "9"]
-    assert single_client.submit(parent, single_client).result(timeout=20) == expected
+    assert single_client.submit(parent, single_client).result(timeout=60) == expected
 
 
 def test_children_of_a_later_task_of_the_same_worker_process_are_cancelled_with_it(
@@ -352,11 +352,11 @@ def test_children_of_a_later_task_of_the_same_worker_process_are_cancelled_with_
     def second(client: Client, started: str, gate_path: str) -> None:
         client.submit(functions.wait_at_gate, started, gate_path).result()
 
-    assert single_client.submit(first, single_client).result(timeout=20) == 9
+    assert single_client.submit(first, single_client).result(timeout=60) == 9
     future = single_client.submit(second, single_client, *gate.paths)
     wait_until(lambda: gate.waiting_pids)
     assert future.cancel()
-    assert single_client.submit(first, single_client).result(timeout=20) == 9  # its only slot is free again
+    assert single_client.submit(first, single_client).result(timeout=60) == 9  # its only slot is free again
     assert not gate.gate.exists()
 
 
@@ -376,7 +376,7 @@ def test_cancelled_children_do_not_come_back(single_client: Client, gate: Gate) 
     future = single_client.submit(parent, single_client, path, *gate.paths)
     wait_until(lambda: gate.waiting_pids)
     assert future.cancel()
-    wait_until(lambda: all(single_client.submit(ends, path).result(timeout=20)), 20)
+    wait_until(lambda: all(single_client.submit(ends, path).result(timeout=60)))
     assert functions.notes(path) == []
 
 
@@ -386,8 +386,8 @@ def test_a_client_kept_by_a_module_is_as_deep_as_the_task_that_uses_it(single_cl
         vars(functions)["kept_client"] = client
         return 0 if levels == 0 else 1 + client.submit(parent, levels - 1).result()
 
-    assert single_client.submit(parent, 0).result(timeout=20) == 0
-    assert [single_client.submit(parent, levels).result(timeout=20) for levels in (1, 3, 2)] == [1, 3, 2]
+    assert single_client.submit(parent, 0).result(timeout=60) == 0
+    assert [single_client.submit(parent, levels).result(timeout=60) for levels in (1, 3, 2)] == [1, 3, 2]
 
 
 def cut_connections() -> None:

@@ -27,10 +27,10 @@ def test_the_memory_of_a_nested_task_counts_in_the_row_of_its_worker(gate: Gate)
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", 1, "-hi", 0.2), Client(address) as client:
         future = client.submit(parent, client, *gate.paths)
-        wait_until(lambda: gate.waiting_pids, 20)
-        wait_until(lambda: client.cluster_info().workers[0].rss_bytes > LARGE, 10)
+        wait_until(lambda: gate.waiting_pids)
+        wait_until(lambda: client.cluster_info().workers[0].rss_bytes > LARGE)
         (worker,) = client.cluster_info().workers
         assert worker.pid not in gate.waiting_pids
         gate.open()
-        assert future.result(timeout=20) == LARGE
-        wait_until(lambda: client.cluster_info().workers[0].rss_bytes < LARGE, 10)
+        assert future.result(timeout=60) == LARGE
+        wait_until(lambda: client.cluster_info().workers[0].rss_bytes < LARGE)

@@ -153,7 +153,7 @@ def test_a_panel_shows_the_cluster_and_follows_it(client: Client) -> None:
             wait_until(lambda: "5 remaining" in shown[-1])
             assert "function wait_for" in shown[-1]
         for future in futures:
-            future.result(30)
+            future.result(60)
         wait_until(lambda: "wait_for" not in shown[-1])
         panel.stop()
     assert "LivePanel" in repr(panel)

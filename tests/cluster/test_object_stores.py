@@ -40,7 +40,7 @@ def small_store(tmp_path: Path) -> Iterator[Client]:
     address = free_address()
     flags = limited(64_000_000, tmp_path)
     with start_scheduler(address), start_cluster(address, *flags), Client(address) as client:
-        client.submit(make, COUNT).result(timeout=30)  # the store is there, and has its settings
+        client.submit(make, COUNT).result(timeout=60)  # the store is there, and has its settings
         yield client
 
 
@@ -73,8 +73,8 @@ def test_very_many_small_objects(small_store: Client) -> None:
     blocks = (block(40_000, number) for number in range(2_000))
     assert list(small_store.imap(first, blocks)) == list(range(2_000))
     gc.collect()
-    small_store.submit(total, make(10)).result(timeout=30)  # tells of what was let go of
-    wait_until(lambda: objects_in_store(small_store) == 0, 20)
+    small_store.submit(total, make(10)).result(timeout=60)  # tells of what was let go of
+    wait_until(lambda: objects_in_store(small_store) == 0)
     assert store_of(small_store).memory_info().shared < 100_000_000
 
 
@@ -83,13 +83,13 @@ def test_what_was_kept_for_too_long_frees_its_memory(tmp_path: Path) -> None:
     flags = limited(64_000_000, tmp_path)
     with start_scheduler(address, "-ot", 1), start_cluster(address, *flags), Client(address) as client:
         futures = [client.submit(make, COUNT) for _ in range(12)]  # more than there is memory for
-        wait_until(lambda: all(each.done() for each in futures), 30)
-        wait_until(lambda: objects_in_store(client) == 0, 30)
+        wait_until(lambda: all(each.done() for each in futures))
+        wait_until(lambda: objects_in_store(client) == 0)
         with pytest.raises(MissingObjects, match="--object-retention-seconds"):
-            futures[0].result(timeout=10)
+            futures[0].result(timeout=60)
         with pytest.raises(MissingObjects, match="--object-retention-seconds"):
-            client.submit(total, futures[1]).result(timeout=10)
-        assert client.submit(total, make(COUNT)).result(timeout=30) == TOTAL
+            client.submit(total, futures[1]).result(timeout=60)
+        assert client.submit(total, make(COUNT)).result(timeout=60) == TOTAL
 
 
 def test_a_full_disk(small_disk: Path) -> None:
@@ -97,20 +97,20 @@ def test_a_full_disk(small_disk: Path) -> None:
     address = free_address()
     flags = limited(64_000_000, small_disk)
     with start_scheduler(address), start_cluster(address, *flags), Client(address) as client:
-        client.submit(make, COUNT).result(timeout=30)
+        client.submit(make, COUNT).result(timeout=60)
         references = []
         with pytest.raises(ObjectStoreError, match="--spill-directory"):
             for number in range(20):
                 references.append(client.send_object(make(COUNT) + number))
         assert 6 <= len(references) <= 10
         with pytest.raises(ObjectStoreError, match="--spill-directory"):
-            client.submit(make, 2 * COUNT).result(timeout=30)
-        assert client.submit(total, references[-1]).result(timeout=30) == TOTAL + (len(references) - 1) * COUNT
+            client.submit(make, 2 * COUNT).result(timeout=60)
+        assert client.submit(total, references[-1]).result(timeout=60) == TOTAL + (len(references) - 1) * COUNT
         del references[2:]  # makes room for what is on disk to come back
         gc.collect()
-        assert client.submit(total, references[0]).result(timeout=30) == TOTAL
+        assert client.submit(total, references[0]).result(timeout=60) == TOTAL
         client.clear()
-        assert client.submit(total, make(COUNT)).result(timeout=30) == TOTAL
+        assert client.submit(total, make(COUNT)).result(timeout=60) == TOTAL
 
 
 def test_a_task_whose_arguments_do_not_fit_at_once(small_store: Client) -> None:
@@ -126,7 +126,7 @@ def total_of_all(*arrays: numpy.ndarray) -> float:
 
 def test_segments_cannot_be_cut_by_hand(small_store: Client) -> None:
     """Whoever maps them would be killed by SIGBUS."""
-    result = small_store.submit(make, COUNT).result(timeout=30)
+    result = small_store.submit(make, COUNT).result(timeout=60)
     for path in memory_files(store_of(small_store).pid):
         with pytest.raises(PermissionError):
             os.truncate(path, 0)
@@ -147,17 +147,17 @@ def test_spilled_bytes_that_were_changed_never_reach_a_task(small_store: Client,
     """Results are made again; an object that was sent is missing, and a plain sentence says why."""
     references = [small_store.send_object(make(COUNT) + number) for number in range(8)]
     results = [small_store.submit(make, COUNT) for _ in range(8)]
-    wait_until(lambda: all(each.done() for each in results), 30)
+    wait_until(lambda: all(each.done() for each in results))
     with open(spill_file(small_store, tmp_path), "r+b") as file:
         for place in range(0, os.fstat(file.fileno()).st_size, 1 << 20):
             file.seek(place + 4096)
             file.write(b"\xff" * 16)
-    assert [total(each.result(timeout=30)) for each in results] == [TOTAL] * 8
+    assert [total(each.result(timeout=60)) for each in results] == [TOTAL] * 8
     missing = []
     for number, reference in enumerate(references):
         for _ in range(2):
             try:
-                assert small_store.submit(total, reference).result(timeout=30) == TOTAL + number * COUNT
+                assert small_store.submit(total, reference).result(timeout=60) == TOTAL + number * COUNT
             except MissingObjects as error:
                 missing.append(str(error))
     assert len(missing) >= 8
@@ -168,7 +168,7 @@ def test_spilled_bytes_that_were_changed_never_reach_a_task(small_store: Client,
 
 def test_a_task_whose_argument_is_a_lost_result(small_store: Client, tmp_path: Path) -> None:
     results = [small_store.submit(make, COUNT) for _ in range(8)]
-    wait_until(lambda: all(each.done() for each in results), 30)
+    wait_until(lambda: all(each.done() for each in results))
     references = [small_store.send_object(make(COUNT)) for _ in range(8)]
     os.truncate(spill_file(small_store, tmp_path), 0)
     failures = [small_store.submit(total, each).exception(timeout=30) for each in results]
@@ -184,18 +184,18 @@ def test_a_task_whose_argument_is_a_lost_result(small_store: Client, tmp_path: P
 def test_a_spill_file_cut_by_hand(small_store: Client, tmp_path: Path) -> None:
     """Objects are lost, and only those: results are made again, what was sent is missing."""
     results = [small_store.submit(make, COUNT) for _ in range(8)]
-    wait_until(lambda: all(each.done() for each in results), 30)
+    wait_until(lambda: all(each.done() for each in results))
     references = [small_store.send_object(make(COUNT) + number) for number in range(8)]
     os.truncate(spill_file(small_store, tmp_path), 0)
-    assert [total(each.result(timeout=30)) for each in results] == [TOTAL] * 8
+    assert [total(each.result(timeout=60)) for each in results] == [TOTAL] * 8
     outcomes = []
     for number, reference in enumerate(references):
         try:
-            outcomes.append(small_store.submit(total, reference).result(timeout=30) == TOTAL + number * COUNT)
+            outcomes.append(small_store.submit(total, reference).result(timeout=60) == TOTAL + number * COUNT)
         except MissingObjects:
             outcomes.append(None)
     assert False not in outcomes
-    assert small_store.submit(total, numpy.ones(COUNT)).result(timeout=30) == COUNT
+    assert small_store.submit(total, numpy.ones(COUNT)).result(timeout=60) == COUNT
 
 
 KEEPS_OBJECTS = """

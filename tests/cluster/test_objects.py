@@ -72,7 +72,7 @@ def noted_or_last(path: str, is_last: bool) -> Noted | None:
     """The last task waits until its caller has loaded the results of four others."""
     if not is_last:
         return Noted(path)
-    wait_until(lambda: os.path.exists(path) and len(Path(path).read_text().splitlines()) == 4, 30)
+    wait_until(lambda: os.path.exists(path) and len(Path(path).read_text().splitlines()) == 4)
     return None
 
 
@@ -140,7 +140,7 @@ def test_arrays_of_objects_and_odd_arrays(client: Client) -> None:
 def test_an_array_that_repeats_itself_travels_once(small_store: Client) -> None:
     """A terabyte, where there is room for 64 MB."""
     array = numpy.broadcast_to(numpy.arange(1000.0), (125_000_000, 1000))
-    result = small_store.submit(functions.identity, array).result(timeout=30)
+    result = small_store.submit(functions.identity, array).result(timeout=60)
     assert result.shape == array.shape and (result[-3:] == array[-3:]).all() and not result.flags.writeable
 
 
@@ -192,7 +192,7 @@ def test_a_graph_leaves_nothing_in_the_store(client: Client) -> None:
         snapshot = client.cluster_info().snapshot
         return snapshot is not None and [store.objects for store in snapshot.stores] == [0]
 
-    wait_until(is_empty, 15)
+    wait_until(is_empty)
 
 
 def test_results_end_with_their_last_reference(client: Client) -> None:
@@ -222,7 +222,7 @@ def test_monitors_are_told_of_the_store(client: Client) -> None:
         assert snapshot is not None
         return [store.used_bytes >= 8 * COUNT and store.objects > 0 for store in snapshot.stores] == [True]
 
-    wait_until(is_shown, 15)
+    wait_until(is_shown)
 
 
 def test_cleared_and_foreign_references(combo: SchedulerClusterCombo, client: Client) -> None:
@@ -239,14 +239,14 @@ def test_a_store_that_dies(client: Client) -> None:
     reference = client.send_object(make(COUNT))
     assert client.submit(total, reference).result() == total(make(COUNT))
     finished = client.submit(make, COUNT)
-    wait_until(finished.done, 20)
+    wait_until(finished.done)
     mapped = client.submit(make, COUNT).result()
     store_of(client).kill()
     assert total(mapped) == total(make(COUNT))
-    assert (finished.result(timeout=30) == make(COUNT)).all()
+    assert (finished.result(timeout=60) == make(COUNT)).all()
     with pytest.raises(MissingObjects):
-        client.submit(total, reference).result(timeout=30)
-    assert client.submit(total, make(COUNT)).result(timeout=30) == total(make(COUNT))
+        client.submit(total, reference).result(timeout=60)
+    assert client.submit(total, make(COUNT)).result(timeout=60) == total(make(COUNT))
 
 
 def test_a_store_that_is_stopped(client: Client) -> None:
@@ -254,7 +254,7 @@ def test_a_store_that_is_stopped(client: Client) -> None:
     reference = client.send_object(make(COUNT))
     assert client.submit(total, reference).result() == total(make(COUNT))
     finished = client.submit(make, COUNT)
-    wait_until(finished.done, 20)
+    wait_until(finished.done)
     stopped = store_of(client)
     stopped.suspend()
     try:
@@ -278,7 +278,7 @@ def test_a_reader_that_is_killed_while_it_maps(client: Client) -> None:
 
     marker = f"/tmp/scaler-test-{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        assert client.submit(die_once, make(COUNT), marker).result(timeout=30) == total(make(COUNT))
+        assert client.submit(die_once, make(COUNT), marker).result(timeout=60) == total(make(COUNT))
     finally:
         os.unlink(marker)
 
@@ -319,20 +319,20 @@ def test_values_of_graphs_that_do_not_fit_go_to_the_disk(small_store: Client, di
 
 def test_a_client_may_keep_more_than_fits(small_store: Client) -> None:
     kept = small_store.map(make, [COUNT] * 25)
-    kept += [small_store.submit(make, COUNT).result(timeout=30) for _ in range(5)]
+    kept += [small_store.submit(make, COUNT).result(timeout=60) for _ in range(5)]
     kept[0] += 1
     assert [total(each) for each in kept[1:]] == [total(make(COUNT))] * 29
     assert total(kept[0]) == total(make(COUNT)) + COUNT
-    assert small_store.submit(total, kept[0]).result(timeout=30) == total(kept[0])
+    assert small_store.submit(total, kept[0]).result(timeout=60) == total(kept[0])
     assert store_of(small_store).memory_info().shared < 100_000_000
 
 
 def test_an_object_larger_than_the_store(small_store: Client) -> None:
     with pytest.raises(ObjectStoreError, match="--object-store-memory"):
-        small_store.submit(make, 20_000_000).result(timeout=30)
+        small_store.submit(make, 20_000_000).result(timeout=60)
     with pytest.raises(ObjectStoreError, match="--object-store-memory"):
         small_store.send_object(make(20_000_000))
-    assert small_store.submit(total, make(COUNT)).result(timeout=30) == total(make(COUNT))
+    assert small_store.submit(total, make(COUNT)).result(timeout=60) == total(make(COUNT))
 
 
 def test_a_client_without_a_store(combo: SchedulerClusterCombo) -> None:
@@ -365,8 +365,8 @@ def test_a_host_without_shared_memory(no_store: Client) -> None:
     assert no_store.map(change, [array] * 4) == [1.0] * 4
     assert no_store.map(change, [no_store.send_object(array, shared=False)] * 4) == [1.0] * 4
     with pytest.raises(ValueError, match="read-only"):
-        no_store.submit(change, no_store.send_object(array)).result(timeout=30)
-    result = no_store.submit(make, COUNT).result(timeout=30)
+        no_store.submit(change, no_store.send_object(array)).result(timeout=60)
+    result = no_store.submit(make, COUNT).result(timeout=60)
     assert change(result) == 1.0
     graph = {"count": 6000, "made-0": (make, "count")}  # so small that one worker process is handed all of it
     for index in range(10):
@@ -394,5 +394,5 @@ print(client._client_io.session.cluster.hex())
     )
     assert done.returncode == 0, done.stderr
     cluster = done.stdout.split()[-1]
-    wait_until(lambda: not any(cluster in " ".join(each.info["cmdline"] or ()) for each in stores()), 10)
+    wait_until(lambda: not any(cluster in " ".join(each.info["cmdline"] or ()) for each in stores()))
     assert not leftovers.shared_memory_since(before)

@@ -27,7 +27,7 @@ def expected_lines(prefix: str, count: int) -> list[str]:
 
 def test_both_streams_in_order(combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]) -> None:
     with Client(combo.get_address(), stream_output=True) as client:
-        assert client.submit(print_lines, "line", 200).result(timeout=20) == 200
+        assert client.submit(print_lines, "line", 200).result(timeout=60) == 200
         captured = capsys.readouterr()  # what a task printed comes ahead of its result
     assert captured.out.splitlines() == expected_lines("line", 200)
     assert captured.err.splitlines() == expected_lines("line error", 200)
@@ -44,8 +44,8 @@ def test_lines_of_many_tasks(combo: SchedulerClusterCombo, capsys: pytest.Captur
 
 def test_only_its_own_client_sees_it(combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]) -> None:
     with Client(combo.get_address(), stream_output=True) as listening, Client(combo.get_address()) as silent:
-        silent.submit(print_lines, "unheard", 5).result(timeout=20)
-        listening.submit(print_lines, "heard", 5).result(timeout=20)
+        silent.submit(print_lines, "unheard", 5).result(timeout=60)
+        listening.submit(print_lines, "heard", 5).result(timeout=60)
         captured = capsys.readouterr()
     assert "unheard" not in captured.out + captured.err
     assert captured.out.splitlines() == expected_lines("heard", 5)
@@ -66,10 +66,10 @@ def test_it_comes_while_the_task_runs(
 
     with Client(combo.get_address(), stream_output=True) as client:
         future = client.submit(talk, *gate.paths)
-        wait_until(has_come, 10)
+        wait_until(has_come)
         assert not future.done()
         gate.open()
-        future.result(timeout=10)
+        future.result(timeout=60)
 
 
 def test_a_failing_task(combo: SchedulerClusterCombo, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +79,7 @@ def test_a_failing_task(combo: SchedulerClusterCombo, capsys: pytest.CaptureFixt
 
     with Client(combo.get_address(), stream_output=True) as client:
         with pytest.raises(ValueError, match="failed"):
-            client.submit(fail).result(timeout=20)
+            client.submit(fail).result(timeout=60)
         assert capsys.readouterr().out == "last words\n"
 
 
@@ -92,7 +92,7 @@ def test_nested_tasks(single_combo: SchedulerClusterCombo, capsys: pytest.Captur
         print("parent ends")
 
     with Client(single_combo.get_address(), stream_output=True) as client:
-        client.submit(parent, client).result(timeout=20)
+        client.submit(parent, client).result(timeout=60)
         lines = capsys.readouterr().out.splitlines()
     assert lines == ["parent begins", "child speaks", "child of an own client speaks", "parent ends"]
 
@@ -109,7 +109,7 @@ def test_threads_of_a_task_print_at_once(combo: SchedulerClusterCombo, capsys: p
             list(pool.map(write, range(4)))
 
     with Client(combo.get_address(), stream_output=True) as client:
-        client.submit(parent).result(timeout=30)
+        client.submit(parent).result(timeout=60)
         lines = capsys.readouterr().out.splitlines()
     for number in range(4):
         mine = [int(line.split()[1]) for line in lines if line.startswith(f"{number} ")]
@@ -129,7 +129,7 @@ def test_cancelling_a_task_that_prints_without_end(
             future = client.submit(talk, str(gate.started))
             wait_until(lambda: len(functions.notes(gate.started)) == number + 1)  # noqa: B023
             assert future.cancel()
-        assert client.submit(functions.square, 3).result(timeout=20) == 9
+        assert client.submit(functions.square, 3).result(timeout=60) == 9
 
 
 FLOOD = """
@@ -156,7 +156,7 @@ def test_a_flood_fills_no_memory() -> None:
 
     with SchedulerClusterCombo(1, logging_paths=("/dev/null",)) as combo:
         with Client(combo.get_address()) as client:
-            own = client.submit(functions.parent_process_id).result(timeout=10)
+            own = client.submit(functions.parent_process_id).result(timeout=60)
         done = subprocess.run(
             [sys.executable, "-c", FLOOD, combo.get_address(), "100"],
             env=child_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=50,
@@ -186,11 +186,11 @@ def test_bytes_and_threads_that_outlive_their_task(
         threading.Thread(target=late, daemon=True).start()
 
     with Client(single_combo.get_address(), stream_output=True) as client:
-        client.submit(talk, *gate.paths).result(timeout=10)
+        client.submit(talk, *gate.paths).result(timeout=60)
         wait_until(lambda: gate.waiting_pids)
         gate.open()
         wait_until(lambda: functions.notes(f"{gate.started}-done"))
-        assert client.submit(functions.square, 3).result(timeout=10) == 9
+        assert client.submit(functions.square, 3).result(timeout=60) == 9
         assert capsys.readouterr().out == "bytes ü\n"
 
 
@@ -203,9 +203,9 @@ def test_forks_of_a_task_print_for_it(single_combo: SchedulerClusterCombo, capsy
             return sum(pool.starmap(print_lines, [("child", 200)] * 6))
 
     with Client(single_combo.get_address(), stream_output=True) as client:
-        assert client.submit(parent).result(timeout=30) == 1200
+        assert client.submit(parent).result(timeout=60) == 1200
         lines = capsys.readouterr().out.splitlines()
-        assert client.submit(print_lines, "after", 3).result(timeout=10) == 3
+        assert client.submit(print_lines, "after", 3).result(timeout=60) == 3
         after = capsys.readouterr().out.splitlines()
     assert sorted(lines) == sorted(["parent", *expected_lines("child", 200) * 6])
     assert after == expected_lines("after", 3)
@@ -223,7 +223,7 @@ def test_c_code_and_subprocesses(single_combo: SchedulerClusterCombo, capsys: py
 
     with Client(single_combo.get_address(), stream_output=True) as client:
         for number in range(3):
-            client.submit(talk, number).result(timeout=20)
+            client.submit(talk, number).result(timeout=60)
             captured = capsys.readouterr()
             words = captured.out.split("\n")
             assert sorted([f"C code {number}", f"Python {number}", f"subprocess {number}"]) == sorted(
@@ -260,7 +260,7 @@ def test_short_tasks_in_a_row_print_for_themselves(
 
     with Client(single_combo.get_address(), stream_output=True) as heard, Client(single_combo.get_address()) as other:
         futures = [(client.submit(talk, 1 if client is heard else 0)) for _ in range(500) for client in (heard, other)]
-        assert sum(future.result(timeout=20) for future in futures) == 500
+        assert sum(future.result(timeout=60) for future in futures) == 500
         assert capsys.readouterr().out == "1" * 500
 
 
@@ -273,8 +273,8 @@ def test_a_failure_has_the_stderr_of_its_task_alone(single_combo: SchedulerClust
 
     with Client(single_combo.get_address()) as client:
         for number in range(20):
-            client.submit(speak, f"earlier {number}", False).result(timeout=10)
-            error = client.submit(speak, f"mine {number}", True).exception(timeout=10)
+            client.submit(speak, f"earlier {number}", False).result(timeout=60)
+            error = client.submit(speak, f"mine {number}", True).exception(timeout=60)
             assert error is not None
             (note,) = error.__notes__
             assert note.splitlines()[1:] == [f"  mine {number}"]

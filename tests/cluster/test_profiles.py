@@ -56,7 +56,7 @@ def forks(seconds: float) -> int:
 
 
 def test_time_is_attributed_to_functions_and_calls(client: Client, tmp_path: Path) -> None:
-    client.submit(busy, 0.01).result(30)
+    client.submit(busy, 0.01).result(60)
     with client.profile() as profile:
         futures = [client.submit(busy, 1.0) for _ in range(2)] + [
             client.submit(time.sleep, 0.5),
@@ -82,12 +82,15 @@ def test_time_is_attributed_to_functions_and_calls(client: Client, tmp_path: Pat
 def test_a_task_that_runs_when_the_profile_begins_is_sampled(client: Client, gate: Gate) -> None:
     waiting = client.submit(functions.wait_at_gate, *gate.paths)
     wait_until(lambda: gate.waiting_pids)
-    profile = client.profile(0.005).start()
-    time.sleep(1.0)
-    profile.stop()
+
+    def text_of_profile() -> str:
+        with client.profile(0.005) as profile:
+            time.sleep(0.5)
+        return profile.text()
+
+    wait_until(lambda: "wait_at_gate" in text_of_profile())
     gate.open()
-    waiting.result(30)
-    assert "wait_at_gate" in profile.text()
+    waiting.result(60)
 
 
 def test_tasks_that_fork_are_not_disturbed(client: Client) -> None:
@@ -97,7 +100,7 @@ def test_tasks_that_fork_are_not_disturbed(client: Client) -> None:
 
 def test_a_process_that_dies_loses_at_most_its_last_second(client: Client) -> None:
     with client.profile(0.005) as profile:
-        client.submit(busy, 1.5).result(30)
+        client.submit(busy, 1.5).result(60)
         with pytest.raises(ProcessorDiedError, match="exit code 7"):
             client.submit(os._exit, 7).result(60)
     assert "spin" in profile.text()
@@ -126,4 +129,4 @@ def test_the_command(combo: SchedulerClusterCombo, client: Client, tmp_path: Pat
     )  # fmt: skip
     assert done.returncode == 0 and "Saved" in done.stdout and (tmp_path / "p.html").exists()
     end.touch()
-    future.result(30)
+    future.result(60)

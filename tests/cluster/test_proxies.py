@@ -43,7 +43,7 @@ def use_lock(lock: Any) -> str:
 
 
 def use_joinable(queue: Any) -> Any:
-    value = queue.get(timeout=10)
+    value = queue.get(timeout=60)
     queue.task_done()
     queue.put(value + 1)
     return value
@@ -87,7 +87,7 @@ USES: dict[str, tuple[Callable[[SyncManager], Any], Callable[[Any], Any], Any]] 
     "Namespace": (lambda manager: manager.Namespace(x=1), change_namespace, 2),
     "Value": (lambda manager: manager.Value("i", 4), change_value, 5),
     "Array": (lambda manager: manager.Array("i", [4, 5]), lambda proxy: list(proxy), [4, 5]),
-    "Queue": (make_queue, lambda proxy: proxy.get(timeout=10), 5),
+    "Queue": (make_queue, lambda proxy: proxy.get(timeout=60), 5),
     "JoinableQueue": (make_joinable, use_joinable, 5),
     "Event": (lambda manager: manager.Event(), lambda proxy: (proxy.set(), proxy.is_set())[1], True),
     "Lock": (lambda manager: manager.Lock(), use_lock, "locked"),

@@ -156,7 +156,7 @@ def test_an_actor_ends_with_its_last_handle(cluster: None, combo: SchedulerClust
         assert ray.get(Counter.remote(number).increment.remote()) == number + 1
     from scaler.compat.ray.connecting import current_client
 
-    wait_until(lambda: current_client().cluster_info().tasks.running == 0, 10)
+    wait_until(lambda: current_client().cluster_info().tasks.running == 0)
 
 
 def test_options(cluster: None) -> None:
@@ -229,7 +229,7 @@ def test_an_actor_restarts(cluster: None) -> None:
     host = Process.options(max_restarts=1).remote()
     pid = ray.get(host.pid.remote())
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: pid_of(host) not in (None, pid), 20)
+    wait_until(lambda: pid_of(host) not in (None, pid))
 
 
 def pid_of(host: Any) -> int | None:

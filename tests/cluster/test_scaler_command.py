@@ -243,7 +243,7 @@ def test_output_is_followed(address: str, gate: Gate) -> None:
         with Command(command_line("scaler", "output", address, worker, "--follow")) as following:
             following.wait_for_output(r"^\[.*talk \d+\] before the gate$")
             gate.open()
-            future.result(timeout=20)
+            future.result(timeout=60)
             following.wait_for_output(r"^\[.*talk \d+\] behind the gate$")
             following.signal(signal.SIGINT)
             assert following.wait() == 130
@@ -253,7 +253,7 @@ def test_output_is_followed(address: str, gate: Gate) -> None:
 
 def test_following_ends_when_the_reader_leaves_or_the_worker_does_not_exist(address: str) -> None:
     with Client(address) as client:
-        assert client.submit(print, "once").result(timeout=20) is None
+        assert client.submit(print, "once").result(timeout=60) is None
         workers = client.cluster_info().workers
     [worker] = [each.name for each in workers if scaler("output", address, each.name).stdout]
     reading, writing = os.pipe()

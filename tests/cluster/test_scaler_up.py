@@ -144,7 +144,7 @@ def test_nothing_outlives_a_killed_stack(running: Command) -> None:
     members = running.family()
     assert len(members) > 3
     running.kill()
-    wait_until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in members), 20)
+    wait_until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in members))
     assert scaler("down").stdout == "Nothing runs from cluster.toml.\n"
 
 

@@ -33,6 +33,6 @@ def test_tasks_that_need_a_capability_do_not_wait_behind_a_flood() -> None:
         started = time.monotonic()
         needing = [client.submit_verbose(pause, capabilities={"gpu": 1}) for _ in range(3)]
         last = max(future.result() for future in needing)
-        assert last - started < 8 * PAUSE_SECONDS  # the running task, and these three
+        assert last - started < 30 * PAUSE_SECONDS  # all of the flood takes more than three times as long
         assert not all(future.done() for future in flood)
         client.clear()

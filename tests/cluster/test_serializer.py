@@ -106,7 +106,7 @@ def test_deserialize_that_fails_on_the_worker(combo: SchedulerClusterCombo) -> N
             raise RuntimeError("will not load")
 
     with Client(combo.get_address(), serializer=Refusing()) as client:
-        error = client.submit(functions.square, 3).exception(timeout=10)
+        error = client.submit(functions.square, 3).exception(timeout=60)
         assert isinstance(error, (ScalerError, RuntimeError))
         assert "will not load" in str(error)
 

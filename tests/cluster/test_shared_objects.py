@@ -132,7 +132,7 @@ def test_released_objects_are_freed() -> None:
         assert client.submit(len, reference).result() == 200_000_000
         assert client.submit(resident).result() > before + 150_000_000
         del reference
-        wait_until(lambda: client.submit(resident).result() < before + 50_000_000, 20)
+        wait_until(lambda: client.submit(resident).result() < before + 50_000_000)
 
 
 def test_failures_to_load_are_not_kept(client: Client) -> None:

@@ -7,6 +7,8 @@ import time
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
+from tests.cluster.conftest import Gate
+from tests.support import functions
 
 TASKS = 1000
 
@@ -39,11 +41,12 @@ def span(seconds: float) -> tuple[float, float]:
     return started, time.monotonic()
 
 
-def test_monitors_see_groups(combo: SchedulerClusterCombo) -> None:
+def test_monitors_see_groups(combo: SchedulerClusterCombo, gate: Gate) -> None:
     with Client(combo.get_address(), group="team/nightly", weight=2) as client:
-        future = client.submit(pause, 0.5)
+        future = client.submit(functions.wait_at_gate, *gate.paths)
         rows = [row for row in client.cluster_info().clients if row.group == "team/nightly"]
         assert [(row.weight, row.share) for row in rows] == [(2.0, 1.0)]
+        gate.open()
         future.result()
 
 

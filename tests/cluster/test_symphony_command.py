@@ -34,7 +34,7 @@ def snapshot_of(address: str) -> dict[str, Any]:
     """What monitors are told."""
     host, port = address.removeprefix("tcp://").rsplit(":", 1)
     line = command_line("scaler_top", f"ipc:///tmp/{host}_{port}_monitor", "--json")
-    done = subprocess.run(line, env=child_environment(), capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(line, env=child_environment(), capture_output=True, text=True, timeout=60, check=True)
     return json.loads(done.stdout)
 
 
@@ -144,14 +144,14 @@ def test_monitors_see_an_agent_like_any_other(symphony: Symphony, gate: Gate) ->
             snapshot = snapshot_of(rig.address)
             return snapshot if sum(worker["has_task"] for worker in snapshot["workers"]) == 1 else None
 
-        snapshot = wait_until(one_is_busy, 15)
+        snapshot = wait_until(one_is_busy)
         assert snapshot["agents"][0]["name"] == "grid" and snapshot["agents"][0]["pid"] == rig.command.pid
         assert [worker["name"] for worker in snapshot["workers"]] == ["grid-0", "grid-1", "grid-2"]
         assert all(worker["initialized"] for worker in snapshot["workers"])
         reports = snapshot["received"]["Heartbeat"]
-        wait_until(lambda: snapshot_of(rig.address)["received"]["Heartbeat"] > reports + 5, 5, "a report each 0.1 s")
+        wait_until(lambda: snapshot_of(rig.address)["received"]["Heartbeat"] > reports + 5, what="a report each 0.1 s")
         gate.open()
-        assert future.result(timeout=20) == 1
+        assert future.result(timeout=60) == 1
 
 
 def test_log_lines(symphony: Symphony, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_logging_configuration_file(symphony: Symphony, tmp_path: Path) -> Non
         f"[handler_file]\nclass=FileHandler\nargs=('{log}',)\n"
     )
     line = command_line("scaler_symphony_cluster", free_address(), SERVICE, "-lc", configuration, "-ds", "0.5")
-    subprocess.run(line, env=child_environment(**symphony.environment), capture_output=True, timeout=20)
+    subprocess.run(line, env=child_environment(**symphony.environment), capture_output=True, timeout=60)
     assert "Worker[0] started" in log.read_text()
 
 
@@ -207,7 +207,7 @@ def test_settings_from_file_and_environment(symphony: Symphony, tmp_path: Path) 
     path.write_text(f'[symphony]\naddress = "{address}"\nservice = "{SERVICE}"\nbase-concurrency = 5\n')
     line = command_line("scaler_symphony_cluster", "--config", path, "-ds", "0.5")
     environment = child_environment(**symphony.environment, SCALER_SYMPHONY_BASE_CONCURRENCY="3")
-    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=60)
     assert "starting 3 workers" in done.stdout
 
 
@@ -217,7 +217,7 @@ def test_settings_from_file_and_environment(symphony: Symphony, tmp_path: Path) 
 def test_a_scheduler_that_stays_away(symphony: Symphony) -> None:
     watch = Stopwatch()
     with start_symphony_cluster(symphony, free_address(), "--death-timeout-seconds", "0.7") as command:
-        assert command.wait() == 1 and watch.seconds < 10
+        assert command.wait() == 1 and watch.seconds < 50
         assert "no connection to the scheduler for 0.7 seconds" in command.output
 
 
@@ -238,10 +238,10 @@ def test_a_signal_lets_running_tasks_end(gate: Gate, number: signal.Signals) -> 
         waiting = client.submit(functions.square, 3)
         client.explain(waiting)
         gate.open()
-        assert running.result(timeout=20) == "value"
+        assert running.result(timeout=60) == "value"
         assert rig.command.wait() == 0 and not waiting.done()
         with rig.start_command():
-            assert waiting.result(timeout=20) == 9
+            assert waiting.result(timeout=60) == 9
 
 
 def test_grace_ends_and_a_second_signal_ends_at_once(gate: Gate) -> None:
@@ -249,12 +249,12 @@ def test_grace_ends_and_a_second_signal_ends_at_once(gate: Gate) -> None:
         client.submit(functions.wait_at_gate, *gate.paths, "value")
         wait_until(lambda: gate.waiting_pids)
         rig.command.signal(signal.SIGTERM)
-        assert rig.command.wait(10) == 0
+        assert rig.command.wait(60) == 0
         with start_symphony_cluster(rig.symphony, rig.address, "-n", 1, "--grace-seconds", 60) as other:
             wait_until(lambda: len(gate.waiting_pids) == 2)
             other.signal(signal.SIGINT)
             other.signal(signal.SIGTERM)
-            assert other.wait(10) in (128 + signal.SIGINT, 128 + signal.SIGTERM)
+            assert other.wait(60) in (128 + signal.SIGINT, 128 + signal.SIGTERM)
         gate.open()
 
 
@@ -267,5 +267,5 @@ def test_a_shutdown_of_the_cluster_ends_it() -> None:
 def test_it_needs_no_client_package(symphony: Symphony) -> None:
     """The host of the command has scaler-worker and scaler-protocol only."""
     code = "import sys; sys.modules['scaler'] = None; import scaler_worker.symphony.agent"
-    done = subprocess.run([sys.executable, "-c", code], env=child_environment(**symphony.environment), timeout=20)
+    done = subprocess.run([sys.executable, "-c", code], env=child_environment(**symphony.environment), timeout=60)
     assert done.returncode == 0

@@ -76,7 +76,7 @@ class Ui(Command):
         """Status, text and headers; as a program asks that is not a browser, under any name that it likes. It has the
         token, unless its headers say otherwise."""
         headers = {"Authorization": f"Bearer {self.token}", **headers}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.putrequest("GET", path, skip_host="Host" in headers)
             for name, value in headers.items():
@@ -597,7 +597,7 @@ def test_the_token_can_be_switched_off(tmp_path: Path) -> None:
     with Ui(f"ipc://{tmp_path}/monitor", "--port", 0, "--no-require-token") as ui:
         ui.wait_for_output("anyone who can reach port .* can watch: no token is required")
         assert "token=" not in ui.url
-        with closing(http.client.HTTPConnection("127.0.0.1", ui.port, timeout=10)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", ui.port, timeout=60)) as connection:
             connection.request("GET", "/")
             assert connection.getresponse().status == 200
 
@@ -723,7 +723,7 @@ def test_signals_end_it_in_good_order_with_an_open_page(
     with Ui(f"ipc://{tmp_path}/monitor", "--port", 0) as ui, Watched(browser, ui.url) as watched:
         watched.wait_for_text("Nothing has been heard from")
         ui.signal(number)
-        assert ui.wait(5) == 0
+        assert ui.wait(60) == 0
         watched.wait_for_text("This page has lost its connection to scaler_ui")
         assert ui.output.count("\n") == 1
 
@@ -731,12 +731,12 @@ def test_signals_end_it_in_good_order_with_an_open_page(
 def test_pages_that_hang_do_not_keep_it(tmp_path: Path) -> None:
     with ExitStack() as stack, Ui(f"ipc://{tmp_path}/monitor", "--port", 0) as ui:
         for _ in range(5):
-            connection = stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", ui.port, timeout=10)))
+            connection = stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", ui.port, timeout=60)))
             shown = {"Origin": f"http://127.0.0.1:{ui.port}", "Authorization": f"Bearer {ui.token}"}
             connection.request("GET", "/socket", headers={**UPGRADE, **shown})
             assert connection.getresponse().status == 101
         ui.signal(signal.SIGTERM)
-        assert ui.wait(5) == 0
+        assert ui.wait(60) == 0
 
 
 HOSTILE = """
@@ -784,7 +784,7 @@ def test_what_is_no_request_is_refused_without_a_word_to_its_user(tmp_path: Path
     )
     with Ui(f"ipc://{tmp_path}/monitor", "--port", 0) as ui:
         for sent in garbage:
-            with socket.create_connection(("127.0.0.1", ui.port), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", ui.port), timeout=60) as connection:
                 with contextlib.suppress(ConnectionError):
                     connection.sendall(sent)
                     connection.shutdown(socket.SHUT_WR)
@@ -958,11 +958,11 @@ def submits_two(number: int) -> int:
 def test_the_pages_of_nested_tasks_lead_to_one_another(browser: Browser) -> None:
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", 1), Client(address) as client:
-        client.submit(functions.square, 1).result(30)
+        client.submit(functions.square, 1).result(60)
         with Ui(default_monitor_address(address), "--port", 0) as ui, Watched(browser, ui.url) as watched:
             wait_until(lambda: number_in(watched, "Workers") == 1)
             futures = [client.submit(submits_two, number) for number in range(3)]
-            assert [future.result(30) for future in futures] == [1, 5, 13]
+            assert [future.result(60) for future in futures] == [1, 5, 13]
             path = f"#/task/{client.identity.hex()[:8]}/{futures[1].task_id}"
             watched.page.evaluate("path => { location.hash = path }", path)
             watched.wait_for_text("submits_two", ".entity-page")

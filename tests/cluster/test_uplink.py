@@ -24,13 +24,13 @@ def sent_bytes():
     return int(Path(f"/sys/class/net/{sys.argv[2]}/statistics/tx_bytes").read_text())
 
 client = Client(sys.argv[1])
-client.submit(abs, -1).result(timeout=30)
+client.submit(abs, -1).result(timeout=60)
 large = []
 thread = threading.Thread(target=lambda: large.append(client.submit(len, bytes(16_000_000))))
 thread.start()
 thread.join()
 for number in range(10):
-    assert client.submit(abs, -number).result(timeout=30) == number
+    assert client.submit(abs, -number).result(timeout=60) == number
 assert client.map(abs, range(100)) == list(range(100))
 assert sent_bytes() < 12_000_000, "the argument was sent first"
 assert not large[0].done()

@@ -28,9 +28,9 @@ def test_loading_and_running_are_told_apart() -> None:
     with SchedulerClusterCombo(n_workers=1) as cluster, Client(cluster.get_address()) as client:
         assert client.submit(take, SlowToLoad()).result() == 5
         assert client.submit(take, bytes(1_000_000)).result() == 5
-        wait_until(lambda: function_of(client).executions == 2, 10)
+        wait_until(lambda: function_of(client).executions == 2)
         function = function_of(client)
-        assert 0.2 <= function.loading_seconds < 0.4
+        assert function.loading_seconds >= 0.2
         assert function.running_seconds >= 0.2
         assert function.duration_seconds == pytest.approx(
             function.fetching_seconds + function.loading_seconds + function.running_seconds + function.storing_seconds

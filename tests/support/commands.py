@@ -18,7 +18,7 @@ import psutil
 
 from tests.support.waiting import wait_until
 
-FAMILY_LEAVES_SECONDS = 2.0
+FAMILY_LEAVES_SECONDS = 10.0
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 MODULES = {
@@ -72,7 +72,7 @@ class Command:
     def output(self) -> str:
         return Path(self._output.name).read_text(errors="replace")
 
-    def wait_for_output(self, pattern: str, timeout_seconds: float = 40.0) -> re.Match[str]:
+    def wait_for_output(self, pattern: str, timeout_seconds: float = 60.0) -> re.Match[str]:
         def found() -> re.Match[str] | None:
             match = re.search(pattern, self.output, re.MULTILINE)
             if match is None and self.process.poll() is not None:
@@ -88,14 +88,14 @@ class Command:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def wait(self, timeout_seconds: float = 40.0) -> int:
+    def wait(self, timeout_seconds: float = 60.0) -> int:
         """The exit code; AssertionError when it does not end in time."""
         try:
             return self.process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.arguments} still runs; output:\n{self.output}") from None
 
-    def terminate(self, timeout_seconds: float = 40.0) -> int:
+    def terminate(self, timeout_seconds: float = 60.0) -> int:
         if self.process.poll() is None:
             self.signal(signal.SIGTERM)
         return self.wait(timeout_seconds)
@@ -179,7 +179,7 @@ def when(command: Command, is_ready: Callable[[], object]) -> Command:
     return command
 
 
-def wait_until_bound(address: str, command: Command, timeout_seconds: float = 40.0) -> None:
+def wait_until_bound(address: str, command: Command, timeout_seconds: float = 60.0) -> None:
     def bound() -> bool:
         assert command.process.poll() is None, f"{command.arguments} ended: {command.output}"
         return is_bound(address)

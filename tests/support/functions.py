@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-GATE_LIMIT_SECONDS = 60.0
+GATE_LIMIT_SECONDS = 120.0
 
 
 def identity(value: Any) -> Any:

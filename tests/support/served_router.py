@@ -28,6 +28,6 @@ class ServedRouter:
             self.messages.append(message)
         self.first.extend(self.router.unauthenticated_messages())
 
-    def until(self, predicate: Callable[[], Any], seconds: float = 10.0) -> Any:
+    def until(self, predicate: Callable[[], Any], seconds: float = 60.0) -> Any:
         """Serve until the predicate holds, and return its value."""
         return wait_until(lambda: self.serve() or predicate(), seconds)

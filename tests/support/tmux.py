@@ -63,14 +63,14 @@ class Tmux:
     def resize(self, width: int, height: int) -> None:
         self._tmux("resize-window", "-x", str(width), "-y", str(height))
 
-    def wait_for(self, text: str, timeout_seconds: float = 40.0) -> str:
+    def wait_for(self, text: str, timeout_seconds: float = 60.0) -> str:
         """The screen, as soon as it shows ``text``."""
         return self._wait(lambda screen: text in screen, repr(text), timeout_seconds)
 
-    def wait_without(self, text: str, timeout_seconds: float = 40.0) -> str:
+    def wait_without(self, text: str, timeout_seconds: float = 60.0) -> str:
         return self._wait(lambda screen: text not in screen, f"no {text!r}", timeout_seconds)
 
-    def wait_for_exit(self, timeout_seconds: float = 40.0) -> int:
+    def wait_for_exit(self, timeout_seconds: float = 60.0) -> int:
         """The program's exit code."""
         screen = self.wait_for(EXIT_MARK, timeout_seconds)
         match = re.search(rf"{EXIT_MARK} (\d+)", screen)

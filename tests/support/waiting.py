@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 POLL_SECONDS = 0.005
 
 
-def wait_until(predicate: Callable[[], Value | None], timeout_seconds: float = 30.0, what: str = "") -> Value:
+def wait_until(predicate: Callable[[], Value | None], timeout_seconds: float = 60.0, what: str = "") -> Value:
     """The first true value of ``predicate``; AssertionError when none came in time."""
     deadline = time.monotonic() + timeout_seconds
     while True:

@@ -9,8 +9,9 @@ token by an HMAC over fresh nonces of both:
     scheduler  welcome{proof}
 
 Both HMACs cover the address, so a process that listens elsewhere cannot pass the messages on to the scheduler and back.
-The scheduler keeps nothing of a peer in between: its nonce is made of the peer's nonce, the time and a secret. A peer
-acts on no message of the scheduler before it has verified the Welcome.
+The scheduler keeps nothing of a peer in between: its nonce is made of the peer's nonce, the time and a secret. It
+keeps the challenges that were answered, so that recorded messages cannot be repeated. A peer acts on no message of the
+scheduler before it has verified the Welcome.
 
 The same is done with an object store of this host, and between stores with the ticket of the one that serves.
 """
@@ -200,16 +201,32 @@ class PeerHandshake:
 # ---- the end that listens --------------------------------------------------------------------------------------------
 
 
+class AnsweredChallenges:
+    """The challenges that peers have answered with a valid proof, as long as the proof could be shown again."""
+
+    def __init__(self) -> None:
+        self._by_window: dict[int, set[bytes]] = {}
+
+    def add(self, challenge: bytes, window: int) -> bool:
+        """Return whether it had not been answered before. ``window``: that of now."""
+        self._by_window = {each: found for each, found in self._by_window.items() if each >= window - 1}
+        if any(challenge in found for found in self._by_window.values()):
+            return False
+        self._by_window.setdefault(window, set()).add(challenge)
+        return True
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerHandshake:
     """The end that listens: a scheduler's, or a store's. ``seed``: random bytes, new with each start. ``places``: what
     peers may call the address. ``is_required``: a peer without a proof is refused; otherwise a proof is given
-    to each peer that asks for one."""
+    to each peer that asks for one. ``answered``: belongs to the seed."""
 
     token: bytes
     seed: bytes
     places: tuple[str, ...]
     is_required: bool = True
+    answered: AnsweredChallenges = dataclasses.field(default_factory=AnsweredChallenges, compare=False)
 
     def __post_init__(self) -> None:
         if len(self.seed) != NONCE_SIZE_BYTES:
@@ -218,7 +235,7 @@ class ServerHandshake:
             raise ValueError("A proof requires a token.")
 
     def answer(self, hello: Hello, now: float) -> Challenge | Refused | None:
-        """The answer to ``hello``; None if its proof is valid and it may be welcomed."""
+        """The answer to ``hello``; None if its proof is valid and it may be welcomed, which is so only once."""
         if not hello.nonce:
             return Refused(RefusalReason.TOKEN, _no_proof_text(hello)) if self.is_required else None
         if len(hello.nonce) != NONCE_SIZE_BYTES:
@@ -229,6 +246,8 @@ class ServerHandshake:
             return Challenge(self._nonce(hello, _window(now)), hello.number)
         if self._place(hello) is None:
             return Refused(RefusalReason.TOKEN, _WRONG_PROOF_TEXT)
+        if not self.answered.add(hello.challenge, _window(now)):
+            return Challenge(self._nonce(hello, _window(now)), hello.number)
         return None
 
     def prove(self, hello: Hello, welcome: Welcome) -> Welcome:

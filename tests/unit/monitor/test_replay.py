@@ -190,7 +190,12 @@ def test_a_file_that_cannot_be_opened_leaves_the_others(folder: Path) -> None:
     (folder / f"20240101T000000Z-8{SUFFIX}").mkdir()
     replay = Replay(folder)
     assert replay.end == START_TIME + SECONDS
-    assert replay.problems == [f"cannot read {folder / f'20240101T000000Z-8{SUFFIX}'}: Is a directory"]
+    assert replay.problems == [f"20240101T000000Z-8{SUFFIX}: not a regular file"]
+
+
+def test_a_pipe_with_the_name_of_a_log_does_not_keep_a_reader_waiting(folder: Path) -> None:
+    os.mkfifo(folder / f"20240101T000000Z-8{SUFFIX}")
+    assert Replay(folder).problems == [f"20240101T000000Z-8{SUFFIX}: not a regular file"]
 
 
 def test_a_log_of_a_later_version_is_one_sentence(tmp_path: Path) -> None:
@@ -207,6 +212,20 @@ def test_a_small_frame_cannot_fill_the_memory(tmp_path: Path) -> None:
     replay = Replay(tmp_path)
     assert list(replay.messages(0.0, 10.0)) == []
     assert len(replay.problems) == 1
+
+
+@pytest.mark.parametrize("size", [0, 7, 65 * 1024 * 1024, 2**32 - 1])
+def test_a_frame_of_a_size_that_no_writer_makes_is_neither_read_nor_counted(folder: Path, size: int) -> None:
+    """A file with holes takes no room on disk, whatever sizes it claims."""
+    path = next(folder.iterdir())
+    with path.open("ab") as file:
+        start = file.tell()
+        file.write(struct.pack("<IIBd", size, 0, EVENTS, START_TIME + SECONDS))
+        file.truncate(start + 17 + max(size, 1000))
+    replay = Replay(folder)
+    skipped = max(size, 1000) + 17
+    assert replay.problems == [f"{path.name}: damaged at byte {start:,}, the last {skipped:,} bytes are skipped"]
+    assert replay.end == START_TIME + SECONDS
 
 
 def test_events_keep_their_numbers(folder: Path) -> None:

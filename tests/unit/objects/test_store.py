@@ -20,6 +20,7 @@ from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
 from scaler_protocol.objects.layout import parts_of
 from scaler_protocol.objects.memory import Releases
 from scaler_protocol.objects.names import socket_name
+from tests.support.descriptors import free_descriptors
 from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
 from tests.unit.objects.programs import Program
@@ -49,6 +50,15 @@ def test_what_one_puts_another_gets(connect: Connect, size: int) -> None:
         one.drop([key(number)])
         with pytest.raises(MissingObject):
             one.get(key(number), 30)
+
+
+def test_a_process_without_descriptors_fails_and_continues_when_it_has_some(connect: Connect) -> None:
+    connection = connect()
+    connection.status(30)
+    with free_descriptors(0), pytest.raises(OSError, match="Too many open files"):
+        connection.put(key(1), bytes(LARGE))
+    assert connection.put(key(1), bytes(LARGE)) == LARGE
+    assert connection.get(key(1), 30) == bytes(LARGE)
 
 
 @pytest.mark.parametrize("is_known", [True, False])

@@ -32,6 +32,8 @@ from scaler_protocol.messages import (
     Role,
     Welcome,
 )
+from scaler_protocol.objects.admission import StoreAdmission
+from scaler_protocol.security import ensure_token
 
 ADDRESS = "tcp://127.0.0.1:2345"
 PLACE = place_of(ADDRESS)
@@ -178,6 +180,27 @@ def test_an_old_challenge_is_replaced_by_a_new_one() -> None:
     assert isinstance(again, Challenge) and again.nonce != challenge.nonce
     proved = one.answer(again)
     assert proved is not None and other.answer(proved, NOW + 3 * WINDOW_SECONDS) is None
+
+
+@pytest.mark.parametrize("seconds", [0.0, WINDOW_SECONDS, 2 * WINDOW_SECONDS, 3 * WINDOW_SECONDS])
+def test_a_recorded_proof_opens_nothing(seconds: float) -> None:
+    other = server()
+    proved, refused = shake(peer(), other, NOW)
+    assert refused is None
+    for _ in range(2):
+        assert isinstance(other.answer(proved, NOW + seconds), Challenge)
+    assert shake(peer(), other, NOW + seconds)[1] is None
+
+
+def test_a_store_is_not_opened_by_a_recorded_proof() -> None:
+    admission, one = StoreAdmission(PLACE), PeerHandshake(PLACE, SEED, ensure_token())
+    said = one.begin(hello())
+    challenge = admission.answer(said, welcome_for(said), NOW)
+    assert isinstance(challenge, Challenge)
+    proved = one.answer(challenge)
+    assert proved is not None
+    answers = [admission.answer(proved, welcome_for(said), NOW) for _ in range(3)]
+    assert [type(each) for each in answers] == [Welcome, Challenge, Challenge]
 
 
 def test_a_challenge_of_another_start_is_replaced() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from scaler_protocol.transport.stream import SIZE_LIMIT_BYTES, StreamConnection
+from tests.support.descriptors import free_descriptors
 
 Pair = tuple[StreamConnection, StreamConnection]
 
@@ -148,6 +149,19 @@ def test_descriptors_wait_with_their_message(pair: Pair) -> None:
     assert contents == [b"0", b"0", b"1", b"1", b"2", b"2", b"3", b"3", b"4", b"4"]
     while other.received_fds:
         os.close(other.received_fds.popleft())
+    assert open_descriptors() == before
+
+
+def test_a_message_whose_descriptors_find_no_room_ends_the_connection(pair: Pair) -> None:
+    """The descriptors of a later message would be taken for its own."""
+    one, other = pair
+    before = open_descriptors()
+    descriptor = os.memfd_create("test")
+    one.send([b"first"], [descriptor, descriptor])
+    os.close(descriptor)
+    with free_descriptors(1):
+        assert other.receive() is None
+    assert other.eof and other.lacks_descriptors and not other.received_fds
     assert open_descriptors() == before
 
 

@@ -12,6 +12,8 @@ from scaler_protocol.messages import (
     ControlRequest,
     Drain,
     EndProcess,
+    ExplainRequest,
+    Explanation,
     Goodbye,
     Heartbeat,
     RunningTask,
@@ -103,6 +105,24 @@ def test_an_agent_is_named_by_its_host_and_by_its_workers():
     book.agent("two")
     assert ask(client, ControlAction.PAUSE, "host")[0].names == ("one", "two")
     assert ask(client, ControlAction.PAUSE, "two-0")[0].names == ("two",)
+
+
+def test_answers_contain_nothing_that_a_terminal_obeys():
+    """Operators print them."""
+    book = Playbook()
+    client = book.client()
+    book.agent("evil\x1b]0;title\x07\n")
+    assert ask(client, ControlAction.PAUSE, "host")[0].names == ("evil?]0;title??",)
+    assert refusal(client, ControlAction.PAUSE, "none").endswith("The agents are evil?]0;title??.")
+
+
+def test_an_explanation_contains_nothing_that_a_terminal_obeys():
+    book = Playbook()
+    client = book.client()
+    book.agent("evil\x1b]0;title\x07\n")
+    client.says(tasks(client, 1, 1))
+    explained = [body.text for _, body in client.says(ExplainRequest(1)) if isinstance(body, Explanation)]
+    assert len(explained) == 1 and "evil?]0;title??" in explained[0] and explained[0].isprintable()
 
 
 def test_a_paused_agent_that_reconnects_stays_paused():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 import pytest
 
 from scaler_protocol.effects import Log
-from scaler_protocol.handshake import PeerHandshake, ServerHandshake, place_of, places_of
+from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, ServerHandshake, place_of, places_of
 from scaler_protocol.messages import AgentAttach, Challenge, Hello, Stop, Tasks, Welcome
 from scaler_worker.core.agent import SCHEDULER
 from scaler_worker.core.effects import DispatchTasks, Exit, Reconnect
@@ -21,7 +22,8 @@ SERVER = ServerHandshake(TOKEN, b"q" * 32, places_of(ADDRESS))
 
 @pytest.fixture
 def stage() -> Stage:
-    return Stage(1, welcome=False, handshake=PeerHandshake(place_of(ADDRESS), b"p" * 32), death_timeout_seconds=100.0)
+    handshake = PeerHandshake(place_of(ADDRESS), os.urandom(NONCE_SIZE_BYTES))
+    return Stage(1, welcome=False, handshake=handshake, death_timeout_seconds=100.0)
 
 
 def connect(stage: Stage) -> Hello:

@@ -113,6 +113,9 @@ class Replay:
 
     def _index_file(self, path: Path) -> None:
         before = len(self._places)
+        if not path.is_file():  # to open a pipe would wait for a writer, and a device has no end
+            self._complain(f"{path.name}: not a regular file")
+            return
         try:
             file = path.open("rb")
             self._files.append(file)

@@ -6,7 +6,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, ServerHandshake, refusal_for
+from scaler_protocol.handshake import (
+    NONCE_SIZE_BYTES,
+    AnsweredChallenges,
+    PeerHandshake,
+    ServerHandshake,
+    refusal_for,
+)
 from scaler_protocol.messages import Challenge, Hello, RefusalReason, Refused, Welcome
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.names import socket_name
@@ -27,6 +33,7 @@ class StoreAdmission:
     def __init__(self, place: str) -> None:
         self._place = place
         self._seed = os.urandom(NONCE_SIZE_BYTES)
+        self._answered = AnsweredChallenges()
 
     def answer(self, hello: Any, welcome: Welcome, now: float) -> Challenge | Refused | Welcome:
         """Return ``welcome`` with the store's proof if the peer has proved that it knows the token; otherwise a
@@ -37,7 +44,7 @@ class StoreAdmission:
         if refused is not None:
             return refused
         try:
-            handshake = ServerHandshake(read_token(), self._seed, (self._place,))
+            handshake = ServerHandshake(read_token(), self._seed, (self._place,), answered=self._answered)
         except (OSError, ValueError) as error:
             return Refused(RefusalReason.TOKEN, str(error))
         return handshake.answer(hello, now) or handshake.prove(hello, welcome)

@@ -42,6 +42,7 @@ from scaler_protocol.messages import (
     StoreStatus,
     StoreStatusRequest,
 )
+from scaler_protocol.objects.errors import NO_DESCRIPTOR_TEXT
 from scaler_protocol.objects.segments import Segments
 from scaler_protocol.objects.silence import ENDED_TEXT, Silence
 from scaler_protocol.objects.starting import Reached, reach
@@ -196,6 +197,8 @@ class AgentConnection:
                 self.why_lost = body.text
             else:
                 answers.append(self._answer(body))
+        if self._stream.lacks_descriptors:
+            self.why_lost = NO_DESCRIPTOR_TEXT
         return answers
 
     def _answer(self, body: Any) -> AgentAnswer:

@@ -21,3 +21,9 @@ class Unreachable(StoreError):
 
 class StoreUnavailable(StoreError):
     """This host has no store of this cluster, or cannot have one."""
+
+
+NO_DESCRIPTOR_TEXT = (
+    "Cannot use the memory of the object store: this process has no file descriptor left. Close files, or raise the"
+    " limit (ulimit -n)."
+)

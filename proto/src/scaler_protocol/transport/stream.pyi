@@ -36,6 +36,10 @@ class StreamConnection:
     def eof(self) -> bool:
         """The other end has closed, or has sent an invalid message. Earlier messages can still be received."""
 
+    @property
+    def lacks_descriptors(self) -> bool:
+        """A message came with descriptors for which this process has no room, which has ended the connection."""
+
     limit_bytes: int
     """A larger message ends the connection before it is read: SIZE_LIMIT_BYTES, unless set to less."""
 

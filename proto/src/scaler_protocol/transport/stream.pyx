@@ -6,7 +6,7 @@ import socket
 from collections import deque
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.errno cimport EAGAIN, EINTR, errno
+from libc.errno cimport EAGAIN, EINTR, EMFILE, errno
 from libc.stdint cimport int64_t, uint64_t
 
 from scaler_protocol.transport.framing cimport READ_SIZE, Incoming, pack
@@ -24,6 +24,7 @@ cdef extern from *:
     #include <string.h>
     #include <sys/socket.h>
     #include <sys/uio.h>
+    #include <unistd.h>
     #ifndef MSG_NOSIGNAL
     #define MSG_NOSIGNAL 0
     #endif
@@ -74,6 +75,12 @@ cdef extern from *:
                 *count += more;
             }
         }
+        if (message.msg_flags & MSG_CTRUNC) { /* the system had no room for all: later ones would be taken for these */
+            while (*count > 0)
+                close(received[--*count]);
+            errno = EMFILE;
+            return -1;
+        }
         return result;
     }
     static void scaler_wait(int fd, int milliseconds, int writes) {
@@ -116,6 +123,7 @@ cdef class StreamConnection:
     cdef bint _is_flushing
     cdef readonly object received_fds
     cdef readonly bint eof
+    cdef readonly bint lacks_descriptors
 
     def __init__(self, connected):
         connected.setblocking(False)
@@ -288,6 +296,7 @@ cdef class StreamConnection:
             error = errno
         if received < 0:
             self.eof = error != EAGAIN and error != EINTR
+            self.lacks_descriptors = error == EMFILE
             return False
         for index in range(count):
             self.received_fds.append(descriptors[index])

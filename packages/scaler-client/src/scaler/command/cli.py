@@ -39,6 +39,7 @@ from scaler.utility.exceptions import DisconnectedError, ScalerError
 from scaler_protocol.command import run_command
 from scaler_protocol.command.completion import FLAG, Completable
 from scaler_protocol.command.runner import print_completion
+from scaler_protocol.monitor.format import printable
 
 
 class Subcommand(NamedTuple):
@@ -105,7 +106,8 @@ def _run(name: str, body: Callable[[Any], int], settings: Any) -> int:
         return 0
     except (ScalerError, OSError) as error:
         advice = f" Check with: scaler doctor {settings.address}" if isinstance(error, DisconnectedError) else ""
-        print(f"scaler {name}: {' '.join(str(error).split())}{advice}", file=sys.stderr)
+        text = printable(" ".join(str(error).split()))  # it may contain the names of others
+        print(f"scaler {name}: {text}{advice}", file=sys.stderr)
         return 1
 
 

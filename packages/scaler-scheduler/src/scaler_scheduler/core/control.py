@@ -32,6 +32,7 @@ from scaler_protocol.messages import (
     ControlRequest,
     EndProcess,
 )
+from scaler_protocol.monitor.format import printable
 from scaler_scheduler.core import admission, cancellation, draining, notices, outbox, withdrawals
 from scaler_scheduler.core.action_rates import TOO_MANY_TEXT
 from scaler_scheduler.core.agents import Agent
@@ -71,7 +72,8 @@ def on_request(state: SchedulerState, client: ClientPeer, body: ControlRequest, 
         result = rule(state, client, body, now)
     if not result.refusal:
         _record(state, client, body, result)
-    reply = ControlReply(body.number, not result.refusal, result.refusal, result.names, result.tasks)
+    names = tuple(map(printable, result.names))
+    reply = ControlReply(body.number, not result.refusal, printable(result.refusal), names, result.tasks)
     outbox.send(state, client, reply, now)
 
 

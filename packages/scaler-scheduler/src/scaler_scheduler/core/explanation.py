@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scaler_protocol.messages import Explanation, RunningTask
-from scaler_protocol.monitor.format import format_duration
+from scaler_protocol.monitor.format import format_duration, printable
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
 from scaler_scheduler.core import lock_table, named_table, running_tasks, share_reports
 from scaler_scheduler.core.agents import Agent, shown_demand
@@ -22,7 +22,8 @@ _BUSY = "are busy."
 
 
 def answer(task: int, text: str) -> Explanation:
-    return Explanation(task, text)
+    """Clients print it, and it contains the names of functions, hosts and agents of others."""
+    return Explanation(task, printable(text))
 
 
 def explain(state: SchedulerState, session: bytes, task: int) -> str:
