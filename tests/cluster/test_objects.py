@@ -88,7 +88,7 @@ def stores() -> list[psutil.Process]:
 
 def store_of(client: Client) -> psutil.Process:
     cluster = client._client_io.session.cluster.hex()
-    return next(each for each in stores() if cluster in " ".join(each.cmdline()))
+    return next(each for each in stores() if cluster in " ".join(each.info["cmdline"]))
 
 
 def test_an_array_there_and_back(client: Client) -> None:
