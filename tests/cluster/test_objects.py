@@ -38,6 +38,11 @@ def total_then(array: numpy.ndarray, _: object) -> float:
     return total(array)
 
 
+def wait_for_file(begun: str, awaited: str) -> None:
+    Path(begun).touch()
+    wait_until(Path(awaited).exists, 40)
+
+
 def first(array: numpy.ndarray) -> float:
     return float(array[0])
 
@@ -83,7 +88,7 @@ def stores() -> list[psutil.Process]:
 
 def store_of(client: Client) -> psutil.Process:
     cluster = client._client_io.session.cluster.hex()
-    return next(each for each in stores() if cluster in " ".join(each.cmdline()))
+    return next(each for each in stores() if cluster in " ".join(each.info["cmdline"]))
 
 
 def test_an_array_there_and_back(client: Client) -> None:
@@ -247,6 +252,22 @@ def test_a_store_that_dies(client: Client) -> None:
     with pytest.raises(MissingObjects):
         client.submit(total, reference).result(timeout=60)
     assert client.submit(total, make(COUNT)).result(timeout=60) == total(make(COUNT))
+
+
+def test_a_call_waits_until_a_lost_result_is_made_again(tmp_path: Path) -> None:
+    """The call was submitted when the result was there, waits behind another call, and reads it after its loss."""
+    begin, has_begun = tmp_path / "begin", tmp_path / "has begun"
+    with SchedulerClusterCombo(n_workers=1) as cluster, Client(cluster.get_address()) as client:
+        made = client.submit(make, COUNT)
+        wait_until(made.done, 20)
+        blocking = client.submit(wait_for_file, str(has_begun), str(begin))
+        wait_until(has_begun.exists, 20)
+        read = client.submit(total, made)
+        store_of(client).kill()
+        begin.touch()
+        blocking.result(timeout=30)
+        assert read.result(timeout=30) == total(make(COUNT))
+        assert (made.result(timeout=30) == make(COUNT)).all()
 
 
 def test_a_store_that_is_stopped(client: Client) -> None:

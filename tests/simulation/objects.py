@@ -37,9 +37,11 @@ KEPT_BYTES = 2000
 
 @dataclass(frozen=True)
 class ObjectScenario(Scenario):
-    """``with_stores``: hosts have stores; without, everything streams."""
+    """``with_stores``: hosts have stores; without, everything streams. ``readings``: how often each client submits
+    tasks whose large results are read by tasks that it submits when they are there."""
 
     sends: int = 4
+    readings: int = 0
     store_kills: int = 0
     with_stores: bool = True
     object_retention_seconds: float = 3600.0
@@ -58,6 +60,8 @@ class Result:
         self.cancelled = False
         self.ends = 0
         self.is_cancelled_graph = False
+        self.inputs: list[LargeResult] = []
+        self.may_miss = True
 
     def settle(self, outcome: Outcome) -> bool:
         self.ends += 1
@@ -74,6 +78,7 @@ class Result:
         self._end(outcome)
 
     def _end(self, outcome: Outcome) -> None:
+        self.inputs = []
         is_right = outcome.status == Status.SUCCESS and bytes(outcome.payload) == self.expected
         kept = bytes(outcome.payload[:KEPT_BYTES])
         self.outcomes.append(outcome._replace(payload=b"right" if is_right else kept))
@@ -88,13 +93,25 @@ class Result:
         if outcome.status == Status.SUCCESS:
             assert outcome.payload == b"right", (self.argument, outcome)
         elif outcome.status == Status.OBJECT_MISSING:
-            assert self.client.may_miss, (self.argument, outcome)
+            assert self.client.may_miss and self.may_miss, (self.argument, outcome)
         elif outcome.status == Status.PROCESSOR_DIED:
             assert deaths.get(self.argument, 0) >= 3 or b"graph" in self.argument, (self.argument, deaths)
         elif outcome.status == Status.EXCEPTION:
             check_failure(bytes(outcome.payload), deaths, self.client.may_miss)
         else:
             raise AssertionError((self.argument, outcome))
+
+
+class Made(Result):
+    """The future of a large result that only tasks read."""
+
+    def settle(self, outcome: Outcome) -> bool:
+        self.ends += 1
+        if outcome.status == Status.SUCCESS_LARGE:
+            self.client.read_by_task(self, outcome.payload)
+            outcome = Outcome(Status.SUCCESS, self.expected)
+        self._end(outcome)
+        return True
 
 
 class Fetching:
@@ -126,8 +143,10 @@ class ObjectClientNode(ClientNode):
         self._with_object = {
             (name, number): Shape(Function(name, name.encode()), 1 + number, (), TaskOptions())
             for name in names
-            for number in (1, 2, 3)
+            for number in (0, 1, 2, 3)
         }
+        self._made: list[tuple[LargeResult, bytes]] = []
+        self.lets_miss = True
         if host is not None:
             host.has_clients = True
 
@@ -172,6 +191,39 @@ class ObjectClientNode(ClientNode):
         self.core.submissions.add(self._with_object[name, len(used)], slots, len(argument), result)
         self.core.objects.refer(result.task_range, result.task_index, [upload for upload, _ in used])
 
+    def make(self, count: int) -> None:
+        """Submit tasks whose large results others read when they are there."""
+
+        def add(now: float) -> None:
+            for _ in range(count):
+                argument = f"{self.name} {graphs.LARGE} {len(self.results)}".encode()
+                result: Any = Made(self, argument, graphs.result_of(argument, []))
+                self.results.append(result)
+                self.core.submissions.add(self._with_object[graphs.LARGE, 0], [argument], len(argument), result)
+
+        self.unfinished += count
+        self.post(add)
+
+    def read_by_task(self, made: Made, large: LargeResult) -> None:
+        """A result is there: a task reads it, and some of those that came before."""
+        chance = self.world.chance
+        self._made.append((large, made.expected))
+        inputs = [self._made[-1], *chance.choices(self._made, k=chance.randint(0, 2))]
+        del self._made[:-2]
+        self.unfinished += 1
+        delay = self.world.between(*READ_SECONDS)
+        self.world.after(delay, lambda: self.post(lambda now: self._submit_reader(inputs)))
+
+    def _submit_reader(self, inputs: list[tuple[LargeResult, bytes]]) -> None:
+        name = self.world.chance.choice(self._names)
+        argument = f"{self.name} {name} {len(self.results)}".encode()
+        result: Any = Result(self, argument, graphs.result_of(argument, [expected for _, expected in inputs]))
+        result.inputs = [large for large, _ in inputs]
+        result.may_miss = self.lets_miss
+        self.results.append(result)
+        slots = [argument, *(large.key for large, _ in inputs)]
+        self.core.submissions.add(self._with_object[name, len(inputs)], slots, len(argument), result)
+
     def _let_go(self, index: int) -> None:
         upload, _ = self.uploads.pop(index)
         self.core.objects.let_go(upload)
@@ -199,6 +251,7 @@ class ObjectClientNode(ClientNode):
                     continue
                 if self.core.endings.cancel(place.task_range, place.task_index):
                     result.cancelled = True
+                    result.inputs = []
                     self.unfinished -= 1
 
         self.post(cancel)
@@ -207,6 +260,7 @@ class ObjectClientNode(ClientNode):
         """Nothing that was sent is needed any more."""
 
         def let_go(now: float) -> None:
+            self._made.clear()
             while self.uploads:
                 self._let_go(0)
 
@@ -217,6 +271,7 @@ class ObjectClientNode(ClientNode):
     def read_later(self, result: Result, large: LargeResult) -> None:
         chance = self.world.chance
         if chance.random() < UNREAD_SHARE:
+            result.inputs = []
             result.outcomes.append(Outcome(Status.SUCCESS, b"right"))
             self.unfinished -= 1
             self.post(lambda now: None)
@@ -262,6 +317,10 @@ class ObjectCluster(Cluster):
             for _ in range(scenario.sends):
                 count = chance.randint(1, scenario.tasks_per_burst)
                 self._sometime(lambda client=client, count=count: client.send(count))  # type: ignore[misc]
+            client.lets_miss = client.may_miss or scenario.process_kills > 0
+            for _ in range(scenario.readings):
+                count = chance.randint(1, scenario.tasks_per_burst)
+                self._sometime(lambda client=client, count=count: client.make(count))  # type: ignore[misc]
         for _ in range(scenario.store_kills):
             self._sometime(self._kill_store)
 

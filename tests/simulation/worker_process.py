@@ -264,7 +264,8 @@ class SimulatedWorkerProcess:
         if None in inputs:
             lost = [key for key, value in zip(others, inputs, strict=True) if value is None]
             is_upload = any(key.number >= UPLOAD_NUMBER for key in lost)  # type: ignore[union-attr]
-            self.board.append(sequence, Status.OBJECT_MISSING if is_upload else Status.CANCELLED, b"lost", 0.0)
+            has_failed = is_upload or not run.options.graph  # a node goes back
+            self.board.append(sequence, Status.OBJECT_MISSING if has_failed else Status.CANCELLED, b"lost", 0.0)
             self._untold = True
             return
         name = TaskName(run.session, run.first_task + index, run.attempt, run.options.depth)

@@ -44,7 +44,7 @@ GRAPH = 4  # the number of its last node
 LARGE = (1 << 20).to_bytes(8, "little")
 RUN_BY_AGENT = (TaskState.ASSIGNED, TaskState.CANCELLING, TaskState.DONE_LARGE, TaskState.DECIDING)
 NODE_STATES = (*RUN_BY_AGENT, TaskState.HELD, TaskState.PENDING, TaskState.STORED, TaskState.ENDED)
-TASK_STATES = [each for each in TaskState if each not in (TaskState.PENDING, TaskState.STORED, TaskState.FREED)]
+TASK_STATES = [each for each in TaskState if each not in (TaskState.STORED, TaskState.FREED)]
 
 
 class Fixture:
@@ -69,7 +69,7 @@ class Fixture:
         if self.is_node:
             self.enter_graph(state)
             return
-        assert self.table.columns.append(self.record(1, [b""]), state)
+        assert self.table.columns.append(self.record(1, [ObjectKey(SESSION, 0)]), state)
         if state == TaskState.QUEUED:
             self.queue.push(Client, self.table, 0, 1, 2)
 
@@ -128,7 +128,7 @@ def in_state(state: TaskState, is_node: bool, retries: int = 0, rerun: bool = Tr
 
 
 def _advance(found: Fixture, state: TaskState) -> None:
-    if state not in (TaskState.QUEUED, TaskState.PENDING):
+    if state != TaskState.QUEUED and not (found.is_node and state == TaskState.PENDING):
         found.allocate()
     if state == TaskState.CANCELLING:
         found.table.cancel([found.task])
@@ -136,6 +136,9 @@ def _advance(found: Fixture, state: TaskState) -> None:
         found.result(Status.SUCCESS_LARGE)
     elif state == TaskState.DECIDING:
         found.result(Status.PROCESSOR_DIED)
+    elif state == TaskState.PENDING and not found.is_node:
+        found.result(Status.OBJECT_MISSING)
+        found.table.await_inputs(found.task)
     elif state == TaskState.STORED:
         found.result(Status.SUCCESS)
 
@@ -233,6 +236,17 @@ def _finish(found: Fixture) -> Action:
     return Action.NOTHING
 
 
+def _await_inputs(found: Fixture) -> Action:
+    if found.is_node or found.state != TaskState.DECIDING:
+        return Action.NOTHING  # the rules ask for it only then
+    found.table.await_inputs(found.task)
+    return Action.WAIT
+
+
+def _make_inputs(found: Fixture) -> Action:
+    return Action.REQUEUE if found.table.inputs_made([found.task]) else Action.NOTHING
+
+
 DRIVERS: dict[TaskEvent, Callable[[Fixture], Action]] = {
     TaskEvent.READY: _ready,
     TaskEvent.ALLOCATED: _allocate,
@@ -243,6 +257,7 @@ DRIVERS: dict[TaskEvent, Callable[[Fixture], Action]] = {
     TaskEvent.DIED: _result(Status.PROCESSOR_DIED),
     TaskEvent.FAILED_WITH_RETRIES: _result(Status.EXCEPTION),
     TaskEvent.FAILED: _result(Status.EXCEPTION),
+    TaskEvent.INPUT_MISSING: _result(Status.OBJECT_MISSING),
     TaskEvent.STOPPED: _result(Status.CANCELLED),
     TaskEvent.WITHDRAWN: _withdraw,
     TaskEvent.AGENT_LOST: _lose,
@@ -253,6 +268,8 @@ DRIVERS: dict[TaskEvent, Callable[[Fixture], Action]] = {
     TaskEvent.ABANDONED: _abandon,
     TaskEvent.RUNS_AGAIN: _requeue,
     TaskEvent.GIVEN_UP: _finish,
+    TaskEvent.AWAITS_INPUTS: _await_inputs,
+    TaskEvent.INPUTS_MADE: _make_inputs,
 }
 FINAL = (TaskEvent.AGENT_LOST_FINALLY, TaskEvent.VALUE_LOST_FINALLY)
 

@@ -532,9 +532,10 @@ def test_a_run_that_cannot_be_taken_in_fails_alone() -> None:
     assert stage.results()[1][0] == Status.SUCCESS
 
 
-def test_a_task_waits_for_its_object() -> None:
+@pytest.mark.parametrize("number", [2**64 - 1, 7], ids=["sent by its client", "result of another task"])
+def test_a_task_waits_for_its_object(number: int) -> None:
     stage = Stage(1)
-    key = ObjectKey(CLIENT, 2**64 - 1)
+    key = ObjectKey(CLIENT, number)
     data = pickle.dumps(b"y" * 3 * CHUNK_SIZE_BYTES)
     stage.give(run_of(1, function=length, slots=[key]), function=length)
     assert stage.bodies(ObjectRequest) == [ObjectRequest(key)] and not stage.processes[0].pending

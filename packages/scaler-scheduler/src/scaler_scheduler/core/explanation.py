@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from scaler_protocol.messages import Explanation, RunningTask
 from scaler_protocol.monitor.format import format_duration, printable
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
-from scaler_scheduler.core import lock_table, named_table, running_tasks, share_reports
+from scaler_scheduler.core import lock_table, lost_inputs, named_table, running_tasks, share_reports
 from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.fair_shares import Share
@@ -37,15 +37,21 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
     text += lock_table.explain(state.locks, session, task, attempt)
     text += named_table.explain(state.named, session, task, attempt)
     if attempt > 1:
-        text += f" This is attempt {attempt}: {deaths} of its worker processes died, {losses} of its workers were lost."
+        text += f" This is attempt {attempt}: {deaths} of its worker processes died, {losses} of its workers"
+        text += " or inputs were lost."
     return text
 
 
 def _missing(client: ClientPeer, task: int) -> tuple[list[int], int]:
     """The tasks whose results it needs and which have not ended, and how many results it needs in all."""
     graph = client.table.columns.record(task).graph
-    inputs = graph.inputs(task) if graph is not None else []
+    inputs = graph.inputs(task) if graph is not None else _lost_inputs(client, task)
     return [each for each in inputs if client.table.nodes.value_holder(each) is None], len(inputs)
+
+
+def _lost_inputs(client: ClientPeer, task: int) -> Sequence[int]:
+    """Return the inputs of a task that is not a node, if it waits for them."""
+    return lost_inputs.inputs_of(client, task) if client.table.awaits_inputs(task) else ()
 
 
 def _pending(client: ClientPeer, task: int) -> str:

@@ -818,7 +818,7 @@ cdef class NodeTable:
         page.agent[offset] = NO_AGENT
 
     cdef to_pending_again(self, Page* page, int offset):
-        """A node is with no agent now; settling its graph decides whether it may be queued."""
+        """A task is with no agent now. If it is a node, settling its graph decides whether it may be queued."""
         self.columns.move(page, offset, PENDING)
         self.columns.raise_attempt(page, offset)
         page.agent[offset] = NO_AGENT

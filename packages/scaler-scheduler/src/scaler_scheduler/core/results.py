@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, ObjectRelease, Status
-from scaler_scheduler.core import cancellation, outbox, retry, timers, values
+from scaler_scheduler.core import cancellation, lost_inputs, outbox, retry, timers, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
@@ -129,6 +129,7 @@ _RULES: dict[Action, _Rule] = {
     Action.KEEP_LARGE: _on_large,
     Action.DISCARD: _on_discarded,
     Action.DECIDE_RETRY: retry.on_failed,
+    Action.DECIDE_INPUT: lost_inputs.on_missing,
     Action.DECIDE_DEATH: retry.on_worker_process_died,
     Action.REFUSE: _on_refused,
 }

@@ -21,6 +21,7 @@ from scaler_scheduler.core import (
     explanation,
     faults,
     hot_path,
+    lost_inputs,
     recording,
     session_endings,
     shutdown,
@@ -109,5 +110,6 @@ class SchedulerCore:
             client.link.check()
         for agent in state.agents.values():
             agent.link.check()
+        lost_inputs.check(state)
         state.locks.check()
         state.named.check()

@@ -48,6 +48,7 @@ cdef class SchedulerState:
     cdef readonly object relays
     cdef readonly object transfers
     cdef readonly dict departures
+    cdef readonly dict lost_inputs
     cdef readonly object locks
     cdef dict lock_requests_by_task
     cdef readonly object named

@@ -125,6 +125,10 @@ class SchedulerState:
     departures: dict[bytes, Departure]
     """The agents that leave and have values, by session."""
 
+    lost_inputs: dict[bytes, dict[tuple[int, ...], list[int]]]
+    """The tasks outside graphs that wait until the results that they need have been made again, by session and by the
+    tasks that have these results."""
+
     locks: LockTable
     named: NamedTable
     action_rates: ActionRates

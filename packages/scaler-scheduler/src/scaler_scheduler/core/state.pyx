@@ -57,7 +57,7 @@ cdef class SchedulerState:
         self.shares = Shares(named_numbers(settings.group_weights), named_counts(settings.group_limits))
         self.balancer = Balancer(settings.load_balance_seconds, settings.load_balance_trigger_times)
         self.is_bounded = settings.max_number_of_tasks_waiting >= 0
-        self.clients_waiting, self.graph_clients, self.deepened_options = {}, {}, {}
+        self.clients_waiting, self.graph_clients, self.deepened_options, self.lost_inputs = {}, {}, {}, {}
         self.introductions, self.clients_to_part = {}, {}
         self.recount_at, self.stalled_at = now, float("-inf")
         self.effects, self.clients_with_results = [], {}

@@ -30,7 +30,8 @@ class TaskState(enum.IntEnum):
     DECIDING = 7
     """Only while one message is handled: the task left its agent, and what becomes of it is being decided."""
     PENDING = 8
-    """A node of a graph that waits for its inputs."""
+    """A node of a graph that waits for its inputs, or another task that waits until lost results that it needs have
+    been made again."""
     STORED = 9
     """A node of a graph that succeeded; an agent keeps its value for its dependants."""
     FREED = 10
@@ -69,37 +70,43 @@ class TaskEvent(enum.IntEnum):
     """The function raised, and the task has retries."""
     FAILED = 8
     """The task failed in any other way."""
-    STOPPED = 9
+    INPUT_MISSING = 9
+    """The agent could not get an object that the task names, so the task has not started."""
+    STOPPED = 10
     """The agent cancelled the task."""
-    WITHDRAWN = 10
+    WITHDRAWN = 11
     """The agent gave the task back unstarted."""
-    AGENT_LOST = 11
+    AGENT_LOST = 12
     """The agent is lost, and the task may run again."""
-    AGENT_LOST_FINALLY = 12
+    AGENT_LOST_FINALLY = 13
     """The agent is lost, and the task may not run again or has lost too many agents."""
-    VALUE_LOST = 13
+    VALUE_LOST = 14
     """The agent no longer has the value, and the task may run again."""
-    VALUE_LOST_FINALLY = 14
+    VALUE_LOST_FINALLY = 15
     """The agent no longer has the value, and the task may not run again or has lost too many agents."""
-    CANCELLED_BY_CLIENT = 15
+    CANCELLED_BY_CLIENT = 16
     """The client cancels the task, releases its result, clears all tasks or leaves."""
-    ABANDONED = 16
+    ABANDONED = 17
     """The session begins again: answers to its cancels would be mistaken for answers to later tasks."""
-    RUNS_AGAIN = 17
+    RUNS_AGAIN = 18
     """The rules decided that the task runs again."""
-    GIVEN_UP = 18
+    GIVEN_UP = 19
     """The rules decided that the task ends."""
-    INPUTS_ARRIVED = 19
+    AWAITS_INPUTS = 20
+    """The rules decided that the task waits until lost results that it needs have been made again."""
+    INPUTS_MADE = 21
+    """The lost results that the task needs have been made again."""
+    INPUTS_ARRIVED = 22
     """In a graph: the value of the last missing input is there."""
-    INPUT_LOST = 20
+    INPUT_LOST = 23
     """In a graph: the value of an input is lost."""
-    DROPPED = 21
+    DROPPED = 24
     """In a graph: an input of the node ended without a value, or the graph is over."""
-    VALUE_UNNEEDED = 22
+    VALUE_UNNEEDED = 25
     """In a graph: neither the client nor an unfinished node needs the value any more."""
-    VALUE_NEEDED = 23
+    VALUE_NEEDED = 26
     """In a graph: an unfinished node needs the value again."""
-    GRAPH_OVER = 24
+    GRAPH_OVER = 27
     """In a graph: all results for the client have reached it, or never will."""
 
 
@@ -136,7 +143,7 @@ class Action(enum.IntEnum):
     REQUEUE = 8
     """Queue the task again, before the others."""
     WAIT = 9
-    """The node runs again when its inputs are there."""
+    """The task runs again when its inputs are there."""
     GIVE_UP = 10
     """The task ends with a failure that the client is told."""
     TELL_CANCELLED = 11
@@ -147,6 +154,8 @@ class Action(enum.IntEnum):
     """The agent is told to free the value."""
     DELIVER = 14
     """The client no longer needs the value; dependants may."""
+    DECIDE_INPUT = 15
+    """Decide by the inputs whether the task waits for them, runs again or fails."""
 
 
 class Transition(NamedTuple):
@@ -191,6 +200,7 @@ _UNKNOWN = Transition(_ENDED, Action.KEEP_UNKNOWN)
 _END = Transition(_ENDED, Action.FORWARD)
 _DEATH = Transition(_DECIDING, Action.DECIDE_DEATH)
 _RETRY = Transition(_DECIDING, Action.DECIDE_RETRY)
+_INPUT = Transition(_DECIDING, Action.DECIDE_INPUT)
 _CANCELLED = Transition(_ENDED, Action.TELL_CANCELLED)
 _CANCEL = Transition(_CANCELLING, Action.CANCEL_AT_AGENT)
 _LARGE = Transition(_DONE_LARGE, Action.KEEP_LARGE)
@@ -207,21 +217,24 @@ TASKS: Table = {
     TaskEvent.READY: {_WAITING: Transition(_QUEUED), _HELD: Transition(_QUEUED)},
     TaskEvent.ALLOCATED: {_QUEUED: Transition(_ASSIGNED)},
     TaskEvent.CLAIMED: {
-        _WAITING: _stale(_WAITING), _HELD: Transition(_ASSIGNED), _QUEUED: _stale(_QUEUED), _ENDED: _UNKNOWN,
+        _WAITING: _stale(_WAITING), _HELD: Transition(_ASSIGNED), _QUEUED: _stale(_QUEUED),
+        _PENDING: _stale(_PENDING), _ENDED: _UNKNOWN,
     },
     TaskEvent.CLAIMED_BY_OTHER: {
         _WAITING: _stale(_WAITING), _HELD: Transition(_ASSIGNED), _QUEUED: _stale(_QUEUED),
         _ASSIGNED: _stale(_ASSIGNED), _CANCELLING: _stale(_CANCELLING), _DONE_LARGE: _stale(_DONE_LARGE),
-        _DECIDING: _stale(_DECIDING), _ENDED: _UNKNOWN,
+        _DECIDING: _stale(_DECIDING), _PENDING: _stale(_PENDING), _ENDED: _UNKNOWN,
     },
     TaskEvent.SUCCEEDED: {_HELD: _END, _ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
     TaskEvent.SUCCEEDED_LARGE: {
         _WAITING: Transition(_WAITING, Action.REFUSE), _QUEUED: Transition(_QUEUED, Action.REFUSE),
+        _PENDING: Transition(_PENDING, Action.REFUSE),
         _HELD: _LARGE, _ASSIGNED: _LARGE, _CANCELLING: Transition(_DECIDING, Action.DISCARD), _ENDED: _UNKNOWN,
     },
     TaskEvent.DIED: {_HELD: _DEATH, _ASSIGNED: _DEATH, _CANCELLING: _END, _ENDED: _UNKNOWN},
     TaskEvent.FAILED_WITH_RETRIES: {_HELD: _RETRY, _ASSIGNED: _RETRY, _CANCELLING: _END, _ENDED: _UNKNOWN},
     TaskEvent.FAILED: {_HELD: _END, _ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    TaskEvent.INPUT_MISSING: {_HELD: _INPUT, _ASSIGNED: _INPUT, _CANCELLING: _END, _ENDED: _UNKNOWN},
     TaskEvent.STOPPED: {_ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
     TaskEvent.WITHDRAWN: {_ASSIGNED: _REQUEUED, _CANCELLING: _CANCELLED},
     TaskEvent.AGENT_LOST: {
@@ -235,14 +248,17 @@ TASKS: Table = {
     TaskEvent.CANCELLED_BY_CLIENT: {
         _WAITING: _CANCELLED, _HELD: _CANCELLED, _QUEUED: _CANCELLED, _ASSIGNED: _CANCEL,
         _DONE_LARGE: Transition(_ENDED, Action.FREE_AT_AGENT), _DECIDING: _CANCELLED,
+        _PENDING: _CANCELLED,
     },
     TaskEvent.ABANDONED: {_ASSIGNED: Transition(_ENDED), _CANCELLING: Transition(_ENDED)},
     TaskEvent.RUNS_AGAIN: {_ASSIGNED: _REQUEUED, _DONE_LARGE: _REQUEUED, _DECIDING: _REQUEUED},
     TaskEvent.GIVEN_UP: {
         _WAITING: Transition(_ENDED), _HELD: Transition(_ENDED), _QUEUED: Transition(_ENDED),
         _ASSIGNED: Transition(_ENDED), _CANCELLING: Transition(_ENDED), _DONE_LARGE: Transition(_ENDED),
-        _DECIDING: Transition(_ENDED),
+        _DECIDING: Transition(_ENDED), _PENDING: Transition(_ENDED),
     },
+    TaskEvent.AWAITS_INPUTS: {_DECIDING: _WAITS},
+    TaskEvent.INPUTS_MADE: {_PENDING: _REQUEUED},
     **{event: {} for event in GRAPH_EVENTS},
 }  # fmt: skip
 """Tasks outside graphs. A pair that is missing changes nothing."""
@@ -251,16 +267,16 @@ NODES: Table = {
     **TASKS,
     TaskEvent.READY: {_WAITING: Transition(_QUEUED), _HELD: Transition(_PENDING)},
     TaskEvent.ALLOCATED: {_QUEUED: Transition(_ASSIGNED), _PENDING: Transition(_ASSIGNED)},
-    TaskEvent.CLAIMED: {**TASKS[TaskEvent.CLAIMED], _PENDING: _stale(_PENDING), _FREED: _stale(_FREED)},
+    TaskEvent.CLAIMED: {**TASKS[TaskEvent.CLAIMED], _FREED: _stale(_FREED)},
     TaskEvent.CLAIMED_BY_OTHER: {
-        **TASKS[TaskEvent.CLAIMED_BY_OTHER],
-        _PENDING: _stale(_PENDING), _STORED: _stale(_STORED), _FREED: _stale(_FREED),
+        **TASKS[TaskEvent.CLAIMED_BY_OTHER], _STORED: _stale(_STORED), _FREED: _stale(_FREED),
     },
     TaskEvent.SUCCEEDED: {
         **TASKS[TaskEvent.SUCCEEDED],
         _HELD: Transition(_STORED, Action.FORWARD), _ASSIGNED: Transition(_STORED, Action.FORWARD),
     },
     TaskEvent.SUCCEEDED_LARGE: {_HELD: _LARGE, _ASSIGNED: _LARGE, _CANCELLING: Transition(_ENDED), _ENDED: _UNKNOWN},
+    TaskEvent.INPUT_MISSING: TASKS[TaskEvent.FAILED],
     TaskEvent.WITHDRAWN: {_ASSIGNED: _WAITS, _CANCELLING: _CANCELLED},
     TaskEvent.AGENT_LOST: {
         _ASSIGNED: _WAITS, _CANCELLING: _CANCELLED, _DONE_LARGE: _WAITS, _DECIDING: _WAITS, _STORED: _WAITS,
@@ -273,10 +289,11 @@ NODES: Table = {
         _DONE_LARGE: Transition(_DONE_LARGE, Action.GIVE_UP), _STORED: Transition(_ENDED),
     },
     TaskEvent.CANCELLED_BY_CLIENT: {
-        **TASKS[TaskEvent.CANCELLED_BY_CLIENT], _DONE_LARGE: Transition(_STORED, Action.DELIVER), _PENDING: _CANCELLED,
+        **TASKS[TaskEvent.CANCELLED_BY_CLIENT], _DONE_LARGE: Transition(_STORED, Action.DELIVER),
     },
     TaskEvent.RUNS_AGAIN: {_ASSIGNED: _WAITS, _DONE_LARGE: _WAITS, _DECIDING: _WAITS},
-    TaskEvent.GIVEN_UP: {**TASKS[TaskEvent.GIVEN_UP], _PENDING: Transition(_ENDED)},
+    TaskEvent.AWAITS_INPUTS: {},
+    TaskEvent.INPUTS_MADE: {},
     TaskEvent.INPUTS_ARRIVED: {_PENDING: Transition(_QUEUED)},
     TaskEvent.INPUT_LOST: {_QUEUED: Transition(_PENDING)},
     TaskEvent.DROPPED: {
@@ -310,4 +327,5 @@ DEATHS_LIMIT = 3
 """A task whose worker process died this often ends with PROCESSOR_DIED."""
 
 LOSSES_LIMIT = 20
-"""A task that has lost this many agents ends with WORKER_DIED."""
+"""A task that has lost this many agents ends with WORKER_DIED, and one that could not be given its inputs this often
+ends with OBJECT_MISSING. Both count together."""

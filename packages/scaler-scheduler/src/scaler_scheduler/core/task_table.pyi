@@ -27,6 +27,16 @@ class TaskTable:
 
     def finish(self, task: int, status: int) -> None: ...
     def died(self, task: int) -> int: ...
+    def count_loss(self, task: int) -> int: ...
+    def await_inputs(self, task: int) -> None:
+        """A task that is being decided waits, for its next attempt, until ``inputs_made``."""
+
+    def awaits_inputs(self, task: int) -> bool:
+        """Return whether it is not a node, and waits for lost results to be made again."""
+
+    def inputs_made(self, tasks: Sequence[int]) -> Ranges:
+        """Let those of these tasks that await inputs be queued."""
+
     def accept(self, run: ResultRun, agent: AgentLoad) -> ResultOutcome | None:
         """Take in a run of results. None: all of them count and may be forwarded as they are."""
 

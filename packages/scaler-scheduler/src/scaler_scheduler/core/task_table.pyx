@@ -43,6 +43,7 @@ from scaler_scheduler.core.states cimport (
     EXCEPTION_NOT_SERIALIZABLE,
     FREED,
     HELD,
+    OBJECT_MISSING,
     ON_AGENT_LOST,
     ON_AGENT_LOST_FINALLY,
     ON_CANCELLED_BY_CLIENT,
@@ -52,6 +53,7 @@ from scaler_scheduler.core.states cimport (
     ON_FAILED,
     ON_FAILED_WITH_RETRIES,
     ON_GIVEN_UP,
+    ON_INPUT_MISSING,
     ON_STOPPED,
     ON_SUCCEEDED,
     ON_SUCCEEDED_LARGE,
@@ -126,6 +128,8 @@ cdef inline int event_of(int status, RunRecord record) noexcept:
         return ON_DIED
     if record.retries and not record.hosts_actor and (status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE):
         return ON_FAILED_WITH_RETRIES
+    if status == OBJECT_MISSING and record.has_uploads and not record.is_call and not record.hosts_actor:
+        return ON_INPUT_MISSING
     return ON_FAILED
 
 
@@ -181,6 +185,40 @@ cdef class TaskTable:
             raise KeyError(task)
         page.deaths[offset] += 1
         return page.deaths[offset]
+
+    def count_loss(self, uint64_t task):
+        """Count that its agent could not get its inputs; how often that was, or its agent was lost."""
+        cdef Page* page = self.columns.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] != DECIDING:
+            raise KeyError(task)
+        page.losses[offset] += 1
+        return page.losses[offset]
+
+    def await_inputs(self, uint64_t task):
+        """See task_table.pyi."""
+        cdef Page* page = self.columns.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        if page == NULL or page.state[offset] != DECIDING:
+            raise KeyError(task)
+        self.nodes.to_pending_again(page, offset)
+
+    def awaits_inputs(self, uint64_t task):
+        """See task_table.pyi."""
+        cdef Page* page = self.columns.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        return page != NULL and page.state[offset] == PENDING and self.columns.record_at(page, offset).graph is None
+
+    def inputs_made(self, tasks):
+        """See task_table.pyi."""
+        cdef list ranges = []
+        cdef Page* page
+        for task in tasks:
+            if self.awaits_inputs(task):
+                page = self.columns.find(task)
+                self.columns.move(page, task & (PAGE_SIZE - 1), QUEUED)
+                extend(ranges, self.columns.record_at(page, task & (PAGE_SIZE - 1)), task)
+        return ranges
 
     def ready(self, uint64_t first, uint64_t stop):
         """WAITING or HELD tasks of a range may be queued: (record, first, stop) of those that are still there."""

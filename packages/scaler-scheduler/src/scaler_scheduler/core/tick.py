@@ -15,6 +15,7 @@ from scaler_scheduler.core import (
     housekeeping,
     limit_checks,
     locks,
+    lost_inputs,
     named_requests,
     notices,
     object_messages,
@@ -65,6 +66,7 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     actor_calls.on_tick(state, now)
     leaving = [state.agents[session] for session in state.departures if session in state.agents]
     faults.for_each(state, leaving, draining.advance, now)
+    lost_inputs.on_tick(state, now)
     locks.on_tick(state, now)
     named_requests.on_tick(state, now)
     stacks.on_tick(state, now)

@@ -16,7 +16,7 @@ from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 
-_WITHOUT_AGENT = (TaskState.WAITING, TaskState.QUEUED)
+_WITHOUT_AGENT = (TaskState.WAITING, TaskState.QUEUED, TaskState.PENDING)
 
 
 def on_cancel(state: SchedulerState, client: ClientPeer, tasks: Sequence[int], now: float) -> None:

@@ -97,7 +97,7 @@ def tasks_outside_queues(TaskColumns columns, int64_t limit):
         if record is None:
             continue
         for state in left:
-            if left[state] and (state != PENDING or record.graph is not None):
+            if left[state] and (state != PENDING or record.graph is not None or record.has_uploads):
                 number = count_in(columns, record, state, &example)
                 limit -= <int64_t> (record.stop - record.first) // TASKS_PER_STEP
                 left[state] -= number

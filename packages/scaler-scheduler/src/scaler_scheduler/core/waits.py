@@ -35,7 +35,7 @@ PLACES_LIMIT = 20_000
 OTHERS = "other functions"
 _OTHER_QUEUES = "Waits for workers with capabilities that few tasks need."
 _REASONS = {
-    TaskState.PENDING: f"{RESULTS_MISSING.capitalize()} of its graph.",
+    TaskState.PENDING: f"{RESULTS_MISSING.capitalize()}.",
     TaskState.HELD: "Waits for some seconds after the scheduler's restart, in case an agent already has it.",
     TaskState.WAITING: "Waits outside the queue, which is full.",
 }

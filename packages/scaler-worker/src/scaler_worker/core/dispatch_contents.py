@@ -49,7 +49,7 @@ def _new_objects(
     keys.extend(values)
     for run in runs:
         if run.has_references:
-            keys.extend(run.uploads())
+            keys.extend(run.uploads() if run.options.graph else run.references())
     news = [key for key in dict.fromkeys(keys) if key not in process.objects]
     process.objects.update(news)
     return news
