@@ -487,7 +487,7 @@ class ObjectRelease:
     scheduler to an agent: free them)."""
 
     keys: tuple[ObjectKey, ...]
-    client: bytes = b""  # scheduler to agent: this session has ended; the host's store drops all that is left of it
+    client: bytes = b""  # scheduler to agent: this session has ended: drop all that is left of it, in the store too
 
 
 @value(frozen=True, slots=True)

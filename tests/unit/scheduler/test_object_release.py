@@ -15,14 +15,14 @@ def forgotten(said: list[tuple[str, object]], client: Peer) -> list[str]:
     return sorted(name for name, body in said if body == ObjectRelease((), client.session))
 
 
-def test_every_host_drops_what_is_left_of_a_client_that_had_objects() -> None:
+def test_every_agent_drops_what_is_left_of_a_client_that_had_objects() -> None:
     book = Playbook()
     for name, store in (("one", STORE), ("two", STORE), ("three", OTHER_STORE)):
         book.agent(name).says(StoreAttached(store, ""))
     book.agent("without a store")
     client = book.client()
     client.says(ObjectStored(ObjectKey(client.session, 2**64 - 1), 50_000, STORE))
-    assert forgotten(client.says(Goodbye()), client) == ["one", "three", "two"]
+    assert forgotten(client.says(Goodbye()), client) == ["one", "three", "two", "without a store"]
 
 
 def test_the_same_of_a_client_with_a_large_result() -> None:

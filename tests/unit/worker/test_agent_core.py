@@ -565,10 +565,16 @@ def test_what_is_dropped_together_leaves_the_store_in_one_message() -> None:
     assert dropped == [keys]
 
 
-def test_the_store_drops_what_is_left_of_a_client() -> None:
-    """The agent need not know of it."""
+def test_what_is_left_of_a_client_is_dropped() -> None:
+    """Here, and in the store also what the agent does not know of."""
     stage = Stage(1)
+    key, other = ObjectKey(CLIENT, 2**64 - 1), ObjectKey(bytes(16), 2**64 - 1)
+    stage.give(run_of(1, slots=[key, other]))
+    for each in (key, other):
+        stage.say(ObjectChunk(each, 1, 0, b"x"))
+    stage.run_all()
     stage.say(ObjectRelease((), CLIENT))
+    assert list(stage.store.objects) == [other]
     assert [effect for effect in stage.effects if isinstance(effect, ForgetOwner)] == [ForgetOwner(CLIENT)]
 
 

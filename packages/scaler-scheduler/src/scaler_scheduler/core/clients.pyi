@@ -114,7 +114,7 @@ class ClientPeer:
 
     output_left_out_bytes: int
     has_stored: bool
-    """Objects of the client, or large results of its tasks, were in stores at some time."""
+    """Objects of the client, or large results of its tasks, were at agents or in stores at some time."""
 
     large: dict[int, float]
     """Large results that agents hold, and since when."""

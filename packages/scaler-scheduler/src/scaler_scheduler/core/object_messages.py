@@ -51,10 +51,10 @@ def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChun
         cancellation.end_with_reason(state, client, "A client may only upload objects of its own session.", now)
         return
     client.objects[key] = True
+    client.has_stored |= key.number != 0
     client.states(now)
     try:
         if isinstance(body, ObjectStored):
-            client.has_stored = True
             replies = state.objects.on_stored(client.session, body)
         else:
             replies = state.objects.on_chunk(client.session, body)

@@ -32,13 +32,11 @@ def release_objects(state: SchedulerState, client: ClientPeer, keys: Sequence[Ob
 
 
 def forget_owner(state: SchedulerState, session: bytes, now: float) -> None:
-    """A client that may have objects in stores has left. Most were released one by one. Those remain of which no agent
-    knows any more: because the agent has died, or its connection to the store was cut, or because only the client had
-    them, and was killed."""
-    body = ObjectRelease((), session)
-    for agents in state.agents_by_store.values():
-        for agent in agents:
-            outbox.send(state, agent, body, now)
+    """A client that may have objects at agents or in stores has left. Most were released one by one. Those remain of
+    which the scheduler does not know, since it was restarted, or of which no agent knows: because the agent has died,
+    or its connection to the store was cut, or because only the client had them, and was killed."""
+    for agent in state.agents.values():
+        outbox.send(state, agent, ObjectRelease((), session), now)
 
 
 def _tell_readers(state: SchedulerState, stored: StoredObject, now: float) -> None:

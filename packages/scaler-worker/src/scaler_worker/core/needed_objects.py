@@ -117,6 +117,7 @@ class NeededObjects:
                 self._state.objects.give_up(key)
         self._release(release.keys)
         if release.client:
+            self._release(self._state.objects.all_of(release.client))
             self._state.outbox.add(ForgetOwner(release.client))
 
     def release_freed(self) -> None:

@@ -165,6 +165,10 @@ class ObjectExchange:
         arrived, self._arrived = self._arrived, []
         return arrived
 
+    def all_of(self, owner: bytes) -> list[ObjectKey]:
+        """Return the objects of this owner that are here."""
+        return [key for key in sorted(self._complete) if key.owner == owner]
+
     def all_here(self, keys: list[ObjectKey]) -> bool:
         return all(key in self._complete for key in keys)
 
