@@ -1156,7 +1156,7 @@ class StoreDrop:
 
 @value(frozen=True, slots=True)
 class StoreForget:
-    """The objects of this owner are no longer needed."""
+    """The objects of this owner are no longer needed, except those that it has sent and whose sender is connected."""
 
     owner: bytes
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
-from scaler_protocol.messages import ObjectKey, StoreStatus
+from scaler_protocol.messages import UPLOAD_NUMBER, ObjectKey, StoreStatus
 from scaler_protocol.objects import starting
 from scaler_protocol.objects.connection import StoreConnection
 from scaler_protocol.objects.errors import MissingObject, StoreUnavailable
@@ -158,6 +158,18 @@ def test_an_owner_is_forgotten_with_all_its_objects(connect: Connect) -> None:
     one.forget(OWNER)
     assert one.status(30).objects == 1
     assert one.contains(ObjectKey(b"another owner...", 1)) == 5
+
+
+def test_what_a_client_has_sent_stays_while_it_is_connected(connect: Connect) -> None:
+    """It may come back after the scheduler has given it up."""
+    one, other = connect(), connect()
+    one.put(ObjectKey(OWNER, UPLOAD_NUMBER), b"small")
+    one.put(ObjectKey(OWNER, UPLOAD_NUMBER + 1), b"a" * LARGE)
+    one.put(ObjectKey(OWNER, 1), b"a result")
+    other.forget(OWNER)
+    assert other.status(30).objects == 2
+    one.close()
+    status_when(other, lambda status: status.objects == 0)
 
 
 def test_threads_share_a_connection(connect: Connect) -> None:

@@ -10,9 +10,9 @@ from scaler_protocol.objects.core.space import Extent
 
 @dataclass(slots=True, eq=False)
 class Object:
-    """Written by ``writer`` until it is ``sealed``; then in memory (``extent``), ``on_disk`` or both. ``moving``: its
-    bytes are on their way to or from the disk. ``dropped``: it is in no table any more and goes with its last pin.
-    ``published``: the directory has it, so its memory must not be used for anything else."""
+    """Written by ``writer`` until it is ``sealed`` by its ``author``; then in memory (``extent``), ``on_disk`` or both.
+    ``moving``: its bytes are on their way to or from the disk. ``dropped``: it is in no table any more and goes with
+    its last pin. ``published``: the directory has it, so its memory must not be used for anything else."""
 
     number: int
     key: ObjectKey
@@ -20,6 +20,7 @@ class Object:
     writer: int | None = None
     extent: Extent | None = None
     sealed: bool = False
+    author: int = 0  # a peer; 0: the store itself
     on_disk: bool = False
     moving: bool = False
     dropped: bool = False

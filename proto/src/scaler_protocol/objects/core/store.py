@@ -103,6 +103,7 @@ class StoreCore:
         self._sizes = Sizes()  # of what is in ``_objects``
         self._writers: dict[ObjectKey, list[Object]] = {}
         self._waiting: dict[ObjectKey, list[_WaitingPeer]] = {}
+        self._spared: dict[int, dict[ObjectKey, None]] = {}  # of owners that were forgotten, by the peer that put them
         self._dropped: dict[int, Object] = {}  # by number: still pinned, or on their way
         self._doubts: list[tuple[int, Any]] = []
         self._expected: dict[ObjectKey, dict[int, float]] = {}  # other stores that ask, and until when
@@ -159,6 +160,7 @@ class StoreCore:
                 self._hold(lost, written)
             self._stop_writing(lost, written, now)
         self.servings.remove_peer(peer)
+        self._drop_known(tuple(self._spared.pop(peer, ())), now)
         if peer < _ITSELF:
             self.fetches.on_offerer_lost(label_of(peer), now)
         for key in self.fetches.remove_peer(peer):
@@ -263,6 +265,7 @@ class StoreCore:
             raise MalformedRequest("The peer sealed an object that it was not granted.")
         del peer.writing[body.key]
         self._remove_writer(sealed)
+        sealed.author = peer.number
         self._add_sealed(sealed, now)
 
     def _on_abandon(self, peer: StorePeer, body: StoreAbandon, now: float) -> None:
@@ -298,6 +301,7 @@ class StoreCore:
         peer.region = rest if rest.size else None
         for key, size in objects:
             placed = self._new_object(key, size, None)
+            placed.author = peer.number
             placed.extent = Extent(region.segment, offset, pages(size))
             offset += placed.extent.size
             self._add_sealed(placed, now)
@@ -577,8 +581,16 @@ class StoreCore:
             self._doubts.append((peer.number, StoreDrop(tuple(unknown))))
 
     def _on_forget(self, peer: StorePeer, body: StoreForget, now: float) -> None:
-        written = [key for key in self._writers if key.owner == body.owner]
-        self._drop_known((*self._owners.get(body.owner, ()), *written), now)
+        """Objects that a client has sent stay as long as the process that put them here is connected: it may only have
+        been out of the scheduler's reach for too long, and come back."""
+        keys = [key for key in self._writers if key.owner == body.owner and key.number < UPLOAD_NUMBER]
+        for key in self._owners.get(body.owner, ()):
+            author = self._objects[key].author
+            if key.number >= UPLOAD_NUMBER and author in self._peers and author != _ITSELF:
+                self._spared.setdefault(author, {})[key] = None
+            else:
+                keys.append(key)
+        self._drop_known(tuple(keys), now)
 
     def _drop_known(self, keys: tuple[ObjectKey, ...], now: float) -> list[ObjectKey]:
         """Drop the objects that are known; returns the other keys."""
