@@ -566,7 +566,6 @@ def test_what_is_dropped_together_leaves_the_store_in_one_message() -> None:
 
 
 def test_what_is_left_of_a_client_is_dropped() -> None:
-    """Here, and in the store also what the agent does not know of."""
     stage = Stage(1)
     key, other = ObjectKey(CLIENT, 2**64 - 1), ObjectKey(bytes(16), 2**64 - 1)
     stage.give(run_of(1, slots=[key, other]))
@@ -574,7 +573,15 @@ def test_what_is_left_of_a_client_is_dropped() -> None:
         stage.say(ObjectChunk(each, 1, 0, b"x"))
     stage.run_all()
     stage.say(ObjectRelease((), CLIENT))
-    assert list(stage.store.objects) == [other]
+    assert list(stage.store.objects) == [other] and stage.count(ForgetOwner) == 0
+
+
+def test_the_host_s_store_drops_what_no_agent_knows_of() -> None:
+    stage = Stage(1, welcome=False, uses_store=True)
+    stage.core.on_connected(b"", stage.now)
+    stage.turn()
+    stage.say_raw(Welcome(b"S" * 16, 1, cluster=b"c" * 16, number=1))
+    stage.say(ObjectRelease((), CLIENT))
     assert [effect for effect in stage.effects if isinstance(effect, ForgetOwner)] == [ForgetOwner(CLIENT)]
 
 

@@ -118,7 +118,8 @@ class NeededObjects:
         self._release(release.keys)
         if release.client:
             self._release(self._state.objects.all_of(release.client))
-            self._state.outbox.add(ForgetOwner(release.client))
+            if self._cluster:
+                self._state.outbox.add(ForgetOwner(release.client))
 
     def release_freed(self) -> None:
         """Release large values that are no longer needed."""
