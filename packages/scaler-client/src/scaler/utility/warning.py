@@ -9,8 +9,8 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def warn_program(text: str, *libraries: str) -> None:
-    """Warn at the innermost line that belongs neither to this package nor to ``libraries``, the names of the packages
-    through which the program has called this one. If there is no such line, warn at the outermost one."""
+    """Warn at the innermost line that belongs neither to this package nor to ``libraries``: packages, by name, that
+    call this one on behalf of the program. Without such a line, warn at the outermost one."""
     warnings.warn(text, UserWarning, stacklevel=_depth_of_program({_PACKAGE, *libraries}))
 
 

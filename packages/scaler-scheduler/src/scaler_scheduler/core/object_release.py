@@ -32,9 +32,10 @@ def release_objects(state: SchedulerState, client: ClientPeer, keys: Sequence[Ob
 
 
 def forget_owner(state: SchedulerState, session: bytes, now: float) -> None:
-    """A client that may have objects at agents or in stores has left. Most were released one by one. Those remain of
-    which the scheduler does not know, since it was restarted, or of which no agent knows: because the agent has died,
-    or its connection to the store was cut, or because only the client had them, and was killed."""
+    """A client that may have objects at agents or in stores has left. Most objects were released one by one. This
+    reaches the others: copies that the scheduler does not know of since its restart, and what no agent knows of,
+    because the agent has died, its connection to the store was cut, or the client was killed before any task read it.
+    """
     for agent in state.agents.values():
         outbox.send(state, agent, ObjectRelease((), session), now)
 
