@@ -16,7 +16,7 @@ import pytest
 from scaler_protocol.command import BadInput, read_settings
 from scaler_worker.manager.core.jobs import JobState
 from scaler_worker.manager.core.pod_cache import PodCache
-from scaler_worker.manager.core.pod_reasons import explain_refusal_of_api, explain_waiting_pods
+from scaler_worker.manager.core.pod_reasons import explain_refusal_of_api, explain_waiting_pods, pause_seconds
 from scaler_worker.manager.core.pods import (
     PodJob,
     PodTerms,
@@ -257,12 +257,37 @@ def test_a_pod_that_waits_is_explained(reason: str, advice: str) -> None:
             "Change --cpus-per-worker",
             True,
         ),
+        (
+            429,
+            "Too many requests",
+            "Kubernetes does not create pods in the namespace a: Too many requests. It has more requests than it "
+            "serves. Wait: they are repeated after a pause.",
+            False,
+        ),
         (500, "", "Kubernetes does not create pods in the namespace a: it gives no reason. Wait", False),
     ],
 )
 def test_a_refusal_is_explained(status: int | None, message: str, sentence: str, is_final: bool) -> None:
     refusal = explain_refusal_of_api(status, message, "create pods", "a")
     assert refusal.sentence.startswith(sentence) and refusal.is_final is is_final, refusal
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "seconds"),
+    [
+        (429, "7", 7),
+        (503, " 0 ", 0),
+        (503, "86400", 60),
+        (429, None, 0),
+        (429, "-1", 0),
+        (429, "Sat, 28 Nov 2026 08:00:00 GMT", 0),
+        (429, "9" * 5000, 0),
+        (409, "1", 0),  # of a name that is taken: another one is chosen at once
+        (None, "1", 0),
+    ],
+)
+def test_a_pause_that_the_server_asks_for(status: int | None, retry_after: str | None, seconds: float) -> None:
+    assert pause_seconds(status, retry_after) == seconds
 
 
 @pytest.mark.parametrize(
