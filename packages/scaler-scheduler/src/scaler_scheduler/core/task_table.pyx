@@ -89,7 +89,7 @@ cdef class LostTasks:
         cdef bint may_run_again = record.rerun or is_blameless
         cdef int spent = page.losses[offset], limit = self.losses_limit
         if record.hosts_actor:
-            spent, limit = spent + page.deaths[offset], record.retries
+            spent, limit = spent + page.deaths[offset] - 1, record.retries  # as many as it survives
         if may_run_again and spent < limit:
             return ON_AGENT_LOST
         return ON_AGENT_LOST_FINALLY
