@@ -128,7 +128,7 @@ cdef inline int event_of(int status, RunRecord record) noexcept:
         return ON_DIED
     if record.retries and not record.hosts_actor and (status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE):
         return ON_FAILED_WITH_RETRIES
-    if status == OBJECT_MISSING and record.has_uploads and not record.is_call and not record.hosts_actor:
+    if status == OBJECT_MISSING and record.has_uploads and not record.is_call:
         return ON_INPUT_MISSING
     return ON_FAILED
 
