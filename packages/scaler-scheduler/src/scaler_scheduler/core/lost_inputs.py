@@ -56,8 +56,8 @@ def on_missing(
 
 
 def _count_miss(client: ClientPeer, task: int) -> int:
-    """Count that a task could not be given its inputs; how often that was. Lost agents count, too, unless the task makes
-    an actor: only these use up the actor's restarts."""
+    """Count that a task could not be given its inputs; how often that was. Its lost agents count with it, unless the
+    task makes an actor: then only these use up the restarts."""
     if not client.table.columns.record(task).hosts_actor:
         return client.table.count_loss(task)
     misses = client.failures[task] = client.failures.get(task, 0) + 1
