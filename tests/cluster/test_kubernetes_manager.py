@@ -53,7 +53,8 @@ def test_tasks_run_in_pods_and_keys_are_in_a_secret(site: ApiServer, address: st
     with manager(address, *flags) as command, Client(address) as client:
         assert client.submit_verbose(pow, (2, 5), {}, capabilities={"blue": 1}).result() == 32
         wait_until(lambda: list(site.pods().values()) == ["Running"] * 2)
-        assert site.secrets() == ["scaler-night-keys"]
+        (name,) = site.secrets()
+        assert re.fullmatch("scaler-night-[0-9a-f]{10}-keys", name)
         secret = (keys / "work.key").read_text().strip()
         assert not any(secret in str(site.pod(name)) for name in site.pods())
         assert command.terminate() == 0
@@ -133,20 +134,45 @@ def test_a_second_manager_of_the_same_name_leaves_the_pods_of_the_first(
     """It runs on another host, where nothing but the scheduler knows that the name is taken."""
     with manager(address, *flags, "--name=night") as first, Client(address) as client:
         assert client.submit(abs, -1).result() == 1
-        pods = site.pods()
+        pods, secrets = site.pods(), site.secrets()
         elsewhere = {"SCALER_HOME": str(tmp_path / "home"), "SCALER_KEYS": str(keys)}
         with manager(address, *flags, "--name=night", **elsewhere) as second:
             assert second.wait() == 2
             assert "Another worker manager is called 'night'. Give this one another --name" in second.output
         assert client.submit(abs, -2).result() == 2
-        assert site.pods() == pods and site.secrets() == ["scaler-night-keys"]
+        assert site.pods() == pods and site.secrets() == secrets != []
         assert first.terminate() == 0
+
+
+def test_managers_whose_names_are_alike_have_secrets_and_pods_of_their_own(site: ApiServer, address: str) -> None:
+    with manager(address, "-n=1", "--name=a.b") as first:
+        wait_until(lambda: list(site.pods().values()) == ["Running"])
+        pods, secrets = set(site.pods()), set(site.secrets())
+        with manager(address, "-n=1", "--name=a_b") as second:
+            wait_until(lambda: list(site.pods().values()) == ["Running"] * 2)
+            assert len(site.secrets()) == 2
+            assert second.terminate() == 0
+        assert (set(site.pods()), set(site.secrets())) == (pods, secrets)
+        assert first.terminate() == 0
+
+
+def test_a_template_with_labels_of_an_application_leaves_no_pod(site: ApiServer, address: str, tmp_path: Path) -> None:
+    """The watch finds its pod, or the manager would create one after the other."""
+    (tmp_path / "template").write_text("metadata: {labels: {app.kubernetes.io/name: other}}")
+    with manager(address, "-n=1", f"--pod-template={tmp_path}/template") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        (pod,) = site.pods()
+        site.kill(pod)
+        command.wait_for_output(rf"Job {pod} exited with code 137")
+        assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
 
 
 def test_a_secret_that_was_deleted_is_created_again(site: ApiServer, address: str) -> None:
     with manager(address, "-n=1", "--name=night") as command, Client(address) as client:
         assert client.submit(abs, -1).result() == 1
-        site.delete("secrets", "scaler-night-keys", None)
+        (secret,) = site.secrets()
+        site.delete("secrets", secret, None)
         (pod,) = site.pods()
         site.kill(pod)
         command.wait_for_output(rf"Job {pod} exited with code 137")
