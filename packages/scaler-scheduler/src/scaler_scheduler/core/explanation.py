@@ -36,6 +36,8 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
     text = f"Task {task} ({record.function.name}) {_place(state, client, task, where, agent_index, record)}"
     text += lock_table.explain(state.locks, session, task, attempt)
     text += named_table.explain(state.named, session, task, attempt)
+    if record.hosts_actor:
+        losses += client.failures.get(task, 0)  # its lost inputs, which count apart
     if attempt > 1:
         text += f" This is attempt {attempt}: {deaths} of its worker processes died, {losses} of its workers"
         text += " or inputs were lost."
