@@ -67,22 +67,22 @@ class TurnGuard:
         self._has_failed = self._lacked_memory = False
         if self._memory_failures >= self._limit:
             self._end(
-                f"{self._memory_failures} turns failed for lack of memory. Raise what limits the memory of this process"
-                " (ulimit -v, a service or container), or give it less to do"
+                f"{self._memory_failures} turns failed for lack of memory",
+                "Raise what limits its memory (ulimit -v, a service or container), or give it less to do.",
             )
         if self.failures >= self._limit:
-            self._end(f"{self.failures} consecutive turns failed. Please report the tracebacks above")
+            self._end(f"{self.failures} consecutive turns failed", "Please report the tracebacks above.")
 
     def _count_memory_failure(self, now: float) -> None:
         is_first = now - self._memory_failed_at >= MEMORY_SECONDS
         self._memory_failures = 1 if is_first else self._memory_failures + 1
         self._memory_failed_at = now
 
-    def _end(self, diagnosis: str) -> None:
+    def _end(self, diagnosis: str, advice: str) -> None:
         try:
             logging.critical(
-                f"{self._name}: {diagnosis}. This process exits with code {BROKEN_CODE}, and its peers recover as if it"
-                " had been killed."
+                f"{self._name}: {diagnosis}, so this process exits with code {BROKEN_CODE}. Its peers recover as if it"
+                f" had been killed. {advice}"
             )
         except MemoryError:
             pass  # it ends without its diagnosis
