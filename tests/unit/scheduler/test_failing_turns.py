@@ -167,9 +167,7 @@ def test_a_scheduler_without_memory_ends_although_other_turns_succeed(
         return getattr(core, method)(*arguments)
 
     monkeypatch.setattr(admission, "knows", lambda state, peer: True)
-    monkeypatch.setattr(
-        stage.gateway, "core", Wrapped(core, **{"next_deadline": time.monotonic, method: called})
-    )
+    monkeypatch.setattr(stage.gateway, "core", Wrapped(core, **{"next_deadline": time.monotonic, method: called}))
 
     def arrive() -> bool:
         stage.router.arrive()

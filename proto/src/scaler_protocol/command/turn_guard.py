@@ -4,8 +4,8 @@ A process that fails in every turn neither works nor ends, and no peer notices. 
 because the next one may succeed; several in a row mean that the state is broken. The process then exits with a
 diagnosis, its peers recover as from any death, and its parent, if it has one, starts another.
 
-A process without memory is different: turns that need little succeed between those that fail. So the turns that fail for
-lack of memory count together, until there was none for a while.
+A process without memory is different: turns that need little succeed between those that fail. So the turns that fail
+for lack of memory count together, until there was none for a while.
 """
 
 from __future__ import annotations
