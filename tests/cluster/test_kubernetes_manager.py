@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from scaler import Client, KubernetesCluster
+from scaler_worker.manager.shell import kubernetes_api
+from scaler_worker.manager.shell.kubernetes_api import ApiRefusal, KubernetesApi
 from tests.cluster.conftest import Gate
 from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
@@ -53,7 +56,8 @@ def test_tasks_run_in_pods_and_keys_are_in_a_secret(site: ApiServer, address: st
     with manager(address, *flags) as command, Client(address) as client:
         assert client.submit_verbose(pow, (2, 5), {}, capabilities={"blue": 1}).result() == 32
         wait_until(lambda: list(site.pods().values()) == ["Running"] * 2)
-        assert site.secrets() == ["scaler-night-keys"]
+        (name,) = site.secrets()
+        assert re.fullmatch("scaler-night-[0-9a-f]{10}-keys", name)
         secret = (keys / "work.key").read_text().strip()
         assert not any(secret in str(site.pod(name)) for name in site.pods())
         assert command.terminate() == 0
@@ -133,20 +137,45 @@ def test_a_second_manager_of_the_same_name_leaves_the_pods_of_the_first(
     """It runs on another host, where nothing but the scheduler knows that the name is taken."""
     with manager(address, *flags, "--name=night") as first, Client(address) as client:
         assert client.submit(abs, -1).result() == 1
-        pods = site.pods()
+        pods, secrets = site.pods(), site.secrets()
         elsewhere = {"SCALER_HOME": str(tmp_path / "home"), "SCALER_KEYS": str(keys)}
         with manager(address, *flags, "--name=night", **elsewhere) as second:
             assert second.wait() == 2
             assert "Another worker manager is called 'night'. Give this one another --name" in second.output
         assert client.submit(abs, -2).result() == 2
-        assert site.pods() == pods and site.secrets() == ["scaler-night-keys"]
+        assert site.pods() == pods and site.secrets() == secrets != []
         assert first.terminate() == 0
+
+
+def test_managers_whose_names_are_alike_have_secrets_and_pods_of_their_own(site: ApiServer, address: str) -> None:
+    with manager(address, "-n=1", "--name=a.b") as first:
+        wait_until(lambda: list(site.pods().values()) == ["Running"])
+        pods, secrets = set(site.pods()), set(site.secrets())
+        with manager(address, "-n=1", "--name=a_b") as second:
+            wait_until(lambda: list(site.pods().values()) == ["Running"] * 2)
+            assert len(site.secrets()) == 2
+            assert second.terminate() == 0
+        assert (set(site.pods()), set(site.secrets())) == (pods, secrets)
+        assert first.terminate() == 0
+
+
+def test_a_template_with_labels_of_an_application_leaves_no_pod(site: ApiServer, address: str, tmp_path: Path) -> None:
+    """The watch finds its pod, or the manager would create one after the other."""
+    (tmp_path / "template").write_text("metadata: {labels: {app.kubernetes.io/name: other}}")
+    with manager(address, "-n=1", f"--pod-template={tmp_path}/template") as command, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        (pod,) = site.pods()
+        site.kill(pod)
+        command.wait_for_output(rf"Job {pod} exited with code 137")
+        assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
 
 
 def test_a_secret_that_was_deleted_is_created_again(site: ApiServer, address: str) -> None:
     with manager(address, "-n=1", "--name=night") as command, Client(address) as client:
         assert client.submit(abs, -1).result() == 1
-        site.delete("secrets", "scaler-night-keys", None)
+        (secret,) = site.secrets()
+        site.delete("secrets", secret, None)
         (pod,) = site.pods()
         site.kill(pod)
         command.wait_for_output(rf"Job {pod} exited with code 137")
@@ -188,6 +217,74 @@ def test_a_manager_goes_on_after_its_user_has_logged_in_again(site: ApiServer, a
         site.kill(pod)
         command.wait_for_output(rf"Job {pod} exited with code 137")
         assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
+
+
+def test_a_token_that_expired_before_the_first_pod_is_read_again(site: ApiServer, address: str) -> None:
+    with manager(address, "--maximum-workers=1") as command, Client(address) as client:
+        wait_until(lambda: site.lists)
+        site.token = "another"
+        site.kube_config()
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+
+
+def test_a_request_is_repeated_once_with_a_new_token(site: ApiServer) -> None:
+    """Each kind of request is the first one with an old token."""
+    api = KubernetesApi(None, None, None)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "b"}}
+
+    def sent(request: Callable[[], object]) -> int:
+        site.token += "x"
+        site.kube_config()
+        before = site.requests
+        request()
+        return site.requests - before
+
+    assert sent(lambda: api.list_pods("")) == 2
+    assert sent(lambda: api.put_secret(secret)) == 2
+    assert sent(lambda: next(iter(api.watch_pods("", "100")))) == 2
+    assert sent(lambda: api.delete_secret("s")) == 2
+    assert sent(lambda: api.delete_pod("none")) == 2
+    site.token = "another"
+    before = site.requests
+    with pytest.raises(ApiRefusal, match="Unauthorized. Log in again"):
+        api.list_pods("")
+    assert site.requests == before + 2
+
+
+def test_a_server_with_too_many_requests_gets_none_before_its_pause_is_over(
+    site: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = KubernetesApi(None, None, None)
+    now = 0.0
+    monkeypatch.setattr(kubernetes_api, "time", SimpleNamespace(monotonic=lambda: now))
+
+    def refused_for(request: Callable[[], object], sentence: str) -> float:
+        with pytest.raises(ApiRefusal, match=sentence) as refused:
+            request()
+        return refused.value.wait_seconds
+
+    site.busy, site.retry_after_seconds = 1, 30
+    list_pods, delete_pod = (lambda: api.list_pods("")), (lambda: api.delete_pod("none"))
+    assert refused_for(list_pods, "does not list pods .*Too many requests.*Wait: they are repeated") == 30
+    requests, now = site.requests, 20.0
+    assert refused_for(delete_pod, "does not delete pods .*Too many requests.*Wait: they are repeated") == 10
+    assert site.requests == requests
+    now = 31.0
+    list_pods()
+    site.busy, site.retry_after_seconds = 1, 86_400
+    assert refused_for(list_pods, "Too many requests") == 60
+
+
+def test_a_manager_waits_for_a_server_with_too_many_requests(site: ApiServer, address: str) -> None:
+    with manager(address, "--maximum-workers=1") as command, Client(address) as client:
+        wait_until(lambda: site.lists)
+        site.busy = 1
+        task = client.submit(abs, -1)
+        command.wait_for_output(r"1 worker is missing: .*Too many requests.*Wait: they are repeated after a pause")
+        assert task.result() == 1
+        site.busy = 1
         assert command.terminate() == 0
 
 

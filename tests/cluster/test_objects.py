@@ -61,6 +61,14 @@ def changed(array: numpy.ndarray) -> numpy.ndarray:
     return array
 
 
+class Keeper:
+    def __init__(self, array: numpy.ndarray) -> None:
+        self.array = array
+
+    def total(self) -> float:
+        return total(self.array)
+
+
 class Noted:
     """A large value that notes in a file that it was loaded."""
 
@@ -268,6 +276,22 @@ def test_a_call_waits_until_a_lost_result_is_made_again(tmp_path: Path) -> None:
         blocking.result(timeout=30)
         assert read.result(timeout=30) == total(make(COUNT))
         assert (made.result(timeout=30) == make(COUNT)).all()
+
+
+def test_an_actor_is_made_when_a_lost_result_is_made_again(tmp_path: Path) -> None:
+    """Its constructor was to read the result, and waited behind a call while the result was lost."""
+    begin, has_begun = tmp_path / "begin", tmp_path / "has begun"
+    with SchedulerClusterCombo(n_workers=1) as cluster, Client(cluster.get_address()) as client:
+        made = client.submit(make, COUNT)
+        wait_until(made.done, 20)
+        blocking = client.submit(wait_for_file, str(has_begun), str(begin))
+        wait_until(has_begun.exists, 20)
+        keeper = client.actor(Keeper, made)
+        kept = keeper.total()
+        store_of(client).kill()
+        begin.touch()
+        blocking.result(timeout=30)
+        assert kept.result(timeout=30) == total(make(COUNT))
 
 
 def test_a_store_that_is_stopped(client: Client) -> None:

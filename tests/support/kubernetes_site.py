@@ -40,7 +40,8 @@ class ApiServer:
     """``kept``: how many events it remembers for watches. ``quota``: the most pods; None: no limit. ``forbidden``:
     verbs that the account may not use. ``may_create``: creations of pods wait for it. ``conflicts``: how many next
     creations meet a conflict. ``nodes``: how many there are; without one, pods wait. ``token``: the only one that is
-    accepted. Pods whose image is missing or broken wait or fail."""
+    accepted. ``busy``: how many next requests are too many; ``retry_after_seconds``: the pause that it asks for then.
+    ``requests``: how many there were. Pods whose image is missing or broken wait or fail."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,6 +54,9 @@ class ApiServer:
         self.conflicts = 0
         self.nodes = 1
         self.token = "token-of-ann"
+        self.busy = 0
+        self.retry_after_seconds = 1
+        self.requests = 0
         self.lists = 0
         self._condition = threading.Condition()
         self._objects: dict[tuple[str, str], dict[str, Any]] = {}
@@ -427,7 +431,11 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
             found = re.fullmatch(
                 r"/api/v1/namespaces/([^/]+)/(pods|secrets)(?:/([^/]+))?(/log)?", urlsplit(self.path).path
             )
-            if self.headers.get("Authorization") != f"Bearer {server.token}":
+            server.requests += 1
+            if server.busy > 0:
+                server.busy -= 1
+                self._answer(*_status(429, "TooManyRequests", "Too many requests, please try again later."))
+            elif self.headers.get("Authorization") != f"Bearer {server.token}":
                 self._answer(*_status(401, "Unauthorized", "Unauthorized"))
             elif found is None or found[1] != "science":
                 self._answer(*_status(404, "NotFound", f'namespaces "{found[1] if found else ""}" not found'))
@@ -461,6 +469,8 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(data)))
+            if code == 429:
+                self.send_header("Retry-After", str(server.retry_after_seconds))
             self.end_headers()
             self.wfile.write(data)
 

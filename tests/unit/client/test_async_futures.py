@@ -172,17 +172,32 @@ def test_a_future_of_a_loop_that_is_closed_is_refused(scheduler: FakeScheduler, 
 def test_a_large_result_is_fetched_when_something_needs_it(keeping: KeepingScheduler, is_argument: bool) -> None:
     async def body(client: AsyncClient) -> None:
         future = client.submit(bytes, 100_000)
+        done = future.done
         if is_argument:
             future.as_argument()
         await until(lambda: future.has_ended)
         await client.explain(future)
         assert future.profiling_info().duration_us == 7
-        done = future.done
         assert not future.is_fetched and not keeping.requests
         assert not done() and not done()  # which asks for it
         await until(lambda: keeping.requests == 1)
         future.add_done_callback(lambda _: None)
         assert future.cancel() and done()
+
+    run(keeping, body)
+
+
+def test_a_callback_requests_a_large_result_whenever_its_method_was_looked_up(keeping: KeepingScheduler) -> None:
+    async def body(client: AsyncClient) -> None:
+        future = client.submit(bytes, 100_000)
+        add_done_callback, ended = future.add_done_callback, asyncio.Event()
+        await until(lambda: future.has_ended)
+        await client.explain(future)
+        assert not keeping.requests
+        add_done_callback(lambda _: ended.set())
+        await until(lambda: keeping.requests == 1)
+        assert future.cancel()
+        await ended.wait()
 
     run(keeping, body)
 

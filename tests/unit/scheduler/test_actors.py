@@ -301,3 +301,19 @@ def test_nothing_is_left_of_ended_actors():
     book.wait(RECOUNT_SECONDS + 0.5, (agent,))
     assert not book.core.state.actors and not book.core.state.actors.waiting
     assert not book.core.state.agents[agent.session].actors
+
+
+# ---- restarts --------------------------------------------------------------------------------------------------------
+
+
+def test_an_actor_survives_as_many_lost_hosts_as_it_may_be_made_again():
+    book = Playbook()
+    client, made = book.client(), []
+    client.says(tasks(client, 1, 1, hosts_actor=True, retries=2))
+    for attempt in range(1, 4):
+        host = book.agent(f"host {attempt}")
+        made += numbers(host.joined, host)
+        host.says(ready(client, attempt=attempt))
+        ended = statuses(book.lose(host) + book.wait(20), client)
+        assert ended == ({} if attempt < 3 else {1: Status.WORKER_DIED})
+    assert made == [1, 1, 1]

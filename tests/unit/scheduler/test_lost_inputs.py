@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import (
+    ActorsReady,
     Cancel,
     Goodbye,
     ObjectKey,
@@ -231,3 +232,72 @@ def test_a_restarted_scheduler_lets_a_task_wait_for_an_input_that_is_lost():
     assert fails_to_read(client, agent, 2) == []
     agent.says(results(client, (1, 1, LARGE, SIZE)))
     assert handed(book.wait(0.3, (agent,)), agent) == [(2, 2)]
+
+
+# ---- actors ----------------------------------------------------------------------------------------------------------
+
+ANCHOR = {"hosts_actor": True, "rerun": False}
+
+
+def ready(client: Peer, attempt: int) -> ActorsReady:
+    return ActorsReady((TaskColumn(client.session, (2,), (attempt,)),))
+
+
+def test_an_actor_is_made_when_its_lost_input_is_made_again_and_its_calls_wait():
+    book = Playbook()
+    client, agent = lost_while_read(book, **ANCHOR)
+    assert handed(client.says(tasks(client, 3, 2, actor=2, rerun=False)), agent) == []
+    assert "waits for 1 of the 1 results it needs (tasks 1)" in book.core.explain(client.session, 3)
+    agent.says(results(client, (1, 2, LARGE, SIZE)))
+    assert handed(book.wait(0.3, (agent,)), agent) == [(2, 2)]
+    assert handed(agent.says(ready(client, 2)), agent) == [(3, 1), (4, 1)]
+
+
+def test_calls_fail_with_an_actor_whose_input_cannot_be_made_again():
+    book = Playbook()
+    client, agent = lost_while_read(book, **ANCHOR)
+    client.says(tasks(client, 3, 1, actor=2, rerun=False))
+    agent.says(results(client, (1, 2, Status.EXCEPTION, b"e")))
+    ended = statuses(book.wait(0.3, (agent,)) + book.wait(0.3, (agent,)), client)
+    assert ended == {2: MISSING, 3: Status.WORKER_DIED}
+
+
+def test_an_actor_that_waits_for_a_lost_input_can_be_killed():
+    book = Playbook()
+    client, agent = lost_while_read(book, **ANCHOR)
+    assert statuses(client.says(Cancel((TaskColumn(client.session, (2,), ()),))), client) == {2: Status.CANCELLED}
+    agent.says(results(client, (1, 2, LARGE, SIZE)))
+    assert handed(book.wait(0.3, (agent,)), agent) == []
+
+
+def test_lost_inputs_do_not_use_up_the_restarts_of_an_actor():
+    book = Playbook()
+    client, agent = finished(book)
+    client.says(readers(client, 2, [1], hosts_actor=True, retries=1))
+    for attempt in range(1, 4):
+        assert handed(fails_to_read(client, agent, 2, attempt), agent) == [(2, attempt + 1)]
+    assert "0 of its worker processes died, 3 of its workers or inputs" in book.core.explain(client.session, 2)
+    agent.says(ready(client, 4))
+    other = book.agent("other", slots=4)
+    assert (2, 5) in handed(book.lose(agent) + book.wait(1.0, (other,)), other)
+
+
+def test_an_actor_that_never_gets_what_is_said_to_be_there_fails_in_the_end():
+    book = Playbook()
+    client, agent = finished(book)
+    client.says(readers(client, 2, [1], **ANCHOR))
+    for attempt in range(1, LOSSES_LIMIT):
+        assert handed(fails_to_read(client, agent, 2, attempt), agent) == [(2, attempt + 1)]
+    assert statuses(fails_to_read(client, agent, 2, LOSSES_LIMIT), client) == {2: MISSING}
+    assert not book.core.state.clients[client.session].failures
+
+
+def test_a_call_of_an_actor_does_not_wait_for_a_lost_input():
+    """Calls of its caller behind it may have run already."""
+    book = Playbook()
+    client, agent = finished(book)
+    client.says(tasks(client, 2, 1, **ANCHOR))
+    agent.says(ready(client, 1))
+    client.says(readers(client, 3, [1], actor=2, rerun=False))
+    lose(client, agent, 1)
+    assert statuses(fails_to_read(client, agent, 3), client) == {3: MISSING}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import socket
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import pytest
 from scaler_protocol.command import BadInput, read_settings
 from scaler_worker.manager.core.jobs import JobState
 from scaler_worker.manager.core.pod_cache import PodCache
-from scaler_worker.manager.core.pod_reasons import explain_refusal_of_api, explain_waiting_pods
+from scaler_worker.manager.core.pod_reasons import explain_refusal_of_api, explain_waiting_pods, pause_seconds
 from scaler_worker.manager.core.pods import (
     PodJob,
     PodTerms,
@@ -23,6 +25,8 @@ from scaler_worker.manager.core.pods import (
     new_pod,
     new_secret,
     read_pod,
+    secret_name,
+    selector,
 )
 from scaler_worker.manager.kubernetes_config import KubernetesSettings
 from scaler_worker.manager.shell.kubernetes_api import KubernetesApi
@@ -84,10 +88,41 @@ def test_lists_of_named_things_are_merged_by_name() -> None:
     assert merge({"a": 1}, {"a": 2}) == {"a": 2}
 
 
+def test_no_two_managers_share_a_secret() -> None:
+    """Names in Kubernetes have no capitals and little punctuation; those of managers do."""
+    names = ("gpu", "GPU", "a.b", "a_b", "a-b", "a" * 45, "A" * 45)
+    managers = [dataclasses.replace(TERMS, name=name, address=at) for name in names for at in (SCHEDULER, "tcp://b:1")]
+    secrets = {secret_name(each) for each in managers}
+    assert len(secrets) == len(managers) == len({selector(each) for each in managers})
+    assert all(re.fullmatch(r"scaler-[a-z0-9]([a-z0-9-]{0,70}[a-z0-9])?-keys", each) for each in secrets)
+    assert secret_name(TERMS) == "scaler-night-1f4a755398-keys"  # the next manager of this name deletes it
+
+
+def test_names_of_pods_are_not_cut() -> None:
+    """Kubernetes adds five characters, and the result is the name of a host."""
+    pod = new_pod(dataclasses.replace(TERMS, name="a" * 45), 1, COMMAND)
+    assert len(pod["metadata"]["generateName"]) + 5 <= 63
+
+
+@pytest.mark.parametrize("name", ["app.kubernetes.io/name", "app.kubernetes.io/component", "team"])
+def test_pods_are_found_whatever_labels_a_template_adds(name: str) -> None:
+    terms = dataclasses.replace(TERMS, template={"metadata": {"labels": {name: "other"}}})
+    check_template(terms.template)
+    labels = new_pod(terms, 1, COMMAND)["metadata"]["labels"]
+    selected = dict(each.split("=") for each in selector(terms).split(","))
+    assert labels[name] == "other" and selected.items() <= labels.items()
+    assert selected.keys() == {"scaler.dev/manager", "scaler.dev/scheduler"}
+
+
 @pytest.mark.parametrize(
     ("template", "problem"),
     [
         ("text", "it is not a pod"),
+        ({"metadata": "text"}, "it is not a pod"),
+        ({"metadata": {"labels": ["x"]}}, "it is not a pod"),
+        ({"spec": {"containers": 5}}, "it is not a pod"),
+        ({"spec": {"containers": ["worker"]}}, "it is not a pod"),
+        ({"metadata": {"labels": {1: "x"}}, "spec": {"restartPolicy": "Always"}}, "spec.restartPolicy is set"),
         ({"spec": {"restartPolicy": "Always"}}, "spec.restartPolicy is set by the manager itself"),
         ({"metadata": {"name": "x"}}, "metadata.name is set by the manager itself"),
         ({"metadata": {"labels": {"scaler.dev/manager": "x"}}}, "the label scaler.dev/manager is set by the manager"),
@@ -222,12 +257,37 @@ def test_a_pod_that_waits_is_explained(reason: str, advice: str) -> None:
             "Change --cpus-per-worker",
             True,
         ),
+        (
+            429,
+            "Too many requests",
+            "Kubernetes does not create pods in the namespace a: Too many requests. It has more requests than it "
+            "serves. Wait: they are repeated after a pause.",
+            False,
+        ),
         (500, "", "Kubernetes does not create pods in the namespace a: it gives no reason. Wait", False),
     ],
 )
 def test_a_refusal_is_explained(status: int | None, message: str, sentence: str, is_final: bool) -> None:
     refusal = explain_refusal_of_api(status, message, "create pods", "a")
     assert refusal.sentence.startswith(sentence) and refusal.is_final is is_final, refusal
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "seconds"),
+    [
+        (429, "7", 7),
+        (503, " 0 ", 0),
+        (503, "86400", 60),
+        (429, None, 0),
+        (429, "-1", 0),
+        (429, "Sat, 28 Nov 2026 08:00:00 GMT", 0),
+        (429, "9" * 5000, 0),
+        (409, "1", 0),  # of a name that is taken: another one is chosen at once
+        (None, "1", 0),
+    ],
+)
+def test_a_pause_that_the_server_asks_for(status: int | None, retry_after: str | None, seconds: float) -> None:
+    assert pause_seconds(status, retry_after) == seconds
 
 
 @pytest.mark.parametrize(

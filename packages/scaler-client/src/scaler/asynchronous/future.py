@@ -89,6 +89,9 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
     _is_large = False
     """Whether the loop knows that the task has ended with a large result."""
 
+    _is_unrequested = False
+    """Whether the task has ended with a large result, which nothing has requested."""
+
     is_fetched = False
     """Whether a large result is here, or on its way. As an argument it is pickled again."""
 
@@ -110,6 +113,16 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
         future._behind = scattered
         future.set_result(scattered.result())
         return future
+
+    def done(self) -> bool:
+        if self._is_unrequested:
+            self._request()
+        return self._is_over()
+
+    def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
+        if self._is_unrequested:
+            self._request()
+        super().add_done_callback(fn, context=context)
 
     def cancel(self, msg: Any = None) -> bool:
         """Cancel the task. One that has not started never runs; a running one is interrupted."""
@@ -271,7 +284,7 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
 
     def take(self) -> None:
         """A small result is loaded here. A large one is fetched and loaded in another thread."""
-        if self.done():  # a large result is released with the outcome
+        if self._is_over():  # a large result is released with the outcome
             self._outcome = None
             return
         outcome = self._outcome
@@ -330,9 +343,15 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
         if self._is_wanted or has_callbacks(self):
             self._begin_fetch(task)
         else:
-            self.__class__ = UnrequestedFuture
+            self._is_unrequested = True
         for fn in told:
             fn(self)
+
+    def _request(self) -> None:
+        """The program wants to know when the result is here."""
+        self._is_unrequested = False
+        if not self._is_over():
+            self._begin_fetch(self.behind())
 
     def _begin_fetch(self, task: ScalerFuture[T]) -> None:
         self.is_fetched = True
@@ -348,26 +367,6 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
             self._link.post(partial(self.fail, error))
         else:
             self._link.post(partial(self.end_like, task))
-
-
-class UnrequestedFuture(AsyncFuture[T]):
-    """A future whose task has ended with a large result, which nothing has requested. Then it is an ordinary one: a
-    state that is a class costs other futures nothing. A method that was looked up before may be called later."""
-
-    def done(self) -> bool:
-        _request(self)
-        return self._is_over()
-
-    def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
-        _request(self)
-        AsyncFuture.add_done_callback(self, fn, context=context)
-
-
-def _request(future: AsyncFuture[Any]) -> None:
-    if type(future) is UnrequestedFuture:
-        future.__class__ = AsyncFuture  # type: ignore[assignment]  # the type was narrowed
-        if not future.done():
-            future._begin_fetch(future.behind())
 
 
 class ItemFuture(AsyncFuture[T]):

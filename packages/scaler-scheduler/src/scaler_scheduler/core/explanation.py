@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from scaler_protocol.messages import Explanation, RunningTask
 from scaler_protocol.monitor.format import format_duration, printable
-from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
+from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_AVAILABLE_WORKER, NO_WORKERS
 from scaler_scheduler.core import lock_table, lost_inputs, named_table, running_tasks, share_reports
 from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
@@ -36,6 +36,8 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
     text = f"Task {task} ({record.function.name}) {_place(state, client, task, where, agent_index, record)}"
     text += lock_table.explain(state.locks, session, task, attempt)
     text += named_table.explain(state.named, session, task, attempt)
+    if record.hosts_actor:
+        losses += client.failures.get(task, 0)  # its lost inputs, which count apart
     if attempt > 1:
         text += f" This is attempt {attempt}: {deaths} of its worker processes died, {losses} of its workers"
         text += " or inputs were lost."
@@ -162,7 +164,7 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
         return "the scheduler is stopping and hands out nothing more."
     if not any(agent.is_available for agent in able):
         is_paused = any(agent.is_paused or agent.is_leaving for agent in able)
-        return f"every worker that could run it is {'paused, leaving or ' if is_paused else ''}silent."
+        return f"{NO_AVAILABLE_WORKER} {'paused, leaving or ' if is_paused else ''}silent."
     if demand and not any(agent.load.fits(record.demand) for agent in able):
         return f"the capabilities it needs ({demand}) are taken by other tasks."
     workers = sum(agent.load.slots for agent in able)

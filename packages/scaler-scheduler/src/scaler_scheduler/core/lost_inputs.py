@@ -45,7 +45,7 @@ def on_missing(
     made again; otherwise it fails with what the agent says."""
     inputs = inputs_of(client, task)
     missing = missing_of(client, inputs)
-    if not inputs or client.table.count_loss(task) >= LOSSES_LIMIT or not _will_come(client, task, missing):
+    if not inputs or _count_miss(client, task) >= LOSSES_LIMIT or not _will_come(client, task, missing):
         _fail(state, client, task, bytes(run.payload(index)), run.attempt(index))
     elif missing:
         state.lost_inputs.setdefault(client.session, {}).setdefault(inputs, []).append(task)
@@ -53,6 +53,15 @@ def on_missing(
         timers.arm_tick(state, now)
     else:
         requeue.requeue(client, task)
+
+
+def _count_miss(client: ClientPeer, task: int) -> int:
+    """Count that a task could not be given its inputs; how often that was. Its lost agents count with it, unless the
+    task makes an actor: then only these use up the restarts."""
+    if not client.table.columns.record(task).hosts_actor:
+        return client.table.count_loss(task)
+    misses = client.failures[task] = client.failures.get(task, 0) + 1
+    return misses
 
 
 def _will_come(client: ClientPeer, task: int, missing: list[int]) -> bool:

@@ -89,7 +89,7 @@ cdef class LostTasks:
         cdef bint may_run_again = record.rerun or is_blameless
         cdef int spent = page.losses[offset], limit = self.losses_limit
         if record.hosts_actor:
-            spent, limit = spent + page.deaths[offset], record.retries
+            spent, limit = spent + page.deaths[offset] - 1, record.retries  # as many as it survives
         if may_run_again and spent < limit:
             return ON_AGENT_LOST
         return ON_AGENT_LOST_FINALLY
@@ -128,7 +128,7 @@ cdef inline int event_of(int status, RunRecord record) noexcept:
         return ON_DIED
     if record.retries and not record.hosts_actor and (status == EXCEPTION or status == EXCEPTION_NOT_SERIALIZABLE):
         return ON_FAILED_WITH_RETRIES
-    if status == OBJECT_MISSING and record.has_uploads and not record.is_call and not record.hosts_actor:
+    if status == OBJECT_MISSING and record.has_uploads and not record.is_call:
         return ON_INPUT_MISSING
     return ON_FAILED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import zlib
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ HOME_FOLDER = "/run/scaler/home"
 
 _OFFERED_FOLDER = "/run/secrets/scaler"
 _USER = 10_001
+_DIGEST_LENGTH = 10
 _WRITABLE = {"temporary": "/tmp", "spilled": "/var/tmp", "home": HOME_FOLDER}
 
 _COPY_KEYS = f"umask 077 && cp {_OFFERED_FOLDER}/* {KEYS_FOLDER}/ && chmod 600 {KEYS_FOLDER}/*"
@@ -70,7 +72,8 @@ def labels(terms: PodTerms) -> dict[str, str]:
 
 
 def selector(terms: PodTerms) -> str:
-    return ",".join(f"{name}={value}" for name, value in labels(terms).items())
+    """Select by the labels that a template cannot change: all pods must be found, or they would be left."""
+    return ",".join(f"{name}={value}" for name, value in labels(terms).items() if name.startswith(f"{LABEL}/"))
 
 
 def new_pod(terms: PodTerms, workers: int, command: Sequence[str]) -> dict[str, Any]:
@@ -165,8 +168,11 @@ def _prefix(terms: PodTerms) -> str:
 
 
 def secret_name(terms: PodTerms) -> str:
-    """The name of the Secret with the manager's own keys."""
-    return f"{_prefix(terms)}-keys"
+    """The name of the Secret with the manager's own keys. Its digest tells managers apart whose names differ in case or
+    punctuation only, or which serve different schedulers. It replaces a comparison of labels, for which a manager would
+    need the right to read Secrets."""
+    identity = hashlib.sha256(f"{terms.name}\n{terms.address}".encode()).hexdigest()
+    return f"{_prefix(terms)}-{identity[:_DIGEST_LENGTH]}-keys"
 
 
 def new_secret(terms: PodTerms, name: str, files: Mapping[str, str]) -> dict[str, Any]:
@@ -196,16 +202,14 @@ def _merge_lists(value: list[Any], other: list[Any]) -> list[Any]:
 
 def check_template(template: Any) -> None:
     """Raises ValueError, with a sentence, when a pod cannot be made with this template."""
-    if not isinstance(template, dict) or not isinstance(template.get("spec", {}), dict):
+    if not _has_form(template):
         raise ValueError("it is not a pod. Write what shall be added to the pods, such as spec: {nodeSelector: ...}.")
     spec, metadata = template.get("spec", {}), template.get("metadata") or {}
-    workers = [
-        each for each in spec.get("containers") or () if isinstance(each, dict) and each.get("name") == CONTAINER
-    ]
+    workers = [each for each in spec.get("containers") or () if each.get("name") == CONTAINER]
     set_by_manager = [
         *(f"spec.{name}" for name in ("restartPolicy", "terminationGracePeriodSeconds") if name in spec),
         *(f"metadata.{name}" for name in ("name", "generateName", "namespace") if name in metadata),
-        *(f"the label {name}" for name in metadata.get("labels") or () if name.startswith(f"{LABEL}/")),
+        *(f"the label {name}" for name in metadata.get("labels") or () if str(name).startswith(f"{LABEL}/")),
         *(
             f"{name} of the container worker"
             for each in workers
@@ -215,6 +219,16 @@ def check_template(template: Any) -> None:
     ]
     if set_by_manager:
         raise ValueError(f"{set_by_manager[0]} is set by the manager itself. Leave it out.")
+
+
+def _has_form(template: Any) -> bool:
+    """The parts of the template that the manager reads have the types of those of a pod."""
+    if not isinstance(template, dict) or not isinstance(template.get("spec", {}), dict):
+        return False
+    metadata, containers = template.get("metadata") or {}, template.get("spec", {}).get("containers") or []
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("labels") or {}, dict):
+        return False
+    return isinstance(containers, list) and all(isinstance(each, dict) for each in containers)
 
 
 # ---- what the state of a pod means -----------------------------------------------------------------------------------

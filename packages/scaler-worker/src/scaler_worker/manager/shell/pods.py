@@ -78,7 +78,7 @@ class PodBackend:
     def _refuse(self, error: ApiRefusal) -> None:
         if error.refusal.is_final and not self._accepted and not self._alive:
             raise BadInput(error.refusal.sentence)
-        raise StartError(error.refusal.sentence)
+        raise StartError(error.refusal.sentence, error.wait_seconds)
 
     def _offer_keys(self) -> None:
         """A Secret with the keys of this process. It may have been deleted since, as with its namespace."""
@@ -111,9 +111,18 @@ class PodBackend:
         """Delete the Secret, also one that an earlier manager of this name has left: it was killed."""
         if self._offers_keys:
             try:
-                self._api.delete_secret(secret_name(self._terms))
+                self._delete_secret()
             except ApiRefusal:
                 pass  # the next manager of this name replaces it
+
+    def _delete_secret(self) -> None:
+        """After the pause that the API server asks for, if it does."""
+        name = secret_name(self._terms)
+        try:
+            self._api.delete_secret(name)
+        except ApiRefusal as error:
+            time.sleep(error.wait_seconds)
+            self._api.delete_secret(name)
 
     # ---- list --------------------------------------------------------------------------------------------------------
 
