@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
 import os
-import resource
 import signal
 from pathlib import Path
 
@@ -50,17 +48,6 @@ def test_a_killed_agent_is_replaced_and_nothing_is_lost() -> None:
             os.kill(before, signal.SIGKILL)
             assert [each.result() for each in futures] == list(range(40))
             assert agent_pid(combo) != before
-
-
-def test_a_scheduler_that_has_no_memory_left_is_replaced_and_nothing_is_lost() -> None:
-    with SchedulerClusterCombo(2) as combo, Client(combo.get_address()) as client:
-        assert client.map(operator.neg, range(100)) == [-number for number in range(100)]
-        before = combo._scheduler.pid
-        assert before is not None
-        size = psutil.Process(before).memory_info().vms
-        resource.prlimit(before, resource.RLIMIT_AS, (size - 8 * 2**20, resource.RLIM_INFINITY))
-        assert client.map(operator.neg, range(400_000)) == [-number for number in range(400_000)]
-        assert combo._scheduler.pid != before
 
 
 def test_a_killed_scheduler_is_replaced_at_its_address_and_nothing_is_lost() -> None:
