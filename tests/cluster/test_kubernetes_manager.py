@@ -199,6 +199,30 @@ def test_an_image_that_cannot_be_pulled_is_explained(site: ApiServer, address: s
         assert command.terminate() == 0
 
 
+def test_a_missing_secret_is_explained(site: ApiServer, address: str, keys: Path) -> None:
+    """Only the events of a pod tell it."""
+    with manager(address, "-n=1", "--keys-secret=theirs") as command, Client(address) as client:
+        command.wait_for_output(
+            r"1 worker waits in Kubernetes for the reason FailedMount .*secret .theirs. not found\): the Secret is "
+            r"missing. Create it, or give another --keys-secret"
+        )
+        files = {each.name: each.read_text() for each in keys.iterdir()}
+        KubernetesApi(None, None, None).put_secret(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs"}, "stringData": files}
+        )
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+    site.delete("secrets", "theirs", None)
+
+
+def test_an_account_that_may_not_list_events_loses_nothing_else(site: ApiServer, address: str) -> None:
+    site.forbidden = {"list events"}
+    with manager(address, "-n=1", "--keys-secret=theirs") as command:
+        wait_until(lambda: site.asked_for_events > 0)
+        assert command.terminate() == 0
+        assert "Traceback" not in command.output
+
+
 def test_what_is_no_name_of_an_image_is_explained(site: ApiServer, address: str) -> None:
     """The API server accepts it; the kubelet does not."""
     with manager(address, "-n=1", image="not an image") as command:

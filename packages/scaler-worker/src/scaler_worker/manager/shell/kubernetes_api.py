@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -94,6 +94,11 @@ class KubernetesApi:
             return str(answer.data.decode(errors="backslashreplace")).strip()
         except Exception:  # nothing depends on it
             return ""
+
+    def list_events(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """Return all events of this pod. Raises ApiRefusal."""
+        selector = f"involvedObject.kind=Pod,involvedObject.name={name}"
+        return self._once("list events", "list_namespaced_event", field_selector=selector).get("items") or ()
 
     def put_secret(self, secret: Mapping[str, Any]) -> None:
         """Create it, or replace the one of the same name. Raises ApiRefusal."""
