@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from scaler import Client, KubernetesCluster
+from scaler_worker.manager.shell import kubernetes_api
+from scaler_worker.manager.shell.kubernetes_api import ApiRefusal, KubernetesApi
 from tests.cluster.conftest import Gate
 from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
@@ -196,6 +199,30 @@ def test_an_image_that_cannot_be_pulled_is_explained(site: ApiServer, address: s
         assert command.terminate() == 0
 
 
+def test_a_missing_secret_is_explained(site: ApiServer, address: str, keys: Path) -> None:
+    """Only the events of a pod tell it."""
+    with manager(address, "-n=1", "--keys-secret=theirs") as command, Client(address) as client:
+        command.wait_for_output(
+            r"1 worker waits in Kubernetes for the reason FailedMount .*secret .theirs. not found\): the Secret is "
+            r"missing. Create it, or give another --keys-secret"
+        )
+        files = {each.name: each.read_text() for each in keys.iterdir()}
+        KubernetesApi(None, None, None).put_secret(
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "theirs"}, "stringData": files}
+        )
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+    site.delete("secrets", "theirs", None)
+
+
+def test_an_account_that_may_not_list_events_loses_nothing_else(site: ApiServer, address: str) -> None:
+    site.forbidden = {"list events"}
+    with manager(address, "-n=1", "--keys-secret=theirs") as command:
+        wait_until(lambda: site.asked_for_events > 0)
+        assert command.terminate() == 0
+        assert "Traceback" not in command.output
+
+
 def test_what_is_no_name_of_an_image_is_explained(site: ApiServer, address: str) -> None:
     """The API server accepts it; the kubelet does not."""
     with manager(address, "-n=1", image="not an image") as command:
@@ -214,6 +241,74 @@ def test_a_manager_goes_on_after_its_user_has_logged_in_again(site: ApiServer, a
         site.kill(pod)
         command.wait_for_output(rf"Job {pod} exited with code 137")
         assert client.submit(abs, -2).result() == 2
+        assert command.terminate() == 0
+
+
+def test_a_token_that_expired_before_the_first_pod_is_read_again(site: ApiServer, address: str) -> None:
+    with manager(address, "--maximum-workers=1") as command, Client(address) as client:
+        wait_until(lambda: site.lists)
+        site.token = "another"
+        site.kube_config()
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+
+
+def test_a_request_is_repeated_once_with_a_new_token(site: ApiServer) -> None:
+    """Each kind of request is the first one with an old token."""
+    api = KubernetesApi(None, None, None)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "b"}}
+
+    def sent(request: Callable[[], object]) -> int:
+        site.token += "x"
+        site.kube_config()
+        before = site.requests
+        request()
+        return site.requests - before
+
+    assert sent(lambda: api.list_pods("")) == 2
+    assert sent(lambda: api.put_secret(secret)) == 2
+    assert sent(lambda: next(iter(api.watch_pods("", "100")))) == 2
+    assert sent(lambda: api.delete_secret("s")) == 2
+    assert sent(lambda: api.delete_pod("none")) == 2
+    site.token = "another"
+    before = site.requests
+    with pytest.raises(ApiRefusal, match="Unauthorized. Log in again"):
+        api.list_pods("")
+    assert site.requests == before + 2
+
+
+def test_a_server_with_too_many_requests_gets_none_before_its_pause_is_over(
+    site: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = KubernetesApi(None, None, None)
+    now = 0.0
+    monkeypatch.setattr(kubernetes_api, "time", SimpleNamespace(monotonic=lambda: now))
+
+    def refused_for(request: Callable[[], object], sentence: str) -> float:
+        with pytest.raises(ApiRefusal, match=sentence) as refused:
+            request()
+        return refused.value.wait_seconds
+
+    site.busy, site.retry_after_seconds = 1, 30
+    list_pods, delete_pod = (lambda: api.list_pods("")), (lambda: api.delete_pod("none"))
+    assert refused_for(list_pods, "does not list pods .*Too many requests.*Wait: they are repeated") == 30
+    requests, now = site.requests, 20.0
+    assert refused_for(delete_pod, "does not delete pods .*Too many requests.*Wait: they are repeated") == 10
+    assert site.requests == requests
+    now = 31.0
+    list_pods()
+    site.busy, site.retry_after_seconds = 1, 86_400
+    assert refused_for(list_pods, "Too many requests") == 60
+
+
+def test_a_manager_waits_for_a_server_with_too_many_requests(site: ApiServer, address: str) -> None:
+    with manager(address, "--maximum-workers=1") as command, Client(address) as client:
+        wait_until(lambda: site.lists)
+        site.busy = 1
+        task = client.submit(abs, -1)
+        command.wait_for_output(r"1 worker is missing: .*Too many requests.*Wait: they are repeated after a pause")
+        assert task.result() == 1
+        site.busy = 1
         assert command.terminate() == 0
 
 

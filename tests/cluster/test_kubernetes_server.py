@@ -68,18 +68,19 @@ def terms(**changed: Any) -> PodTerms:
 
 
 def test_a_manager_works_with_exactly_the_rights_of_its_manifest(server: KubernetesServer, keys: Path) -> None:
-    """Its pods crash and are evicted, and the server restarts."""
+    """Its Secret is missing, its pods crash and are evicted, and the server restarts."""
     path = f"{PLACES['ServiceAccount']}/scaler-manager/token"
     token = server.request("POST", path, {"spec": {}})["status"]["token"]
     address, kubelet = f"tcp://{network_address()}:{free_port()}", server.kubelet
     words = ("kubernetes", address, f"--image={GOOD_IMAGE}", "-n=1", f"--kube-config={server.kube_config(token)}")
-    server.put_secret("scaler-worker-keys", keys)
     line = command_line("scaler_worker_manager", *words, "--keys-secret=scaler-worker-keys")
     with (
         start_scheduler(address, "--protected=False"),
         Command(line, child_environment()) as command,
         Client(address) as client,
     ):
+        command.wait_for_output(r"FailedMount .*the Secret is missing")
+        server.put_secret("scaler-worker-keys", keys)
         assert client.submit(abs, -1).result() == 1
         (pod,) = kubelet.pods()
         kubelet.kill(pod)

@@ -121,6 +121,14 @@ def test_jobs_of_a_killed_manager_end_without_their_scheduler(site: SlurmSite, k
     leave_no_job_without_scheduler(manager, address, site)
 
 
+def test_managers_whose_names_differ_in_case_have_jobs_of_their_own(site: SlurmSite, address: str) -> None:
+    with manager(address, "-n=1", "--name=gpu") as first, manager(address, "-n=1", "--name=GPU") as second:
+        wait_until(lambda: list(site.jobs("RUNNING").values()) == ["RUNNING"] * 2)
+        assert first.terminate() == 0
+        assert list(site.jobs("PENDING,RUNNING").values()) == ["RUNNING"]
+        assert second.terminate() == 0
+
+
 def test_a_held_job_is_explained_and_runs_when_it_is_released(site: SlurmSite, address: str) -> None:
     with manager(address, "-n=1", "--sbatch-options=--hold") as command, Client(address) as client:
         found = command.wait_for_output(r"for the reason JobHeldUser: they are held. Run: (scontrol release \d+)")

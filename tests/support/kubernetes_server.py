@@ -11,6 +11,7 @@ import signal
 import ssl
 import subprocess
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.kubernetes_site import RUNNING, ended_status, image_status, secret_of, start_pod
+from tests.support.kubernetes_site import RUNNING, ended_status, image_status, missing_secret, secret_of, start_pod
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
@@ -207,11 +208,20 @@ class Kubelet:
         elif (status := image_status(pod)) is not None:
             self._tell(pod, status)
         else:
-            secret = secret_of(pod)
-            path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{secret}"
-            keys = self._server.request("GET", path)["data"] if secret is not None else {}
-            self._processes[name] = start_pod(self._server.folder, pod, keys)
+            self._processes[name] = start_pod(self._server.folder, pod, self._keys(name, secret_of(pod)))
             self._tell(pod, RUNNING)
+
+    def _keys(self, pod: str, secret: str | None) -> dict[str, str]:
+        """The data of the Secret. Raises OSError, after an event of the pod, if there is none."""
+        if secret is None:
+            return {}
+        try:
+            found = self._server.request("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets/{secret}")["data"]
+        except urllib.error.HTTPError:
+            self._server.request("POST", f"/api/v1/namespaces/{NAMESPACE}/events", missing_secret(pod, secret))
+            raise
+        assert isinstance(found, dict)
+        return found
 
     def _end(self, pod: dict[str, Any], process: subprocess.Popen[bytes] | None) -> None:
         """It is told once to end, and has as long as its manager has said."""

@@ -40,7 +40,8 @@ class ApiServer:
     """``kept``: how many events it remembers for watches. ``quota``: the most pods; None: no limit. ``forbidden``:
     verbs that the account may not use. ``may_create``: creations of pods wait for it. ``conflicts``: how many next
     creations meet a conflict. ``nodes``: how many there are; without one, pods wait. ``token``: the only one that is
-    accepted. Pods whose image is missing or broken wait or fail."""
+    accepted. ``busy``: how many next requests are too many; ``retry_after_seconds``: the pause that it asks for then.
+    ``requests``: how many there were. Pods whose image is missing or broken wait or fail."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,12 +54,17 @@ class ApiServer:
         self.conflicts = 0
         self.nodes = 1
         self.token = "token-of-ann"
+        self.busy = 0
+        self.retry_after_seconds = 1
+        self.requests = 0
         self.lists = 0
+        self.asked_for_events = 0
         self._condition = threading.Condition()
         self._objects: dict[tuple[str, str], dict[str, Any]] = {}
         self._events: list[tuple[int, str, str, dict[str, Any]]] = []
         self._version = 100
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._warnings: dict[str, dict[str, Any]] = {}  # an event of a pod
         self._epoch = 0  # watches of an earlier one are cut
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -194,6 +200,13 @@ class ApiServer:
                 "items": items,
             }
 
+    def events(self, selector: str) -> tuple[int, dict[str, Any]]:
+        """Those of the pod that the selector names."""
+        self.asked_for_events += 1
+        name = selector.removeprefix("involvedObject.kind=Pod,involvedObject.name=")
+        found = [self._warnings[name]] if name in self._warnings else []
+        return self._refusal("events", "list") or (200, {"kind": "EventList", "apiVersion": "v1", "items": found})
+
     def watch(self, kind: str, selector: str, version: int, seconds: float) -> Iterator[dict[str, Any]]:
         """Events after the version. An ERROR with 410 if they are not remembered any more."""
         deadline, epoch = time.monotonic() + seconds, self._epoch
@@ -269,6 +282,7 @@ class ApiServer:
         name_of_secret = secret_of(pod)
         secret = {} if name_of_secret is None else self._objects.get(("secrets", name_of_secret))
         if secret is None:
+            self._warnings[name] = missing_secret(name, str(name_of_secret))
             return  # as a kubelet does, which tries again
         self._processes[name] = start_pod(self.folder, pod, secret.get("data", {}))
         pod["status"] = copy.deepcopy(RUNNING)
@@ -303,6 +317,18 @@ def secret_of(pod: dict[str, Any]) -> str | None:
     """The Secret whose keys the pod needs."""
     found = [each for each in pod["spec"]["volumes"] if each["name"] == "offered-keys"]
     return str(found[0]["secret"]["secretName"]) if found else None
+
+
+def missing_secret(pod: str, secret: str) -> dict[str, Any]:
+    """The event of a pod whose keys are missing."""
+    return {
+        "metadata": {"name": f"{pod}.mount"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "scaler", "name": pod},
+        "type": "Warning",
+        "reason": "FailedMount",
+        "message": f'MountVolume.SetUp failed for volume "offered-keys" : secret "{secret}" not found',
+        "lastTimestamp": _now(),
+    }
 
 
 def start_pod(folder: Path, pod: dict[str, Any], keys: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -425,9 +451,13 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
 
         def _serve(self, answer: Callable[[str, str], tuple[int, dict[str, Any]] | None]) -> None:
             found = re.fullmatch(
-                r"/api/v1/namespaces/([^/]+)/(pods|secrets)(?:/([^/]+))?(/log)?", urlsplit(self.path).path
+                r"/api/v1/namespaces/([^/]+)/(pods|secrets|events)(?:/([^/]+))?(/log)?", urlsplit(self.path).path
             )
-            if self.headers.get("Authorization") != f"Bearer {server.token}":
+            server.requests += 1
+            if server.busy > 0:
+                server.busy -= 1
+                self._answer(*_status(429, "TooManyRequests", "Too many requests, please try again later."))
+            elif self.headers.get("Authorization") != f"Bearer {server.token}":
                 self._answer(*_status(401, "Unauthorized", "Unauthorized"))
             elif found is None or found[1] != "science":
                 self._answer(*_status(404, "NotFound", f'namespaces "{found[1] if found else ""}" not found'))
@@ -437,6 +467,8 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
                 self._answer(*result)
 
         def _get(self, kind: str, name: str) -> tuple[int, dict[str, Any]] | None:
+            if kind == "events":
+                return server.events(self._query["fieldSelector"])
             if self._query.get("watch") not in ("true", "True"):
                 return server.list(kind, self._query.get("labelSelector", ""))
             if (refusal := server._refusal(kind, "watch")) is not None:
@@ -461,6 +493,8 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(data)))
+            if code == 429:
+                self.send_header("Retry-After", str(server.retry_after_seconds))
             self.end_headers()
             self.wfile.write(data)
 

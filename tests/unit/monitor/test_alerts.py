@@ -16,7 +16,7 @@ from scaler_protocol.monitor.messages import (
     WaitGroup,
 )
 from scaler_protocol.monitor.model import Model
-from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
+from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_AVAILABLE_WORKER, NO_WORKERS
 from scaler_scheduler.top.screen import draw
 from scaler_scheduler.top.view import View
 from scaler_scheduler.web.status import live_status
@@ -167,3 +167,4 @@ def test_the_scheduler_uses_the_reasons_that_monitors_recognize() -> None:
     from scaler_scheduler.core import explanation
 
     assert explanation.NO_WORKERS is NO_WORKERS and explanation.MISSING_CAPABILITIES is MISSING_CAPABILITIES
+    assert explanation.NO_AVAILABLE_WORKER is NO_AVAILABLE_WORKER

@@ -21,7 +21,20 @@ from scaler_protocol.monitor.messages import (
     WaitGroup,
 )
 from scaler_protocol.monitor.model import Model
-from scaler_protocol.monitor.progress import ALL, CLIENT, FUNCTION, GRAPH, GROUP, MAP, Pace, ProgressWatch, seconds_left
+from scaler_protocol.monitor.progress import (
+    ALL,
+    CLIENT,
+    FUNCTION,
+    GRAPH,
+    GROUP,
+    MAP,
+    Pace,
+    ProgressWatch,
+    left_text,
+    seconds_left,
+    short_left_text,
+)
+from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_AVAILABLE_WORKER, NO_WORKERS, RESULTS_MISSING
 from scaler_protocol.monitor.tables import CLIENTS, PROGRESS
 from tests.support.monitoring import agent_status, snapshot
 
@@ -212,7 +225,7 @@ def test_a_map_has_its_progress_and_a_page() -> None:
     assert facts["function"] == "simulate: fast" and facts["client"] == "abababab"
     names = ("tasks", "done", "failed", "cancelled", "on hosts", "remaining")
     assert [facts[name] for name in names] == ["110", "48", "2", "0", "4", "60"]
-    assert facts["progress"] == "45%" and facts["left"].startswith("6 s, until ")
+    assert facts["progress"] == "45%" and facts["time left"].startswith("6 s left, until ")
     ended = page_of(model, EntityLink("map", ("abababab", "2")))
     assert ended is not None and ("remaining", "0") in [(each.name, each.text) for each in ended.facts]
     assert page_of(model, EntityLink("map", ("abababab", "1"))) is None
@@ -235,3 +248,93 @@ def test_functions_whose_waiting_tasks_are_not_all_listed_count_only_long_tasks_
     shot = replace(at(1000.0, 10, 10), waits=waits, wait_count=1, agents=(replace(agent_status(), running=(running,)),))
     found = watched(shot).find(FUNCTION, "simulate")
     assert found is not None and found.on_hosts == 1
+
+
+GPU = f"{MISSING_CAPABILITIES.capitalize()} (gpu=1)."
+PAUSED = f"{NO_AVAILABLE_WORKER.capitalize()} paused, leaving or silent."
+NEEDS_RESULTS = f"{RESULTS_MISSING.capitalize()}."
+
+
+def group(count: int, reason: str, function: str = "simulate", session: bytes = SESSION, demand: str = "") -> WaitGroup:
+    return WaitGroup(function.encode(), function, reason, count, 30.0, session, demand=demand)
+
+
+def with_waits(*waits: WaitGroup, seconds: int = 5, **more: Any) -> ProgressWatch:
+    """After so many seconds in which 10 of 100 tasks have ended each second. Four are on hosts."""
+    seen = (at(1000.0 + second, 10 * second, 100 - 10 * second) for second in range(seconds))
+    return watched(*(replace(each, waits=waits, wait_count=len(waits), **more) for each in seen))
+
+
+def test_tasks_that_no_worker_can_run_do_not_count_and_are_named() -> None:
+    watch = with_waits(group(20, GPU, demand="gpu=1"), group(36, "All workers are busy."))
+    assert {row.kind for row in watch.rows} == {ALL, CLIENT, GROUP, FUNCTION}
+    assert {(row.unfinished, row.cannot_run) for row in watch.rows} == {(60, 20)}
+    assert all(row.seconds_left == pytest.approx(4.0) for row in watch.rows)
+    text = left_text(watch.rows[0], 1004.0)
+    assert text.startswith("4 s left, until ") and text.endswith("; 20 cannot run: no worker has gpu=1")
+    assert short_left_text(watch.rows[0]) == "4 s left, 20 cannot run"
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (GPU, "60 cannot run: no worker has the capabilities that they need"),
+        (f"{NO_WORKERS.capitalize()}.", "60 cannot run: no worker is connected"),
+        (PAUSED, "60 cannot run: suitable workers are paused, leaving or silent"),
+    ],
+)
+def test_nothing_is_estimated_when_no_task_can_run(reason: str, text: str) -> None:
+    tasks = TaskCounts(unassigned=60, success=40)
+    clients = (ClientStatus(SESSION, "notebook", 777, True, 60, 0, 40, group="night"),)
+    watch = with_waits(group(60, reason))
+    watch.add(replace(at(1005.0, 40, 60), tasks=tasks, clients=clients, waits=(group(60, reason),), wait_count=1))
+    assert [(row.kind, left_text(row, 1005.0)) for row in watch.rows] == [
+        (kind, text) for kind in (ALL, CLIENT, GROUP, FUNCTION)
+    ]
+    assert {short_left_text(row) for row in watch.rows} == {"60 cannot run"}
+
+
+def test_tasks_that_need_results_of_blocked_tasks_cannot_run_either() -> None:
+    tasks, waits = TaskCounts(unassigned=10, success=90), (group(1, GPU, "first"), group(9, NEEDS_RESULTS))
+    clients = (ClientStatus(SESSION, "notebook", 777, True, 10, 0, 90),)
+    graphs = (GraphStatus(SESSION, 100, 100, 9, 1, 0, 90),)
+    shown = replace(at(1000.0, 90, 10), tasks=tasks, clients=clients, waits=waits, wait_count=2, graphs=graphs)
+    watch = watched(shown, replace(shown, time=1001.0))
+    assert {row.kind: row.cannot_run for row in watch.rows} == {ALL: 10, CLIENT: 10, GRAPH: 10, FUNCTION: 0}
+    running = replace(shown, tasks=replace(tasks, running=1), clients=(replace(clients[0], running=1),))
+    assert {row.kind: row.cannot_run for row in watched(running).rows if row.kind in (ALL, CLIENT)} == {
+        ALL: 1,
+        CLIENT: 1,
+    }
+
+
+def test_maps_and_graphs_have_no_estimate_while_tasks_that_cannot_run_may_be_theirs() -> None:
+    maps = (MapStatus(SESSION, 1, "simulate", 40, 30, 0), MapStatus(SESSION, 2, "other", 40, 30, 0))
+    graphs = (GraphStatus(SESSION, 60, 60, 30, 0, 0, 30),)
+    waits = (group(20, GPU), group(36, "All workers are busy."), group(30, "All workers are busy.", "other"))
+    watch = with_waits(*waits, maps=maps, graphs=graphs)
+    first, second, graph = (
+        watch.find(*each) for each in ((MAP, (SESSION, 1)), (MAP, (SESSION, 2)), (GRAPH, (SESSION, 60)))
+    )
+    assert first and left_text(first, 0.0) == "no estimate: 20 tasks of its function cannot run, perhaps its own"
+    assert second and not second.obstacle
+    assert graph and left_text(graph, 0.0) == "no estimate: 20 tasks of its client cannot run, perhaps its own"
+
+
+def test_a_map_that_has_all_waiting_tasks_of_its_function_has_those_that_cannot_run() -> None:
+    watch = with_waits(
+        group(20, GPU), group(10, "All workers are busy."), maps=(MapStatus(SESSION, 1, "simulate", 40, 34, 4),)
+    )
+    found = watch.find(MAP, (SESSION, 1))
+    assert found and (found.cannot_run, found.obstacle) == (20, "no worker has the capabilities that they need")
+
+
+def test_a_map_of_unknown_length_says_why_it_has_no_estimate() -> None:
+    found = watched(*(mapping(second, 10 * second + 5, is_open=True) for second in range(5))).find(MAP, (SESSION, 3))
+    assert found and left_text(found, 0.0) == "no estimate: further tasks may come, and their number is not known"
+
+
+def test_the_table_counts_tasks_that_cannot_run() -> None:
+    model = Model(0.0)
+    model.apply(replace(at(1000.0, 40, 60), waits=(group(20, GPU),), wait_count=1), 0.0)
+    assert {row[PROGRESS.index("cannot_run")] for row in model.rows("progress")[0]} == {20}

@@ -124,14 +124,19 @@ def test_a_manager_that_runs_in_a_job_does_not_pass_its_terms_on() -> None:
 # ---- the answers of the commands -------------------------------------------------------------------------------------
 
 
-def listing(*jobs: tuple[str, str, str], workers: int = 1, address: str = SCHEDULER) -> str:
-    return "".join(f"{id}|{state}|{reason}|{job_comment(workers, address)}\n" for id, state, reason in jobs)
+def listing(
+    *jobs: tuple[str, str, str], workers: int = 1, address: str = SCHEDULER, name: str = f"scaler:{TERMS.name}"
+) -> str:
+    comment = job_comment(workers, address)
+    return "".join(f"{id}|{state}|{reason}|{name}|{comment}\n" for id, state, reason in jobs)
 
 
-def test_jobs_for_other_schedulers_are_not_listed() -> None:
+def test_jobs_of_other_managers_and_schedulers_are_not_listed() -> None:
+    """squeue lists jobs of all names that differ in case only."""
     ours = listing(("7_0", "RUNNING", "None"), workers=4)
     others = listing(("8", "RUNNING", "None"), address="tcp://10.0.0.2:1")
-    assert read_jobs(ours + others + "9|RUNNING|None|mine\nnonsense\n", TERMS) == [
+    alike = listing(("9", "RUNNING", "None"), name=f"scaler:{TERMS.name.upper()}")
+    assert read_jobs(ours + others + alike + "9|RUNNING|None|scaler:x|mine\nnonsense\n", TERMS) == [
         BatchJob("7_0", 4, JobState.RUNNING, "None")
     ]
 

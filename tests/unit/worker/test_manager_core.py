@@ -167,6 +167,16 @@ def test_pauses_double_up_to_a_limit_and_start_over_after_a_stable_time() -> Non
     ]
 
 
+def test_a_start_is_not_tried_before_the_time_that_its_system_gives() -> None:
+    core = ManagerCore(1)
+    core.on_start_failed("It is busy. Wait.", 5, wait_seconds=30)
+    core.on_observed([], 34)
+    assert core.why_not(34) == ["1 worker is missing: It is busy. Wait. The next attempt is in 1 s."]
+    assert core.take_effects(34) == [] and core.take_effects(35) == [StartWorkers(1)]
+    core.on_start_failed("It is busy. Wait.", 100, wait_seconds=1e9)
+    assert core.take_effects(100 + LONGEST_PAUSE_SECONDS) == [StartWorkers(1)]
+
+
 def test_failures_at_the_same_time_count_once() -> None:
     core = started(8, *"abcdefgh")
     core.on_observed([Job(each, 1, FAILED, "was ended by signal 9") for each in "abcdefgh"], 5)

@@ -16,7 +16,8 @@ import pytest
 from scaler_protocol.command import BadInput, read_settings
 from scaler_worker.manager.core.jobs import JobState
 from scaler_worker.manager.core.pod_cache import PodCache
-from scaler_worker.manager.core.pod_reasons import explain_refusal_of_api, explain_waiting_pods
+from scaler_worker.manager.core.pod_events import SilentPods
+from scaler_worker.manager.core.pod_reasons import explain_refusal_of_api, explain_waiting_pods, pause_seconds
 from scaler_worker.manager.core.pods import (
     PodJob,
     PodTerms,
@@ -223,12 +224,59 @@ def test_other_pods_are_no_jobs() -> None:
         ("RunContainerError (x)", "the image does not start."),
         ("Unschedulable (0/3 nodes are available: 3 Insufficient cpu)", "no node has room."),
         ("Unschedulable (0/3 nodes: 3 node(s) had untolerated taint)", "no node is suitable."),
+        (
+            'FailedMount (MountVolume.SetUp failed for volume "offered-keys" : secret "k" not found)',
+            "the Secret is missing. Create it, or give another --keys-secret.",
+        ),
+        ('FailedMount (volume "data" : configmap "c" not found)', "a volume is missing. Create what it needs, or"),
+        ("FailedAttachVolume (x)", "a volume is missing."),
         ("Other", "See: kubectl describe pod pod-1"),
     ],
 )
 def test_a_pod_that_waits_is_explained(reason: str, advice: str) -> None:
     (sentence,) = explain_waiting_pods([PodJob("pod-1", 4, reason=reason), PodJob("q", 1, JobState.RUNNING)])
     assert sentence.startswith(f"4 workers wait in Kubernetes for the reason {reason}: {advice}"), sentence
+
+
+def event(reason: str, second: int, kind: str = "Warning", message: str = "", **times: Any) -> dict[str, Any]:
+    at = {} if times else {"lastTimestamp": f"2026-01-01T00:00:{second:02}Z"}
+    return {"type": kind, "reason": reason, "message": message, **at, **times}
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ([], ""),
+        ([event("FailedMount", 2, message="no."), event("Scheduled", 1, "Normal")], "FailedMount (no)"),
+        ([event("FailedMount", 1), event("Scheduled", 1, "Normal")], "FailedMount"),
+        ([event("FailedMount", 1), event("Pulling", 2, "Normal")], ""),
+        ([event("FailedScheduling", 3), event("Scheduled", 2, "Normal")], ""),
+        ([event("FailedCreatePodSandBox", 1, message=f"of {'0a' * 32}")], "FailedCreatePodSandBox (of ID)"),
+        (
+            [
+                event("Old", 5),
+                event("New", 0, eventTime="2026-01-01T00:00:06.123456Z", lastTimestamp=None),
+                event("Series", 0, eventTime="2026-01-01T00:00:01.0Z", series={"lastObservedTime": "2026-01-02"}),
+            ],
+            "Series",
+        ),
+    ],
+)
+def test_the_last_event_tells_why_a_pod_is_silent(events: list[dict[str, Any]], reason: str) -> None:
+    silent = SilentPods()
+    silent.on_events("a", events)
+    assert silent.explained(PodJob("a", 1)).reason == reason
+    assert silent.explained(PodJob("a", 1, reason="Own")).reason == "Own"
+    assert silent.next_to_ask([PodJob("a", 1, JobState.RUNNING)], 0) is None
+    assert silent.explained(PodJob("a", 1)).reason == ""  # it has run, and would say something new
+
+
+def test_events_are_asked_for_of_silent_pods_one_at_a_time() -> None:
+    silent, asked = SilentPods(), []
+    jobs = [PodJob("a", 1), PodJob("b", 1), PodJob("c", 1, JobState.RUNNING), PodJob("d", 1, reason="Unschedulable")]
+    for now in range(18):
+        asked.append(silent.next_to_ask(jobs, now))
+    assert asked == [None] * 5 + ["a", "b"] + [None] * 8 + ["a", "b", None]
 
 
 @pytest.mark.parametrize(
@@ -257,12 +305,37 @@ def test_a_pod_that_waits_is_explained(reason: str, advice: str) -> None:
             "Change --cpus-per-worker",
             True,
         ),
+        (
+            429,
+            "Too many requests",
+            "Kubernetes does not create pods in the namespace a: Too many requests. It has more requests than it "
+            "serves. Wait: they are repeated after a pause.",
+            False,
+        ),
         (500, "", "Kubernetes does not create pods in the namespace a: it gives no reason. Wait", False),
     ],
 )
 def test_a_refusal_is_explained(status: int | None, message: str, sentence: str, is_final: bool) -> None:
     refusal = explain_refusal_of_api(status, message, "create pods", "a")
     assert refusal.sentence.startswith(sentence) and refusal.is_final is is_final, refusal
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "seconds"),
+    [
+        (429, "7", 7),
+        (503, " 0 ", 0),
+        (503, "86400", 60),
+        (429, None, 0),
+        (429, "-1", 0),
+        (429, "Sat, 28 Nov 2026 08:00:00 GMT", 0),
+        (429, "9" * 5000, 0),
+        (409, "1", 0),  # of a name that is taken: another one is chosen at once
+        (None, "1", 0),
+    ],
+)
+def test_a_pause_that_the_server_asks_for(status: int | None, retry_after: str | None, seconds: float) -> None:
+    assert pause_seconds(status, retry_after) == seconds
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from scaler_worker.manager.core.retries import RetryPause
 from scaler_worker.manager.core.ssh_facts import TEXT_LIMIT, facts_in
 from scaler_worker.manager.core.ssh_failures import explain_end, explain_failure, explain_python, explain_version
 from scaler_worker.manager.core.ssh_hosts import RemoteHost, assign, capacities, parse_host
-from scaler_worker.manager.shell.ssh import RemoteJob, SSHBackend
+from scaler_worker.manager.shell.ssh import START_SECONDS, RemoteJob, SSHBackend
 from scaler_worker.manager.shell.ssh_connection import SSHConnection, remote_command, ssh_command
 from scaler_worker.manager.shell.ssh_keys import keys_for_workers
 from scaler_worker.manager.ssh_config import SSHSettings
@@ -281,6 +283,36 @@ def test_a_job_that_does_not_answer_when_it_is_stopped(tmp_path: Path, monkeypat
         "within 300 s."
     )
     wait_until(lambda: job.observe(119.0) is None)
+
+
+def test_an_ssh_that_hangs_and_keeps_its_pipes_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither it nor its ProxyCommand ends when it is asked to."""
+    stand_in_for_program(tmp_path / "ssh", """trap '' TERM; sleep 1000 & touch "$0.hangs"; exec sleep 1000""")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    job = RemoteJob(parse_host("node1"), 2, read(REMOTE, "--hosts", "node1=2"), ())
+    now = time.monotonic()
+    assert job.observe(now) is JobState.STARTING and job.why_not(now) == ""
+    wait_until((tmp_path / "ssh.hangs").exists)
+    late = now + 2 * START_SECONDS
+    wait_until(lambda: job.observe(late) is JobState.STARTING and job.why_not(late))
+    assert job.why_not(late) == (
+        "2 workers are missing: Cannot run workers on node1: its workers did not start in time. Check its load and its "
+        "file systems. The next attempt is in 1 s."
+    )
+    job.stop(late)
+    assert job.observe(late) is None
+
+
+def test_a_job_that_gets_no_order_ends() -> None:
+    """As behind a network that fails without a message: stdin stays open, with a part of the order."""
+    program = "from scaler_worker.manager import remote_job; remote_job.ORDER_SECONDS = 0.1; remote_job.main()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+        assert job.stdin is not None and job.stdout is not None
+        job.stdin.write(b'{"address": ')
+        job.stdin.flush()
+        assert "it has received no order from this manager" in json.loads(job.stdout.readlines()[-1])["failed"]
+        assert job.wait() == 0
 
 
 def test_the_number_of_workers_is_that_of_the_hosts() -> None:

@@ -19,9 +19,7 @@ from scaler_protocol.monitor.format import (
     format_bytes,
     format_count,
     format_duration,
-    format_end,
     format_latency,
-    format_left,
     format_moment,
     format_percent,
     format_share,
@@ -44,7 +42,7 @@ from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.nested_tasks import ChildTasks, TaskPlace
 from scaler_protocol.monitor.output_log import PrintedBy, PrintedLine
 from scaler_protocol.monitor.parts import parts_of_function, parts_text
-from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, MAP, Progress, failed_apart
+from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, MAP, Progress, failed_apart, left_text
 from scaler_protocol.monitor.reasons import RESULTS_MISSING
 from scaler_protocol.monitor.records import NONE
 from scaler_protocol.monitor.rows import short_id, task_row
@@ -705,9 +703,9 @@ def _progress_facts(progress: Progress | None, model: Model) -> list[Fact]:
     if progress is None:
         return []
     facts = [Fact("progress", format_share(progress.share))]
-    if progress.seconds_left:
-        end = format_end(model.time + progress.seconds_left, model.time)
-        facts.append(Fact("left", f"{format_left(progress.seconds_left)}, until {end}"))
+    left = left_text(progress, model.time)
+    if left:
+        facts.append(Fact("time left", left))
     return facts
 
 

@@ -3,7 +3,8 @@
 The estimate is the same on every screen: the number of unfinished tasks times the time that one has lately taken. What
 is lately depends on how many end: the last half minute, or the last ten tasks if these took longer. Tasks that are
 cancelled do not count: they say nothing about the time that the others take. Tasks that a map has still to submit
-count; there is no estimate if their number is not known.
+count; there is no estimate if their number is not known. Tasks that no worker can run at present do not count; there is
+no estimate if these are all, or if it is not known to which map or graph they belong.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
+from scaler_protocol.monitor.blocked_tasks import NONE, WaitingTasks, waiting_by
+from scaler_protocol.monitor.format import format_count, format_end, format_left
 from scaler_protocol.monitor.messages import (
     ClientStatus,
     FunctionStatus,
     GraphStatus,
     MapStatus,
     Snapshot,
+    WaitGroup,
     user_of_client,
 )
 
@@ -31,6 +35,9 @@ GRAPH = "graph"
 
 RECENT_SECONDS = 30.0
 RECENT_ENDINGS = 10.0
+
+_OPEN = "further tasks may come, and their number is not known"
+_FUNCTION_OF_CLIENT = "function of a client"
 
 
 class Progress(NamedTuple):
@@ -46,7 +53,9 @@ class Progress(NamedTuple):
     on_hosts: int = 0  # assigned to an agent; of a function see ``_on_hosts``
     unfinished: int = 0  # with the running ones, and with those that clients have still to submit, as far as known
     is_open: bool = False  # further tasks may come, and their number is not known
-    seconds_left: float = 0.0  # until all have ended; 0: not known, or all have ended
+    seconds_left: float = 0.0  # until all that can run have ended; 0: not known, or all have ended
+    cannot_run: int = 0  # of the unfinished ones: no worker can run them at present
+    obstacle: str = ""  # why these cannot run, or why nothing can be estimated
 
     @property
     def ended(self) -> int:
@@ -62,6 +71,35 @@ class Progress(NamedTuple):
 def seconds_left(unfinished: int, ended: float, seconds: float) -> float:
     """The estimate, if ``ended`` tasks ended in the last ``seconds``; 0 if none did."""
     return unfinished * seconds / ended if ended > 0 else 0.0
+
+
+def left_text(row: Progress, now: float) -> str:
+    """Return when the tasks will have ended, how many cannot run and why, or why there is no estimate.
+
+    ``3 min left, until 12:05; 7 cannot run: no worker has gpu=1``. Empty: no task has ended yet, or all have.
+    ``now``: unix seconds.
+    """
+    left = f"{format_left(row.seconds_left)} left, {until_text(row, now)}" if row.seconds_left else ""
+    if not row.obstacle:
+        return left
+    blocked = f"{cannot_run_text(row)}: {row.obstacle}" if row.cannot_run else f"no estimate: {row.obstacle}"
+    return f"{left}; {blocked}" if left else blocked
+
+
+def short_left_text(row: Progress) -> str:
+    """Return the same in a few words: ``3 min left, 7 cannot run``."""
+    left = f"{format_left(row.seconds_left)} left" if row.seconds_left else ""
+    return ", ".join(filter(None, (left, cannot_run_text(row))))
+
+
+def until_text(row: Progress, now: float) -> str:
+    """``until 12:05``; empty without an estimate."""
+    return f"until {format_end(now + row.seconds_left, now)}" if row.seconds_left else ""
+
+
+def cannot_run_text(row: Progress) -> str:
+    """``7 cannot run``; empty if all can."""
+    return f"{format_count(row.cannot_run)} cannot run" if row.cannot_run else ""
 
 
 class Pace:
@@ -99,14 +137,16 @@ class ProgressWatch:
         """Snapshots of one epoch, in order."""
         paces: dict[tuple[str, Hashable], Pace] = {}
         self.rows = []
-        coming = _coming(snapshot)
+        coming, waiting, owners = _coming(snapshot), _waiting(snapshot), _owners(snapshot)
         for counted in _counted(snapshot):
-            to_come, is_open = coming.get((counted.kind, counted.key), (0, False))
-            row = counted._replace(unfinished=counted.unfinished + to_come, is_open=is_open)
+            key = counted.kind, counted.key
+            to_come, is_open = coming.get(key, (0, False))
+            row = _with_obstacle(counted, waiting.get(owners.get(key, key), NONE))
+            can_run = row.cannot_run < row.unfinished if row.cannot_run else not row.obstacle
+            row = row._replace(unfinished=row.unfinished + to_come, is_open=is_open)
             if row.unfinished:
-                pace = paces[row.kind, row.key] = self._pace(row, snapshot.time)
-                left = 0.0 if row.is_open else pace.seconds_left(row.unfinished)
-                row = row._replace(seconds_left=left)
+                pace = paces[key] = self._pace(row, snapshot.time)
+                row = _estimated(row, pace) if can_run else row
             if row.unfinished or row.kind == ALL:
                 self.rows.append(row)
         self._paces = paces
@@ -124,6 +164,12 @@ class ProgressWatch:
             return Pace(time, row.done + row.failed)
         pace.add(time, row.done + row.failed)
         return pace
+
+
+def _estimated(row: Progress, pace: Pace) -> Progress:
+    if row.is_open:
+        return row._replace(obstacle=row.obstacle or _OPEN)
+    return row._replace(seconds_left=pace.seconds_left(row.unfinished - row.cannot_run))
 
 
 def _counted(snapshot: Snapshot) -> Iterator[Progress]:
@@ -163,6 +209,48 @@ def _coming(snapshot: Snapshot) -> dict[tuple[str, Hashable], tuple[int, bool]]:
             to_come, is_open = found.get(key, (0, False))
             found[key] = to_come + each.to_come, is_open or each.is_open
     return found
+
+
+def _waiting(snapshot: Snapshot) -> dict[Hashable, WaitingTasks]:
+    """Return the waiting tasks by kind and key, and by function and client. Keys without blocked
+    tasks are left out."""
+    groups = {client.session: client.group for client in snapshot.clients}
+
+    def keys_of(wait: WaitGroup) -> Iterator[Hashable]:
+        yield ALL, ""
+        yield FUNCTION, wait.function
+        if wait.session in groups:
+            yield CLIENT, wait.session
+            yield GROUP, groups[wait.session]
+            yield _FUNCTION_OF_CLIENT, (wait.session, wait.function)
+
+    return waiting_by(snapshot.waits, keys_of)
+
+
+def _owners(snapshot: Snapshot) -> dict[tuple[str, Hashable], Hashable]:
+    """Return the keys of ``_waiting`` that tell most about maps and graphs; all others are keys themselves."""
+    owners: dict[tuple[str, Hashable], Hashable] = {}
+    for each in snapshot.maps:
+        owners[MAP, (each.session, each.number)] = _FUNCTION_OF_CLIENT, (each.session, each.function)
+    for graph in snapshot.graphs:
+        owners[GRAPH, (graph.session, graph.graph)] = CLIENT, graph.session
+    return owners
+
+
+def _with_obstacle(row: Progress, waiting: WaitingTasks) -> Progress:
+    """Return the row with the tasks of ``waiting``, those of its owner, that cannot run."""
+    own = row.unfinished - row.on_hosts
+    if not waiting.blocked or own <= 0:
+        return row
+    if row.kind in (GRAPH, MAP) and own < waiting.total and waiting.blocked < waiting.total:
+        owner = "client" if row.kind == GRAPH else "function"
+        return row._replace(
+            obstacle=f"{format_count(waiting.blocked)} tasks of its {owner} cannot run, perhaps its own"
+        )
+    blocked = waiting.blocked
+    if row.kind not in (FUNCTION, MAP) and not row.on_hosts and blocked + waiting.dependent >= own:
+        blocked = own  # what the others need is among these
+    return row._replace(cannot_run=min(blocked, own), obstacle=waiting.reason)
 
 
 def _of_client(client: ClientStatus) -> Progress:

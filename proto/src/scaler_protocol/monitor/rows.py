@@ -301,8 +301,8 @@ def _progress_rows(model: TabularState) -> list[Row]:
     return [
         (
             each.kind, each.name, each.share, each.seconds_left,
-            model.time + each.seconds_left if each.seconds_left else 0.0, each.unfinished, each.on_hosts, each.done,
-            each.failed, each.canceled,
+            model.time + each.seconds_left if each.seconds_left else 0.0, each.unfinished, each.cannot_run,
+            each.on_hosts, each.done, each.failed, each.canceled,
         )
         for each in model.progress.rows
     ]  # fmt: skip

@@ -66,7 +66,10 @@ class TableSpec:
         raise KeyError(key)
 
 
-LEFT_HELP = "how long the unfinished tasks will take, at the pace of the last 30 seconds or 10 tasks; empty: not known"
+LEFT_HELP = (
+    "how long the unfinished tasks will take, at the pace of the last 30 seconds or 10 tasks; "
+    "tasks that no worker can run at present do not count; empty: not known"
+)
 
 WORKERS = TableSpec(
     "workers",
@@ -362,9 +365,13 @@ PROGRESS = TableSpec(
             "tasks that have not ended, with those that a map has still to submit if it knows how many",
         ),
         Column(
+            "cannot_run", "cannot run", "count", 10,
+            "of these: no worker is connected, has the capabilities that they need, or accepts tasks",
+        ),
+        Column(
             "running", "on hosts", "count", 8,
-            "of these: assigned to an agent, where they run or are queued; of a function, while tasks of very many "
-            "functions wait, only those that have run for a second or longer",
+            "of the remaining ones: assigned to an agent, where they run or are queued; of a function, while tasks of "
+            "very many functions wait, only those that have run for a second or longer",
         ),
         Column("done", "done", "count", 11, "tasks that have succeeded"),
         Column("failed", "failed", "count", 7, "tasks that have failed"),

@@ -124,10 +124,12 @@ def _bar(row: Row) -> str:
     title = name if kind in _NAMED_KINDS else f"{kind} {name}"
     remaining = format_count(row[PROGRESS.index("unfinished")])
     until = f", {format_left(left)}" if left else ""
+    blocked = row[PROGRESS.index("cannot_run")]
+    cannot_run = f", {format_count(blocked)} cannot run" if blocked else ""
     return (
         f'<tr><td style="text-align: left">{escape(title[:_NAME_LIMIT])}</td>'
         f'<td style="min-width: 260px"><progress value="{share:.4f}" style="width: 250px"></progress></td>'
-        f'<td style="text-align: left">{100 * share:.0f} %, {remaining} remaining{until}</td></tr>'
+        f'<td style="text-align: left">{100 * share:.0f} %, {remaining} remaining{cannot_run}{until}</td></tr>'
     )
 
 

@@ -16,8 +16,6 @@ from scaler_protocol.monitor.format import (
     clip,
     display_width,
     format_count,
-    format_end,
-    format_left,
     format_share,
     left,
     printable,
@@ -25,7 +23,7 @@ from scaler_protocol.monitor.format import (
 )
 from scaler_protocol.monitor.function_names import FunctionNames
 from scaler_protocol.monitor.messages import ClientStatus, Snapshot
-from scaler_protocol.monitor.progress import ALL, CLIENT, Progress, ProgressWatch
+from scaler_protocol.monitor.progress import ALL, CLIENT, Progress, ProgressWatch, left_text
 
 INTERVAL_SECONDS = 1.0
 _BAR_WIDTH = 30
@@ -76,9 +74,8 @@ def _line(row: Progress, name: str, now: float) -> str:
     counts = f"{format_count(row.ended)} of {format_count(row.ended + row.unfinished)}"
     failed = f", {format_count(row.failed)} failed" if row.failed else ""
     canceled = f", {format_count(row.canceled)} cancelled" if row.canceled else ""
-    rest = ""
-    if row.seconds_left:
-        rest = f", {format_left(row.seconds_left)} left, until {format_end(now + row.seconds_left, now)}"
+    remaining = left_text(row, now)
+    rest = f", {remaining}" if remaining else ""
     return (
         f"{name} [{'=' * full}{' ' * (_BAR_WIDTH - full)}] {right(format_share(row.share), 4)}  {counts}"
         f"{failed}{canceled}{rest}"
@@ -124,6 +121,7 @@ def _row_document(row: Progress, client: ClientStatus | None) -> dict[str, objec
     document = {
         "kind": row.kind, "name": row.name, "done": row.done, "failed": row.failed, "canceled": row.canceled,
         "on_hosts": row.on_hosts, "unfinished": row.unfinished, "share": row.share, "seconds_left": row.seconds_left,
+        "cannot_run": row.cannot_run, "obstacle": row.obstacle,
     }  # fmt: skip
     if client is None:
         return document

@@ -15,7 +15,7 @@ from scaler_protocol.monitor.format import (
 )
 from scaler_protocol.monitor.host_memory import total_memory
 from scaler_protocol.monitor.model import Model
-from scaler_protocol.monitor.progress import ALL
+from scaler_protocol.monitor.progress import ALL, cannot_run_text, left_text
 from scaler_protocol.monitor.running import longest_running, summary_of
 from scaler_protocol.monitor.silence import is_silent
 
@@ -68,6 +68,9 @@ def series(model: Model, chart: str, since: float) -> list[Series]:
     return [Series(name, *model.history(history, since - 60.0)) for name, history in _CHARTS[chart]]
 
 
+_LEFT_HELP = "until all tasks have ended, at the recent pace"
+
+
 def figures(model: Model) -> list[Figure]:
     snapshot = model.snapshot
     tasks = snapshot.tasks if snapshot is not None else None
@@ -78,7 +81,7 @@ def figures(model: Model) -> list[Figure]:
     failed = tasks.failed if tasks else 0
     return [
         Figure("tasks/s", _rate(model), help="tasks that ended in the last second"),
-        Figure("left", _left(model), help="until all tasks have ended, at the recent pace"),
+        _left(model),
         Figure("running", format_count(running), help="in a worker process, when its agent last reported"),
         Figure("queued", format_count(queued), help="assigned to a host, and waiting there"),
         Figure("waiting", format_count(waiting), help="not yet assigned to a host"),
@@ -112,9 +115,13 @@ def _since(count: int) -> str:
     return f"{format_count(count)} since the scheduler started"
 
 
-def _left(model: Model) -> str:
+def _left(model: Model) -> Figure:
     progress = model.progress.find(ALL, "")
-    return format_left(progress.seconds_left) if progress is not None and progress.seconds_left else "-"
+    if progress is None or not progress.unfinished:
+        return Figure("left", "-", help=_LEFT_HELP)
+    left = format_left(progress.seconds_left) if progress.seconds_left else ""
+    text = ", ".join(filter(None, (left, cannot_run_text(progress)))) or "-"
+    return Figure("left", text, help=left_text(progress, model.time) or _LEFT_HELP)
 
 
 def running_text(model: Model) -> tuple[str, str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from scaler_protocol.messages import Explanation, RunningTask
 from scaler_protocol.monitor.format import format_duration, printable
-from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_WORKERS
+from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_AVAILABLE_WORKER, NO_WORKERS
 from scaler_scheduler.core import lock_table, lost_inputs, named_table, running_tasks, share_reports
 from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
@@ -164,7 +164,7 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
         return "the scheduler is stopping and hands out nothing more."
     if not any(agent.is_available for agent in able):
         is_paused = any(agent.is_paused or agent.is_leaving for agent in able)
-        return f"every worker that could run it is {'paused, leaving or ' if is_paused else ''}silent."
+        return f"{NO_AVAILABLE_WORKER} {'paused, leaving or ' if is_paused else ''}silent."
     if demand and not any(agent.load.fits(record.demand) for agent in able):
         return f"the capabilities it needs ({demand}) are taken by other tasks."
     workers = sum(agent.load.slots for agent in able)

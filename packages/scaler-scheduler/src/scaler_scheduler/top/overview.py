@@ -10,7 +10,6 @@ from scaler_protocol.monitor.format import (
     format_bytes,
     format_count,
     format_duration,
-    format_end,
     format_left,
     format_percent,
     format_rate,
@@ -22,7 +21,7 @@ from scaler_protocol.monitor.host_memory import memory_of, total_memory
 from scaler_protocol.monitor.messages import AgentStatus, Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.natural_order import natural_key
-from scaler_protocol.monitor.progress import ALL, Progress
+from scaler_protocol.monitor.progress import ALL, Progress, cannot_run_text, short_left_text, until_text
 from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.silence import is_silent
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
@@ -170,11 +169,9 @@ def _meters(model: Model, snapshot: Snapshot, width: int, blocks: bool) -> list[
 def _tasks_text(model: Model, tasks: Progress | None) -> str:
     if tasks is None or not tasks.unfinished:
         return "all have ended"
-    text = f"{format_count(tasks.unfinished)} to do"
-    if not tasks.seconds_left:
-        return text
-    end = format_end(model.time + tasks.seconds_left, model.time)
-    return f"{text}, {format_left(tasks.seconds_left)}, until {end}"
+    left = format_left(tasks.seconds_left) if tasks.seconds_left else ""
+    parts = f"{format_count(tasks.unfinished)} to do", cannot_run_text(tasks), left, until_text(tasks, model.time)
+    return ", ".join(filter(None, parts))
 
 
 def _meter(name: str, share: float, text: str, warns: bool, width: int, text_width: int, blocks: bool) -> Line:
@@ -266,16 +263,17 @@ def _progress(model: Model, rows: Sequence[Progress], width: int, height: int) -
         return [*lines, line_of("all tasks have ended", Style.DIM), ()]
     shown = rows[: max(0, height - 2)]
     name_width = min(max(display_width(_named(row)) for row in shown), max(12, width * 2 // 5))
-    return [*lines, *(_progress_line(row, name_width, width) for row in shown), ()]
+    left_width = max(12, *(len(short_left_text(row)) for row in shown))
+    return [*lines, *(_progress_line(row, name_width, left_width, width) for row in shown), ()]
 
 
 def _named(row: Progress) -> str:
     return row.name if row.kind in ("client", "map", "graph") else f"{row.kind} {row.name}"
 
 
-def _progress_line(row: Progress, name_width: int, width: int) -> Line:
-    rest = f"{format_left(row.seconds_left)} left" if row.seconds_left else ""
-    text = f" {right(format_share(row.share), 4)} {format_count(row.unfinished):>9} to do {right(rest, 12)}"
+def _progress_line(row: Progress, name_width: int, left_width: int, width: int) -> Line:
+    counts = f" {right(format_share(row.share), 4)} {format_count(row.unfinished):>9} to do"
+    text = f"{counts} {right(short_left_text(row), left_width)}"
     length = max(3, width - name_width - len(text) - 3)
     full = int(length * row.share)
     return (

@@ -19,7 +19,6 @@ from scaler_protocol.monitor.format import (
     format_bytes,
     format_count,
     format_duration,
-    format_end,
     format_latency,
     format_left,
     format_percent,
@@ -40,7 +39,7 @@ from scaler_protocol.monitor.operation import ACTION_LABELS, VALUE_LABELS, Actio
 from scaler_protocol.monitor.palette import PART_TINTS, function_colour
 from scaler_protocol.monitor.parts import parts_of_task, shown_parts
 from scaler_protocol.monitor.past import find_past
-from scaler_protocol.monitor.progress import ALL, failed_apart
+from scaler_protocol.monitor.progress import ALL, Progress, cannot_run_text, failed_apart, left_text, until_text
 from scaler_protocol.monitor.progress import GRAPH as PROGRESS_OF_GRAPH
 from scaler_protocol.monitor.rows import short_id, task_row
 from scaler_protocol.monitor.silence import silent_agents
@@ -184,7 +183,7 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
     progress = model.progress.find(ALL, "")
     left = progress.seconds_left if progress is not None else 0.0
     return {
-        "left": [format_left(left) if left else "–", _left_note(model, left)],
+        "left": [format_left(left) if left else "–", _left_note(model, progress)],
         "throughput": [format_rate(model.latest.get("throughput", 0.0)), f"{format_count(ended_count(tasks))} ended"],
         "running": [format_count(unfinished.running), _running_note(model, unfinished.queued)],
         "waiting": [format_count(unfinished.waiting), _waiting_note(model)],
@@ -204,8 +203,9 @@ def _memory_tile(model: Model, memory: HostMemory) -> list[Any]:
     return [format_bytes(memory.used_bytes), f"of {format_bytes(memory.limit_bytes)} on hosts", is_tight]
 
 
-def _left_note(model: Model, left: float) -> str:
-    return f"until {format_end(model.time + left, model.time)}" if left else "until all tasks have ended"
+def _left_note(model: Model, progress: Progress | None) -> str:
+    parts = (until_text(progress, model.time), cannot_run_text(progress)) if progress is not None else ()
+    return ", ".join(filter(None, parts)) or "until all tasks have ended"
 
 
 def _latest(model: Model, query: Query) -> dict[str, float]:
@@ -315,7 +315,7 @@ def _graphs(model: Model, query: Query) -> dict[str, Any]:
 
 def _left_text(model: Model, graph: GraphStatus) -> str:
     progress = model.progress.find(PROGRESS_OF_GRAPH, (graph.session, graph.graph))
-    return f"{format_left(progress.seconds_left)} left" if progress is not None and progress.seconds_left else ""
+    return left_text(progress, model.time) if progress is not None else ""
 
 
 def _graph(model: Model, graph: GraphStatus) -> dict[str, Any]:

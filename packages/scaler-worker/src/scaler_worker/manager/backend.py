@@ -9,7 +9,12 @@ from scaler_worker.manager.core.jobs import Job
 
 
 class StartError(Exception):
-    """No job could be started. Its text is one sentence, which says what to do; the manager tries again later."""
+    """No job could be started. Its text is one sentence, which says what to do; the manager tries again later.
+    ``wait_seconds``: not before."""
+
+    def __init__(self, sentence: str, wait_seconds: float = 0.0) -> None:
+        super().__init__(sentence)
+        self.wait_seconds = wait_seconds
 
 
 class ListError(Exception):

@@ -31,8 +31,15 @@ BOOTSTRAP = (
 """Says which Python this is before anything can fail that depends on it."""
 
 REACH_SECONDS = 5.0
+ORDER_SECONDS = 30.0
+"""The manager sends the order with the connection, and gives up a job that does not start within 45 s."""
+
 _REPORT_SECONDS = 5.0
 _CHUNK_SIZE_BYTES = 65536
+_NO_ORDER = (
+    f"it has received no order from this manager for {ORDER_SECONDS:.0f} s. Check the network and what runs between "
+    "the hosts, such as a ProxyCommand."
+)
 _LINE_LIMIT = 16_384
 """Characters of a line of output; a longer one is forwarded in parts, which the manager takes whole."""
 
@@ -43,7 +50,11 @@ def main() -> None:
     sys.path[:] = [entry for entry in sys.path if entry]  # the home directory, where modules may be anything
     channel = JobChannel(os.dup(1))
     channel.report(version=__version__)
-    order = channel.receive_order()
+    try:
+        order = channel.receive_order(ORDER_SECONDS)
+    except TimeoutError:
+        channel.report(failed=_NO_ORDER)
+        return
     if order is None:
         return
     problem = _reach_problem(order["address"])
@@ -86,9 +97,13 @@ class JobChannel:
             except OSError:
                 pass
 
-    def receive_order(self) -> dict[str, Any] | None:
-        """None: the manager is gone."""
+    def receive_order(self, patience_seconds: float) -> dict[str, Any] | None:
+        """None: the manager is gone. Raises TimeoutError: behind a network that fails without a message, stdin stays
+        open."""
+        deadline = time.monotonic() + patience_seconds
         while b"\n" not in self._received:
+            if not select.select([0], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise TimeoutError
             part = os.read(0, _CHUNK_SIZE_BYTES)
             if not part:
                 return None

@@ -67,9 +67,10 @@ class ManagerCore:
         self._own |= found.keys()
         self._started_at = now
 
-    def on_start_failed(self, reason: str, now: float) -> None:
-        """No job could be started for the last ``StartWorkers``. ``reason``: a sentence."""
-        self._fail(reason, now)
+    def on_start_failed(self, reason: str, now: float, wait_seconds: float = 0.0) -> None:
+        """No job could be started for the last ``StartWorkers``. ``reason``: a sentence. ``wait_seconds``: the next
+        start is not before, but within the longest pause."""
+        self._fail(reason, now, wait_seconds)
 
     def on_observed(self, jobs: Iterable[Job], now: float) -> None:
         """All jobs of the manager, including those of an earlier manager of its name. One that ended may be reported
@@ -189,7 +190,7 @@ class ManagerCore:
         else:
             self._fail(f"Job {job.id} {job.reason}.", now)
 
-    def _fail(self, reason: str, now: float) -> None:
+    def _fail(self, reason: str, now: float, wait_seconds: float = 0.0) -> None:
         """Failures that are reported at the same time, as when a host is lost, count once."""
         self._reason = reason
         if self._resume_at is not None and now < self._resume_at:
@@ -197,8 +198,8 @@ class ManagerCore:
         if self._started_at is not None and now - self._started_at >= STABLE_SECONDS:
             self._failures = 0
         self._failures += 1
-        pause = min(FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10), LONGEST_PAUSE_SECONDS)
-        self._resume_at = now + pause
+        pause = max(FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10), wait_seconds)
+        self._resume_at = now + min(pause, LONGEST_PAUSE_SECONDS)
 
 
 def _workers(count: int) -> str:

@@ -7,12 +7,15 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from scaler_worker.manager.core.jobs import JobState
+from scaler_worker.manager.core.manager import LONGEST_PAUSE_SECONDS
 from scaler_worker.manager.core.pods import PodJob
 
 _WAITS = (
     (r"^(ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidImageName|RegistryUnavailable)",
      "the image cannot be pulled. Give another --image, or an imagePullSecret in --pod-template."),
     (r"^Create\w*Error.*secret|^Create\w*Error.*configmap", "the Secret is missing. Give another --keys-secret."),
+    (r'^FailedMount.*"offered-keys".*not found', "the Secret is missing. Create it, or give another --keys-secret."),
+    (r"^Failed(Mount|AttachVolume)", "a volume is missing. Create what it needs, or change --pod-template."),
     (r"^(CreateContainer|RunContainer)\w*Error|^CrashLoop",
      "the image does not start. Give another --image, which has scaler_cluster."),
     (r"Insufficient (cpu|memory)", "no node has room. Wait, or ask for less per pod: --workers-per-job, "
@@ -83,4 +86,15 @@ def explain_refusal_of_api(status: int | None, message: str, verb: str, namespac
         return PodRefusal(f"{begin} Correct --image, --keys-secret or --pod-template.", is_final=True)
     if status == 409:
         return PodRefusal(f"{begin} It will be tried again.", is_passing=True)
+    if status == 429:
+        return PodRefusal(f"{begin} It has more requests than it serves. Wait: they are repeated after a pause.")
     return PodRefusal(f"{begin} Wait, and check the API server.")
+
+
+def pause_seconds(status: int | None, retry_after: str | None) -> float:
+    """The pause that a server asks for with the header Retry-After, in seconds, within the longest pause of a manager.
+    0: it asks for none, or for a time of day, or has refused the request for a reason of the request's own."""
+    text = (retry_after or "").strip()
+    if status is None or (status != 429 and status < 500) or not re.fullmatch(r"[0-9]{1,9}", text):
+        return 0.0
+    return min(float(text), LONGEST_PAUSE_SECONDS)

@@ -298,13 +298,14 @@ def _wait(status: Mapping[str, Any]) -> str:
     for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         waiting = (each.get("state") or {}).get("waiting")
         if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            return _words(waiting["reason"], waiting.get("message"))
+            return reason_words(waiting["reason"], waiting.get("message"))
     for each in status.get("conditions") or ():
         if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            return _words(each.get("reason") or "Unschedulable", each.get("message"))
+            return reason_words(each.get("reason") or "Unschedulable", each.get("message"))
     return ""
 
 
-def _words(reason: str, message: Any) -> str:
+def reason_words(reason: str, message: Any) -> str:
+    """Return a reason of Kubernetes with its message, in one line."""
     text = " ".join(str(message or "").split()).rstrip(".")
     return f"{reason} ({text})" if text else reason

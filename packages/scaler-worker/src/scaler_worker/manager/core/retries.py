@@ -17,12 +17,13 @@ class RetryPause:
     def on_started(self, now: float) -> None:
         self._started_at = now
 
-    def on_failed(self, now: float) -> None:
+    def on_failed(self, now: float, wait_seconds: float = 0.0) -> None:
+        """``wait_seconds``: what failed accepts no start before."""
         if now - self._started_at >= STABLE_SECONDS:
             self._failures = 0
         self._failures += 1
         pause = min(FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10), LONGEST_PAUSE_SECONDS)
-        self._resume_at = now + pause
+        self._resume_at = now + max(pause, wait_seconds)
 
     def remaining_seconds(self, now: float) -> float:
         """Return the seconds until the next start."""

@@ -14,8 +14,8 @@ from scaler_worker.manager.core.jobs import JobState
 STOP_SIGNAL = "USR1"
 """The signal with which the manager ends a job; Slurm's own is TERM."""
 
-LISTING_FORMAT = "%i|%T|%r|%k"
-"""The job, its state, the reason why it waits, and its comment, which may contain the separator."""
+LISTING_FORMAT = "%i|%T|%r|%j|%k"
+"""The job, its state, the reason why it waits, its name, and its comment, which may contain the separator."""
 
 _COMMENT = re.compile(r"scaler workers=([0-9]{1,6}) scheduler=(\S+)")
 _SUBMITTED = re.compile(r"([0-9]+)(?:;\S+)?")
@@ -100,16 +100,17 @@ def listing(terms: BatchTerms, user: str, ids: Sequence[str]) -> BatchCall:
 
 
 def read_jobs(text: str, terms: BatchTerms) -> list[BatchJob]:
-    """The jobs for this scheduler. Lines of other jobs are skipped."""
-    return list(_jobs(text, terms.address))
+    """The jobs of this manager for this scheduler. Lines of other jobs are skipped: squeue selects names without regard
+    to their case."""
+    return list(_jobs(text, _job_name(terms), terms.address))
 
 
-def _jobs(text: str, address: str) -> Iterator[BatchJob]:
+def _jobs(text: str, name: str, address: str) -> Iterator[BatchJob]:
     for line in text.splitlines():
-        fields = [field.strip() for field in line.split("|", 3)]
-        comment = _COMMENT.fullmatch(fields[3]) if len(fields) == 4 else None
-        if comment is not None and comment[2] == address:
-            id, state, reason, _ = fields
+        fields = [field.strip() for field in line.split("|", 4)]
+        comment = _COMMENT.fullmatch(fields[4]) if len(fields) == 5 else None
+        if comment is not None and (fields[3], comment[2]) == (name, address):
+            id, state, reason, *_ = fields
             end = _ENDS.get(state, f"ended in the state {state}")
             meaning = meaning_of(state)
             is_failed = meaning is JobState.FAILED

@@ -8,13 +8,13 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from scaler_protocol.command import BadInput
 from scaler_worker.manager.core.pod_cache import GONE, PodCache
-from scaler_worker.manager.core.pod_reasons import PodRefusal, explain_refusal_of_api
+from scaler_worker.manager.core.pod_reasons import PodRefusal, explain_refusal_of_api, pause_seconds
 from scaler_worker.manager.core.retries import RetryPause
 
 _ANSWER_SECONDS = 15.0
@@ -31,15 +31,18 @@ _IN_CLUSTER_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace
 
 
 class ApiRefusal(Exception):
-    """A request that the API server refused, or that did not reach it. ``status``: of HTTP, None without an answer."""
+    """A request that the API server refused, or that did not reach it. ``status``: of HTTP, None without an answer.
+    ``wait_seconds``: the server accepts no request before."""
 
-    def __init__(self, refusal: PodRefusal, status: int | None) -> None:
+    def __init__(self, refusal: PodRefusal, status: int | None, wait_seconds: float = 0.0) -> None:
         super().__init__(refusal.sentence)
-        self.refusal, self.status = refusal, status
+        self.refusal, self.status, self.wait_seconds = refusal, status, wait_seconds
 
 
 class KubernetesApi:
-    """Requests in one namespace. Raises BadInput when there is no client or no usable configuration."""
+    """Requests in one namespace. When the server asks for a pause, no request is sent until it is over. Credentials are
+    read again when the server does not accept them. Raises BadInput when there is no client or no usable
+    configuration."""
 
     def __init__(self, config_file: str | None, context: str | None, namespace: str | None) -> None:
         try:
@@ -50,6 +53,8 @@ class KubernetesApi:
                 "'scaler-worker[kubernetes]'"
             ) from None
         self._source = config_file, context
+        self._resume_at = 0.0
+        self._pause_asked: tuple[int | None, str] = None, ""  # status and message of the answer that asked for it
         found = self._log_in()
         self.namespace = namespace or found or "default"
 
@@ -72,12 +77,12 @@ class KubernetesApi:
 
     def create_pod(self, pod: Mapping[str, Any]) -> Mapping[str, Any]:
         """Raises ApiRefusal."""
-        return self._repeated("create pods", self._api.create_namespaced_pod, body=pod)
+        return self._repeated("create pods", "create_namespaced_pod", body=pod)
 
     def delete_pod(self, name: str, grace_seconds: int | None = None) -> None:
         """Harmless if it is gone. Raises ApiRefusal."""
         given = {} if grace_seconds is None else {"grace_period_seconds": grace_seconds}
-        self._unless_gone("delete pods", self._api.delete_namespaced_pod, name=name, **given)
+        self._unless_gone("delete pods", "delete_namespaced_pod", name=name, **given)
 
     def last_line(self, name: str, container: str) -> str:
         """The last line that the container has written; empty if there is none."""
@@ -90,32 +95,37 @@ class KubernetesApi:
         except Exception:  # nothing depends on it
             return ""
 
+    def list_events(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """Return all events of this pod. Raises ApiRefusal."""
+        selector = f"involvedObject.kind=Pod,involvedObject.name={name}"
+        return self._once("list events", "list_namespaced_event", field_selector=selector).get("items") or ()
+
     def put_secret(self, secret: Mapping[str, Any]) -> None:
         """Create it, or replace the one of the same name. Raises ApiRefusal."""
         try:
-            self._repeated("create secrets", self._api.create_namespaced_secret, body=secret)
+            self._repeated("create secrets", "create_namespaced_secret", body=secret)
         except ApiRefusal as error:
             if error.status != 409:
                 raise
             name = secret["metadata"]["name"]
-            self._repeated("update secrets", self._api.replace_namespaced_secret, name=name, body=secret)
+            self._repeated("update secrets", "replace_namespaced_secret", name=name, body=secret)
 
     def delete_secret(self, name: str) -> None:
         """Harmless if it is gone. Raises ApiRefusal."""
-        self._unless_gone("delete secrets", self._api.delete_namespaced_secret, name=name)
+        self._unless_gone("delete secrets", "delete_namespaced_secret", name=name)
 
     def list_pods(self, label_selector: str) -> Mapping[str, Any]:
         """Raises ApiRefusal."""
-        return self._once("list pods", _plain(self._api.list_namespaced_pod), label_selector=label_selector)
+        return self._once("list pods", "list_namespaced_pod", label_selector=label_selector)
 
     def watch_pods(self, label_selector: str, version: str) -> Iterator[Mapping[str, Any]]:
         """The events since that version, until the server ends the watch. Raises ApiRefusal."""
+        answer = self._answer(
+            "watch pods", "list_namespaced_pod", label_selector=label_selector, resource_version=version, watch=True,
+            allow_watch_bookmarks=True, timeout_seconds=_WATCH_SECONDS,
+            _request_timeout=(_ANSWER_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
+        )  # fmt: skip
         with self._refusals("watch pods"):
-            answer = _plain(self._api.list_namespaced_pod)(
-                self.namespace, label_selector=label_selector, resource_version=version, watch=True,
-                allow_watch_bookmarks=True, timeout_seconds=_WATCH_SECONDS, _preload_content=False,
-                _request_timeout=(_ANSWER_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
-            )  # fmt: skip
             try:
                 for line in _lines(answer):
                     yield json.loads(line)
@@ -125,31 +135,54 @@ class KubernetesApi:
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
-    def _unless_gone(self, verb: str, function: Callable[..., Any], **arguments: Any) -> None:
+    def _unless_gone(self, verb: str, method: str, **arguments: Any) -> None:
         try:
-            self._repeated(verb, function, **arguments)
+            self._repeated(verb, method, **arguments)
         except ApiRefusal as error:
             if error.status != 404:
                 raise
 
-    def _repeated(self, verb: str, function: Callable[..., Any], **arguments: Any) -> Mapping[str, Any]:
+    def _repeated(self, verb: str, method: str, **arguments: Any) -> Mapping[str, Any]:
         """Conflicts pass: another request was served first."""
         for _ in range(_ATTEMPTS - 1):
             try:
-                return self._once(verb, function, **arguments)
+                return self._once(verb, method, **arguments)
             except ApiRefusal as error:
                 if not error.refusal.is_passing or verb == "create secrets":
                     raise
-        return self._once(verb, function, **arguments)
+        return self._once(verb, method, **arguments)
 
-    def _once(self, verb: str, function: Callable[..., Any], **arguments: Any) -> Mapping[str, Any]:
+    def _once(self, verb: str, method: str, **arguments: Any) -> Mapping[str, Any]:
+        answer = self._answer(verb, method, **arguments, _request_timeout=_ANSWER_SECONDS)
         with self._refusals(verb):
-            answer = function(
-                namespace=self.namespace, **arguments, _preload_content=False, _request_timeout=_ANSWER_SECONDS
-            )
             found = json.loads(answer.data)
             assert isinstance(found, dict)
             return found
+
+    def _answer(self, verb: str, method: str, **arguments: Any) -> Any:
+        """Call a method of the client. If the credentials are refused, read them and call it once more: their user may
+        have logged in again."""
+        self._refuse_in_pause(verb)
+        try:
+            return self._send(verb, method, **arguments)
+        except ApiRefusal as error:
+            if error.status != _UNAUTHORIZED:
+                raise
+        self._log_in_again()
+        return self._send(verb, method, **arguments)
+
+    def _send(self, verb: str, method: str, **arguments: Any) -> Any:
+        function = getattr(self._api, method)
+        with self._refusals(verb):
+            send = _plain(function) if method.startswith("list") else function
+            return send(namespace=self.namespace, **arguments, _preload_content=False)
+
+    def _refuse_in_pause(self, verb: str) -> None:
+        remaining_seconds = self._resume_at - time.monotonic()
+        if remaining_seconds > 0:
+            status, message = self._pause_asked
+            refusal = explain_refusal_of_api(status, message, verb, self.namespace)
+            raise ApiRefusal(refusal, status, remaining_seconds)
 
     @contextmanager
     def _refusals(self, verb: str) -> Iterator[None]:
@@ -161,9 +194,11 @@ class KubernetesApi:
             yield
         except (ApiException, HTTPError, OSError, ValueError) as error:
             status, message = _status_and_message(error)
-            if status == _UNAUTHORIZED:
-                self._log_in_again()
-            raise ApiRefusal(explain_refusal_of_api(status, message, verb, self.namespace), status) from None
+            wait_seconds = pause_seconds(status, (getattr(error, "headers", None) or {}).get("Retry-After"))
+            if wait_seconds:
+                self._pause_asked, self._resume_at = (status, message), time.monotonic() + wait_seconds
+            refusal = explain_refusal_of_api(status, message, verb, self.namespace)
+            raise ApiRefusal(refusal, status, wait_seconds) from None
 
 
 def _plain(method: Any) -> Callable[..., Any]:
@@ -293,5 +328,5 @@ class PodWatch:
                 self._trouble = str(error)
         if error.status != GONE and not was_watching:
             self._answered.set()
-            self._pause.on_failed(time.monotonic())
+            self._pause.on_failed(time.monotonic(), error.wait_seconds)
             time.sleep(self._pause.remaining_seconds(time.monotonic()))

@@ -93,7 +93,7 @@ class ManagerLoop:
         try:
             jobs = await self._blocking(self._backend.start, count, self._settings.per_worker_capabilities)
         except StartError as error:
-            self._core.on_start_failed(str(error), time.monotonic())
+            self._core.on_start_failed(str(error), time.monotonic(), error.wait_seconds)
         else:
             self._core.on_started(jobs, time.monotonic())
 

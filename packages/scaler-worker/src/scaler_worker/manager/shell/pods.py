@@ -12,6 +12,7 @@ from scaler_protocol.command import BadInput, settings_arguments
 from scaler_worker.config import ClusterSettings
 from scaler_worker.manager.backend import ListError, StartError
 from scaler_worker.manager.core.jobs import Job, JobState
+from scaler_worker.manager.core.pod_events import SilentPods
 from scaler_worker.manager.core.pod_reasons import explain_waiting_pods
 from scaler_worker.manager.core.pods import (
     CONTAINER,
@@ -48,6 +49,7 @@ class PodBackend:
         self._lock = NameLock(settings.own_name) if settings.name is None else None
         self._offers_keys = settings.keys_secret is None and bool(keys_for_workers(settings.address))
         self._watch = PodWatch(self._api, selector(self._terms))
+        self._silent = SilentPods()
         self._alive: dict[str, PodJob] = {}
         self._stopping: dict[str, float] = {}  # when each is told again
         self._accepted = False
@@ -78,7 +80,7 @@ class PodBackend:
     def _refuse(self, error: ApiRefusal) -> None:
         if error.refusal.is_final and not self._accepted and not self._alive:
             raise BadInput(error.refusal.sentence)
-        raise StartError(error.refusal.sentence)
+        raise StartError(error.refusal.sentence, error.wait_seconds)
 
     def _offer_keys(self) -> None:
         """A Secret with the keys of this process. It may have been deleted since, as with its namespace."""
@@ -111,9 +113,18 @@ class PodBackend:
         """Delete the Secret, also one that an earlier manager of this name has left: it was killed."""
         if self._offers_keys:
             try:
-                self._api.delete_secret(secret_name(self._terms))
+                self._delete_secret()
             except ApiRefusal:
                 pass  # the next manager of this name replaces it
+
+    def _delete_secret(self) -> None:
+        """After the pause that the API server asks for, if it does."""
+        name = secret_name(self._terms)
+        try:
+            self._api.delete_secret(name)
+        except ApiRefusal as error:
+            time.sleep(error.wait_seconds)
+            self._api.delete_secret(name)
 
     # ---- list --------------------------------------------------------------------------------------------------------
 
@@ -130,10 +141,23 @@ class PodBackend:
         self._remove([id for id in found if id not in live])
         self._stopping = {id: at for id, at in self._stopping.items() if id in live}
         self._tell_again(live)
+        self._ask_for_events()
         return [*(Job(job.id, job.workers, job.state) for job in live.values()), *ends]
 
     def why_not(self) -> Sequence[str]:
-        return explain_waiting_pods(job for job in self._alive.values() if job.id not in self._stopping)
+        return explain_waiting_pods(self._silent.explained(job) for job in self._alive.values() if self._is_wanted(job))
+
+    def _ask_for_events(self) -> None:
+        wanted = [job for job in self._alive.values() if self._is_wanted(job)]
+        id = self._silent.next_to_ask(wanted, time.monotonic())
+        if id is not None:
+            try:
+                self._silent.on_events(id, self._api.list_events(id))
+            except ApiRefusal:
+                pass  # asked again; an account may have no right to list events
+
+    def _is_wanted(self, job: PodJob) -> bool:
+        return job.id not in self._stopping
 
     def _has_ended(self, id: str, live: dict[str, PodJob]) -> bool:
         return id not in live and id not in self._stopping

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shlex
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import IO, Any
 
@@ -62,6 +65,7 @@ class SSHConnection:
     def __init__(self, host: RemoteHost, config: str | None, python: str | None, order: Mapping[str, Any]) -> None:
         self.facts: dict[str, Any] = {}
         self.complaint = ""
+        self._was_ended = False
         self.started_at = time.monotonic()
         self._host = host
         self._output: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -107,9 +111,12 @@ class SSHConnection:
             self.end()
 
     def end(self) -> None:
-        """End ssh at once, which also ends the job."""
-        if self._process.poll() is None:
-            self._process.terminate()
+        """End ssh and its children, such as a ProxyCommand, at once, which also ends the job. A further call kills what
+        is left of them."""
+        if self._process.poll() is None or self._was_ended:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL if self._was_ended else signal.SIGTERM)
+            self._was_ended = True
 
     def close(self) -> None:
         """After its end."""
