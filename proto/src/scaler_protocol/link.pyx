@@ -65,9 +65,9 @@ cdef class Link:
         self.report()
         if type(body) in _unnumbered:
             return envelope_of(body, 0, self.received)
-        self.sent += 1
-        envelope = envelope_of(body, self.sent, self.received)
+        envelope = envelope_of(body, self.sent + 1, self.received)
         self._retained.append(envelope)
+        self.sent += 1  # last: what raises for lack of memory has changed nothing
         return envelope
 
     def accept(self, Envelope envelope not None):

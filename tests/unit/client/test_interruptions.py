@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from functools import partial
 
 import pytest
 
 from scaler import Client, ScalerFuture
+from scaler_protocol.codec import decode
+from scaler_protocol.messages import Results
 from tests.unit.client.fake_scheduler import BreakingScheduler, FakeScheduler, ReplayingScheduler
 from tests.unit.client.interrupter import interrupted
 
@@ -78,3 +81,24 @@ def test_the_client_reconnects_wherever_its_wait_is_interrupted_meanwhile() -> N
 def wait_for_one(client: Client, futures: list[ScalerFuture]) -> None:
     futures.append(client.submit(operator.neg, 1))
     futures[0].result(5)
+
+
+@pytest.mark.timeout(120)
+def test_results_for_which_there_was_no_memory_are_received_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = []
+
+    def decode_later(frames):
+        envelope = decode(frames)
+        if isinstance(envelope.body, Results) and not lost:
+            lost.append(envelope)
+            raise MemoryError
+        return envelope
+
+    with ReplayingScheduler() as scheduler, Client(scheduler.address) as client:
+        client.submit(operator.neg, 1).result(5)
+        monkeypatch.setattr("scaler.shell.client_io.decode", decode_later)
+        future = client.submit(operator.neg, 2)
+        with contextlib.suppress(MemoryError):  # whichever thread reads gets it
+            future.result(20)
+        assert lost
+        assert future.result(20) == -2

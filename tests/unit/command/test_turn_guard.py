@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_protocol.command.turn_guard import BROKEN_CODE, TurnGuard
+from scaler_protocol.command.turn_guard import BROKEN_CODE, MEMORY_SECONDS, TurnGuard
 
 
 def fail(guard: TurnGuard) -> None:
@@ -58,3 +58,38 @@ def test_an_interruption_passes_through_and_counts_as_no_failure():
     with pytest.raises(KeyboardInterrupt), guard:
         raise KeyboardInterrupt
     assert guard.failures == 0
+
+
+def lack_memory(guard: TurnGuard) -> None:
+    with guard:
+        raise MemoryError
+
+
+def test_turns_that_lack_memory_end_the_process_whatever_succeeds_between_them(caplog):
+    guard = TurnGuard("Agent", limit=3)
+    lack_memory(guard)
+    succeed(guard)
+    lack_memory(guard)
+    succeed(guard)
+    with pytest.raises(SystemExit) as exit_:
+        lack_memory(guard)
+    assert exit_.value.code == BROKEN_CODE
+    assert "Agent: 3 turns failed for lack of memory, so this process exits" in caplog.text
+
+
+def test_a_lack_of_memory_that_is_long_over_does_not_count(monkeypatch):
+    guard = TurnGuard("Agent", limit=2)
+    for number in range(5):
+        monkeypatch.setattr("time.monotonic", lambda number=number: (number + 1) * MEMORY_SECONDS)
+        lack_memory(guard)
+        succeed(guard)
+
+
+def test_a_turn_without_memory_for_the_log_counts_all_the_same(monkeypatch):
+    def log(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr("logging.error", log)
+    monkeypatch.setattr("logging.critical", log)
+    with pytest.raises(SystemExit):
+        lack_memory(TurnGuard("Agent", limit=1))

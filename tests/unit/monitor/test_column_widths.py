@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler_protocol.monitor.column_widths import IN_CHARACTERS, CellSize, fitted_columns
-from scaler_protocol.monitor.tables import LOGS, TABLES, WAITS, WORKERS, TableSpec
+from scaler_protocol.monitor.tables import FAILURES, LOGS, TABLES, WAITS, WORKERS, TableSpec
 
 
 def ideals(table: TableSpec, size: CellSize) -> list[int]:
@@ -60,3 +60,10 @@ def test_columns_without_values_are_left_out_except_the_first_one_and_that_of_th
     fitted = fitted_columns(WORKERS, [8 for _ in numbers], "host", 1000, blank=odd)
     assert [number for number, _ in fitted] == [each for each in numbers if each not in odd or each == host]
     assert [number for number, _ in fitted_columns(WORKERS, [8 for _ in numbers], "pid", 10, blank=numbers)] == [0]
+
+
+@pytest.mark.parametrize(("blank", "shown"), [((), "type"), ((FAILURES.index("type"),), "message")])
+def test_a_table_of_failures_shows_their_kind_however_narrow_the_screen_is(blank: tuple[int, ...], shown: str) -> None:
+    fitted = fitted_columns(FAILURES, ideals(FAILURES, IN_CHARACTERS), "count", 20, blank=blank)
+    assert [FAILURES.columns[position].key for position, _ in fitted] == ["count", shown]
+    assert sum(width + 1 for _, width in fitted) - 1 == 20

@@ -576,6 +576,56 @@ def test_a_peer_with_too_few_descriptors_for_libzmq_lives_on(router: Router, lef
         peer.communicate()
 
 
+WITHOUT_MEMORY = """
+import resource
+from scaler_protocol.ids import new_session
+from scaler_protocol.transport.context import new_context
+from tests.support.waiting import wait_until
+from tests.unit.protocol.test_zmtp import Router, dealer_of, shake_hands
+
+context = new_context()
+router = Router(context)
+large, small = dealer_of(context, router, new_session()), dealer_of(context, router, new_session())
+received = []
+
+def read():
+    try:
+        received.extend(router.receive_many(1))
+    except MemoryError as error:
+        received.append(error)
+    return len(received) >= 2
+
+assert large.send([bytes(3 * 2**20)]) and small.send([b"small"])
+limits = resource.getrlimit(resource.RLIMIT_AS)
+with open("/proc/self/statm") as statm:
+    size = int(statm.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size, limits[1]))
+wait_until(read)
+resource.setrlimit(resource.RLIMIT_AS, limits)
+assert received[0][1] == [b"small"], received
+assert isinstance(received[1], MemoryError), received
+assert router.disconnected_events() == 1
+wait_until(lambda: "disconnected" in large.connection_events())
+assert small.connection_events() == []
+wait_until(lambda: (read(), "connected" in large.connection_events())[1])
+del received[:]
+assert large.send([bytes(3 * 2**20)])
+wait_until(lambda: (large.connection_events(), read(), received)[2])
+for each in (large, small, router):
+    each.close()
+context.term()
+print("repeated")
+"""
+
+
+def test_a_connection_for_whose_message_there_is_no_memory_ends_alone_and_it_is_raised() -> None:
+    """Its peer connects again, and sends the message again. What another peer has sent is not lost with it."""
+    always_mapped = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "131072"}  # or memory freed earlier would be used
+    program = [sys.executable, "-c", WITHOUT_MEMORY]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=100, env=always_mapped)
+    assert done.stdout == "repeated\n", done.stderr
+
+
 @needs_root
 def test_another_user_is_turned_away_without_a_word(router: Router) -> None:
     name = router.local_socket

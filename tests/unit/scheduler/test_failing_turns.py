@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import socket
 import time
@@ -14,6 +15,7 @@ import pytest
 from scaler_protocol.codec import encode
 from scaler_protocol.command.turn_guard import BROKEN_CODE
 from scaler_protocol.messages import Envelope, Ping
+from scaler_scheduler.core import admission
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.shell.gateway import Gateway
 
@@ -30,6 +32,7 @@ class FakeRouter:
         self.monitor_fd = os.eventfd(0)
         self.fd = self._reading.fileno()
         self.answers = 0
+        self.cut: list[bytes] = []
         self._waiting: list[tuple[bytes, list[bytes], bytes]] = []
 
     def arrive(self) -> None:
@@ -48,6 +51,9 @@ class FakeRouter:
     def answer(self, peer: bytes, frames: list[bytes]) -> str:
         self.answers += 1
         return "sent"
+
+    def disconnect(self, peer: bytes) -> None:
+        self.cut.append(peer)
 
     def unauthenticated_messages(self, has_work: bool) -> Iterator[tuple[bytes, list[bytes], bytes]]:
         return iter(())
@@ -146,6 +152,48 @@ def test_messages_that_are_taken_in_do_not_hide_that_deadlines_fail(
     stage.router.arrive()
     with pytest.raises(SystemExit):
         stage.run_until(arrive)
+
+
+@pytest.mark.parametrize("method", ["on_message", "on_deadline", "take_effects"])
+def test_a_scheduler_without_memory_ends_although_other_turns_succeed(
+    method: str, stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    core = stage.gateway.core
+    calls = itertools.count()
+
+    def called(*arguments: Any) -> Any:
+        if next(calls) % 3 == 0:
+            raise MemoryError
+        return getattr(core, method)(*arguments)
+
+    monkeypatch.setattr(admission, "knows", lambda state, peer: True)
+    monkeypatch.setattr(stage.gateway, "core", Wrapped(core, **{"next_deadline": time.monotonic, method: called}))
+
+    def arrive() -> bool:
+        stage.router.arrive()
+        return False
+
+    with pytest.raises(SystemExit) as ended:
+        stage.run_until(arrive)
+    assert ended.value.code == BROKEN_CODE
+    assert "turns failed for lack of memory" in caplog.text
+
+
+def test_all_connections_end_with_a_turn_that_lacks_memory(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it would have sent, and to whom, is not known."""
+    core = stage.gateway.core
+    calls = itertools.count()
+
+    def take_effects(now: float) -> Any:
+        if next(calls) == 1:
+            raise MemoryError
+        return core.take_effects(now)
+
+    monkeypatch.setattr(admission, "knows", lambda state, peer: True)
+    monkeypatch.setattr(stage.gateway, "core", Wrapped(core, take_effects=take_effects))
+    stage.router.arrive()
+    stage.router.arrive()
+    stage.run_until(lambda: stage.router.cut == [PEER])
 
 
 class Wrapped:

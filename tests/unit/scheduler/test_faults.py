@@ -96,3 +96,25 @@ def test_a_tick_that_fails_is_followed_by_another(monkeypatch):
     book.lose(client)
     book.wait(61.0)
     assert not book.core.state.clients
+
+
+@pytest.mark.parametrize("what", ["client", "agent"])
+def test_a_sender_whose_message_finds_no_memory_begins_a_new_session(monkeypatch, what):
+    """It is not to blame, so it is not refused."""
+
+    def raises(*arguments):
+        raise MemoryError
+
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    with monkeypatch.context() as patch:
+        if what == "client":
+            patch.setattr(task_entry, "queue_for", raises)
+            said = says_what_raises(book, client, tasks(client, 1, 1, priority=7))
+        else:
+            client.says(tasks(client, 1, 1))
+            patch.setattr(results_rules, "accept_others", raises)
+            said = says_what_raises(book, agent, results(client, (1, 1, Status.PROCESSOR_DIED, b"{}")))
+    assert (what, WhoAreYou) in [(name, type(body)) for name, body in said]
+    assert not [name for name, body in said if isinstance(body, Refused)]
+    assert isinstance(book.troubles[0].error, MemoryError)

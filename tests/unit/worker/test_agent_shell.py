@@ -132,3 +132,19 @@ def test_tasks_that_could_not_be_handed_over_go_to_another_process() -> None:
     stage.die(0, signal="SIGKILL")
     stage.run_all()
     assert {status for status, _ in stage.results().values()} == {Status.SUCCESS}
+
+
+def test_a_message_for_which_there_is_no_memory_costs_the_connection(
+    agent: AgentShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scheduler repeats it over the next one."""
+
+    def lack_memory(frames: Any) -> Any:
+        raise MemoryError
+
+    cut: list[str] = []
+    monkeypatch.setattr("scaler_worker.shell.conversation.decode", lack_memory)
+    monkeypatch.setattr(agent._conversation._connection, "cut", lambda: cut.append("cut"))
+    with pytest.raises(MemoryError):
+        agent._conversation._read([b"a message"], 0.0)
+    assert cut == ["cut"]

@@ -31,6 +31,10 @@ class GuardedLoop:
             callback(*arguments)
             self.after_callback()
 
+    def failed(self, what: str, error: Exception) -> None:
+        """Part of the current callback failed and was survived, see TurnGuard."""
+        self._guard.failed(what, error)
+
     def call_soon(self, callback: Callback, *arguments: object) -> asyncio.Handle:
         return self._loop.call_soon(self._call, callback, *arguments)
 

@@ -3,22 +3,30 @@
 A process that fails in every turn neither works nor ends, and no peer notices. One failed turn is logged and survived,
 because the next one may succeed; several in a row mean that the state is broken. The process then exits with a
 diagnosis, its peers recover as from any death, and its parent, if it has one, starts another.
+
+A process without memory is different: turns that need little succeed between those that fail. So the turns that fail
+for lack of memory count together, until there was none for a while.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from types import TracebackType
 
 FAILED_TURNS_LIMIT = 8
 BROKEN_CODE = 70
 """The exit code: EX_SOFTWARE of sysexits.h."""
 
+MEMORY_SECONDS = 60.0
+"""A turn that fails for lack of memory this long after the last one is the first of its kind again."""
+
 
 class TurnGuard:
     """A context manager around each turn of a shell: ``with guard: ...``. It logs and swallows an Exception, and raises
-    SystemExit when ``limit`` turns in a row have failed. Turns may be nested: only the outermost one counts as a
-    success. ``name``: what the log calls the process, such as "Scheduler"."""
+    SystemExit when ``limit`` turns in a row have failed, or ``limit`` turns for lack of memory, whatever has succeeded
+    between them. Turns may be nested: only the outermost one counts as a success. ``name``: what the log calls the
+    process, such as "Scheduler"."""
 
     def __init__(self, name: str, limit: int = FAILED_TURNS_LIMIT) -> None:
         self.failures = 0
@@ -26,11 +34,18 @@ class TurnGuard:
         self._limit = limit
         self._depth = 0
         self._has_failed = False
+        self._lacked_memory = False
+        self._memory_failures = 0
+        self._memory_failed_at = 0.0
 
     def failed(self, what: str, error: Exception) -> None:
         """Part of a turn failed and was survived: it is logged as ``what``, and the turn counts as failed."""
         self._has_failed = True
-        logging.error(f"{self._name}: {what}", exc_info=error)
+        self._lacked_memory = self._lacked_memory or isinstance(error, MemoryError)
+        try:
+            logging.error(f"{self._name}: {what}", exc_info=error)
+        except MemoryError:
+            pass  # not even for this line; the turn counts all the same
 
     def __enter__(self) -> None:
         self._depth += 1
@@ -47,10 +62,28 @@ class TurnGuard:
 
     def _count(self) -> None:
         self.failures = self.failures + 1 if self._has_failed else 0
-        self._has_failed = False
-        if self.failures >= self._limit:
-            logging.critical(
-                f"{self._name}: {self.failures} consecutive turns failed, so this process exits with code"
-                f" {BROKEN_CODE}. Its peers recover as if it had been killed. Please report the tracebacks above."
+        if self._lacked_memory:
+            self._count_memory_failure(time.monotonic())
+        self._has_failed = self._lacked_memory = False
+        if self._memory_failures >= self._limit:
+            self._end(
+                f"{self._memory_failures} turns failed for lack of memory",
+                "Raise what limits its memory (ulimit -v, a service or container), or give it less to do.",
             )
-            raise SystemExit(BROKEN_CODE)
+        if self.failures >= self._limit:
+            self._end(f"{self.failures} consecutive turns failed", "Please report the tracebacks above.")
+
+    def _count_memory_failure(self, now: float) -> None:
+        is_first = now - self._memory_failed_at >= MEMORY_SECONDS
+        self._memory_failures = 1 if is_first else self._memory_failures + 1
+        self._memory_failed_at = now
+
+    def _end(self, diagnosis: str, advice: str) -> None:
+        try:
+            logging.critical(
+                f"{self._name}: {diagnosis}, so this process exits with code {BROKEN_CODE}. Its peers recover as if it"
+                f" had been killed. {advice}"
+            )
+        except MemoryError:
+            pass  # it ends without its diagnosis
+        raise SystemExit(BROKEN_CODE)

@@ -32,8 +32,8 @@ def fitted_columns(
     blank: Collection[int] = (),
 ) -> list[tuple[int, int]]:
     """The positions and widths of the columns that have room: numbers are as wide as they are, the rest is for texts.
-    ``ideals``: the widths at which nothing would be cut. ``blank``: the columns without values, which are left out,
-    apart from the first one and that of the order."""
+    One text stays in any case. ``ideals``: the widths at which nothing would be cut. ``blank``: the columns without
+    values, which are left out, apart from the first one and that of the order."""
     kept = [
         number for number, each in enumerate(table.columns) if not number or each.key == sort_key or number not in blank
     ]
@@ -41,9 +41,13 @@ def fitted_columns(
         usual = sum(_usual(table.columns[each], ideals[each], size) + size.gap for each in kept)
         if usual - size.gap <= width:
             break
-        if table.index(key) in kept:
+        if table.index(key) in kept and not _is_only_text(table, table.index(key), kept):
             kept.remove(table.index(key))
     return list(zip(kept, _shared([(table.columns[each], ideals[each]) for each in kept], width, size), strict=True))
+
+
+def _is_only_text(table: TableSpec, position: int, kept: Collection[int]) -> bool:
+    return [each for each in kept if table.columns[each].kind == "text"] == [position]
 
 
 def _usual(column: Column, ideal: int, size: CellSize) -> int:

@@ -19,7 +19,7 @@ _LESS_IMPORTANT = {
         "succeeded",
     ),
     "waits": ("task", "session"),
-    "failures": ("group", "first", "hosts", "status", "functions", "last", "type"),
+    "failures": ("group", "first", "hosts", "status", "functions", "last", "place", "message"),
     "progress": ("canceled", "end", "running", "failed"),
     "largest": ("copies", "function"),
     "objects": ("received", "sent", "spilled_rate", "spilled"),

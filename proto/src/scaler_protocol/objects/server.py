@@ -202,7 +202,10 @@ class ObjectServer:
             self._end(number, error)
 
     def _end(self, number: int, error: Exception) -> None:
-        logging.warning(f"Disconnecting a peer: {error}", exc_info=error)
+        if isinstance(error, MemoryError):
+            self._guard.failed("Disconnecting a peer.", error)
+        else:
+            logging.warning(f"Disconnecting a peer: {error}", exc_info=error)
         if number in self._streams:
             self._lose(number)
 

@@ -168,6 +168,13 @@ class DealerConnection(DealerFrames):
         elif self._libzmq is not None:
             self._libzmq.connect_again(self._keys)
 
+    def cut(self) -> None:
+        """End this connection as if the network had cut it: a message that was received has been lost here."""
+        if self.stream is not None:
+            self.stream.hang_up()
+        else:
+            self.reconnect()
+
     def close(self, linger_milliseconds: int = 0) -> None:
         """May be called twice. ``linger_milliseconds``: how long what was sent may still take to leave."""
         if self._closed:

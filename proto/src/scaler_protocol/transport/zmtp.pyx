@@ -283,10 +283,7 @@ cdef class ZmtpConnection:
                 count = receive_bytes(self.fd, room, size, False)
                 if count > 0:
                     self.feed(room, count)
-        except MemoryError:  # the bytes read are lost: others go on, and this one starts again
-            self.fail()
-            return False
-        except BaseException:  # a signal handler's, in the code that opens frames: its bytes are lost, too
+        except BaseException:  # for lack of memory, or of a signal handler: bytes are lost, and nothing can follow them
             self.fail()
             raise
         self.is_drained = 0 < count < size and not self.is_limited

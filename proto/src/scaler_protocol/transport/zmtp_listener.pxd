@@ -19,8 +19,11 @@ cdef class ZmtpListener:
     cdef object share
     cdef double heard_at  # when authenticated peers said something
     cdef double worked_at  # when they had work
+    cdef object failure  # an exception that has ended a connection, and was not raised yet
 
     cdef list receive_many(self)
+    cdef int raise_failure(self) except -1
+    cdef int _end_failed(self, int fd) except -1
     cdef object send(self, object peer, object frames)
     cdef int serve(self, int fd, list messages) except -1
     cdef int take_from(self, ZmtpConnection connection, list messages) except -1

@@ -16,7 +16,8 @@ SILENT_BEATS_LIMIT: int
 """Number of unanswered requests after which the peer counts as gone."""
 
 class ZmtpListener:
-    """Served by ``RouterFrames``. ``tell_lost`` is called when connections have ended; ``take_lost`` says how many."""
+    """Served by ``RouterFrames``. What ends a connection for lack of memory is raised once the messages of all others
+    have been returned. ``tell_lost`` is called when connections have ended; ``take_lost`` says how many."""
 
     def __init__(self, tell_lost: Callable[[], object], keys: ServerKeys | None = None) -> None:
         """``keys``: of connections that are encrypted, and whose peers show a key."""

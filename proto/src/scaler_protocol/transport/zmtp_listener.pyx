@@ -82,14 +82,35 @@ cdef class ZmtpListener:
         cdef list messages = []
         if self.has_looked:
             self.has_looked = False
+            self.raise_failure()
             return messages
         count = ready(self.fd, fds, READY_LIMIT)
         for index in range(count):
-            self.serve(fds[index], messages)
+            try:
+                self.serve(fds[index], messages)
+            except Exception as error:  # the messages of other connections are not lost with it
+                self.failure = error
+                self._end_failed(fds[index])
         if messages:
             self.has_looked = True
             self.heard_at = coarse_seconds()
+        else:
+            self.raise_failure()
         return messages
+
+    cdef int raise_failure(self) except -1:
+        """Raise what ended a connection, after all messages have been returned."""
+        cdef object failure = self.failure
+        if failure is not None:
+            self.failure = None
+            raise failure
+        return 0
+
+    cdef int _end_failed(self, int fd) except -1:
+        cdef ZmtpConnection connection = self.connections.get(fd)
+        if connection is not None:
+            self._lose(connection)
+        return 0
 
     cdef int serve(self, int fd, list messages) except -1:
         cdef ZmtpConnection connection = self.connections.get(fd)
@@ -116,12 +137,17 @@ cdef class ZmtpListener:
         return 0
 
     cdef int add_messages(self, ZmtpConnection connection, list messages) except -1:
-        """Add the messages that have been read."""
+        """Add the messages that have been read. When one cannot be added, the connection ends: its peer connects
+        again, and sends the message again."""
         cdef list frames
         connection.is_drained = True
-        while (frames := connection.next_message()) is not None:
-            if frames:
-                messages.append((connection.identity, frames, connection.user))
+        try:
+            while (frames := connection.next_message()) is not None:
+                if frames:
+                    messages.append((connection.identity, frames, connection.user))
+        except BaseException:
+            connection.fail()
+            raise
         return 0
 
     cdef object send(self, object peer, object frames):
@@ -224,6 +250,8 @@ cdef class ZmtpListener:
         are read before a peer is considered lost."""
         cdef ZmtpConnection connection
         self.beat.take()
+        if self.silent:
+            self.beat.set(BEAT_SECONDS)  # before anything can fail
         for fd, beats in list(self.silent.items()):
             connection = self.connections[fd]
             if not connection.was_heard and beats >= SILENT_BEATS_LIMIT:
@@ -231,8 +259,6 @@ cdef class ZmtpListener:
             self.silent[fd] = next_beat(connection, beats)
             if connection.has_ended or self.silent[fd] > SILENT_BEATS_LIMIT:
                 self._lose(connection)
-        if self.silent:
-            self.beat.set(BEAT_SECONDS)
 
     def _on_process_ended(self, ZmtpConnection connection, list messages):
         """Take the messages that were sent before the process ended, and no more."""

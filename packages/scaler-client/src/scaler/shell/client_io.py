@@ -48,6 +48,7 @@ _futures_logger = logging.getLogger("concurrent.futures")
 _REST_SECONDS = 10.0
 """Seconds for which the session of a client inside a task that has ended is kept for the next client."""
 
+_MEMORY_RETRY_SECONDS = 1.0
 _SETTLING_SECONDS = 1.0
 _SETTLING_TICK_SECONDS = 0.01
 _GLANCE_SECONDS = 0.0002
@@ -252,9 +253,9 @@ class ClientIO:
         self.turn(now)
 
     def note_interruption(self, error: BaseException) -> None:
-        """A signal handler (Ctrl-C) raised ``error`` in the middle of the session's work: repair the session, now or
-        at the next turn, which comes soon."""
-        if not isinstance(error, Exception):
+        """A signal handler (Ctrl-C) raised ``error`` in the middle of the session's work, or there was no memory for
+        it: repair the session, now or at the next turn, which comes soon."""
+        if not isinstance(error, Exception) or type(error) is MemoryError:
             self._interrupted = True
             self.mend()
             self.background.wake()
@@ -592,15 +593,22 @@ class ClientIO:
 
     def read_now(self, poller: Poller) -> None:
         """Receive what is there, and carry out the notices. Callbacks may do anything, but no exception leaves this."""
+        try:
+            self._receive_now(poller)
+        except MemoryError:  # the scheduler repeats what was lost; meanwhile other threads may free memory
+            _futures_logger.exception("no memory left to receive results; trying again")
+            time.sleep(_MEMORY_RETRY_SECONDS)
+        try:
+            self.settle_notices()
+        except BaseException:  # a callback that exits does not end this thread, which others rely on
+            _futures_logger.exception("exception in a callback of the client's thread")
+
+    def _receive_now(self, poller: Poller) -> None:
         if poller.monitor_ready:
             self._look_at_connection()
         with self.lock:
             if not self.unusable:
                 self._pass(self.session.next_deadline())
-        try:
-            self.settle_notices()
-        except BaseException:  # a callback that exits does not end this thread, which others rely on
-            _futures_logger.exception("exception in a callback of the client's thread")
 
     @property
     def is_over(self) -> bool:

@@ -1,8 +1,8 @@
 """The consequences of an exception in handling or sending a message: one peer pays, and the others are not affected.
 
 A message that raises costs its sender the session. When something raises for a peer that only receives, that peer loses
-its link: it is asked for another Hello, and begins a new session. In both cases counts are checked, because the work
-stopped halfway.
+its link: it is asked for another Hello, and begins a new session. The same goes for a sender whose message raises
+because this process has no memory. In all cases counts are checked, because the work stopped halfway.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ _Peer = TypeVar("_Peer", Agent, ClientPeer)
 
 def on_message(state: SchedulerState, peer: bytes, kind: str, error: Exception, now: float) -> None:
     """A message of ``peer`` could not be handled."""
+    known = state.agents.get(peer) or state.clients.get(peer)
+    if isinstance(error, MemoryError) and known is not None:
+        return on_receiver(state, known, error, now)
     state.effects.append(Trouble(f"Cannot process {kind} from {peer.hex()[:8]}", error))
     _end(state, peer, lambda: session_endings.on_malformed(state, peer, f"{kind} cannot be processed.", now), now)
 
@@ -30,6 +33,9 @@ def on_nested_message(
     state: SchedulerState, agent: Agent, session: bytes, kind: str, error: Exception, now: float
 ) -> None:
     """A message of a nested client could not be handled. Its agent is not to blame."""
+    client = state.clients.get(session)
+    if isinstance(error, MemoryError) and client is not None:
+        return on_receiver(state, client, error, now)
     state.effects.append(Trouble(f"Cannot process {kind} from {session.hex()[:8]}", error))
     _end(
         state,

@@ -123,21 +123,30 @@ class Gateway:
         try:
             self._flush(now)
             self._take_in()
-        except Exception:
-            self._repeat_later()
+        except Exception as error:
+            self._on_failed_turn(error)
             raise
 
     def _on_readable(self) -> None:
         try:
             self._take_in()
-        except Exception:
-            self._repeat_later()
+        except Exception as error:
+            self._on_failed_turn(error)
             raise
 
-    def _repeat_later(self) -> None:
-        """Messages left waiting do not make the socket readable again."""
+    def _on_failed_turn(self, error: Exception) -> None:
+        """Messages left waiting do not make the socket readable again, so there is another turn soon. A turn that
+        lacked memory may have lost messages of any peer, and to any: all connect again, and so both sides repeat what
+        the other has not received."""
         if self._retry_timer is None:
             self._retry_timer = self._retries.call_later(_RETRY_SECONDS, self._retry)
+        if isinstance(error, MemoryError):
+            for peer in self._peers:
+                self._cut(peer)
+
+    def _cut(self, peer: bytes) -> None:
+        self._router.disconnect(peer)
+        self._missing[peer] = None
 
     def _retry(self) -> None:
         self._retry_timer = None
@@ -226,6 +235,8 @@ class Gateway:
         except Exception as error:
             if admission.knows(self.core.state, peer):  # since this Hello
                 self.core.on_fault(peer, Hello.__name__, error, now)
+            elif isinstance(error, MemoryError):
+                self._loop.failed(f"Cannot process a Hello from {peer.hex()[:8]}", error)
             else:  # it has proved nothing, so the session that it names is not touched
                 logging.exception(f"Cannot process a Hello from {peer.hex()[:8]}")
 
@@ -277,9 +288,18 @@ class Gateway:
                 else:
                     self._carry_out(effect)
             except Exception as error:  # the others are not to suffer
-                logging.exception(f"Cannot carry out {type(effect).__name__}")
-                if type(effect) is Send:
-                    self.core.on_unsendable(effect.peer, error, now)
+                self._not_carried_out(effect, error, now)
+
+    def _not_carried_out(self, effect: Effect, error: Exception, now: float) -> None:
+        what = f"Cannot carry out {type(effect).__name__}"
+        if isinstance(error, MemoryError):  # the message is sent again over the next connection
+            self._loop.failed(what, error)
+            if type(effect) is Send:
+                self._cut(effect.peer)
+        else:
+            logging.error(what, exc_info=error)
+            if type(effect) is Send:
+                self.core.on_unsendable(effect.peer, error, now)
 
     def _answer(self, peer: bytes, envelope: Envelope) -> None:
         """Answer the connection that has sent Hello."""
@@ -299,11 +319,17 @@ class Gateway:
         elif type(effect) is Audit:
             self._audit_log.record(effect)
         elif type(effect) is Trouble:
-            logging.error(effect.text, exc_info=effect.error)
+            self._tell_trouble(effect)
         elif type(effect) is Disconnect:
             self._loop.call_later(_DISCONNECT_SECONDS, self._router.disconnect, effect.peer)
         elif type(effect) is Quit:
             self._loop.call_later(_FLUSH_SECONDS, self._end_loop)
+
+    def _tell_trouble(self, trouble: Trouble) -> None:
+        if isinstance(trouble.error, MemoryError):
+            self._loop.failed(trouble.text, trouble.error)
+        else:
+            logging.error(trouble.text, exc_info=trouble.error)
 
     def _describe(self) -> None:
         snapshot = b""

@@ -131,15 +131,20 @@ class Conversation:
         self._read(self._connection.receive(), time.monotonic())
 
     def _read(self, frames: list[bytes] | None, now: float) -> None:
-        """These and all that follow: the descriptor is edge-triggered."""
-        while frames is not None:
-            try:
-                envelope = decode(frames)
-            except MalformedMessage as error:
-                logging.error(f"the scheduler sent data that is not a message: {error}")
-            else:
-                self._take_in(envelope, now)
-            frames = self._connection.receive()
+        """These and all that follow: the descriptor is edge-triggered. What raises here has lost a message, so the
+        connection ends: the scheduler sends the message again over the next one."""
+        try:
+            while frames is not None:
+                try:
+                    envelope = decode(frames)
+                except MalformedMessage as error:
+                    logging.error(f"the scheduler sent data that is not a message: {error}")
+                else:
+                    self._take_in(envelope, now)
+                frames = self._connection.receive()
+        except Exception:
+            self._connection.cut()
+            raise
 
     def _take_in(self, envelope: Envelope, now: float) -> None:
         kind = type(envelope.body).__name__
@@ -204,8 +209,11 @@ class Conversation:
             self._alarm.set(deadline)
 
     def _has_failed(self, what: str, error: Exception) -> None:
-        """Raises SystemExit when it fails again and again."""
+        """Raises SystemExit when it fails again and again. The lack of memory concerns all kinds of events together."""
         self._retry_at = time.monotonic() + RETRY_SECONDS
+        if isinstance(error, MemoryError):
+            self._loop.failed(f"{what} failed.", error)
+            return
         guard = self._failing.setdefault(what, TurnGuard("Agent"))
         with guard:
             guard.failed(f"{what} failed.", error)

@@ -85,8 +85,11 @@ class NestedListener:
         """Close a connection on which an error occurred."""
         try:
             self._on_readable(connection)
-        except Exception:
-            logging.exception("disconnecting a client inside a task")
+        except Exception as error:
+            if isinstance(error, MemoryError):
+                self._loop.failed("Disconnecting a client inside a task.", error)
+            else:
+                logging.exception("disconnecting a client inside a task")
             self._end(connection)
 
     def _on_readable(self, connection: StreamConnection) -> None:

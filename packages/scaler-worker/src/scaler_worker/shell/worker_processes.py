@@ -162,6 +162,9 @@ class WorkerProcesses:
     def _charge(self, process: WorkerProcessHandle, hear: Callable[[WorkerProcessHandle], None]) -> None:
         try:
             hear(process)
+        except MemoryError as error:
+            self._loop.failed(f"Killing worker process {process.pid}: what it said is lost.", error)
+            self._end_unheard(process, "The agent has no memory left to read what its worker processes say.")
         except Exception as error:
             self._distrust(process, error)
 
@@ -169,9 +172,15 @@ class WorkerProcesses:
         """It said what cannot be, or what cannot be understood: it is ended, and nothing more is heard from it."""
         if not process.is_forked or process.reason:
             return
-        process.reason = f"A task has written to descriptors that belong to its worker: {error}."
+        reason = f"A task has written to descriptors that belong to its worker: {error}."
         trace = None if isinstance(error, ChannelError) else error
-        logging.error(f"killing worker process {process.pid}. {process.reason}", exc_info=trace)
+        logging.error(f"killing worker process {process.pid}. {reason}", exc_info=trace)
+        self._end_unheard(process, reason)
+
+    def _end_unheard(self, process: WorkerProcessHandle, reason: str) -> None:
+        if not process.is_forked or process.reason:
+            return
+        process.reason = reason
         self._loop.remove_reader(process.connection.fd)
         self._ignore_output(process)
         self.kill(process.number)
