@@ -301,17 +301,6 @@ def test_a_server_with_too_many_requests_gets_none_before_its_pause_is_over(
     assert refused_for(list_pods, "Too many requests") == 60
 
 
-def test_a_manager_waits_for_a_server_with_too_many_requests(site: ApiServer, address: str) -> None:
-    with manager(address, "--maximum-workers=1") as command, Client(address) as client:
-        wait_until(lambda: site.lists)
-        site.busy = 1
-        task = client.submit(abs, -1)
-        command.wait_for_output(r"Too many requests.*Wait: they are repeated after a pause")
-        assert task.result() == 1
-        site.busy = 1
-        assert command.terminate() == 0
-
-
 def test_an_image_that_does_not_start_is_explained(site: ApiServer, address: str) -> None:
     with manager(address, "-n=1", image=BROKEN_IMAGE) as command:
         command.wait_for_output(r"could not start scaler_cluster in its image: .*Give another --image")
