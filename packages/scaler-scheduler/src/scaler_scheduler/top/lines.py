@@ -56,11 +56,17 @@ def width_of(line: Line) -> int:
 
 def cut(line: Line, width: int) -> Line:
     """Return at most ``width`` columns of the line, and nothing that could move a cursor: texts come from others'
-    programs."""
+    programs. ``+`` at the end shows that more than spaces is missing: the beginning of a number is another number."""
+    clean = tuple(span._replace(text=printable(span.text)) for span in line)
+    if display_width(text_of(clean).rstrip()) <= width:
+        return _beginning(clean, width)
+    return (*_beginning(clean, width - 1), Span("+", Style.DIM)) if width > 0 else ()
+
+
+def _beginning(line: Line, width: int) -> Line:
     kept: list[Span] = []
     room = width
-    for part in line:
-        span = part._replace(text=printable(part.text))
+    for span in line:
         used = display_width(span.text)
         if used > room:
             return (*kept, span._replace(text=clip(span.text, room + 1)[:-1] if room > 0 else ""))

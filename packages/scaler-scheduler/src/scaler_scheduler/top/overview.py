@@ -155,23 +155,31 @@ def _meters(model: Model, snapshot: Snapshot, width: int, blocks: bool) -> list[
     hosts = len({agent.host for agent in agents})
     where = f"of {format_count(len(rows))} busy on {_plural(hosts, 'host')}"
     tasks = model.progress.find(ALL, "")
+    room = max(12, width * 3 // 5)
     meters = [
-        ("Tasks", tasks.share if tasks is not None else 1.0, _tasks_text(model, tasks), False),
+        ("Tasks", tasks.share if tasks is not None else 1.0, _fitting(_tasks_texts(model, tasks), room), False),
         ("Workers", busy / max(1, len(rows)), f"{format_count(busy)} {where}", False),
         ("CPU", cpu / max(1, 100 * len(rows)), f"{format_percent(cpu)} of {100 * len(rows):,}%", False),
-        ("Memory", memory.share, f"{memory.text}, workers {used}" if memory.text else f"workers {used}", True),
+        ("Memory", memory.share, _fitting((memory.text, f"workers {used}"), room), True),
         ("Objects", held / max(1, capacity), f"{format_bytes(held)} of {format_bytes(capacity)}", True),
     ]
-    wide = min(max(len(text) for _, _, text, _ in meters), max(12, width * 3 // 5))
+    wide = min(max(len(text) for _, _, text, _ in meters), room)
     return [*(_meter(*meter, width, wide, blocks) for meter in meters), ()]
 
 
-def _tasks_text(model: Model, tasks: Progress | None) -> str:
+def _tasks_texts(model: Model, tasks: Progress | None) -> tuple[str, ...]:
     if tasks is None or not tasks.unfinished:
-        return "all have ended"
+        return ("all have ended",)
     left = format_left(tasks.seconds_left) if tasks.seconds_left else ""
-    parts = f"{format_count(tasks.unfinished)} to do", cannot_run_text(tasks), left, until_text(tasks, model.time)
-    return ", ".join(filter(None, parts))
+    return f"{format_count(tasks.unfinished)} to do", cannot_run_text(tasks), left, until_text(tasks, model.time)
+
+
+def _fitting(texts: Sequence[str], width: int) -> str:
+    """Those that are not empty, without the last ones that do not fit. The first one stays in any case."""
+    shown = [text for text in texts if text]
+    while len(shown) > 1 and len(", ".join(shown)) > width:
+        shown.pop()
+    return ", ".join(shown)
 
 
 def _meter(name: str, share: float, text: str, warns: bool, width: int, text_width: int, blocks: bool) -> Line:

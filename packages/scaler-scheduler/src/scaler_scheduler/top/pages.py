@@ -303,8 +303,8 @@ def _tabs(view: View, width: int) -> Line:
             short[page] = ""
     shown = [_tab(key, each, short[each], view) for key, each in PAGES.items()]
     place = list(PAGES.values()).index(view.page)
-    while place and width_of(joined(shown[: place + 1], Span(" "))) > width:
-        shown, place = shown[1:], place - 1
+    while place and width_of(joined(shown[: place + 1], Span(" "))) + (place + 1 < len(shown)) > width:
+        shown, place = shown[1:], place - 1  # a mark says that tabs to the right are cut
     return joined(shown, Span(" "))
 
 
