@@ -125,7 +125,7 @@ def test_hosts_clients_functions_and_graphs(model: Model) -> None:
     assert {"Agents", "Workers", "Newest executions"} <= {section.title for section in host.sections}
     assert [section.title for section in shown(model, links.HOST, "notebook").sections] == ["Clients"]
     client = facts(shown(model, links.CLIENT, "abababab"))
-    assert client["left"] and client["finished"] and client["host"] == "notebook"
+    assert client["time left"] and client["finished"] and client["host"] == "notebook"
     function = shown(model, links.FUNCTION, "simulate")
     slowest = next(section for section in function.sections if section.title == "Slowest executions")
     durations = [row[5] for row in slowest.rows]

@@ -175,7 +175,7 @@ def _tasks_texts(model: Model, tasks: Progress | None) -> tuple[str, ...]:
 
 
 def _fitting(texts: Sequence[str], width: int) -> str:
-    """Those that are not empty, without the last ones that do not fit. The first one stays in any case."""
+    """Join the texts that are not empty, without the last ones that do not fit. The first one stays in any case."""
     shown = [text for text in texts if text]
     while len(shown) > 1 and len(", ".join(shown)) > width:
         shown.pop()
