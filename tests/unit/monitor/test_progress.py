@@ -316,9 +316,9 @@ def test_maps_and_graphs_have_no_estimate_while_tasks_that_cannot_run_may_be_the
     first, second, graph = (
         watch.find(*each) for each in ((MAP, (SESSION, 1)), (MAP, (SESSION, 2)), (GRAPH, (SESSION, 60)))
     )
-    assert first and left_text(first, 0.0) == "no estimate: 20 tasks of its function cannot run, perhaps its own"
+    assert first and left_text(first, 0.0) == "no estimate: 20 of the tasks of its function cannot run, perhaps its own"
     assert second and not second.obstacle
-    assert graph and left_text(graph, 0.0) == "no estimate: 20 tasks of its client cannot run, perhaps its own"
+    assert graph and left_text(graph, 0.0) == "no estimate: 20 of the tasks of its client cannot run, perhaps its own"
 
 
 def test_a_map_that_has_all_waiting_tasks_of_its_function_has_those_that_cannot_run() -> None:

@@ -244,9 +244,8 @@ def _with_obstacle(row: Progress, waiting: WaitingTasks) -> Progress:
         return row
     if row.kind in (GRAPH, MAP) and own < waiting.total and waiting.blocked < waiting.total:
         owner = "client" if row.kind == GRAPH else "function"
-        return row._replace(
-            obstacle=f"{format_count(waiting.blocked)} tasks of its {owner} cannot run, perhaps its own"
-        )
+        found = f"{format_count(waiting.blocked)} of the tasks of its {owner} cannot run, perhaps its own"
+        return row._replace(obstacle=found)
     blocked = waiting.blocked
     if row.kind not in (FUNCTION, MAP) and not row.on_hosts and blocked + waiting.dependent >= own:
         blocked = own  # what the others need is among these
