@@ -86,13 +86,18 @@ def test_map_raises_at_the_item_that_failed(executor: Executor) -> None:
         next(results)
 
 
-def test_map_has_one_time_limit(executor: Executor) -> None:
+def test_map_has_one_time_limit(executor: Executor, gate: Gate) -> None:
     results = []
-    assert list(executor.map(time.sleep, [0, 0])) == [None, None]  # the workers have started
+    assert list(executor.map(abs, [-1, -1])) == [1, 1]  # the workers have started
     with pytest.raises(TimeoutError):
-        for result in executor.map(time.sleep, [0, 0, 30], timeout=5):
+        for result in executor.map(wait_if_last, [0, 1, 2], [gate.paths] * 3, timeout=5):
             results.append(result)
-    assert results == [None, None]
+    assert results == [0, 1]
+    gate.open()  # the executor waits for its tasks
+
+
+def wait_if_last(number: int, paths: tuple[str, str]) -> int:
+    return functions.wait_at_gate(*paths, number) if number == 2 else number
 
 
 def test_map_takes_ahead_no_more_than_the_buffer(executor: Executor) -> None:
