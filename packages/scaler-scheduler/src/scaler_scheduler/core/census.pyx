@@ -45,6 +45,7 @@ cdef class Census:
         self.unfinished[record.function] = self.unfinished.get(record.function, 0) + number
 
     cdef AgentTally tally_of(self, agent):
+        """The tally of an agent, to add tasks to."""
         cdef AgentTally tally = self.assigned.get(agent)
         if tally is None:
             tally = self.assigned[agent] = AgentTally()
@@ -62,17 +63,21 @@ cdef class Census:
             queue.count = counted
 
     def compare_agent(self, AgentLoad agent, dict total):
-        cdef AgentTally tally = self.tally_of(agent.index)
-        cdef dict left = capabilities_left(agent, tally, total)
-        cdef list wrong = differences(agent, tally, left)
+        cdef AgentTally tally = self.assigned.get(agent.index, NO_TASKS)
+        cdef dict left
         cdef bint corrects = False
-        for text in wrong:
+        if tally is NO_TASKS and is_idle(agent, total):  # most agents of a large cluster
+            return
+        left = capabilities_left(agent, tally, total)
+        for text in differences(agent, tally, left):
             corrects = self.must_correct(text)
         if corrects:
             agent.amend(tally.number, tally.load_us, tally.moving_us, tally.by_depth, left)
 
     def compare_reserved(self, AgentLoad agent):
         cdef int64_t number = 0, us = 0
+        if not agent.reserved and not agent.reserved_count and not agent.reserved_us:
+            return
         for reservations in agent.reserved.values():
             number += len(reservations)
             for _, _, reservation in reservations:
@@ -94,6 +99,20 @@ cdef class Census:
 
     def unknown_agents(self, dict known):
         return sorted(agent for agent in self.assigned if agent not in known and (<AgentTally> self.assigned[agent]).number)
+
+
+cdef AgentTally NO_TASKS = AgentTally()
+
+
+cdef bint is_idle(AgentLoad agent, dict total) except -1:
+    """Return whether all counts of an agent are those of one without tasks."""
+    cdef int depth
+    if agent.outstanding or agent.load_us or agent.moving_us or agent.resources != total:
+        return False
+    for depth in range(DEPTHS):
+        if agent.by_depth[depth]:
+            return False
+    return True
 
 
 cdef dict capabilities_left(AgentLoad agent, AgentTally tally, dict total):
