@@ -7,7 +7,6 @@ import concurrent.futures
 import gc
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 

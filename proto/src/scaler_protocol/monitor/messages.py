@@ -8,10 +8,11 @@ started and never sampled. Between snapshots, :class:`Events` carry what happene
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Union
 
 from scaler_protocol.messages import WorkerStatus
+from scaler_protocol.value import value
 
 MONITOR_MAJOR = 1
 MONITOR_MINOR = 2
@@ -33,7 +34,7 @@ class PeerState(enum.IntEnum):
     PAUSED = 3  # gets no new tasks because someone wants it so, or because it leaves
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class SchedulerStatus:
     """The scheduler's own process. The core leaves ``cpu_percent`` and ``rss_bytes`` to its shell (see
     :meth:`Snapshot.with_process`)."""
@@ -48,7 +49,7 @@ class SchedulerStatus:
     rss_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class TaskCounts:
     """Tasks by state: the first two are now, the others since the scheduler started."""
 
@@ -68,7 +69,7 @@ class Unfinished(NamedTuple):
     running: int  # in a worker process, as far as the agents have reported
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MessageCount:
     """Messages of one kind, by the class name of their body (``Tasks``, ``HeartbeatEcho``)."""
 
@@ -76,7 +77,7 @@ class MessageCount:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class RunningTaskStatus:
     """A task that has run for a second or longer when its agent last reported, and has not ended."""
 
@@ -97,7 +98,7 @@ class RunningTaskStatus:
     actor: bool = False  # it is an actor, which runs until it is ended
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class AgentStatus:
     """One agent and its workers: its last heartbeat, and what the scheduler knows of it. The model divides ``sent``
     and ``free`` over the agent's rows."""
@@ -122,7 +123,7 @@ class AgentStatus:
     capabilities_left: str = ""  # that no task has taken, of all its workers: "gpu 2 of 4"; not of unlimited ones
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ClientStatus:
     """One client session and its tasks."""
 
@@ -145,7 +146,7 @@ class ClientStatus:
     program: str = ""  # as it says
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class EndedClientStatus:
     """A client whose session has ended, or, without a session, ``count`` of them."""
 
@@ -170,7 +171,7 @@ def user_of_client(client: ClientStatus | EndedClientStatus) -> str:
     return f"{client.user} (key {client.key_name})" if client.user else client.key_name
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class FunctionStatus:
     """Tasks of the functions of one module and name, over all clients since the scheduler started. ``digest``: of
     one of them."""
@@ -204,7 +205,7 @@ class FunctionStatus:
         return max(0.0, self.duration_seconds - self.fetching_seconds - self.loading_seconds - self.storing_seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Setting:
     """One setting of the scheduler, by the name of its flag, as text."""
 
@@ -212,7 +213,7 @@ class Setting:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WaitGroup:
     """Tasks of one function and client that do not run, all for the same reason (a sentence), with one of them as an
     example."""
@@ -229,7 +230,7 @@ class WaitGroup:
     place: str = ""  # a sentence about what is served before ``task``, or offered instead; empty: nothing
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class GraphStatus:
     """One graph that is not over. ``graph`` is the number of its last task, which names it inside its session."""
 
@@ -244,7 +245,7 @@ class GraphStatus:
     canceled: int = 0  # of the failed ones
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class MapStatus:
     """One call of ``map``. ``number``: inside its session."""
 
@@ -261,7 +262,7 @@ class MapStatus:
     is_open: bool = False  # further tasks may come, and their number is not known
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class HostStoreStatus:
     """The object store of one host. ``endpoint``: the address for the stores of other hosts; empty: it has none."""
 
@@ -277,7 +278,7 @@ class HostStoreStatus:
     disk_capacity_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class HostTraffic:
     """The bytes that the object store of the host ``target`` has received from that of ``source``."""
 
@@ -286,7 +287,7 @@ class HostTraffic:
     received_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class ObjectStatus:
     """One large object. ``number``: of the task whose result it is, 0 for a function, otherwise one of the numbers of
     ``ObjectKey``. ``session``: of the client that sent it, or to which the task belongs."""
@@ -302,7 +303,7 @@ class ObjectStatus:
     host_names: tuple[str, ...] = ()  # the first of the hosts that have it
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class EventTotals:
     """Event records since the recording began; ``dropped`` are missing from the stream because it could not keep up."""
 
@@ -310,7 +311,7 @@ class EventTotals:
     dropped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Snapshot:
     """Everything a plain monitor shows, at one moment. Tables that could grow without bound show their 200 most
     interesting rows; ``function_count``, ``wait_count`` and ``graph_count`` are how many there are in truth."""
@@ -363,7 +364,7 @@ def _busy_processes(agent: AgentStatus) -> int:
     return nested + sum(worker.has_task for worker in agent.workers)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Events:
     """Records of what happened, back to back as the core wrote them (see ``records``). Records are numbered; ``first``
     is the number of the first one here. A watcher that expected a lower number has missed some, one that expected a

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scaler.core.outcome import Outcome, Sink
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.messages import HostSoftware, ObjectKey
+from scaler_protocol.value import value
 
 __all__ = [
     "CompareSoftware",
@@ -22,7 +21,7 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Finish:
     """Pass ``outcome`` to ``sink``, for which a thread waits. Carried out without the lock, because callbacks run."""
 
@@ -30,7 +29,7 @@ class Finish:
     outcome: Outcome
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class WriteOutput:
     """Write output of a task. Stream 1 is stdout, 2 is stderr."""
 
@@ -38,14 +37,14 @@ class WriteOutput:
     data: bytes
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class IssueWarnings:
     """Issue the warnings of a task: the pickle of a list of (pickled category, message, file, line, module)."""
 
     data: bytes
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class CompareSoftware:
     """Warn of differences between the software of these workers and that of this process. ``has_environment``: tasks
     run with packages of their own, so those of the workers do not matter."""
@@ -54,14 +53,14 @@ class CompareSoftware:
     has_environment: bool
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class DropStoredObjects:
     """Let this host's store forget these objects."""
 
     keys: list[ObjectKey]
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class PushObject:
     """Send an object to a store on another host, over a connection that is opened from here. If that fails, call
     ``on_request`` of the kept objects: then it goes through the scheduler."""
@@ -71,7 +70,7 @@ class PushObject:
     endpoint: str
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class ReplaceConnection:
     """Close the connection and open another one."""
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Union
 
 from scaler_protocol.effects import Log, Send
+from scaler_protocol.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Quit:
     """End the process: a shutdown was accepted and announced, or running tasks have ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Describe:
     """Encode the current snapshot for clients, and call ``on_described``."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Trouble:
     """Log that ``error`` was raised, with its traceback. One peer has paid for it."""
 
@@ -26,14 +26,14 @@ class Trouble:
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Disconnect:
     """Close the connection of this peer once its messages have been sent."""
 
     peer: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Audit:
     """Record that a user acted on the cluster. ``host`` and ``pid`` are those of the client; ``names`` and ``tasks``
     are what was concerned."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from scaler_protocol.messages import ObjectKey
+from scaler_protocol.value import value
 from scaler_worker.core.dispatch import DispatchTasks
 
 __all__ = [
@@ -15,7 +14,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class StartWorkerProcess:
     """Fork a worker process and report it with ``on_worker_process_started``, later ``on_worker_process_ready``."""
 
@@ -23,29 +22,29 @@ class StartWorkerProcess:
     name: str
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Interrupt:
     """Signal the worker process: the task that its board names is to end."""
 
     number: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Kill:
     number: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Suspend:
     number: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Resume:
     number: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class DropObjects:
     """Tell the worker process that it may forget these objects."""
 
@@ -53,40 +52,40 @@ class DropObjects:
     keys: list[ObjectKey]
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class JoinStore:
     """The cluster's name, by which the host's store is found. Worker processes are told, too."""
 
     cluster: bytes
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class AttachStore:
     """Something is in the host's store: connect to it, and say so with ``on_store_status`` or ``on_store_lost``."""
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class FindStored:
     """Ask the host's store for each of these; ``on_stored`` or ``on_not_stored`` answers."""
 
     keys: list[ObjectKey]
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class InstallPackages:
     """Have these packages on this host; ``on_packages_installed`` or ``on_packages_failed`` answers."""
 
     requirements: tuple[str, ...]
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class ReleasePackages:
     """No task needs these packages any more, nor the answer if they are being installed."""
 
     requirements: tuple[str, ...]
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class ReadStack:
     """Ask this worker process where it is; ``on_stack`` answers the request of this number."""
 
@@ -94,7 +93,7 @@ class ReadStack:
     number: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class BeginProfile:
     """Sample where the tasks are; the profile has this number."""
 
@@ -102,19 +101,19 @@ class BeginProfile:
     interval_us: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class EndProfile:
     """End the profile with this number; ``on_profile`` gets its samples."""
 
     number: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class ReadOutput:
     """Output is accepted again: listen to the worker processes that had to wait."""
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Echo:
     """Write this to stdout (1) or stderr (2) of the agent. Nothing waits until it is read."""
 
@@ -122,14 +121,14 @@ class Echo:
     data: bytes
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class ReadStored:
     """Map an object of the host's store; ``on_stored_view`` answers."""
 
     key: ObjectKey
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class FetchStored:
     """Have the host's store fetch an object from other stores; ``on_stored`` or ``on_not_stored`` answers."""
 
@@ -138,21 +137,21 @@ class FetchStored:
     sources: tuple[str, ...]
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class DropStored:
     """Tell the host's store that it need not keep these objects."""
 
     keys: list[ObjectKey]
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class ForgetOwner:
     """Have the host's store, if there is one, drop all objects of this owner."""
 
     owner: bytes
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class SendNested:
     """Send a message to a client inside a task."""
 
@@ -160,19 +159,19 @@ class SendNested:
     frames: tuple[bytes, ...]
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class RenewNested:
     """Ask a client inside a task for a new Hello: the scheduler does not know it any more."""
 
     session: bytes
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Reconnect:
     """Leave the connection to the scheduler for another one."""
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Exit:
     """End the agent, with all processes that it started."""
 

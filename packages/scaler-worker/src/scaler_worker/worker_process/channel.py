@@ -17,9 +17,9 @@ import fcntl
 import signal
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from scaler_protocol.messages import ObjectKey
+from scaler_protocol.value import value
 
 START = b"start"
 READY = b"ready"
@@ -64,12 +64,12 @@ class ChannelError(ValueError):
     """A worker process said what none can say. It runs user code, which may write anything to its descriptors."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Ready:
     """It can take tasks."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Large:
     """The bytes of the result of the task with this sequence: in the descriptor that came with the message."""
 
@@ -77,7 +77,7 @@ class Large:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Warned:
     """Warnings that the task with this sequence has raised, for its client."""
 
@@ -86,14 +86,14 @@ class Warned:
     log: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PreparationFailed:
     """It cannot be made ready."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class WorkerProcessOptions:
     number: int
     agent_pid: int

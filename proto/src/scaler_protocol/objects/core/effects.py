@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Union
 
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects.core.space import Extent
+from scaler_protocol.value import value
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class StoreAnswer:
     """Send ``body`` to a peer, with the descriptor of ``segment`` when that is new to it."""
 
@@ -18,25 +18,25 @@ class StoreAnswer:
     segment: int | None = None
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class MakeSegment:
     number: int
     size: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class CloseSegment:
     number: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Punch:
     """Give the memory of these pages back to the system."""
 
     extent: Extent
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Publish:
     """Enter an object into the directory: peers may copy it from there without a question."""
 
@@ -45,14 +45,14 @@ class Publish:
     size: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Unpublish:
     """Remove an object from the directory, before its memory is used for something else."""
 
     key: ObjectKey
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Spill:
     """Write an object to its file in the background; then ``on_spilled``."""
 
@@ -61,7 +61,7 @@ class Spill:
     size: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class Load:
     """Read an object from its file in the background; then ``on_loaded``."""
 
@@ -70,30 +70,30 @@ class Load:
     size: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class RemoveFile:
     number: int
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class OpenSource:
     """Connect to the store that serves at this endpoint; then ``on_source_welcomed``, each time it is connected."""
 
     endpoint: str
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class CloseSource:
     endpoint: str
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class AskSource:
     endpoint: str
     body: Any
 
 
-@dataclass(slots=True)
+@value(frozen=True, slots=True)
 class SendPiece:
     """Send a chunk of an object of ``size`` bytes to another store. ``direct``: on the bulk connection; then
     ``on_piece_sent``."""
