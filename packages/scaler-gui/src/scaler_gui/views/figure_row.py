@@ -9,6 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from scaler_gui.models.overview import Figure
+from scaler_gui.models.tips import plain_tip
 
 _NUMBER_WIDTH = 56
 _SPACING = 18
@@ -51,7 +52,7 @@ class FigureRow(QWidget):
         title.setProperty("role", "muted")
         box.addWidget(number)
         box.addWidget(title)
-        card.setToolTip(figure.help)
+        card.setToolTip(plain_tip(figure.help))
         self._numbers[figure.title] = number
         return card
 
@@ -60,6 +61,7 @@ class FigureRow(QWidget):
         if number.text() != figure.text:
             number.setText(figure.text)
             number.setMinimumWidth(max(number.minimumWidth(), number.sizeHint().width()))
+        number.parentWidget().setToolTip(plain_tip(figure.help))
         if number.property("tone") != figure.tone:
             number.setProperty("tone", figure.tone)
             number.style().polish(number)
