@@ -226,8 +226,8 @@ def _heading(group: FailureGroup) -> str:
 
 
 def _text(failure: Failure) -> str:
-    """Of printable lines: the text of an exception may contain anything, such as characters that turn the direction of
-    writing, or that have no encoding."""
+    """Return what it said, in printable lines: the text of an exception may contain anything, such as characters that
+    turn the direction of writing, or that have no encoding."""
     lines = (failure.details or failure.message).strip().expandtabs(4).splitlines()
     return "\n".join(map(printable, lines)) or "(nothing more is known)"
 

@@ -171,7 +171,8 @@ def _prefix(text: str, width: int) -> str:
 
 
 def _character_width(character: str) -> int:
-    """As terminals count them: marks, and the vowels and finals of Hangul syllables, share the cell before them."""
+    """Return how many columns it takes in a terminal: marks, and the vowels and finals of Hangul syllables, share the
+    cell before them."""
     if unicodedata.category(character) in ("Mn", "Me") or any(low <= character <= high for low, high in _JOINING_JAMO):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

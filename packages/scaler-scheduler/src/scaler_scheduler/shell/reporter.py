@@ -34,8 +34,8 @@ _START_SECONDS = 0.25
 
 
 def due_after(due: float, started: float, ended: float) -> float:
-    """When to take the snapshot after one that was due, started and ended at these times. While snapshots take long,
-    they are rarer: tasks need the time. Monitors give a scheduler up after five seconds without a message."""
+    """Return when to take the snapshot after one that was due, started and ended at these times. While snapshots take
+    long, they are rarer: tasks need the time. Monitors give a scheduler up after five seconds without a message."""
     pause = min((ended - started) * _PAUSE_FACTOR, _LONGEST_PAUSE_SECONDS)
     return max(due + _PERIOD_SECONDS, started, ended + pause)
 

@@ -76,7 +76,7 @@ def _beginning(line: Line, width: int) -> Line:
 
 
 def ending(line: Line, width: int) -> Line:
-    """The line, or as much of its end as fits, in one style; ``+`` shows that the beginning is missing."""
+    """Return the line, or as much of its end as fits, in one style; ``+`` shows that the beginning is missing."""
     text = printable(text_of(line))
     if display_width(text) <= width:
         return line

@@ -14,6 +14,7 @@ from scaler_protocol.monitor.workers import filter_rows, sort_rows, total_of
 from scaler_scheduler.top.help import help_lines
 from scaler_scheduler.top.lines import (
     Line,
+    Span,
     Style,
     cut,
     dimmed,
@@ -170,8 +171,8 @@ def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, hei
 
 
 def _status_lines(model: Model, view: View, width: int, height: int, now: float) -> list[Line]:
-    """The status line in as many lines as it needs: a question is shown whole, because a key answers it. What is typed
-    has one line, and its end is shown."""
+    """Return the status line in as many lines as it needs: a question is shown whole, because a key answers it. A text
+    that its user types has one line, and its end is shown."""
     line = status_line(model, view, now)
     if view.is_typing and (view.question is None or view.question.is_typing):
         return [ending(line, width)]
@@ -179,7 +180,7 @@ def _status_lines(model: Model, view: View, width: int, height: int, now: float)
 
 
 def _usual_limit(height: int) -> int:
-    """How many lines of the screen a sentence may take."""
+    """Return how many lines of the screen a sentence may take."""
     return max(1, height // 4)
 
 
@@ -191,7 +192,7 @@ def _whole(line: Line, width: int, limit: int) -> list[Line]:
     parts = wrapped(text, width)
     if len(parts) > limit:
         parts[limit - 1 :] = [" ".join(parts[limit - 1 :])]
-    return [line_of(part, style) for part in parts]
+    return [(Span(part, style),) for part in parts]
 
 
 def _finished(lines: Sequence[Line], width: int, height: int, page_rows: int = 1, last_first_row: int = 0) -> Screen:
