@@ -104,7 +104,7 @@ class Player:
 
     @property
     def clock(self) -> float:
-        """What the scheduler's clock showed at the moment to be shown, in seconds since 1970."""
+        """The time that the scheduler's clock showed at that moment, in seconds since 1970."""
         return self._replay.clock_at(self.position)
 
     @property
