@@ -7,6 +7,7 @@ while.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -51,8 +52,8 @@ class Reached(NamedTuple):
 
 
 def reach(cluster: bytes, may_start: bool) -> Reached:
-    """This host's store. Raises StoreUnavailable when there is none and none may be, or can be, started. One that does
-    not answer is ended first, which takes 15 s."""
+    """This host's store. Raises StoreUnavailable when there is none and none may be, or can be, started, and when this
+    process lacks what it needs to connect. A store that does not answer is ended first, which takes 15 s."""
     if not AVAILABLE or not hasattr(os, "memfd_create"):
         raise StoreUnavailable("Object stores need Linux.")
     avoided_until, why = _avoided.get(cluster, (0.0, ""))
@@ -63,6 +64,8 @@ def reach(cluster: bytes, may_start: bool) -> Reached:
     except _NameIsTaken as error:
         _avoided[cluster] = time.monotonic() + AVOID_SECONDS, str(error)
         raise
+    except OSError as error:
+        raise StoreUnavailable(_lack_text(error)) from error
 
 
 _avoided: dict[bytes, tuple[float, str]] = {}
@@ -71,6 +74,19 @@ _avoided: dict[bytes, tuple[float, str]] = {}
 
 class _NameIsTaken(StoreUnavailable):
     """Another process has the name of the store."""
+
+
+def _lack_text(error: OSError) -> str:
+    why = error.strerror or str(error)
+    remedy = _REMEDIES.get(error.errno or 0, "")
+    return f"Cannot connect to the object store of this host, or start it: {why}.{remedy}"
+
+
+_REMEDIES = {
+    errno.EMFILE: " Close files or connections of this process, or raise its limit (ulimit -n).",
+    errno.EAGAIN: " End processes or threads of this user, or raise the limit (ulimit -u).",
+    errno.ENOMEM: " Free memory, or raise what limits it (ulimit -v, a service or container).",
+}
 
 
 def _reach(cluster: bytes, may_start: bool, deadline: float) -> Reached:
