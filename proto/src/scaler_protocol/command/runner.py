@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 from scaler_protocol.command.completion import FLAG, Completable, completion_script
 from scaler_protocol.command.descriptors import require_descriptors
 from scaler_protocol.command.errors import BadInput
-from scaler_protocol.command.inherited import restore_signals
+from scaler_protocol.command.inherited import open_standard_descriptors, restore_signals
 from scaler_protocol.command.interpreter import restore_environment
 from scaler_protocol.command.parent import current_parent
 from scaler_protocol.command.reader import read_settings
@@ -35,6 +35,7 @@ def run_command(
     descriptors that is too low, is one line on stderr (or an exception in the script that started this command) and
     exit code 2. ``--version`` prints ``version``, which is that of ``distribution``, and the version of the protocol;
     ``--print-completion SHELL``, as the first argument, a script for a shell."""
+    open_standard_descriptors()
     current_parent()
     restore_environment()
     restore_signals()
