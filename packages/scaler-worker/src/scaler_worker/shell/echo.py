@@ -50,7 +50,7 @@ class HostEcho:
             self._changed.wait_for(lambda: not self._runs, LAST_SECONDS)
 
     def _start(self) -> None:
-        """Without a thread the text waits: the next one tries again."""
+        """Start the thread unless it runs. If there can be none, the text waits for the next attempt."""
         if self._runs:
             return
         try:
