@@ -11,6 +11,7 @@ import pytest
 from scaler_protocol.monitor.failure_marks import FailureMarks
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import FeedState
+from scaler_protocol.monitor.moments import find_moment
 from scaler_protocol.monitor.player import LOOK_BACK_SECONDS, PROBLEM_NEW_SECONDS, SPEEDS, Player
 from scaler_protocol.monitor.replay import Replay, Step
 from scaler_scheduler.top.source import Recording as Screens
@@ -29,6 +30,12 @@ class Recording:
         self.problems: list[str] = []
         self.read = 0
         self._read_to: float | None = None
+
+    def find(self, text: str) -> float:
+        return find_moment(text, self.start, self.end)
+
+    def clock_at(self, moment: float) -> float:
+        return moment
 
     def steps(self, start: float, stop: float) -> Iterator[Step]:
         for step in self._steps(start, stop):

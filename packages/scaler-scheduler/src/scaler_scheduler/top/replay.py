@@ -31,7 +31,7 @@ def press(player: Player, key: str) -> bool:
 def line(player: Player, width: int, blocks: bool, marks: Sequence[float] = ()) -> Line:
     """Return where the recording stands. ``marks``: where tasks failed, from 0 to 1."""
     state = "end" if player.is_at_end else f"{player.speed:g}x" if player.plays else "paused"
-    left = f"{state:>6} {format_moment(player.position)} "
+    left = f"{state:>6} {format_moment(player.clock)} "
     right = f" {player.reading or format_span(player.end - player.start)}  space < > arrows ?"
     room = max(0, width - len(left) - len(right))
     done = round(room * player.fraction)
