@@ -6,12 +6,14 @@ from typing import Any
 
 from scaler_protocol.messages import (
     ActorsReady,
+    Blocked,
     Cancel,
     Goodbye,
     Refused,
     Status,
     TaskColumn,
     Tasks,
+    Withdraw,
     Withdrawn,
 )
 from scaler_scheduler.core import explanation
@@ -154,8 +156,8 @@ def test_calls_that_wait_can_be_cancelled():
 # ---- calls of other clients ------------------------------------------------------------------------------------------
 
 
-def borrowed(client: Peer) -> dict[str, Any]:
-    return {**CALL, "actor_session": client.session}
+def borrowed(client: Peer, actor: int = 1) -> dict[str, Any]:
+    return {**CALL, "actor": actor, "actor_session": client.session}
 
 
 def test_other_clients_call_the_actor_and_get_the_results():
@@ -185,6 +187,67 @@ def test_after_a_restart_a_caller_may_come_before_the_client_of_the_actor():
     client = book.client()
     client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
     assert numbers(book.wait(0.5, (agent,)), agent) == [1]
+
+
+# ---- actors that have not started when tasks wait for them -----------------------------------------------------------
+
+
+def with_waiting_task() -> tuple[Playbook, Peer, Peer, Peer]:
+    """Task 1 of a client has the only slot, and a client of its own."""
+    book = Playbook()
+    agent, client = book.agent(slots=1), book.client()
+    client.says(tasks(client, 1, 1))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=1, parent_attempt=1)
+    return book, agent, client, child
+
+
+def depths(said: list, peer: Peer) -> list[int]:
+    """The depths of the runs that the peer was sent."""
+    bodies = [body for name, body in said if name == peer.name and isinstance(body, Tasks)]
+    return [each.options.depth for body in bodies for each in body.runs]
+
+
+def test_a_queued_actor_becomes_as_deep_as_the_calls_that_wait_for_it():
+    book, agent, client, child = with_waiting_task()
+    assert 1002 not in numbers(client.says(tasks(client, 2, 1000), tasks(client, 1002, 3, **ANCHOR)), agent)
+    agent.says(Blocked(1, 0))
+    said = child.says(tasks(child, 1, 2, **borrowed(client, 1003)))
+    assert (numbers(said, agent), depths(said, agent)) == ([1003], [1])
+    assert numbers(agent.says(ready(client, 1003)), agent) == [1, 2]
+    columns = book.core.state.clients[client.session].table.columns
+    assert [columns.record(task).depth for task in (1002, 1003, 1004)] == [0, 1, 0]
+    said = client.says(Cancel((TaskColumn(client.session, (1002, 1004)),)))
+    assert statuses(said, client) == dict.fromkeys((1002, 1004), Status.CANCELLED)
+
+
+def test_an_actor_that_an_agent_has_not_started_comes_back_for_the_calls_that_wait_for_it():
+    book, agent, client, child = with_waiting_task()
+    client.says(tasks(client, 2, 1, **ANCHOR))
+    agent.says(Blocked(1, 0))
+    said = child.says(tasks(child, 1, 1, **borrowed(client, 2)))
+    assert said == [("agent", Withdraw(0x7FFFFFFF))]
+    said = agent.says(Withdrawn((TaskColumn(client.session, (2,), (1,)),)))
+    assert (numbers(said, agent), depths(said, agent)) == ([2], [1])
+    assert numbers(agent.says(ready(client, 2, attempt=2)), agent) == [1]
+
+
+def test_an_agent_is_asked_once_to_return_an_actor_that_may_be_starting():
+    book, agent, client, child = with_waiting_task()
+    client.says(tasks(client, 2, 1, **ANCHOR))
+    agent.says(Blocked(1, 0))
+    assert child.says(tasks(child, 1, 1, **borrowed(client, 2))) == [("agent", Withdraw(0x7FFFFFFF))]
+    assert agent.says(Withdrawn(())) == []
+    assert [body for _, body in book.wait(2, (agent,)) if isinstance(body, Withdraw)] == []
+    assert numbers(agent.says(ready(client, 2)), agent) == [1]
+
+
+def test_a_started_actor_stays_as_deep_as_it_is():
+    book, agent, client = with_actor()
+    client.says(tasks(client, 2, 1))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=2, parent_attempt=1)
+    agent.says(Blocked(1, 0))
+    assert numbers(child.says(tasks(child, 1, 1, **borrowed(client))), agent) == [1]
+    assert book.core.state.clients[client.session].table.columns.record(1).depth == 0
 
 
 # ---- restarts ------------------------------------------------------------------------------------------------------

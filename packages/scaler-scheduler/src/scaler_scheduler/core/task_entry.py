@@ -125,6 +125,7 @@ def enter_special(
 
 def enter_calls(state: SchedulerState, client: ClientPeer, record: RunRecord, resubmitted: bool, now: float) -> None:
     """Enter calls of an actor. They pass the bound of the queue, because the actor has its slot."""
+    state.actors.note_depth(record.queue, record.depth)
     if resubmitted:
         client.table.columns.append(record, TaskState.HELD)
         set_aside(state, client, record, TaskState.HELD, now)
