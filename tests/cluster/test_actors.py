@@ -706,6 +706,34 @@ def test_an_idle_actor_survives_restarts_of_the_scheduler() -> None:
         scheduler.__exit__()
 
 
+def test_an_actor_and_its_calls_wait_for_a_host_that_comes_late(gate: Gate) -> None:
+    """That of a task is over first, so the task starts again at another host."""
+    address = free_address()
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 2) as late, Client(address) as client, Client(address) as other:
+            counter = client.actor_verbose(Counter, name="awaited")
+            pid = counter.pid().result(timeout=60)
+            futures = [counter.wait(*gate.paths), *[counter.add() for _ in range(5)]]
+            task = client.submit(functions.wait_at_gate, *gate.paths, "value")
+            wait_until(lambda: len(gate.waiting_pids) == 2)
+            borrowed = other.get_actor("awaited")
+            with start_cluster(address, "-n", 1):
+                wait_until(lambda: client.n_workers == 3)
+                late.signal(signal.SIGSTOP)
+                first.kill()
+                with start_scheduler(address):
+                    futures += [borrowed.add() for _ in range(5)]
+                    wait_until(lambda: len(gate.waiting_pids) == 3)
+                    late.signal(signal.SIGCONT)
+                    gate.open()
+                    assert [future.result(timeout=60) for future in futures] == list(range(1, 12))
+                    assert counter.pid().result(timeout=60) == pid
+                    assert task.result(timeout=60) == "value"
+    finally:
+        first.__exit__()
+
+
 def test_an_actor_that_dies_while_the_scheduler_is_away() -> None:
     address = free_address()
     first = start_scheduler(address)

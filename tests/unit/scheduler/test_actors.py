@@ -18,7 +18,7 @@ from scaler_protocol.messages import (
 )
 from scaler_scheduler.core import explanation
 from scaler_scheduler.core.count_check import RECOUNT_SECONDS
-from scaler_scheduler.core.settings import HOLD_SECONDS
+from scaler_scheduler.core.settings import HOLD_ONCE_SECONDS, HOLD_SECONDS
 
 from .playbook import Peer, Playbook, results, run, statuses, tasks
 
@@ -131,7 +131,7 @@ def test_an_actor_that_was_not_made_yet_moves_and_its_calls_follow():
     client.says(tasks(client, 1, 1, **ANCHOR), tasks(client, 2, 1, **CALL))
     other = book.agent("other")
     said = agent.says(Withdrawn((TaskColumn(client.session, (1,), (1,)),), leaving=True))
-    assert numbers(said, other) == [1]
+    assert numbers(said + book.wait(0.5, (agent, other)), other) == [1]
     assert numbers(agent.says(ready(client)), agent) == []
     assert numbers(other.says(ready(client, attempt=2)), other) == [2]
 
@@ -380,3 +380,65 @@ def test_an_actor_survives_as_many_lost_hosts_as_it_may_be_made_again():
         ended = statuses(book.lose(host) + book.wait(20), client)
         assert ended == ({} if attempt < 3 else {1: Status.WORKER_DIED})
     assert made == [1, 1, 1]
+
+
+# ---- restarts of the scheduler to which the host of an actor comes late ----------------------------------------------
+
+
+def awaited(**options) -> tuple[Playbook, Peer, bytes]:
+    """The client has stated an actor and the calls 2 to 4, and knows the session of the host, which is away."""
+    book = Playbook(epoch=2)
+    client, host = book.client(epoch=1, received=7), Peer(book, "host", 2)
+    client.says(client.states_agents(host), Tasks(tasks(client, 1, 1, **{**ANCHOR, **options}).runs, resubmitted=True))
+    client.says(Tasks([run(client, 2, 3, **CALL)], resubmitted=True))
+    return book, client, host.session
+
+
+def test_an_actor_and_its_calls_wait_for_their_host():
+    book, client, _ = awaited()
+    other = book.agent("other")
+    assert numbers(client.says(tasks(client, 5, 1, **CALL)) + book.wait(4.0, (other,)), other) == []
+    host = book.agent("host", slots=2, holds=(TaskColumn(client.session, (1, 2), (1, 1)),), reports_all=True)
+    assert not [body for body in host.joined if isinstance(body, Cancel)]
+    said = host.says(ready(client)) + book.wait(2.5, (host, other))
+    assert numbers(said, host) == [3, 4, 5] and numbers(said, other) == []
+    assert statuses(host.says(results(client, 2, 3, 4, 5)), client) == dict.fromkeys(range(2, 6), Status.SUCCESS)
+
+
+def test_calls_of_others_wait_for_the_host_of_their_actor():
+    book, client, _ = awaited()
+    caller = book.client("caller")
+    caller.says(Tasks([run(caller, 1, 2, **borrowed(client))], resubmitted=True))
+    book.wait(4.0)
+    host = book.agent("host", slots=2, holds=(TaskColumn(client.session, (1,), (1,)),), reports_all=True)
+    host.says(ready(client))
+    assert numbers(book.wait(2.5, (host,)), host).count(1) == 1
+
+
+def test_an_actor_whose_host_does_not_come_back_is_not_made_again():
+    book, client, _ = awaited()
+    other = book.agent("other")
+    said = book.wait(HOLD_ONCE_SECONDS + 3.0, (other,))
+    assert numbers(said, other) == []
+    assert statuses(said, client) == dict.fromkeys((1, 2, 3, 4), Status.WORKER_DIED)
+
+
+def test_an_actor_that_may_be_made_again_does_not_wait_for_its_host():
+    book, client, _ = awaited(rerun=True, retries=1)
+    other = book.agent("other")
+    assert numbers(book.wait(HOLD_SECONDS + 1.5, (other,)), other) == [1]
+
+
+def test_an_actor_that_its_host_was_told_to_end_is_not_made_again():
+    """Its client came back too late."""
+    book = Playbook(epoch=2)
+    name = b"client".ljust(16, b".")
+    agent = book.agent(slots=2, holds=(TaskColumn(name, (1,), (1,)),), reports_all=True)
+    agent.says(ActorsReady((TaskColumn(name, (1,), (1,)),)))
+    book.wait(HOLD_SECONDS + 0.5, (agent,))
+    client = book.client()
+    client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
+    client.says(Tasks([run(client, 2, 1, **CALL)], resubmitted=True))
+    said = book.wait(HOLD_SECONDS + 2.5, (agent,))
+    assert numbers(said, agent) == []
+    assert statuses(said, client) == dict.fromkeys((1, 2), Status.WORKER_DIED)

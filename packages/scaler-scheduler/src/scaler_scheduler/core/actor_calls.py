@@ -85,6 +85,20 @@ def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
     return known is None or not known.record.hosts_actor
 
 
+def may_have_started(state: SchedulerState, client: ClientPeer, first: int, stop: int, now: float) -> bool:
+    """After a restart: return whether held tasks of one run are calls of an actor of which it is not known yet whether
+    an agent has it. That agent may have the calls, too."""
+    columns = client.table.columns
+    held = next((task for task in range(first, stop) if columns.state(task) == TaskState.HELD), None)
+    options = columns.record(held).run.options if held is not None else None
+    if options is None or not options.actor:
+        return False
+    owner = state.clients.get(options.actor_session or client.session)
+    if owner is None:
+        return now < state.started_at + _RETURN_SECONDS
+    return owner.table.columns.state(options.actor) == TaskState.HELD
+
+
 def _fail_all(state: SchedulerState, queue: QueueClass) -> None:
     for client, first, stop in queue.take_ranges():
         for task in range(first, stop):

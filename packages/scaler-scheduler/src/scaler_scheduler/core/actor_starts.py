@@ -8,7 +8,9 @@ the agent does not know of calls that wait here.
 
 from __future__ import annotations
 
-from scaler_scheduler.core import requeue, withdrawals
+from dataclasses import replace
+
+from scaler_scheduler.core import requeue, task_entry, withdrawals
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.state import SchedulerState
@@ -30,7 +32,8 @@ def precede(state: SchedulerState, queue: QueueClass, now: float) -> None:
 
 
 def _deepen(state: SchedulerState, client: ClientPeer, task: int, depth: int) -> None:
-    queue = state.placement.queue_class(client.table.columns.record(task).demand, depth)
+    options = replace(client.table.columns.record(task).run.options, depth=depth)
+    queue = task_entry.queue_for(state, client, options)
     record = client.table.deepen(task, queue)
     if record is not None:
         requeue.push_front(client, [(record, task, task + 1)])
