@@ -13,7 +13,8 @@ ActorKey = tuple[bytes, int]
 class ActorQueues:
     """A queue for each actor. No agent serves these queues: ``actor_calls`` sends the calls to the agent of the actor.
     ``depths``: the depth of the deepest call of an actor, if it is not 0. ``asked_for``: the attempt of the actor that
-    an agent was asked to return. ``waiting``: the queues that it must look at. ``kept``: those of calls that are elsewhere and may come back."""
+    an agent was asked to return. ``waiting``: the queues that ``actor_calls`` must look at. ``kept``: those of calls
+    that are elsewhere and may come back."""
 
     def __init__(self) -> None:
         self._queues: dict[ActorKey, QueueClass] = {}
