@@ -11,12 +11,15 @@ import pytest
 from scaler import Client
 from scaler.utility.exceptions import NoWorkerError
 from tests.support.commands import Command, command_line, start_scheduler
+from tests.support.descriptors import free_descriptors
 from tests.support.ports import free_address
 from tests.support.sabotage import sabotaged_environment
 
 LIMITED = 'ulimit -n "$0" && exec "$@"'
 DEEPEST = 40
 """More than the processes that the limits below leave room for."""
+
+LARGE = 1_000_000
 
 FORKS_FAIL_AFTER_SOME = """
 if module == "scaler_worker.worker_process.zygote":
@@ -62,7 +65,7 @@ def test_nesting_beyond_the_descriptors_of_an_agent_is_an_error_and_not_a_stands
     with Command(["sh", "-c", LIMITED, str(limit), *command_line("scaler_cluster", address, "-n", 1)]) as command:
         command.wait_for_output("started")
         with Client(address) as client:
-            with pytest.raises(NoWorkerError, match=r"no more can be started \(Too many open files\)"):
+            with pytest.raises(NoWorkerError, match=r"no more can be started \(Too many open files: .*ulimit -n\)"):
                 client.submit(nest, DEEPEST).result()
             reached, why = client.submit(nest_until_it_fails, DEEPEST).result()
             assert "Too many open files" in why
@@ -75,7 +78,22 @@ def test_nesting_beyond_the_processes_of_a_host_is_an_error_and_not_a_standstill
     with Command(command_line("scaler_cluster", address, "-n", 1), environment) as command:
         command.wait_for_output("started")
         with Client(address) as client:
-            with pytest.raises(NoWorkerError, match="allows no more processes"):
+            with pytest.raises(NoWorkerError, match=r"allows no more processes \(ulimit -u\)"):
                 client.submit(nest, DEEPEST).result()
             assert client.map(len, ["ab"] * 10) == [2] * 10
         assert "Traceback" not in command.output and "zygote ended" not in command.output
+
+
+def test_a_client_without_descriptors_is_refused_in_one_sentence(address: str) -> None:
+    with free_descriptors(8), pytest.raises(OSError, match=r"^Cannot create a client: .*ulimit -n"):
+        Client(address)
+
+
+def test_large_values_of_a_client_without_descriptors_go_through_the_scheduler(address: str) -> None:
+    with Command(command_line("scaler_cluster", address, "-n", 1)) as command:
+        command.wait_for_output("started")
+        with Client(address) as client:
+            assert client.submit(len, b"").result() == 0
+            with free_descriptors(0):
+                assert client.submit(len, bytes(LARGE)).result() == LARGE
+                assert client.submit(bytes, LARGE).result() == bytes(LARGE)

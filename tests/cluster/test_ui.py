@@ -22,13 +22,18 @@ import zmq
 
 from scaler import Client
 from scaler_protocol.address import default_monitor_address
+from scaler_protocol.messages import Status
 from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.failures import Failure
 from scaler_protocol.monitor.feed import SNAPSHOT_KIND
+from scaler_protocol.monitor.model import Model
+from scaler_scheduler.top.report import report_of
 from scaler_scheduler.web.connection_limits import ADMIT_BYTES, ADMIT_SECONDS, CONNECTIONS_LIMIT
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.browser import Watched, chromium
 from tests.support.commands import Command, child_environment, command_line, run_command, start_cluster, start_scheduler
+from tests.support.monitor_stream import synthetic_messages
 from tests.support.monitoring import monitor_address_with_keys, snapshot
 from tests.support.ports import free_address, free_port
 from tests.support.waiting import wait_until
@@ -41,7 +46,11 @@ VIEWS = (
     "failures", "graphs", "memory", "objects", "clients", "settings",
 )  # fmt: skip
 PHONE, LAPTOP, DESKTOP = (390, 844), (1280, 800), (1920, 1080)
-
+CUT_NOTES = """
+[...document.querySelectorAll(".tile .note")]
+    .filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText)
+"""
+"""The texts below the numbers of the overview that are cut off."""
 
 UPGRADE = {
     "Upgrade": "websocket",
@@ -161,6 +170,11 @@ def rows(watched: Watched) -> list[list[str]]:
     return list(watched.page.evaluate(f"{script}.map(row => [...row.cells].map(cell => cell.innerText.trim())) : []"))
 
 
+def tallest_row(watched: Watched) -> int:
+    script = "Math.max(...[...document.querySelectorAll('tbody tr')].map(row => row.offsetHeight))"
+    return int(watched.page.evaluate(script))
+
+
 def wait_for_rows(watched: Watched) -> None:
     watched.wait_until("() => document.querySelectorAll('main tbody tr').length > 0")
 
@@ -176,6 +190,7 @@ def test_every_view_opens_fits_and_asks_nobody_else(made_up: Ui, browser: Browse
             watched.wait_until("() => document.querySelector('main h1')?.textContent.length > 0")
             watched.wait_until("() => !document.querySelector('main').innerText.includes('undefined')")
             assert watched.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+            assert watched.page.evaluate(CUT_NOTES) == [], view
         watched.wait_for_text("Live", ".connection")
         hosts = {urlsplit(address).netloc for address in watched.requests}
         assert hosts == {urlsplit(made_up.url).netloc}, "nothing may come from another host"
@@ -740,7 +755,7 @@ def test_pages_that_hang_do_not_keep_it(tmp_path: Path) -> None:
 
 
 HOSTILE = """
-import sys, time, zmq
+import pickle, sys, time, zmq
 from dataclasses import replace
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.feed import encode, kind_of
@@ -748,7 +763,8 @@ from scaler_protocol.monitor.messages import Events, FunctionStatus
 from scaler_protocol.monitor.records import Naming
 from tests.support.monitoring import agent_status, snapshot
 names = ["<img src=x onerror=alert(1)>", "x" * 10_000, "e\u0301" * 5_000]
-names += [chr(0x202E) + "backwards", chr(27) + "[31m" + chr(7)]
+names += [chr(0x202E) + "backwards", chr(27) + "[31m" + chr(7), "javascript:window.hit=1"]
+names += ['"><img src=x onerror="window.hit=1">', "</script><script>window.hit=1</script>", "`${window.hit=1}`"]
 agents = tuple(replace(agent_status(number, 2), host=name, name=name) for number, name in enumerate(names))
 functions = tuple(FunctionStatus(bytes([number]) * 16, name, 1, 2) for number, name in enumerate(names))
 us = int(time.time() * 1e6)
@@ -760,6 +776,9 @@ for number, name in enumerate(names):
     rows.append(records.name_record(Naming.AGENT, number, agent, time=us))
     place = {"session": 0, "agent": number, "workers": [0]}
     rows.append(records.ended_record([number], [10**6], [1], [0], functions=[number], time=us, **place))
+    payload = pickle.dumps((b"", name[:500], name, name))
+    rows.append(records.failed_record(2, payload, task=99, function=number, attempt=1, worker=0, time=us,
+                                      session=0, agent=number))
 publisher = zmq.Context().socket(zmq.XPUB)
 publisher.bind(sys.argv[1])
 print("ready", flush=True)
@@ -808,11 +827,39 @@ def test_names_of_any_kind_are_text_and_stop_no_page(tmp_path: Path, browser: Br
             watched.open("functions")
             watched.wait_for_text("<img src=x onerror=alert(1)>", "main")
             watched.open("stream")
-            watched.wait_for_text("5 tasks in", "main")
+            watched.wait_for_text("9 tasks in", "main")
             watched.wait_until("() => document.documentElement.scrollWidth <= innerWidth")
+            watched.open("failures")
+            watched.wait_for_text("javascript:window.hit=1", "main")
+            assert tallest_row(watched) < 220
+            assert watched.page.locator("a:not([href^='#'])").count() == 0
+            watched.page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+            watched.open("functions")
+            wait_for_rows(watched)
+            assert tallest_row(watched) < 800
+            assert watched.page.evaluate("window.hit") is None
+            assert {urlsplit(each).netloc for each in watched.requests} == {urlsplit(ui.url).netloc}
             assert watched.errors == []
     finally:
         stream.stop()
+
+
+def test_a_report_runs_nothing_asks_nobody_and_fits(tmp_path: Path, browser: Browser) -> None:
+    model = Model(0.0)
+    for message in synthetic_messages(2.0, 4, 50, start=1e9):
+        model.apply(message, 0.0)
+    names = ["x" * 10_000, '"><img src=x onerror="window.hit=1">', "</script><script>window.hit=1</script>"]
+    for number, name in enumerate(names):
+        model.activity.functions[number] = model.activity.functions[number]._replace(name=name)
+        failed = Failure(1e9 + 1, number, b"1" * 16, name, name, name, 1, Status.EXCEPTION, name, name, name)
+        model.activity.failures.add(failed)
+    path = tmp_path / "report.html"
+    path.write_text("".join(report_of(model, 1e9, 1e9 + 2)))
+    with Watched(browser, path.as_uri(), *PHONE) as watched:
+        watched.wait_for_text("</script><script>window.hit=1</script>")
+        assert watched.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        assert watched.page.evaluate("window.hit") is None
+        assert (watched.requests, watched.errors) == ([path.as_uri()], [])
 
 
 def test_a_page_says_when_its_scaler_ui_stands_still_and_goes_on_with_it(tmp_path: Path, browser: Browser) -> None:

@@ -8,6 +8,9 @@ from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
+from scaler_gui.models.overview import figures
+from scaler_gui.views.figure_row import FigureRow
+
 if TYPE_CHECKING:
     from scaler_gui.main_window import MainWindow
 
@@ -40,6 +43,16 @@ def test_numbers_are_whole_in_wide_and_narrow_windows(busy_window: MainWindow, q
         for label in numbers(busy_window):
             assert label.width() >= label.sizeHint().width()
             assert label.mapTo(pane, label.rect().topRight()).x() <= pane.width()
+
+
+def test_a_figure_says_what_it_means_now_and_reads_no_name_as_markup(busy_window: MainWindow) -> None:
+    pane = busy_window.docks.panes["overview"]
+    pane.refresh()
+    shown = figures(busy_window.monitor.model)
+    assert [label.parentWidget().toolTip() for label in numbers(busy_window)] == [each.help for each in shown]
+    row = FigureRow(shown)
+    row.show_figures([shown[0]._replace(help="no worker has <img src=x>")])
+    assert "&lt;img src=x&gt;" in row.findChildren(QLabel)[0].parentWidget().toolTip()
 
 
 def test_charts_are_painted_once_when_they_change(busy_window: MainWindow, qtbot: QtBot) -> None:

@@ -9,6 +9,7 @@ import secrets
 from pathlib import Path
 
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.command.descriptors import is_lack_of_descriptors
 from scaler_protocol.keys import scheduler_keys
 from scaler_protocol.private_file import create_private_file, read_private_file, sync_directory
 
@@ -57,7 +58,7 @@ def ensure_token() -> bytes:
     try:
         return read_token() or _make_token(path)
     except OSError as error:
-        if error.errno is None:  # a sentence of private_file's
+        if error.errno is None or is_lack_of_descriptors(error):  # the former is a sentence of private_file's
             raise
         raise ValueError(
             f"Cannot keep the token of this user in {path.parent}: {error.strerror}. "

@@ -14,6 +14,7 @@ from scaler_protocol.monitor.failures import (
     GROUP_LIMIT,
     Failure,
     Failures,
+    details_of_task,
     details_text,
     read_payload,
 )
@@ -256,3 +257,13 @@ def test_the_details_of_failures_end_with_what_their_tasks_have_printed() -> Non
         "stdout of these tasks, the newest lines:",
         *(f"    task 7: step {number}" for number in range(1, FAILURE_LINES + 1)),
     ]
+
+
+def test_details_have_no_characters_that_turn_the_direction_or_have_no_encoding() -> None:
+    failures = Failures()
+    trace = 'Traceback:\n  File "\u202ea\ud800.py", line 7, in \u2066run\n\tValueError: \x1b[2J\u202e'
+    kind, message, details = read_payload(Status.EXCEPTION, exception("Kind\u202e\ud800", "\u202etxt\ud800\n", trace))
+    failures.add(failure()._replace(type=kind, message=message, details=details))
+    for text in (details_text(failures.groups[0]), details_of_task(failures, "ab", 0)):
+        assert all(line.isprintable() for line in text.split("\n"))
+        assert "?[2J?" in text

@@ -109,3 +109,19 @@ def test_wide_characters_take_two_columns() -> None:
 
 def test_names_cannot_move_the_cursor() -> None:
     assert clip("a\x1b[2Jb\n", 20) == "a?[2Jb?"
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("e\u0301\u0323", 1),
+        ("z\u0489", 1),
+        ("\u2764\ufe0f\u20e3", 1),
+        ("\u0e19\u0e34", 1),
+        ("\u1112\u1161\u11ab", 2),
+    ],
+    ids=["accents", "enclosing", "variation", "thai", "jamo"],
+)
+def test_marks_take_no_column_as_in_terminals(text: str, width: int) -> None:
+    assert display_width(text) == width
+    assert clip(text * 20, 12).count(text[0]) == 11 // width

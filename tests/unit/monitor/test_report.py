@@ -34,7 +34,10 @@ def test_a_report_stands_alone_and_tells_what_happened(replay: Replay, tmp_path:
     path = tmp_path / "out.html"
     assert "out.html" in write_report(replay, str(path), replay.start, replay.end)
     text = path.read_text()
-    assert "<script" not in text and "http" not in re.sub(r"tcp://", "", text).replace("https://", "")
+    assert "<script" not in text and "http" not in re.sub(r"tcp://", "", text).replace("https://", "").replace(
+        "http-equiv", ""
+    )
+    assert "default-src 'none'; style-src 'unsafe-inline'" in text
     for word in ("Throughput", "Task stream", "simulate", "negative price", "Traceback", "abababab", "node-0-3"):
         assert word in text
     assert text.count("<svg") == 5

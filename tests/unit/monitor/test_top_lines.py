@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler_scheduler.top.lines import Line, Span, Style, cut, text_of
+from scaler_scheduler.top.lines import Line, Span, Style, cut, ending, text_of
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,11 @@ def test_a_cut_that_hides_something_has_a_mark(line: Line, shown: str) -> None:
 
 def test_nothing_fits_without_columns() -> None:
     assert cut((Span("1,440"),), 0) == ()
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"), [("1_", "to: 1_"), ("1234_", "+ 1234_"), ("测试_", "+ 测试_"), ("x" * 99 + "y_", "+xxxxy_")]
+)
+def test_the_end_of_what_is_typed_stays_in_sight(typed: str, shown: str) -> None:
+    line = ending((Span("to: ", Style.TITLE), Span(typed)), 7)
+    assert text_of(line) == shown

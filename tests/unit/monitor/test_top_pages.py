@@ -377,7 +377,7 @@ def test_a_tiny_terminal_shows_page_and_rows_below_an_alert(model: Model, monkey
     for key, page in PAGES.items():
         first, second, *others = lines(drawn(model, key, width=20, height=5))
         if page not in ("workers", "alerts"):
-            assert f"{key} {TITLES[page]}" in first and second == "An agent is silent:"
+            assert f"{key} {TITLES[page]}" in first and second == "An agent is silent:+"
             assert len(others) > 1 or page == "output", page
     text = lines(drawn(model, "2", width=20, height=5))
     assert text[2].startswith("function") and text[3].startswith("simulate") and text[4].startswith("price_option")

@@ -4,10 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.format import display_width
+from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.messages import ClientStatus, FunctionStatus, MessageCount, PeerState
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.operation import Operation, OperationOutcome
 from scaler_scheduler.top.lines import Style, text_of
+from scaler_scheduler.top.question import Question
 from scaler_scheduler.top.screen import Screen, draw
 from scaler_scheduler.top.view import View
 from tests.support.monitoring import agent_status, snapshot
@@ -229,3 +233,43 @@ def test_a_long_address_is_shown_whole_while_nothing_was_heard() -> None:
     model.refuse(f"{address} has keys: set SCALER_KEYS.")
     text = "".join(text_of(line) for line in draw(model, View(), 80, 24, 1.0, address).lines)
     assert text.count(address) == 2
+
+
+@pytest.mark.parametrize("page", ["workers", "functions"])
+@pytest.mark.parametrize(("width", "height"), [(20, 5), (40, 10), (80, 24)])
+def test_a_question_is_shown_whole_because_a_key_answers_it(page: str, width: int, height: int) -> None:
+    question = Question(Operation(ControlAction.CANCEL_TASK, "695e3922/93"))
+    screen = draw(model_of(), View(page=page, question=question), width, height, 100.0, ADDRESS)
+    text = "".join(text_of(line).rstrip() for line in screen.lines)
+    assert question.text.replace(" ", "") in text.replace(" ", "")
+
+
+def test_a_sentence_that_is_too_long_has_a_mark() -> None:
+    question = Question(Operation(ControlAction.CANCEL_FUNCTION, "name " * 100))
+    for view in (View(page="functions", question=question), View(outcome=OperationOutcome(False, "no " * 100))):
+        screen = draw(model_of(), view, 20, 5, 100.0, ADDRESS)
+        last = next(line for line in reversed(screen.lines) if text_of(line).startswith(("name", "no")))
+        assert text_of(last).endswith("+") and display_width(text_of(last)) <= 20
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        View(page="functions", editing_filter=True, filter_text="x" * 200 + "end"),
+        View(page="functions", typed_name="end"),
+        View(page="functions", question=Question(Operation(ControlAction.KILL_WORKER, "end"), "target")),
+    ],
+    ids=["filter", "name", "target"],
+)
+@pytest.mark.parametrize(("width", "height"), [(20, 5), (80, 24)])
+def test_what_is_typed_is_in_sight(view: View, width: int, height: int) -> None:
+    lines = texts(draw(model_of(), view, width, height, 100.0, ADDRESS))
+    assert any(line.rstrip().endswith("end_") for line in lines)
+
+
+def test_the_last_line_of_details_is_in_reach_below_a_hint_of_two_lines() -> None:
+    view = View(page="functions").showing(EntityLink("host", (agent_status(0).host,)))
+    first = draw(model_of(), view, 40, 10, 100.0, ADDRESS)
+    last = draw(model_of(), replace(view, first_line=first.last_first_row), 40, 10, 100.0, ADDRESS)
+    whole = draw(model_of(), view, 40, 100, 100.0, ADDRESS)
+    assert texts(last)[-1] == [line for line in texts(whole) if line.strip()][-1]

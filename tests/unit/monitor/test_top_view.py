@@ -5,7 +5,7 @@ import pytest
 from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.operation import LookAction, Operation, OperationOutcome
 from scaler_protocol.monitor.workers import Order, SortKey
-from scaler_scheduler.top.help import help_lines
+from scaler_scheduler.top.help import ACTION_KEYS, KEYS, TABLE_KEYS, help_lines
 from scaler_scheduler.top.question import Question
 from scaler_scheduler.top.view import SORT_KEYS, View
 
@@ -142,9 +142,17 @@ def test_a_stack_needs_no_confirmation_and_fills_the_screen() -> None:
 
 @pytest.mark.parametrize("replaying", [False, True])
 def test_the_help_fits_a_small_terminal(replaying: bool) -> None:
-    lines = ["".join(span.text for span in line) for line in help_lines(replaying)]
+    lines = ["".join(span.text for span in line) for line in help_lines(replaying, 80)]
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
     assert not [line for line in lines if "+" in line and "zoom" not in line]  # no key is cut off
+
+
+@pytest.mark.parametrize("width", [79, 40, 20])
+def test_the_help_is_complete_on_a_narrow_terminal(width: int) -> None:
+    lines = ["".join(span.text for span in line) for line in help_lines(False, width)]
+    assert max(map(len, lines)) <= width
+    words = {*" ".join(lines).split()}
+    assert not [text for _, text in (*KEYS, *ACTION_KEYS, *TABLE_KEYS) if {*text.split()} - words]
 
 
 def test_links_lead_from_page_to_page_and_back() -> None:

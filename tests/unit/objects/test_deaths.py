@@ -306,24 +306,28 @@ if module == "scaler_protocol.objects.store":
     settle = ObjectServer._settle_doubts
     def sabotaged(self):
         if os.path.exists({flag!r}):
-            raise ValueError("a defect")
+            raise {error}
         settle(self)
     ObjectServer._settle_doubts = sabotaged
 """
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [("ValueError('a defect')", "ValueError: a defect"), ("MemoryError", "ended: it has no memory left")],
+)
 def test_a_store_that_fails_in_turn_after_turn_ends_says_why_and_another_takes_its_place(
-    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: str, why: str, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flag = tmp_path / "fails"
-    write_sabotage(tmp_path / "path", FAILS_WHILE_TOLD_TO.format(flag=str(flag)))
+    write_sabotage(tmp_path / "path", FAILS_WHILE_TOLD_TO.format(flag=str(flag), error=error))
     monkeypatch.syspath_prepend(str(tmp_path / "path"))
     one = connect()
     first = one.connect()
     one.put(key(1), b"a" * LARGE)
     view = one.get(key(1), 30)
     flag.touch()
-    with pytest.raises(StoreUnavailable, match="ValueError: a defect"):
+    with pytest.raises(StoreUnavailable, match=why):
         one.status(60)
     flag.unlink()
     assert one.connect() != first

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -47,6 +49,28 @@ def test_a_listener_that_does_not_accept_is_not_waited_for(cluster: bytes, taken
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as waiting:
         waiting.connect(taken.getsockname())  # more than one has no room
         assert "does not accept" in fail_to_connect(cluster)
+
+
+def test_a_listener_that_ends_each_connection_is_not_said_to_be_absent(cluster: bytes, taken: socket.socket) -> None:
+    taken.listen()
+    with ended_connections(taken):
+        assert "ends each connection" in fail_to_connect(cluster)
+
+
+@contextmanager
+def ended_connections(listening: socket.socket) -> Iterator[None]:
+    def serve() -> None:
+        while (connected := listening.accept()[0]) and connected.recv(1):
+            connected.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield
+    finally:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as last:
+            last.connect(listening.getsockname())
+        thread.join()
 
 
 def test_a_taken_name_costs_time_once(cluster: bytes, taken: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:

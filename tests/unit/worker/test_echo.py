@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import NoReturn
 
+import pytest
+
+from scaler_protocol.command import threads
 from scaler_worker.shell.echo import LIMIT_BYTES, HostEcho
 
 
@@ -39,3 +43,32 @@ def test_nothing_is_written_after_the_end() -> None:
     echo = HostEcho()
     echo.close()
     echo.write(1, b"late")
+
+
+def test_a_host_that_allows_no_thread_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    reader, writer = os.pipe()
+    echo = HostEcho()
+    with monkeypatch.context() as patched:
+        patched.setattr(threads, "start_new_thread", refuse)
+        echo.write(writer, b"early ")
+    echo.write(writer, b"late")
+    echo.close()
+    os.close(writer)
+    with open(reader, "rb") as file:
+        assert file.read() == b"early late"
+
+
+def test_a_thread_that_never_runs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has found no memory for its first steps."""
+    monkeypatch.setattr(threads, "start_new_thread", lambda *arguments: 0)
+    reader, writer = os.pipe()
+    echo = HostEcho()
+    for _ in range(LIMIT_BYTES // 1024 * 2):
+        echo.write(writer, bytes(1024))
+    echo.close()
+    os.close(writer)
+    with open(reader, "rb") as file:
+        assert file.read() == b""

@@ -22,14 +22,32 @@ def limit_descriptors(soft: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
-def require_descriptors(count: int) -> None:
-    """OSError (EMFILE) unless this process may open so many more. Where that is not known, it may."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    try:
-        used = len(os.listdir("/proc/self/fd"))
-    except OSError as error:
-        if error.errno != errno.EMFILE:
-            return
-        used = limit
+def require_descriptors(count: int, what: str) -> None:
+    """Raise OSError (EMFILE) with a sentence, which begins with "Cannot ``what``", unless this process may open so
+    many more. Where that is not known, it may."""
+    limit = descriptor_limit()
+    used = _open_count(limit)
     if limit - used < count:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        error = OSError(
+            f"Cannot {what}: this process may open only {limit} files. It has {used} open, and needs {count} more."
+            " Close files or connections, or raise the limit (ulimit -n)."
+        )
+        error.errno = errno.EMFILE  # not as an argument: it prints as its sentence
+        raise error
+
+
+def descriptor_limit() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def is_lack_of_descriptors(error: BaseException) -> bool:
+    """Return whether it is one, also if it comes from libzmq and is not an OSError."""
+    return getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE)
+
+
+def _open_count(limit: int) -> int:
+    """Return how many descriptors are open; 0 where that is not known."""
+    try:
+        return len(os.listdir("/proc/self/fd")) - 1  # this listing has one
+    except OSError as error:
+        return limit if error.errno == errno.EMFILE else 0

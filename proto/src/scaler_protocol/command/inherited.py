@@ -2,11 +2,12 @@
 
 Through ``exec`` go the signals that are ignored, the signals that are blocked, and a timer that runs. A daemon that
 ignores SIGCHLD would start an agent that never learns of a death; a thread that blocks signals would start workers that
-cannot be interrupted.
+cannot be interrupted. A standard descriptor that is closed would become a connection, to which tasks would then print.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 
 _KEPT = (
@@ -15,6 +16,16 @@ _KEPT = (
     *("SIGTSTP", "SIGTTIN", "SIGTTOU"),  # job control
     *("SIGPIPE", "SIGXFSZ"),  # Python itself ignores these
 )
+
+
+def open_standard_descriptors() -> None:
+    """Let those of stdin, stdout and stderr that are closed lead nowhere. Before this process opens anything else."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this one
+            os.set_inheritable(fd, True)
 
 
 def restore_signals() -> None:

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from scaler_protocol.command.errors import BadInput
+from scaler_protocol.command.log_stream import LogStream
 from scaler_protocol.command.settings import option
 
 LINE_FORMAT = "[%(levelname)s]%(asctime)s: %(message)s"
@@ -117,13 +118,23 @@ def _handlers(paths: Sequence[str], log_format: str) -> list[logging.Handler]:
 
 def _handler(path: str) -> logging.Handler:
     if path == "/dev/stdout":
-        return logging.StreamHandler(sys.stdout)
+        return _stream_handler(sys.stdout)
     if path == "/dev/stderr":
-        return logging.StreamHandler(sys.stderr)
+        return _stream_handler(sys.stderr)
     try:
         return logging.FileHandler(path)
     except OSError as error:
         raise BadInput(f"Cannot write the log {path}: {error.strerror}. Give --logging-paths another path.") from None
+
+
+def _stream_handler(stream: TextIO | None) -> logging.Handler:
+    """``stream``: None if its descriptor was closed when this process started."""
+    if stream is None:
+        return logging.NullHandler()
+    try:
+        return logging.StreamHandler(LogStream(stream))
+    except OSError:  # it has no descriptor
+        return logging.StreamHandler(stream)
 
 
 def _load_configuration(path: str) -> None:

@@ -7,13 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
 from scaler_protocol.command.completion import FLAG, Completable, completion_script
+from scaler_protocol.command.descriptors import require_descriptors
 from scaler_protocol.command.errors import BadInput
-from scaler_protocol.command.inherited import restore_signals
+from scaler_protocol.command.inherited import open_standard_descriptors, restore_signals
 from scaler_protocol.command.interpreter import restore_environment
 from scaler_protocol.command.parent import current_parent
 from scaler_protocol.command.reader import read_settings
 
 _T = TypeVar("_T")
+
+_DESCRIPTORS_NEEDED = 26
+"""A command that starts with fewer fails halfway: in an import, or with its first worker process."""
 
 
 def run_command(
@@ -27,10 +31,11 @@ def run_command(
     distribution: str,
     arguments: Sequence[str] | None = None,
 ) -> NoReturn:
-    """Read the settings, run ``body`` and exit with what it returns (None is 0). BadInput from either is one line on
-    stderr (or an exception in the script that started this command) and exit code 2. ``--version`` prints ``version``,
-    which is that of ``distribution``, and the version of the protocol;
+    """Read the settings, run ``body`` and exit with what it returns (None is 0). BadInput from either, and a limit of
+    descriptors that is too low, is one line on stderr (or an exception in the script that started this command) and
+    exit code 2. ``--version`` prints ``version``, which is that of ``distribution``, and the version of the protocol;
     ``--print-completion SHELL``, as the first argument, a script for a shell."""
+    open_standard_descriptors()
     current_parent()
     restore_environment()
     restore_signals()
@@ -42,6 +47,7 @@ def run_command(
         settings = read_settings(
             settings_class, given, program=program, section=section, description=description, version=about
         )
+        _require_descriptors()
         code = body(settings)
     except BadInput as error:
         code = 2
@@ -59,6 +65,13 @@ def print_completion(program: str, completable: Completable, shells: Sequence[st
         _complain(program, str(error))
         sys.exit(2)
     sys.exit(0)
+
+
+def _require_descriptors() -> None:
+    try:
+        require_descriptors(_DESCRIPTORS_NEEDED, "start")
+    except OSError as error:
+        raise BadInput(str(error)) from None
 
 
 def _about(version: str, distribution: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor.bounds import shown_text
 from scaler_protocol.monitor.causes import Cause, cause_of, kind_of
-from scaler_protocol.monitor.format import format_bytes, format_count
+from scaler_protocol.monitor.format import format_bytes, format_count, printable
 from scaler_protocol.monitor.output_log import PrintedLine
 from scaler_protocol.monitor.payloads import PICKLED, exception_texts, stderr_of
 from scaler_protocol.output_text import shown_lines
@@ -226,7 +226,10 @@ def _heading(group: FailureGroup) -> str:
 
 
 def _text(failure: Failure) -> str:
-    return (failure.details or failure.message).strip() or "(nothing more is known)"
+    """Return what it said, in printable lines: the text of an exception may contain anything, such as characters that
+    turn the direction of writing, or that have no encoding."""
+    lines = (failure.details or failure.message).strip().expandtabs(4).splitlines()
+    return "\n".join(map(printable, lines)) or "(nothing more is known)"
 
 
 def _title(failure: Failure) -> str:

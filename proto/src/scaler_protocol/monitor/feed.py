@@ -21,6 +21,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from scaler_protocol.command.descriptors import require_descriptors
 from scaler_protocol.messages import WorkerStatus
 from scaler_protocol.monitor.bounds import (
     IDENTITY_LIMIT_BYTES,
@@ -61,6 +62,7 @@ SNAPSHOT_KIND = b"snapshot"
 EVENTS_KIND = b"events"
 HISTORY_PREFIX = b"history."
 _HISTORY_ID_SIZE = 8
+_DESCRIPTORS_NEEDED = 8
 
 _Row = TypeVar("_Row")
 
@@ -126,7 +128,9 @@ def _words_to_read(payload: bytes) -> int:
 
 @functools.cache
 def _library() -> tuple[Any, Any]:
-    """pycapnp and the schema, loaded at first use: a scheduler serves before it reports its state."""
+    """pycapnp and the schema, loaded at first use: a scheduler serves before it reports its state. Raises OSError when
+    descriptors are missing; the library of pycapnp would then end the process."""
+    require_descriptors(_DESCRIPTORS_NEEDED, "read or write the state of a cluster")
     import capnp
 
     return capnp, capnp.load(str(Path(__file__).parent.parent / "schemas" / "monitor.capnp"))

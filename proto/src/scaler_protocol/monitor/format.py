@@ -12,6 +12,7 @@ TIME_LIMIT_SECONDS = 1e11
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SHORT_UNITS = ("b", "k", "m", "g", "t", "p")
+_JOINING_JAMO = (("\u1160", "\u11ff"), ("\ud7b0", "\ud7ff"))
 
 
 def format_bytes(size_bytes: float) -> str:
@@ -170,7 +171,9 @@ def _prefix(text: str, width: int) -> str:
 
 
 def _character_width(character: str) -> int:
-    if unicodedata.combining(character):
+    """Return how many columns it takes in a terminal: marks, and the vowels and finals of Hangul syllables, share the
+    cell before them."""
+    if unicodedata.category(character) in ("Mn", "Me") or any(low <= character <= high for low, high in _JOINING_JAMO):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 

@@ -66,6 +66,7 @@ START_SECONDS = 3.0
 _RETRY_SECONDS = 0.05
 """After a turn that failed, the next one comes so soon: what it left undone may have no other occasion."""
 
+_NO_MEMORY_TEXT = "it has no memory left. Raise what limits it (ulimit -v, a service or container)."
 _RELEASES_BYTES = 64 * 1024
 _DESCRIPTORS_LIMIT = 64
 """A peer sends one, with its Hello."""
@@ -133,6 +134,9 @@ class ObjectServer:
     def _take_turn(self) -> None:
         try:
             self._turn(_RETRY_SECONDS if self._guard.failures else self._wait_seconds())
+        except MemoryError:
+            self._why = _NO_MEMORY_TEXT
+            raise
         except Exception:
             self._why = " ".join(traceback.format_exc(limit=-3).split())
             raise

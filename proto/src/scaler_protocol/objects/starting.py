@@ -7,6 +7,7 @@ while.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -35,6 +36,16 @@ about to listen, or is busy."""
 AVOID_SECONDS = 60.0
 """Another process that has the name of the store is left alone for this long."""
 
+_ABSENT, _ENDED = "absent", "ended"
+_DOES_NOT_LISTEN_TEXT = (
+    "Another process has the name of the object store of this cluster, {}, and does not listen. End it: 'ss -xap' shows"
+    " it to root."
+)
+_ENDS_CONNECTIONS_TEXT = (
+    "The process that listens as the object store of this cluster, {}, ends each connection. If it is the store, it has"
+    " no memory left: raise what limits it (ulimit -v, a service or container). 'ss -xap' shows it to root."
+)
+
 _PAUSE_SECONDS = 0.01
 _MODULE = "scaler_protocol.objects.store"
 
@@ -51,8 +62,8 @@ class Reached(NamedTuple):
 
 
 def reach(cluster: bytes, may_start: bool) -> Reached:
-    """This host's store. Raises StoreUnavailable when there is none and none may be, or can be, started. One that does
-    not answer is ended first, which takes 15 s."""
+    """This host's store. Raises StoreUnavailable when there is none and none may be, or can be, started, and when this
+    process lacks what it needs to connect. A store that does not answer is ended first, which takes 15 s."""
     if not AVAILABLE or not hasattr(os, "memfd_create"):
         raise StoreUnavailable("Object stores need Linux.")
     avoided_until, why = _avoided.get(cluster, (0.0, ""))
@@ -63,6 +74,8 @@ def reach(cluster: bytes, may_start: bool) -> Reached:
     except _NameIsTaken as error:
         _avoided[cluster] = time.monotonic() + AVOID_SECONDS, str(error)
         raise
+    except OSError as error:
+        raise StoreUnavailable(_lack_text(error)) from error
 
 
 _avoided: dict[bytes, tuple[float, str]] = {}
@@ -73,11 +86,24 @@ class _NameIsTaken(StoreUnavailable):
     """Another process has the name of the store."""
 
 
+def _lack_text(error: OSError) -> str:
+    why = error.strerror or str(error)
+    remedy = _REMEDIES.get(error.errno or 0, "")
+    return f"Cannot connect to the object store of this host, or start it: {why}.{remedy}"
+
+
+_REMEDIES = {
+    errno.EMFILE: " Close files or connections of this process, or raise its limit (ulimit -n).",
+    errno.EAGAIN: " End processes or threads of this user, or raise the limit (ulimit -u).",
+    errno.ENOMEM: " Free memory, or raise what limits it (ulimit -v, a service or container).",
+}
+
+
 def _reach(cluster: bytes, may_start: bool, deadline: float) -> Reached:
     taken_since: float | None = None
     while True:
         reached = _try(cluster, deadline)
-        if reached is not None:
+        if isinstance(reached, Reached):
             return reached
         if not may_start:
             raise StoreUnavailable("This host has no object store of this cluster.")
@@ -88,17 +114,15 @@ def _reach(cluster: bytes, may_start: bool, deadline: float) -> Reached:
             continue
         taken_since = taken_since or time.monotonic()
         if time.monotonic() > taken_since + TAKEN_SECONDS:
-            raise _NameIsTaken(
-                f"Another process has the name of the object store of this cluster, {socket_name(cluster)}, and does "
-                "not listen. End it: 'ss -xap' shows it to root."
-            )
+            text = _ENDS_CONNECTIONS_TEXT if reached is _ENDED else _DOES_NOT_LISTEN_TEXT
+            raise _NameIsTaken(text.format(socket_name(cluster)))
 
 
-def _try(cluster: bytes, deadline: float) -> Reached | None:
-    """None if no store listens, or if it is ending."""
+def _try(cluster: bytes, deadline: float) -> Reached | str:
+    """``_ABSENT`` if no store listens, ``_ENDED`` if one has ended the connection: it is ending, or lacks memory."""
     connected = _connect(cluster)
     if connected is None:
-        return None
+        return _ABSENT
     stream = StreamConnection(connected)
     try:
         handshake = handshake_with(cluster)
@@ -120,7 +144,7 @@ def _try(cluster: bytes, deadline: float) -> Reached | None:
         raise
     stream.close()
     time.sleep(_PAUSE_SECONDS)
-    return None
+    return _ENDED
 
 
 def _connect(cluster: bytes) -> socket.socket | None:

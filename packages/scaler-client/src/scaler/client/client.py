@@ -113,6 +113,7 @@ from scaler.shell.waiting import PendingAnswer
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
 from scaler.utility.other_names import warn_of_effectless
 from scaler_protocol.address import parse_address
+from scaler_protocol.command.descriptors import require_descriptors
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import INLINE_LIMIT_BYTES, ControlAction, Role, Status, TaskName, TaskOptions
@@ -138,6 +139,10 @@ Remote: TypeAlias = A | ScalerFuture[A]
 
 _FIRST_ANSWER_SECONDS = 0.5
 _dumps = pickle.dumps
+_DESCRIPTORS = 10
+"""A client opens 9, and reads its token from a file meanwhile."""
+
+_NESTED_DESCRIPTORS = 5
 _IMAP_BUFFER_SIZE = 4096
 
 
@@ -1281,6 +1286,7 @@ class Client:
 
     def _make_parts(self, agent: str | None) -> ClientParts:
         _, _, timeout_seconds, heartbeat_interval_seconds, serializer, _, group, weight = self._settings
+        require_descriptors(_NESTED_DESCRIPTORS if agent else _DESCRIPTORS, "create a client")
         identity = new_session()
         parent = parent_task() if agent or is_far_from_agents() else TaskName(b"", 0, 0)
         hello = make_hello(

@@ -9,6 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from scaler_gui.models.overview import Figure
+from scaler_gui.models.tips import plain_tip
 
 _NUMBER_WIDTH = 56
 _SPACING = 18
@@ -23,7 +24,7 @@ class FigureRow(QWidget):
         self._grid.setContentsMargins(_MARGIN, 8, _MARGIN, 4)
         self._grid.setHorizontalSpacing(_SPACING)
         self._grid.setVerticalSpacing(4)
-        self._numbers: dict[str, QLabel] = {}
+        self._numbers: dict[str, tuple[QFrame, QLabel]] = {}
         self._cards = [self._card(each) for each in figures]
         self._columns = 0
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
@@ -31,7 +32,7 @@ class FigureRow(QWidget):
 
     def show_figures(self, figures: Sequence[Figure]) -> None:
         for each in figures:
-            self._show(self._numbers[each.title], each)
+            self._show(*self._numbers[each.title], each)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -51,15 +52,16 @@ class FigureRow(QWidget):
         title.setProperty("role", "muted")
         box.addWidget(number)
         box.addWidget(title)
-        card.setToolTip(figure.help)
-        self._numbers[figure.title] = number
+        card.setToolTip(plain_tip(figure.help))
+        self._numbers[figure.title] = card, number
         return card
 
-    def _show(self, number: QLabel, figure: Figure) -> None:
+    def _show(self, card: QFrame, number: QLabel, figure: Figure) -> None:
         """Numbers change each second, and their neighbors should not move with them: widths only grow."""
         if number.text() != figure.text:
             number.setText(figure.text)
             number.setMinimumWidth(max(number.minimumWidth(), number.sizeHint().width()))
+        card.setToolTip(plain_tip(figure.help))
         if number.property("tone") != figure.tone:
             number.setProperty("tone", figure.tone)
             number.style().polish(number)

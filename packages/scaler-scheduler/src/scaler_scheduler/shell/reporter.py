@@ -1,4 +1,4 @@
-"""Feeds the publisher: a snapshot a second, and event records while they are wanted."""
+"""Feeds the publisher: a snapshot a second or less often, and event records while they are wanted."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ from scaler_scheduler.shell.monitor_socket import MonitorSocket
 from scaler_scheduler.shell.publisher import Publisher
 
 _PERIOD_SECONDS = 1.0
+_PAUSE_FACTOR, _LONGEST_PERIOD_SECONDS = 9, 4.0
+"""The pause before the next snapshot is this many times the time that a snapshot takes, if the limit allows it:
+monitors give a scheduler up after five seconds without a message."""
+
 _LOOK_SECONDS = 0.2
 """Period in which new watchers are noticed."""
 
@@ -28,6 +32,15 @@ _RING_SECONDS = 0.02
 
 _START_SECONDS = 0.25
 """Seconds until the publisher is started: when a complete cluster starts, the first tasks need the processors more."""
+
+
+def due_after(due: float, started: float, ended: float) -> float:
+    """Return when to take the snapshot after one that was due, started and ended at these times. While snapshots take
+    long, they are rarer: at least half of the time is left to tasks, and most of it while that keeps monitors
+    informed."""
+    took = ended - started
+    pause = max(took, min(took * _PAUSE_FACTOR, _LONGEST_PERIOD_SECONDS - took))
+    return max(due + _PERIOD_SECONDS, started, ended + pause)
 
 
 class Reporter:
@@ -115,8 +128,8 @@ class Reporter:
         if not watched:
             self._due = now
         elif now >= self._due:
-            self._due = max(self._due + _PERIOD_SECONDS, now)
             self._publisher.publish(self._snapshot())
+            self._due = due_after(self._due, now, time.monotonic())
         if self._publisher.wants_events() not in (0, self._recording):
             self._look_again_after(_RING_SECONDS)
 

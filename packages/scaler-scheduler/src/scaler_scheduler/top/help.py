@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.monitor.format import clip
-from scaler_scheduler.top.lines import Line, Span, Style, line_of
+from scaler_scheduler.top.lines import Line, Span, Style, line_of, wrapped
 
 KEYS = (
     ("1 t g i H", "overview, running tasks, progress, workers, hosts"),
@@ -40,22 +40,31 @@ REPLAY_KEYS = (
 )
 
 
-def help_lines(replaying: bool) -> list[Line]:
-    lines: list[Line] = [line_of("scaler_top: help   (q quits, any other key goes back)", Style.TITLE)]
-    lines += _section("", KEYS)
+_NAME_WIDTH = 25
+_USUAL_WIDTH = 80
+"""A narrower screen shows the meaning of keys below them."""
+
+
+def help_lines(replaying: bool, width: int) -> list[Line]:
+    title = "scaler_top: help   (q quits, any other key goes back)"
+    lines: list[Line] = [line_of(part, Style.TITLE) for part in wrapped(title, width)]
+    lines += _section("", KEYS, width)
     if not replaying:
-        lines += _section("Actions, which are confirmed first", ACTION_KEYS)
-    lines += _section("Workers", WORKER_KEYS)
-    lines += _section("Other pages", TABLE_KEYS)
+        lines += _section("Actions, which are confirmed first", ACTION_KEYS, width)
+    lines += _section("Workers", WORKER_KEYS, width)
+    lines += _section("Other pages", TABLE_KEYS, width)
     if replaying:
-        lines += _section("Replay", REPLAY_KEYS)
+        lines += _section("Replay", REPLAY_KEYS, width)
     return lines
 
 
-def _section(title: str, keys: tuple[tuple[str, str], ...]) -> list[Line]:
-    head: list[Line] = [line_of(title, Style.HEADING)] if title else []
-    return [*head, *(_help_line(name, text) for name, text in keys)]
+def _section(title: str, keys: tuple[tuple[str, str], ...], width: int) -> list[Line]:
+    head = [line_of(part, Style.HEADING) for part in wrapped(title, width)] if title else []
+    return [*head, *(line for name, text in keys for line in _key_lines(name, text, width))]
 
 
-def _help_line(name: str, text: str) -> Line:
-    return (Span(f"  {clip(name, 25):<25}", Style.TITLE), Span(text))
+def _key_lines(name: str, text: str, width: int) -> list[Line]:
+    if width >= _USUAL_WIDTH:
+        return [(Span(f"  {clip(name, _NAME_WIDTH):<{_NAME_WIDTH}}", Style.TITLE), Span(text))]
+    names = [line_of(f"  {part}", Style.TITLE) for part in wrapped(name, max(1, width - 2))]
+    return [*names, *(line_of(f"    {part}") for part in wrapped(text, max(1, width - 4)))]

@@ -75,6 +75,17 @@ def _beginning(line: Line, width: int) -> Line:
     return tuple(kept)
 
 
+def ending(line: Line, width: int) -> Line:
+    """Return the line, or as much of its end as fits, in one style; ``+`` shows that the beginning is missing."""
+    text = printable(text_of(line))
+    if display_width(text) <= width:
+        return line
+    end = text[max(0, len(text) - width + 1) :]
+    while display_width(end) >= width > 0:
+        end = end[1:]
+    return (Span("+", Style.DIM), Span(end, line[-1].style))
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """The text in lines of at most ``width`` columns, broken between words where there are any."""
     lines: list[str] = []

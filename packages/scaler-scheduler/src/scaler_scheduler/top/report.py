@@ -1,7 +1,7 @@
 """``scaler_top --report``: what happened in a recording, as one HTML file that needs nothing else.
 
-The file has no scripts. Its size is bounded, however long the recording is: tables show their first rows, and pictures
-have so many pixels.
+The file has no scripts, and its policy allows none. Its size is bounded, however long the recording is: tables show
+their first rows, and pictures have so many pixels.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ DETAILS_LIMIT = 20
 TEXT_LIMIT = 4_000
 """Characters of one of them."""
 
+_POLICY = """<meta http-equiv='Content-Security-Policy' content="default-src 'none'; style-src 'unsafe-inline'">"""
+
 STYLE = """
 :root { color-scheme: light dark; --text: #1a2030; --muted: #566073; --line: #d5d9e2; --ground: #ffffff; }
 @media (prefers-color-scheme: dark) {
@@ -41,6 +43,7 @@ svg { width: 100%; height: auto; } svg text { fill: var(--muted); font: 11px sys
 th, td { padding: 3px 14px 3px 0; text-align: left; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th { color: var(--muted); font-weight: 500; } .right { text-align: right; }
 td { max-width: 44ch; overflow: hidden; text-overflow: ellipsis; }
+summary, .key { overflow-wrap: anywhere; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font: 12px/1.5 ui-monospace, monospace; }
 .key i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 5px 0 14px; }
 """
@@ -101,7 +104,8 @@ def write_report(replay: Replay, path: str, start: float, stop: float) -> str:
 def report_of(model: Model, start: float, stop: float, problems: Sequence[str] = ()) -> Iterator[str]:
     """The file, in pieces. Names come from other people's programs: they are text, whatever they contain."""
     span = f"{format_moment(start)} to {format_moment(stop)}, {format_span(stop - start)}"
-    yield f"<!DOCTYPE html><html lang='en'><meta charset='utf-8'><title>Scaler, {span}</title><style>{STYLE}</style>"
+    yield f"<!DOCTYPE html><html lang='en'><meta charset='utf-8'>{_POLICY}<title>Scaler, {span}</title>"
+    yield f"<style>{STYLE}</style>"
     yield f"<h1>Report of a Scaler cluster</h1><p class='muted'>{span}{_scheduler(model)}</p>"
     yield from (f"<p>A part of the recording is missing: {escape(problem)}</p>" for problem in problems[:5])
     yield _tiles(model, start, stop)

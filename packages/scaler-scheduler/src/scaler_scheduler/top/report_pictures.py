@@ -18,6 +18,8 @@ _POINTS = 270
 _STREAM_WIDTH, _STREAM_LEFT, _ROW = 1080, 150, 12
 STREAM_ROWS = 64
 _LEGEND_LIMIT = 20
+_FUNCTION_NAME_LIMIT = 60
+_WORKER_NAME_LIMIT = 24
 _PARTS_FROM_PIXELS = 4
 """Bars of single tasks that are so wide show the parts of their time."""
 
@@ -118,12 +120,14 @@ def stream_picture(model: Model, start: float, stop: float) -> str:
     tints = _tinted_parts(model, bars, start, stop, width)
     drawn += "".join(tints.values())
     labels = "".join(
-        f"<text x='0' y='{place * _ROW + 10}'>{escape(row.name[:24])}</text>" for place, row in enumerate(rows)
+        f"<text x='0' y='{place * _ROW + 10}'>{escape(_label(row.name, _WORKER_NAME_LIMIT))}</text>"
+        for place, row in enumerate(rows)
     )
     height = len(rows) * _ROW + 16
     names = dict.fromkeys(model.activity.function_name(function) for function in colours)
     key = "".join(
-        f"<i style='background: {function_colour(model.activity.colours.number_of(name))}'></i>{escape(name[:60])}"
+        f"<i style='background: {function_colour(model.activity.colours.number_of(name))}'></i>"
+        f"{escape(_label(name, _FUNCTION_NAME_LIMIT))}"
         for name in list(names)[:_LEGEND_LIMIT]
     )
     key += "".join(f"<i class='{name}'></i>{name}" for name in tints)
@@ -136,6 +140,10 @@ def stream_picture(model: Model, start: float, stop: float) -> str:
     axis = _times(start, stop, _STREAM_LEFT, _STREAM_WIDTH, height - 3)
     head = f"<svg viewBox='0 0 {_STREAM_WIDTH} {height}' role='img' aria-label='Task stream'>"
     return f"{title}{head}{labels}{drawn}{axis}</svg>"
+
+
+def _label(name: str, limit: int) -> str:
+    return name if len(name) <= limit else f"{name[: limit - 1]}…"
 
 
 def _tinted_parts(model: Model, bars: Bars, start: float, stop: float, width: int) -> dict[str, str]:

@@ -12,7 +12,19 @@ from scaler_protocol.monitor.model import FeedState, Model
 from scaler_protocol.monitor.operation import Action, OperationOutcome
 from scaler_protocol.monitor.workers import filter_rows, sort_rows, total_of
 from scaler_scheduler.top.help import help_lines
-from scaler_scheduler.top.lines import Line, Span, Style, cut, dimmed, joined, line_of, padded, width_of, wrapped
+from scaler_scheduler.top.lines import (
+    Line,
+    Span,
+    Style,
+    cut,
+    dimmed,
+    ending,
+    joined,
+    line_of,
+    padded,
+    width_of,
+    wrapped,
+)
 from scaler_scheduler.top.output import output_body
 from scaler_scheduler.top.overview import overview_body
 from scaler_scheduler.top.pages import Body, details_body, head_lines, scrolled, table_body
@@ -77,9 +89,11 @@ def _draw(
     if view.outcome is not None and view.outcome.report:
         return _of_body(scrolled(_report_lines(view.outcome, width), view.first_line, height), width, height)
     if view.help_shown:
-        return _of_body(scrolled(help_lines(replaying), view.first_line, height), width, height)
+        return _of_body(scrolled(help_lines(replaying, width), view.first_line, height), width, height)
     if model.snapshot is None:
-        lines = [part for line in waiting_lines(model, now, address) for part in _whole(line, width, height)]
+        lines = [
+            part for line in waiting_lines(model, now, address) for part in _whole(line, width, _usual_limit(height))
+        ]
         return _finished(lines, width, height)
     if view.page == "workers" and view.details_of is None:
         return _draw_snapshot(model, model.snapshot, view, width, height, now)
@@ -98,14 +112,15 @@ def _draw_page(
 ) -> Screen:
     """Names of pages, totals, what is urgent, then the page."""
     head = head_lines(model, snapshot, view, width)
-    status = status_line(model, view, now)
+    status = _status_lines(model, view, width, height, now)
     if height < LOW_LINES and view.details_of is None:
-        head, status = head[:1], status or head[1]
-    room = max(1, height - len(head) - len(_whole(status, width, height)))
+        head, status = head[:1], status if status != [()] else head[1:]
+    room = max(1, height - len(head) - len(status))
     if view.details_of is not None:
         body = details_body(model, view, width, room)
-        keys = "Tab chooses a link, Enter opens it, Esc goes back" if body.has_links else "Esc goes back"
-        status = status or line_of(_with_actions(f"arrows scroll, {keys}", body, width), Style.DIM)
+        if status == [()]:
+            status = _whole(_details_hint(body, width), width, _usual_limit(height))
+            body = details_body(model, view, width, max(1, height - len(head) - len(status)))
     elif view.page == "output":
         body = output_body(model, view, width, room)
     elif view.page == "overview":
@@ -116,7 +131,12 @@ def _draw_page(
         body = table_body(model, view, width, room)
     if model.state(now) is FeedState.LOST:
         head, body = dimmed(head), body._replace(lines=dimmed(body.lines))
-    return _of_body(body._replace(lines=[*head, *_whole(status, width, height), *body.lines]), width, height)
+    return _of_body(body._replace(lines=[*head, *status, *body.lines]), width, height)
+
+
+def _details_hint(body: Body, width: int) -> Line:
+    keys = "Tab chooses a link, Enter opens it, Esc goes back" if body.has_links else "Esc goes back"
+    return line_of(_with_actions(f"arrows scroll, {keys}", body, width), Style.DIM)
 
 
 def _with_actions(text: str, body: Body, width: int) -> str:
@@ -135,7 +155,8 @@ def _of_body(body: Body, width: int, height: int) -> Screen:
 
 def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Screen:
     above = _lines_above(snapshot, width, height)
-    status = _whole(status_line(model, view, now) or running_line(model, width), width, height)
+    status = _status_lines(model, view, width, height, now)
+    status = status if status != [()] else [running_line(model, width)]
     page_rows = max(1, height - len(above) - len(OWN_LINES) + 1 - len(status))
     rows = sort_rows(filter_rows(model.worker_rows, view.filter_text), view.order)
     last_first_row = max(0, len(rows) - page_rows)
@@ -149,12 +170,29 @@ def _draw_snapshot(model: Model, snapshot: Snapshot, view: View, width: int, hei
     return _finished([*above, *status, *below], width, height, page_rows, last_first_row)
 
 
-def _whole(line: Line, width: int, height: int) -> list[Line]:
-    """A sentence in as many lines as it needs, up to a quarter of the screen."""
+def _status_lines(model: Model, view: View, width: int, height: int, now: float) -> list[Line]:
+    """Return the status line in as many lines as it needs: a question is shown whole, because a key answers it. A text
+    that its user types has one line, and its end is shown."""
+    line = status_line(model, view, now)
+    if view.is_typing and (view.question is None or view.question.is_typing):
+        return [ending(line, width)]
+    return _whole(line, width, _usual_limit(height) if view.question is None else max(1, height - 1))
+
+
+def _usual_limit(height: int) -> int:
+    """Return how many lines of the screen a sentence may take."""
+    return max(1, height // 4)
+
+
+def _whole(line: Line, width: int, limit: int) -> list[Line]:
+    """A sentence in as many lines as it needs, up to ``limit``: then the last one is too long, and will be cut."""
     if len(line) != 1 or width_of(line) <= width:
         return [line]
     text, style, _ = line[0]
-    return [(Span(part, style),) for part in wrapped(text, width)[: max(1, height // 4)]]
+    parts = wrapped(text, width)
+    if len(parts) > limit:
+        parts[limit - 1 :] = [" ".join(parts[limit - 1 :])]
+    return [(Span(part, style),) for part in parts]
 
 
 def _finished(lines: Sequence[Line], width: int, height: int, page_rows: int = 1, last_first_row: int = 0) -> Screen:

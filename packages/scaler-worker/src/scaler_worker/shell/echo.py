@@ -6,6 +6,8 @@ import os
 import threading
 from collections import deque
 
+from scaler_protocol.command.threads import start_thread
+
 LIMIT_BYTES = 1024 * 1024
 """Text that waits to be written. Further text is left out, which a line says later."""
 
@@ -21,7 +23,7 @@ class HostEcho:
         self._bytes = 0
         self._left_out = 0
         self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._runs = False
         self._closed = False
 
     def write(self, descriptor: int, data: bytes) -> None:
@@ -37,20 +39,37 @@ class HostEcho:
                 self._left_out = 0
             self._waiting.append((descriptor, data))
             self._bytes += len(data)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="scaler-echo", daemon=True)
-                self._thread.start()
-            self._changed.notify()
+            self._start()
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Write the rest, if it is read within a moment. May be called twice."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
-        if self._thread is not None:
-            self._thread.join(LAST_SECONDS)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._runs, LAST_SECONDS)
+
+    def _start(self) -> None:
+        """Start the thread unless it runs. If there can be none, the text waits for the next attempt."""
+        if self._runs:
+            return
+        try:
+            start_thread(self._run)
+            self._runs = True
+        except RuntimeError:
+            pass
 
     def _run(self) -> None:
+        try:
+            self._write_all()
+        except MemoryError:
+            pass  # the next text starts another thread
+        finally:
+            with self._changed:
+                self._runs = False
+                self._changed.notify_all()
+
+    def _write_all(self) -> None:
         while True:
             with self._changed:
                 while not self._waiting and not self._closed:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from scaler_protocol.address import Address
 from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.threads import start_thread
 from scaler_protocol.messages import (
     LogLines,
     ObjectKey,
@@ -159,10 +159,8 @@ class AgentHostStore:
             self._use(None, True)
             return
         self._attempt = attempt = object()
-        arguments = attempt, self._cluster, may_start
-        thread = threading.Thread(target=self._open, args=arguments, name="scaler-store", daemon=True)
         try:
-            thread.start()
+            start_thread(partial(self._open, attempt, self._cluster, may_start))
         except RuntimeError:  # the system allows no more threads
             self._loop.call_soon(self._opened, attempt, True, None)
 

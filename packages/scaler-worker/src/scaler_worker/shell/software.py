@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable
+from functools import partial
 
 from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.threads import start_thread
 from scaler_protocol.host_software import installed_software
 from scaler_protocol.messages import HostSoftware
 
@@ -16,7 +17,7 @@ READ_AFTER_SECONDS = 0.5
 
 def read_software(loop: GuardedLoop, report: Callable[[HostSoftware], None]) -> None:
     """``report`` is called in ``loop``, unless the loop is closed before."""
-    threading.Thread(target=_read, args=(loop, report), name="software", daemon=True).start()
+    start_thread(partial(_read, loop, report))
 
 
 def _read(loop: GuardedLoop, report: Callable[[HostSoftware], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from scaler_protocol.command.descriptors import require_descriptors
+from scaler_protocol.command.descriptors import descriptor_limit, is_lack_of_descriptors, require_descriptors
 from scaler_protocol.command.exit_descriptor import open_exit_descriptor
 from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.messages import ObjectKey
@@ -101,10 +102,10 @@ class WorkerProcesses:
         options = self._options(number, name)
         try:
             if options.is_spare:
-                require_descriptors(SPARE_DESCRIPTORS)
+                require_descriptors(SPARE_DESCRIPTORS, "start a worker process")
             process = prepare(number)
         except OSError as error:
-            self._agent.not_started(number, error.strerror or str(error))
+            self._agent.not_started(number, _why(error))
             return
         self.processes[number] = process
         self._zygote.fork(options, [*process.child_fds, process.fault_fd, process.news_fd])
@@ -124,7 +125,7 @@ class WorkerProcesses:
             return
         process.close_child_fds()
         if not pid:
-            self._give_up(process, "the system allows no more processes, or has no memory for one")
+            self._give_up(process, "the system allows no more processes (ulimit -u), or has no memory for one")
             return
         process.pid = pid
         try:
@@ -133,7 +134,7 @@ class WorkerProcesses:
             self._give_up(process, "it ended at once")
         except OSError as error:
             self._end(process)
-            self._give_up(process, error.strerror or str(error))
+            self._give_up(process, _why(error))
         else:
             self._begin(process)
 
@@ -451,6 +452,13 @@ class WorkerProcesses:
                 return False
             self._agent.written(process.number, stream, data)
         return True
+
+
+def _why(error: OSError) -> str:
+    if is_lack_of_descriptors(error):
+        limit = descriptor_limit()
+        return f"{os.strerror(errno.EMFILE)}: the limit of this agent is {limit}, raise it with ulimit -n"
+    return error.strerror or str(error)
 
 
 def _signal_name(number: int | None) -> str | None:

@@ -10,6 +10,7 @@ const LONG = 44; // characters: a sentence, which may take several lines, and ha
 const HEADLINES = { workers: "name", clients: "session", progress: "name", tasks: "function", failures: "message", logs: "text", alerts: "text", settings: "name" };
 // The column at the top of a row's card on a phone, where it is not the first one.
 const WORDY = 16; // characters of a value: more have a line of their own on a phone
+const CLAMPED = 200; // characters of a value: more are cut after some lines, where they take several
 
 export class DataTable {
   // options: limit, sort, descending, hide [keys], compact (no tools), actions {open(values)}, fixedOrder, onRow(values, key), rowTitle, empty {icon, title, text}
@@ -208,13 +209,14 @@ export class DataTable {
     cell.classList.toggle("blank", text === "");
     cell.classList.toggle("long", column.width >= LONG);
     cell.classList.toggle("wordy", text.length > WORDY);
+    const shown = text.length > CLAMPED ? h("span", { class: "clamped" }, text) : text;
     if (typeof mark === "number") return cell.replaceChildren(text, meter(mark, column.title.includes("%")));
-    if (typeof mark === "string") return cell.replaceChildren(h("span", { class: "swatch", style: { background: mark } }), text);
+    if (typeof mark === "string") return cell.replaceChildren(h("span", { class: "swatch", style: { background: mark } }), shown);
     if (["state", "status", "level"].includes(column.key)) {
       const kind = stateOf(text) ?? (column.key === "status" ? "bad" : "");
       return cell.replaceChildren(h("span", { class: `status ${kind}` }, text));
     }
-    setText(cell, text);
+    cell.replaceChildren(shown);
   }
 
   showCount(result) {

@@ -1,0 +1,14 @@
+"""Threads of processes that continue when memory is scarce."""
+
+from __future__ import annotations
+
+from _thread import start_new_thread
+from collections.abc import Callable
+
+
+def start_thread(run: Callable[[], object]) -> None:
+    """Run it in a daemon thread. Raises RuntimeError if the system allows no thread, or has no memory for one.
+
+    ``threading.Thread.start`` waits until the thread runs. A thread that finds no memory for its first steps ends
+    without a word, and then that wait never ends."""
+    start_new_thread(run, ())
