@@ -9,10 +9,14 @@ from typing import cast
 import pytest
 
 from scaler_protocol.monitor.failure_marks import FailureMarks
+from scaler_protocol.monitor.format import format_moment
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import FeedState
+from scaler_protocol.monitor.moments import find_moment
 from scaler_protocol.monitor.player import LOOK_BACK_SECONDS, PROBLEM_NEW_SECONDS, SPEEDS, Player
 from scaler_protocol.monitor.replay import Replay, Step
+from scaler_scheduler.top.lines import cut, text_of
+from scaler_scheduler.top.replay import line
 from scaler_scheduler.top.source import Recording as Screens
 from tests.support.monitor_stream import START_TIME, synthetic_messages
 
@@ -29,6 +33,12 @@ class Recording:
         self.problems: list[str] = []
         self.read = 0
         self._read_to: float | None = None
+
+    def find(self, text: str) -> float:
+        return find_moment(text, self.start, self.end)
+
+    def clock_at(self, moment: float) -> float:
+        return moment
 
     def steps(self, start: float, stop: float) -> Iterator[Step]:
         for step in self._steps(start, stop):
@@ -240,3 +250,10 @@ def test_a_recording_of_one_moment_is_at_its_end() -> None:
     player = arrived(Player(cast(Replay, Recording(0.0, 1))))
     passed(player, 1.0)
     assert (player.fraction, player.plays, player.is_at_end) == (1.0, False, True)
+
+
+def test_a_narrow_screen_shows_the_time_of_a_recording(player: Player) -> None:
+    shown = format_moment(player.position)
+    for width in (20, 40):
+        assert shown[11:] in text_of(cut(line(player, width, True), width))
+    assert shown in text_of(line(player, 60, True))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import errno
 import os
 import struct
@@ -11,10 +12,14 @@ from typing import BinaryIO
 import pytest
 
 from scaler_protocol.monitor import feed
+from scaler_protocol.monitor.format import format_moment
 from scaler_protocol.monitor.log_frames import EVENTS, MAGIC, SNAPSHOT, SUFFIX, Frame, frame, read_frame
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.replay import Replay
+from scaler_scheduler.top.lines import text_of
+from scaler_scheduler.top.replay import line
 from tests.support.monitor_stream import START_TIME, synthetic_messages
 
 SECONDS = 10
@@ -128,6 +133,22 @@ def test_a_clock_that_was_set_back_is_no_damage(tmp_path: Path) -> None:
     played = list(replay.messages(replay.start, replay.end))
     assert [each.time for each in played] == [each.time for each in messages], "in the order in which they came"
     assert replay.end == messages[-1].time
+    replay.close()
+
+
+def test_a_time_before_the_clock_was_set_back_is_found_as_the_clock_showed_it(tmp_path: Path) -> None:
+    messages = [replace(each, time=each.time - 3600 * (number > 50)) for number, each in enumerate(recorded())]
+    (tmp_path / f"20231114T221320Z-7{SUFFIX}").write_bytes(log_of(messages))
+    replay = Replay(tmp_path)
+    player = Player(replay)
+    for wanted in (messages[50].time - 1, messages[51].time + 1):
+        player.seek_text(datetime.datetime.fromtimestamp(wanted).isoformat())
+        assert player.clock == pytest.approx(wanted, abs=0.01)
+        assert format_moment(wanted + 0.01) in text_of(line(player, 80, True))
+    assert replay.clock_at(replay.start) == pytest.approx(messages[0].time, abs=0.01)
+    assert replay.clock_at(replay.end) == messages[-1].time
+    with pytest.raises(ValueError, match="only the time"):
+        replay.find(datetime.datetime.fromtimestamp(messages[51].time - 2).isoformat())
     replay.close()
 
 

@@ -129,6 +129,15 @@ def test_names_of_current_functions_are_bounded_too() -> None:
     assert len(found) == CURRENT_LIMIT + 1 and found[OTHERS].total_us == 5
 
 
+def test_the_row_of_all_further_functions_stays_when_they_have_ended() -> None:
+    book = Playbook()
+    for number in range(CURRENT_LIMIT + 5):
+        each = load(f"f{number}", 1)
+        book.core.state.function_loads[each.digest] = each
+    shown = {each.name: each.duration_seconds for each in book.core.snapshot(book.now).functions}
+    assert shown[OTHERS.name] == pytest.approx(5e-6)
+
+
 def test_distributions_and_processor_time_remain_too() -> None:
     book = Playbook()
     agent = book.agent(slots=20)

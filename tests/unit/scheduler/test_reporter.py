@@ -22,5 +22,6 @@ def test_snapshots_that_take_long_leave_most_of_the_time_to_tasks() -> None:
     assert busy <= 26.0
 
 
-def test_monitors_hear_of_a_scheduler_in_time() -> None:
-    assert due_after(10.0, 10.0, 20.0) == 23.0
+def test_monitors_hear_of_a_scheduler_in_time_while_tasks_get_half_of_it() -> None:
+    assert due_after(10.0, 10.0, 11.5) == 14.0
+    assert due_after(10.0, 10.0, 20.0) == 30.0

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from scaler_protocol.monitor.format import format_time
 from scaler_protocol.monitor.model import DEFAULT_TIMEOUT_SECONDS, Model
-from scaler_protocol.monitor.moments import find_moment
 from scaler_protocol.monitor.replay import Replay, Step
 
 LOOK_BACK_SECONDS = 600.0
@@ -54,7 +53,7 @@ class Player:
 
     def seek_text(self, text: str) -> None:
         """Go to a time as people write it. ValueError, with a sentence, if the recording does not include it."""
-        self.seek(find_moment(text, self.start, self.end))
+        self.seek(self._replay.find(text))
 
     def seek(self, moment: float) -> None:
         """Forth or back; the nearest moment that there is."""
@@ -102,6 +101,11 @@ class Player:
     @property
     def is_at_end(self) -> bool:
         return self.position >= self.end
+
+    @property
+    def clock(self) -> float:
+        """The time that the scheduler's clock showed at that moment, in seconds since 1970."""
+        return self._replay.clock_at(self.position)
 
     @property
     def fraction(self) -> float:

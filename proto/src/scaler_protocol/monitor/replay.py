@@ -12,6 +12,7 @@ from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.format import TIME_LIMIT_SECONDS, is_time
 from scaler_protocol.monitor.log_frames import SNAPSHOT, SUFFIX, BadLog, Frame, frames, read_frame
 from scaler_protocol.monitor.messages import Events, MonitorMessage, Snapshot
+from scaler_protocol.monitor.moments import find_moment
 from scaler_protocol.monitor.recorded_names import RecordedNames
 
 PROBLEM_LIMIT = 100
@@ -69,6 +70,22 @@ class Replay:
         """Unix seconds of the last message."""
         return self._times[-1]
 
+    def clock_at(self, moment: float) -> float:
+        """Return what the scheduler's clock showed at a moment: something later if it was set back afterwards."""
+        return moment + self._ahead_seconds(max(0, bisect_right(self._times, moment) - 1))
+
+    def find(self, text: str) -> float:
+        """Return the last moment at which the clock showed a time, as people write it. ValueError, with a sentence, if
+        there is none."""
+        spans = self._spans()
+        errors = []
+        for start, end, ahead in reversed(spans):
+            try:
+                return find_moment(text, start + ahead, end + ahead) - ahead
+            except ValueError as error:
+                errors.append(error)
+        raise errors[0]
+
     def messages(self, start: float, stop: float) -> Iterator[MonitorMessage]:
         """Messages after ``start`` up to ``stop``; from the first one when ``start`` is not after that. When this does
         not go on where the last call stopped, what a watcher needs to know comes first: all names, and the last
@@ -100,6 +117,21 @@ class Replay:
             file.close()
 
     # ---- inside --------------------------------------------------------------------------------------------------
+
+    def _ahead_seconds(self, index: int) -> float:
+        """Return how far the clock was ahead of the moment at which a frame is played."""
+        return round(self._places[index].frame.time - self._times[index], 3)
+
+    def _spans(self) -> list[tuple[float, float, float]]:
+        """Return the first and the last moment between two changes of the clock, and how far it was ahead."""
+        spans: list[tuple[float, float, float]] = []
+        for index, time in enumerate(self._times):
+            ahead = self._ahead_seconds(index)
+            if spans and spans[-1][2] == ahead:
+                spans[-1] = (spans[-1][0], time, ahead)
+            else:
+                spans.append((time, time, ahead))
+        return spans
 
     def _index(self) -> None:
         paths = sorted(self._folder.glob(f"*{SUFFIX}"))

@@ -77,7 +77,7 @@ class Scrubber(QWidget):
             self.marks.read(_MARKS_PER_TURN)
             self.slider.shares = tuple(self.marks.shares)
             self.slider.update()
-        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(player.position))
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(player.clock))
         self._text.setText(f"{moment}  of {span_text(player.end - player.start)},  {player.speed:g} x")
 
     def _on_time(self) -> None:

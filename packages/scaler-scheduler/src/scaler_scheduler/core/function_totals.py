@@ -39,8 +39,8 @@ OTHERS = FunctionKey("(other functions)")
 @dataclass(slots=True)
 class FunctionTotal:
     """``digest``: of a function of this name. ``total_us`` and ``cpu_us``: of all executions together.
-    ``parts_us``: as ``FunctionLoad.parts``. ``durations`` and ``waits``: of each. ``stays``: it includes functions that
-    no client has any more."""
+    ``parts_us``: as ``FunctionLoad.parts``. ``durations`` and ``waits``: of each. ``stays``: monitors must show
+    it, because it includes functions that no client has any more, or many functions."""
 
     digest: bytes
     stays: bool = False
@@ -142,7 +142,7 @@ def _current(
         name = OTHERS
     total = totals.get(name)
     if total is None:
-        total = totals[name] = FunctionTotal(load.digest)
+        total = totals[name] = FunctionTotal(load.digest, stays=name == OTHERS)
     elif total is past.get(name):
         total = totals[name] = total.copy()
     return total

@@ -20,8 +20,9 @@ from scaler_scheduler.shell.monitor_socket import MonitorSocket
 from scaler_scheduler.shell.publisher import Publisher
 
 _PERIOD_SECONDS = 1.0
-_PAUSE_FACTOR, _LONGEST_PAUSE_SECONDS = 9, 3.0
-"""Between two snapshots there is at least so many times the time that a snapshot takes, up to the limit."""
+_PAUSE_FACTOR, _LONGEST_PERIOD_SECONDS = 9, 4.0
+"""The pause before the next snapshot is this many times the time that a snapshot takes, if the limit allows it:
+monitors give a scheduler up after five seconds without a message."""
 
 _LOOK_SECONDS = 0.2
 """Period in which new watchers are noticed."""
@@ -35,8 +36,10 @@ _START_SECONDS = 0.25
 
 def due_after(due: float, started: float, ended: float) -> float:
     """Return when to take the snapshot after one that was due, started and ended at these times. While snapshots take
-    long, they are rarer: tasks need the time. Monitors give a scheduler up after five seconds without a message."""
-    pause = min((ended - started) * _PAUSE_FACTOR, _LONGEST_PAUSE_SECONDS)
+    long, they are rarer: at least half of the time is left to tasks, and most of it while that keeps monitors
+    informed."""
+    took = ended - started
+    pause = max(took, min(took * _PAUSE_FACTOR, _LONGEST_PERIOD_SECONDS - took))
     return max(due + _PERIOD_SECONDS, started, ended + pause)
 
 

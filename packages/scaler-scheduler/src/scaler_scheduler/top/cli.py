@@ -17,7 +17,7 @@ from scaler_protocol.command import BadInput, argument, option, run_command
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.feed import FeedError
 from scaler_protocol.monitor.messages import Snapshot
-from scaler_protocol.monitor.moments import find_moment, moment_of
+from scaler_protocol.monitor.moments import moment_of
 from scaler_protocol.monitor.past import GO_TO_TEXT
 from scaler_protocol.monitor.replay import Replay
 from scaler_protocol.monitor.subscription import Subscription
@@ -142,7 +142,7 @@ def _write(
 
 def _moment(text: str | None, replay: Replay, default: float) -> float:
     try:
-        return default if text is None else find_moment(text, replay.start, replay.end)
+        return default if text is None else replay.find(text)
     except ValueError as error:
         raise BadInput(str(error)) from None
 

@@ -48,7 +48,7 @@ def replay_status(player: Player, folder: str, marks: Sequence[float] = (), prob
             "position": player.position,
             "playing": player.plays,
             "speed": player.speed,
-            "text": format_moment(player.position),
+            "text": format_moment(player.clock),
             "length": format_span(player.end - player.start),
             "reading": player.reading,
             "marks": [round(mark, 4) for mark in marks],
