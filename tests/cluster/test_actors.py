@@ -611,6 +611,38 @@ def test_monitors_show_an_actor_as_a_running_task(client: Client) -> None:
     wait_until(lambda: client.cluster_info().tasks.running == 1)
 
 
+def add_once(counter: ActorHandle[Counter]) -> int:
+    return int(counter.add().result(timeout=60))
+
+
+def sum_by_actor(summer: Any, levels: int) -> int:
+    """The actor runs tasks of its own, for a task that is nested so deep."""
+    with Client() as client:
+        if levels:
+            return client.submit(sum_by_actor, summer, levels - 1).result(timeout=60)
+        return int(summer.sum_of_squares(3).result(timeout=60))
+
+
+class Summer:
+    def sum_of_squares(self, count: int) -> int:
+        with Client() as client:
+            return sum(client.map(functions.square, range(count)))
+
+
+def test_an_actor_starts_before_more_tasks_than_workers_that_wait_for_it(client: Client, gate: Gate) -> None:
+    held = [client.submit(functions.wait_at_gate, *gate.paths) for _ in range(client.n_workers)]
+    wait_until(lambda: len(gate.waiting_pids) == len(held))
+    counter = client.actor(Counter)
+    futures = [client.submit_verbose(add_once, (counter,), {}, priority=1) for _ in range(40)]
+    gate.open()
+    assert sorted(future.result(timeout=120) for future in futures) == list(range(1, 41))
+
+
+def test_an_actor_runs_tasks_of_its_own_for_a_deeply_nested_task(client: Client) -> None:
+    summer = client.actor(Summer)
+    assert client.submit(sum_by_actor, summer, 3).result(timeout=120) == 5
+
+
 def test_an_actor_does_not_overtake_a_task_whose_result_its_calls_need(single_client: Client) -> None:
     value = single_client.submit(functions.spin_and_square, 3, 0.2)
     counter = single_client.actor(Counter)
@@ -672,6 +704,34 @@ def test_an_idle_actor_survives_restarts_of_the_scheduler() -> None:
             assert counter.get().result(timeout=40) == 3
     finally:
         scheduler.__exit__()
+
+
+def test_an_actor_and_its_calls_wait_for_a_host_that_comes_late(gate: Gate) -> None:
+    """That of a task is over first, so the task starts again at another host."""
+    address = free_address()
+    first = start_scheduler(address)
+    try:
+        with start_cluster(address, "-n", 2) as late, Client(address) as client, Client(address) as other:
+            counter = client.actor_verbose(Counter, name="awaited")
+            pid = counter.pid().result(timeout=60)
+            futures = [counter.wait(*gate.paths), *[counter.add() for _ in range(5)]]
+            task = client.submit(functions.wait_at_gate, *gate.paths, "value")
+            wait_until(lambda: len(gate.waiting_pids) == 2)
+            borrowed = other.get_actor("awaited")
+            with start_cluster(address, "-n", 1):
+                wait_until(lambda: client.n_workers == 3)
+                late.signal(signal.SIGSTOP)
+                first.kill()
+                with start_scheduler(address):
+                    futures += [borrowed.add() for _ in range(5)]
+                    wait_until(lambda: len(gate.waiting_pids) == 3)
+                    late.signal(signal.SIGCONT)
+                    gate.open()
+                    assert [future.result(timeout=60) for future in futures] == list(range(1, 12))
+                    assert counter.pid().result(timeout=60) == pid
+                    assert task.result(timeout=60) == "value"
+    finally:
+        first.__exit__()
 
 
 def test_an_actor_that_dies_while_the_scheduler_is_away() -> None:

@@ -3,8 +3,10 @@ hangs, and nothing is lost."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -87,6 +89,19 @@ def test_nesting_beyond_the_processes_of_a_host_is_an_error_and_not_a_standstill
 def test_a_client_without_descriptors_is_refused_in_one_sentence(address: str) -> None:
     with free_descriptors(8), pytest.raises(OSError, match=r"^Cannot create a client: .*ulimit -n"):
         Client(address)
+
+
+def test_a_client_for_which_there_is_no_thread_is_refused_in_one_sentence(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match=r"^Cannot create a client: .*ulimit -u"):
+            Client(address)
+    Client(address).disconnect()
 
 
 def test_large_values_of_a_client_without_descriptors_go_through_the_scheduler(address: str) -> None:

@@ -9,11 +9,14 @@ from typing import cast
 import pytest
 
 from scaler_protocol.monitor.failure_marks import FailureMarks
+from scaler_protocol.monitor.format import format_moment
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import FeedState
 from scaler_protocol.monitor.moments import find_moment
 from scaler_protocol.monitor.player import LOOK_BACK_SECONDS, PROBLEM_NEW_SECONDS, SPEEDS, Player
 from scaler_protocol.monitor.replay import Replay, Step
+from scaler_scheduler.top.lines import cut, text_of
+from scaler_scheduler.top.replay import line
 from scaler_scheduler.top.source import Recording as Screens
 from tests.support.monitor_stream import START_TIME, synthetic_messages
 
@@ -247,3 +250,10 @@ def test_a_recording_of_one_moment_is_at_its_end() -> None:
     player = arrived(Player(cast(Replay, Recording(0.0, 1))))
     passed(player, 1.0)
     assert (player.fraction, player.plays, player.is_at_end) == (1.0, False, True)
+
+
+def test_a_narrow_screen_shows_the_time_of_a_recording(player: Player) -> None:
+    shown = format_moment(player.position)
+    for width in (20, 40):
+        assert shown[11:] in text_of(cut(line(player, width, True), width))
+    assert shown in text_of(line(player, 60, True))

@@ -246,6 +246,8 @@ class Attack:
         self.peers: dict[bytes, Attacker] = {}
         self.log: list[str] = []
         self.waiting: list[tuple[bytes, Envelope]] = []
+        self.actors: list[tuple[bytes, int]] = []
+        """The sessions and the numbers of tasks that make actors."""
         self.agents = [self._join(f"agent{index}", Role.WORK) for index in range(3)]
         self.clients = [self._join(f"client{index}", Role.SUBMIT) for index in range(3)]
         self.clients += [self._join(f"child{index}", Role.SUBMIT, self.agents[index % 2]) for index in range(3)]
@@ -346,14 +348,16 @@ class Attack:
         capabilities = tuple(
             Capability(name, chance.choice([0, 1, 1, 2, 2**64 - 1])) for name in CAPABILITIES if chance.random() < 0.15
         )
+        calls_actor = bool(self.actors) and chance.random() < 0.15
+        session, actor = chance.choice(self.actors) if calls_actor else self._any_actor()
         return TaskOptions(
-            actor_session=chance.choice(self.clients).session if chance.random() < 0.05 else b"",
+            actor_session=session,
             priority=chance.choice([0, 0, 0, 1, -(2**63), 2**63 - 1]),
             depth=chance.choice([0, 0, 0, 1, 70, 2**32 - 1]),
             retries=chance.choice([0, 0, 1, 2**32 - 1]),
             rerun=chance.random() < 0.8,
-            hosts_actor=chance.random() < 0.1,
-            actor=chance.choice([0, 0, 0, 1, 2, 2**64 - 1]) if chance.random() < 0.2 else 0,
+            hosts_actor=not calls_actor and chance.random() < 0.1,
+            actor=actor,
             timeout_seconds=chance.choice([0.0, 0.0, 1e12]),
             memory_bytes=chance.choice([0, 2**64 - 1]),
             map_number=chance.choice([0, 0, 1, 2**32 - 1]),
@@ -362,6 +366,11 @@ class Attack:
             capabilities=capabilities,
             **more,
         )
+
+    def _any_actor(self) -> tuple[bytes, int]:
+        chance = self.chance
+        session = chance.choice(self.clients).session if chance.random() < 0.05 else b""
+        return session, chance.choice([0, 0, 0, 1, 2, 2**64 - 1]) if chance.random() < 0.2 else 0
 
     def run(self, client: Attacker) -> TaskRun:
         chance = self.chance
@@ -375,6 +384,8 @@ class Attack:
         if first + count < 2**40:
             client.next_task = max(client.next_task, first + count)
         options, slots = self._shape(client, first, count)
+        if options.hosts_actor and not options.actor and not options.graph:
+            self.actors.append((client.session, first + chance.randrange(count)))
         session = client.session if chance.random() < 0.995 else chance.choice(self.clients).session
         return TaskRun(session, chance.choice(FUNCTIONS), "f", b"", first, 1, (), options, slots)
 

@@ -6,17 +6,19 @@ from typing import Any
 
 from scaler_protocol.messages import (
     ActorsReady,
+    Blocked,
     Cancel,
     Goodbye,
     Refused,
     Status,
     TaskColumn,
     Tasks,
+    Withdraw,
     Withdrawn,
 )
 from scaler_scheduler.core import explanation
 from scaler_scheduler.core.count_check import RECOUNT_SECONDS
-from scaler_scheduler.core.settings import HOLD_SECONDS
+from scaler_scheduler.core.settings import HOLD_ONCE_SECONDS, HOLD_SECONDS
 
 from .playbook import Peer, Playbook, results, run, statuses, tasks
 
@@ -129,7 +131,7 @@ def test_an_actor_that_was_not_made_yet_moves_and_its_calls_follow():
     client.says(tasks(client, 1, 1, **ANCHOR), tasks(client, 2, 1, **CALL))
     other = book.agent("other")
     said = agent.says(Withdrawn((TaskColumn(client.session, (1,), (1,)),), leaving=True))
-    assert numbers(said, other) == [1]
+    assert numbers(said + book.wait(0.5, (agent, other)), other) == [1]
     assert numbers(agent.says(ready(client)), agent) == []
     assert numbers(other.says(ready(client, attempt=2)), other) == [2]
 
@@ -154,8 +156,8 @@ def test_calls_that_wait_can_be_cancelled():
 # ---- calls of other clients ------------------------------------------------------------------------------------------
 
 
-def borrowed(client: Peer) -> dict[str, Any]:
-    return {**CALL, "actor_session": client.session}
+def borrowed(client: Peer, actor: int = 1) -> dict[str, Any]:
+    return {**CALL, "actor": actor, "actor_session": client.session}
 
 
 def test_other_clients_call_the_actor_and_get_the_results():
@@ -185,6 +187,67 @@ def test_after_a_restart_a_caller_may_come_before_the_client_of_the_actor():
     client = book.client()
     client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
     assert numbers(book.wait(0.5, (agent,)), agent) == [1]
+
+
+# ---- actors that have not started when tasks wait for them -----------------------------------------------------------
+
+
+def with_waiting_task() -> tuple[Playbook, Peer, Peer, Peer]:
+    """Task 1 of a client has the only slot, and a client of its own."""
+    book = Playbook()
+    agent, client = book.agent(slots=1), book.client()
+    client.says(tasks(client, 1, 1))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=1, parent_attempt=1)
+    return book, agent, client, child
+
+
+def depths(said: list, peer: Peer) -> list[int]:
+    """The depths of the runs that the peer was sent."""
+    bodies = [body for name, body in said if name == peer.name and isinstance(body, Tasks)]
+    return [each.options.depth for body in bodies for each in body.runs]
+
+
+def test_a_queued_actor_becomes_as_deep_as_the_calls_that_wait_for_it():
+    book, agent, client, child = with_waiting_task()
+    assert 1002 not in numbers(client.says(tasks(client, 2, 1000), tasks(client, 1002, 3, **ANCHOR)), agent)
+    agent.says(Blocked(1, 0))
+    said = child.says(tasks(child, 1, 2, **borrowed(client, 1003)))
+    assert (numbers(said, agent), depths(said, agent)) == ([1003], [1])
+    assert numbers(agent.says(ready(client, 1003)), agent) == [1, 2]
+    columns = book.core.state.clients[client.session].table.columns
+    assert [columns.record(task).depth for task in (1002, 1003, 1004)] == [0, 1, 0]
+    said = client.says(Cancel((TaskColumn(client.session, (1002, 1004)),)))
+    assert statuses(said, client) == dict.fromkeys((1002, 1004), Status.CANCELLED)
+
+
+def test_an_actor_that_an_agent_has_not_started_comes_back_for_the_calls_that_wait_for_it():
+    book, agent, client, child = with_waiting_task()
+    client.says(tasks(client, 2, 1, **ANCHOR))
+    agent.says(Blocked(1, 0))
+    said = child.says(tasks(child, 1, 1, **borrowed(client, 2)))
+    assert said == [("agent", Withdraw(0x7FFFFFFF))]
+    said = agent.says(Withdrawn((TaskColumn(client.session, (2,), (1,)),)))
+    assert (numbers(said, agent), depths(said, agent)) == ([2], [1])
+    assert numbers(agent.says(ready(client, 2, attempt=2)), agent) == [1]
+
+
+def test_an_agent_is_asked_once_to_return_an_actor_that_may_be_starting():
+    book, agent, client, child = with_waiting_task()
+    client.says(tasks(client, 2, 1, **ANCHOR))
+    agent.says(Blocked(1, 0))
+    assert child.says(tasks(child, 1, 1, **borrowed(client, 2))) == [("agent", Withdraw(0x7FFFFFFF))]
+    assert agent.says(Withdrawn(())) == []
+    assert [body for _, body in book.wait(2, (agent,)) if isinstance(body, Withdraw)] == []
+    assert numbers(agent.says(ready(client, 2)), agent) == [1]
+
+
+def test_a_started_actor_stays_as_deep_as_it_is():
+    book, agent, client = with_actor()
+    client.says(tasks(client, 2, 1))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=2, parent_attempt=1)
+    agent.says(Blocked(1, 0))
+    assert numbers(child.says(tasks(child, 1, 1, **borrowed(client))), agent) == [1]
+    assert book.core.state.clients[client.session].table.columns.record(1).depth == 0
 
 
 # ---- restarts ------------------------------------------------------------------------------------------------------
@@ -317,3 +380,65 @@ def test_an_actor_survives_as_many_lost_hosts_as_it_may_be_made_again():
         ended = statuses(book.lose(host) + book.wait(20), client)
         assert ended == ({} if attempt < 3 else {1: Status.WORKER_DIED})
     assert made == [1, 1, 1]
+
+
+# ---- restarts of the scheduler to which the host of an actor comes late ----------------------------------------------
+
+
+def awaited(**options) -> tuple[Playbook, Peer, bytes]:
+    """The client has stated an actor and the calls 2 to 4, and knows the session of the host, which is away."""
+    book = Playbook(epoch=2)
+    client, host = book.client(epoch=1, received=7), Peer(book, "host", 2)
+    client.says(client.states_agents(host), Tasks(tasks(client, 1, 1, **{**ANCHOR, **options}).runs, resubmitted=True))
+    client.says(Tasks([run(client, 2, 3, **CALL)], resubmitted=True))
+    return book, client, host.session
+
+
+def test_an_actor_and_its_calls_wait_for_their_host():
+    book, client, _ = awaited()
+    other = book.agent("other")
+    assert numbers(client.says(tasks(client, 5, 1, **CALL)) + book.wait(4.0, (other,)), other) == []
+    host = book.agent("host", slots=2, holds=(TaskColumn(client.session, (1, 2), (1, 1)),), reports_all=True)
+    assert not [body for body in host.joined if isinstance(body, Cancel)]
+    said = host.says(ready(client)) + book.wait(2.5, (host, other))
+    assert numbers(said, host) == [3, 4, 5] and numbers(said, other) == []
+    assert statuses(host.says(results(client, 2, 3, 4, 5)), client) == dict.fromkeys(range(2, 6), Status.SUCCESS)
+
+
+def test_calls_of_others_wait_for_the_host_of_their_actor():
+    book, client, _ = awaited()
+    caller = book.client("caller")
+    caller.says(Tasks([run(caller, 1, 2, **borrowed(client))], resubmitted=True))
+    book.wait(4.0)
+    host = book.agent("host", slots=2, holds=(TaskColumn(client.session, (1,), (1,)),), reports_all=True)
+    host.says(ready(client))
+    assert numbers(book.wait(2.5, (host,)), host).count(1) == 1
+
+
+def test_an_actor_whose_host_does_not_come_back_is_not_made_again():
+    book, client, _ = awaited()
+    other = book.agent("other")
+    said = book.wait(HOLD_ONCE_SECONDS + 3.0, (other,))
+    assert numbers(said, other) == []
+    assert statuses(said, client) == dict.fromkeys((1, 2, 3, 4), Status.WORKER_DIED)
+
+
+def test_an_actor_that_may_be_made_again_does_not_wait_for_its_host():
+    book, client, _ = awaited(rerun=True, retries=1)
+    other = book.agent("other")
+    assert numbers(book.wait(HOLD_SECONDS + 1.5, (other,)), other) == [1]
+
+
+def test_an_actor_that_its_host_was_told_to_end_is_not_made_again():
+    """Its client came back too late."""
+    book = Playbook(epoch=2)
+    name = b"client".ljust(16, b".")
+    agent = book.agent(slots=2, holds=(TaskColumn(name, (1,), (1,)),), reports_all=True)
+    agent.says(ActorsReady((TaskColumn(name, (1,), (1,)),)))
+    book.wait(HOLD_SECONDS + 0.5, (agent,))
+    client = book.client()
+    client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
+    client.says(Tasks([run(client, 2, 1, **CALL)], resubmitted=True))
+    said = book.wait(HOLD_SECONDS + 2.5, (agent,))
+    assert numbers(said, agent) == []
+    assert statuses(said, client) == dict.fromkeys((1, 2), Status.WORKER_DIED)

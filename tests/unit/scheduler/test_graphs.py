@@ -7,6 +7,7 @@ import random
 import pytest
 
 from scaler_protocol.codec import ResultRun, TaskRun
+from scaler_protocol.limits import REAL_LIMIT
 from scaler_protocol.messages import (
     Cancel,
     Goodbye,
@@ -129,6 +130,18 @@ def test_nodes_with_spans_state_when_their_inputs_were_there():
     said = agents[0].says(done(client, first, payload=b"r")) + agents[1].says(done(client, second, payload=b"r"))
     ((task, ready_at),) = [each for agent in agents for each in ready_times(said, agent).items()]
     assert task == 3 and ready_at == pytest.approx(1002.0, abs=0.01)
+
+
+def test_a_node_is_not_ready_later_than_a_message_can_say():
+    book = Playbook()
+    client = book.client()
+    agents = [book.agent(f"agent {number}", slots=1) for number in range(2)]
+    times = {"submitted_at": REAL_LIMIT}
+    said = client.says(nodes(client, 1, [[], []], 3, **times), nodes(client, 3, [[1, 2]], 3, True, **times))
+    (first,), (second,) = (ready_times(said, agent) for agent in agents)
+    book.wait(2.0, tuple(agents))
+    said = agents[0].says(done(client, first, payload=b"r")) + agents[1].says(done(client, second, payload=b"r"))
+    assert [time for agent in agents for time in ready_times(said, agent).values()] == [REAL_LIMIT]
 
 
 def test_nodes_with_spans_that_go_ahead_of_their_inputs_state_no_time():

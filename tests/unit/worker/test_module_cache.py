@@ -9,11 +9,12 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from scaler_protocol.shipping.modules import ShippedModule
-from scaler_worker.module_cache import acquire, cache_directory
+from scaler_worker.module_cache import acquire, cache_directory, remove_unused
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +80,11 @@ def test_a_damaged_archive_leaves_nothing(damage: Callable[[bytes], bytes]) -> N
     with pytest.raises(ValueError, match="its archive is damaged"):
         acquire(broken)
     assert [each for each in os.listdir(cache_directory()) if not each.endswith(".lock")] == []
+
+
+def test_a_host_without_a_directory_for_temporary_files_has_nothing_to_remove(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> NoReturn:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
+    remove_unused()

@@ -58,7 +58,10 @@ def acquire(module: ShippedModule) -> ModuleFolder:
 
 def remove_unused() -> None:
     """Remove the files that no process uses, such as those of processes that were killed."""
-    root = cache_directory()
+    try:
+        root = cache_directory()
+    except FileNotFoundError:
+        return  # this host has no directory for temporary files that can be written to
     for path in locked_names(root):
         try:
             lock_fd = lock(path + LOCK_SUFFIX, fcntl.LOCK_EX | fcntl.LOCK_NB, 0)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from scaler_protocol.command.descriptors import require_descriptors
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects.errors import MissingObject, StoreError, StoreUnavailable
 from scaler_protocol.objects.layout import parts_of
@@ -13,6 +14,9 @@ from scaler_protocol.objects.layout import parts_of
 if TYPE_CHECKING:
     from scaler_protocol.objects.connection import StoreConnection
     from scaler_protocol.objects.layout import ObjectLayout
+
+
+_DESCRIPTORS_NEEDED = 8
 
 
 class StoredLocation(NamedTuple):
@@ -128,8 +132,19 @@ class HostStore:
 
     def _connection(self) -> StoreConnection | None:
         if self._writer is None and self._cluster():
+            if not _has_descriptors():
+                return None
             from scaler_protocol.objects.connection import StoreConnection  # most processes have nothing large
 
             with self._lock:
                 self._writer = self._writer or StoreConnection(self._cluster(), self._may_start)
         return self._writer
+
+
+def _has_descriptors() -> bool:
+    """Return whether this process may open what the connection needs, and the modules for it."""
+    try:
+        require_descriptors(_DESCRIPTORS_NEEDED, "connect to the object store of this host")
+    except OSError:
+        return False
+    return True

@@ -28,6 +28,10 @@ _LOOP_MILLISECONDS = 2
 """An event loop that watches the connection has this long to receive before the background thread does."""
 
 
+_NO_THREAD_TEXT = (
+    "Cannot create a client: the system allows no more threads, or has no memory for one. End threads or processes of"
+    " this user, or raise what limits them (ulimit -u, ulimit -v, a service or container)."
+)
 _FEW_CALLS = 16
 """If more calls come between two looks, callers are at work, and reading would take their time."""
 
@@ -73,7 +77,11 @@ class BackgroundReader:
         self._thread = threading.Thread(target=self._run, args=(client,), name="scaler-client", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        """Raises RuntimeError if the system allows no more threads."""
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise RuntimeError(_NO_THREAD_TEXT) from error
 
     def wake(self) -> None:
         """Make the thread stand back, because it polls although callers are active again; or end its doze, because

@@ -2,12 +2,14 @@
 
 The task that made the actor, its anchor, is placed like any other, and continues until the actor ends. Its agent says
 when the actor takes calls. Until then, calls wait here; so an anchor that has not started can be moved like any task.
+An anchor for which deep calls wait goes before tasks that are less deep (``actor_starts``).
 After a restart of the scheduler, calls wait until it is known which calls agents have, because these come first.
 """
 
 from __future__ import annotations
 
 from scaler_protocol.messages import ActorsReady, Status
+from scaler_scheduler.core import actor_starts
 from scaler_scheduler.core.actor_queues import ActorKey
 from scaler_scheduler.core.agents import Agent, agents_with_actors
 from scaler_scheduler.core.assignments import assign_calls
@@ -51,6 +53,8 @@ def route(state: SchedulerState, now: float) -> list[Agent]:
         elif _has_ended(state, key, now):
             _fail_all(state, queue)
             state.actors.drop(queue)
+        elif queue in state.actors.depths:
+            actor_starts.precede(state, queue, now)
     return [agent for agent in given.values() if agent.outbox]
 
 
@@ -79,6 +83,20 @@ def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
         return False
     known = client.table.columns.describe(key[1]) if client is not None else None
     return known is None or not known.record.hosts_actor
+
+
+def may_have_started(state: SchedulerState, client: ClientPeer, first: int, stop: int, now: float) -> bool:
+    """After a restart: return whether held tasks of one run are calls of an actor of which it is not known yet whether
+    an agent has it. That agent may have the calls, too."""
+    columns = client.table.columns
+    held = next((task for task in range(first, stop) if columns.state(task) == TaskState.HELD), None)
+    options = columns.record(held).run.options if held is not None else None
+    if options is None or not options.actor:
+        return False
+    owner = state.clients.get(options.actor_session or client.session)
+    if owner is None:
+        return now < state.started_at + _RETURN_SECONDS
+    return owner.table.columns.state(options.actor) == TaskState.HELD
 
 
 def _fail_all(state: SchedulerState, queue: QueueClass) -> None:

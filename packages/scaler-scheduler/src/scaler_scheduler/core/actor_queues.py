@@ -12,11 +12,15 @@ ActorKey = tuple[bytes, int]
 
 class ActorQueues:
     """A queue for each actor. No agent serves these queues: ``actor_calls`` sends the calls to the agent of the actor.
-    ``waiting``: the queues that it must look at. ``kept``: those of calls that are elsewhere and may come back."""
+    ``depths``: the depth of the deepest call of an actor, if it is not 0. ``asked_for``: the attempt of the actor that
+    an agent was asked to return. ``waiting``: the queues that ``actor_calls`` must look at. ``kept``: those of calls
+    that are elsewhere and may come back."""
 
     def __init__(self) -> None:
         self._queues: dict[ActorKey, QueueClass] = {}
         self._keys: dict[QueueClass, ActorKey] = {}
+        self.depths: dict[QueueClass, int] = {}
+        self.asked_for: dict[QueueClass, int] = {}
         self.waiting: dict[QueueClass, None] = {}
         self.kept: dict[QueueClass, None] = {}
 
@@ -35,6 +39,11 @@ class ActorQueues:
             self._keys[queue] = key
         return queue
 
+    def note_depth(self, queue: QueueClass, depth: int) -> None:
+        """Calls that are so deep belong to this queue."""
+        if depth > self.depths.get(queue, 0):
+            self.depths[queue] = depth
+
     def key_of(self, queue: QueueClass) -> ActorKey:
         return self._keys[queue]
 
@@ -43,6 +52,12 @@ class ActorQueues:
         queue = self._queues.get(key)
         if queue is not None and queue.count:
             self.waiting[queue] = None
+
+    def look_at_returned(self, session: bytes, ranges: list) -> None:
+        """An agent has returned these tasks, among them perhaps some that make actors."""
+        for record, first, stop in ranges:
+            for task in range(first, stop) if record.hosts_actor else ():
+                self.look_at((session, task))
 
     def look_at_all(self) -> None:
         self.waiting.update({queue: None for queue in self._keys if queue.count})
@@ -55,12 +70,17 @@ class ActorQueues:
     def drop(self, queue: QueueClass) -> None:
         """All calls of a queue have failed. Clients choose the numbers of actors, so there may be very many."""
         if queue not in self.kept:
-            del self._queues[self._keys.pop(queue)]
+            self._forget(queue)
 
     def keep(self, needed: Set[QueueClass]) -> None:
         """Forget the queues that are empty and not needed by any task."""
-        for queue, key in list(self._keys.items()):
+        for queue in list(self._keys):
             if not queue.count and queue not in needed:
-                del self._queues[key], self._keys[queue]
+                self._forget(queue)
                 self.waiting.pop(queue, None)
                 self.kept.pop(queue, None)
+
+    def _forget(self, queue: QueueClass) -> None:
+        del self._queues[self._keys.pop(queue)]
+        self.depths.pop(queue, None)
+        self.asked_for.pop(queue, None)

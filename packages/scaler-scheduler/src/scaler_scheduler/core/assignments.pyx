@@ -3,6 +3,8 @@
 
 from dataclasses import replace
 
+from scaler_protocol import limits
+
 from cython cimport final
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from scaler_scheduler.core.agent_loads cimport HORIZON_US, AgentLoad
@@ -27,6 +29,8 @@ cdef enum:
     TURN_US = 4000  # what a client is given before it is the next one's turn; at least one task
     NO_BOUND = 0x7FFFFFFF
     HIGHEST_PRIORITY = 0x7FFFFFFF
+
+cdef double REAL_LIMIT = limits.REAL_LIMIT
 
 
 @final
@@ -108,7 +112,7 @@ cdef class Assignment:
             return 0.0
         if ready_us < 0:
             return record.submitted_at
-        return record.submitted_at + max(0.0, now - record.entered_at - ready_us * 1e-6)
+        return min(REAL_LIMIT, record.submitted_at + max(0.0, now - record.entered_at - ready_us * 1e-6))
 
     cdef take(self, ClientQueue queue, int64_t turn_us):
         """Take from the front of the current range, one run after another, for at most one turn."""

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Output
-from scaler_scheduler.core import cancellation, definitions, notices, once_holds, outbox, requeue, stated_cancels
+from scaler_scheduler.core import (
+    actor_calls,
+    cancellation,
+    definitions,
+    notices,
+    once_holds,
+    outbox,
+    requeue,
+    stated_cancels,
+)
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
@@ -18,7 +27,10 @@ def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> Non
     if client.holds.are_over(now):
         client.table.nodes.end_holds(False)
         for first, stop in client.holds.end():
-            requeue.push(client, client.table.ready(first, stop))
+            if actor_calls.may_have_started(state, client, first, stop, now):
+                client.holds.keep(first, stop, now)
+            else:
+                requeue.push(client, client.table.ready(first, stop))
     once_holds.look_at_held(state, client, now)
     if client.output_left_out_bytes and client.connection.is_open and not client.is_paused:
         outbox.send(state, client, Output(client.session, 0, 1, client.take_note_of_left_out()), now)  # to its stdout

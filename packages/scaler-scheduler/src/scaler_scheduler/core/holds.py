@@ -19,6 +19,11 @@ class Holds:
         self._ranges.append((first, stop))
         self.extend(now)
 
+    def keep(self, first: int, stop: int, now: float) -> None:
+        """A range that ``end`` has returned waits until the next look at it."""
+        self._ranges.append((first, stop))
+        self._until = now
+
     def extend(self, now: float) -> None:
         self._until = now + self._seconds
 

@@ -25,6 +25,10 @@ MISSING_TEXT = (
     "The scheduler was restarted, and a worker that may have started this task did not come back within "
     f"{HOLD_ONCE_SECONDS:g} seconds. Look at what the task has done before you submit it again."
 )
+DROPPED_TEXT = (
+    "Workers were told to drop this task because its client was away. Look at what the task has done before you submit "
+    "it again."
+)
 
 
 def on_stated(state: SchedulerState, client: ClientPeer, body: StartingAgents, now: float) -> None:
@@ -92,4 +96,5 @@ def _fail_started(state: SchedulerState, client: ClientPeer, ranges: list[tuple[
         is_held = client.table.columns.state(task) == TaskState.HELD
         if is_held and (all_may_have or state.forgotten.has(client.session, task)):
             client.table.finish(task, Status.WORKER_DIED)
-            task_endings.report_failed(state, client, task, Status.WORKER_DIED, MISSING_TEXT)
+            text = MISSING_TEXT if all_may_have else DROPPED_TEXT
+            task_endings.report_failed(state, client, task, Status.WORKER_DIED, text)

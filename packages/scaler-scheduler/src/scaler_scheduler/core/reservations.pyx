@@ -28,7 +28,9 @@ cdef class Reservation:
     cdef bint is_for(self, uint32_t agent) except -1:
         cdef Page* page = self.table.columns.find(self.task)
         cdef int offset = self.task & (PAGE_SIZE - 1)
-        return page != NULL and page.state[offset] == QUEUED and page.agent[offset] == agent
+        if page == NULL or page.state[offset] != QUEUED or page.agent[offset] != agent:
+            return False
+        return self.table.columns.record_at(page, offset) is self.record  # else it waits in another class
 
     cdef mark(self, uint32_t agent):
         cdef Page* page = self.table.columns.find(self.task)

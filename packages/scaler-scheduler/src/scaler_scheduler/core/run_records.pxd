@@ -35,5 +35,6 @@ cdef class RunRecord:
     cdef uint32_t index
 
     cdef bint set_priority(self, int64_t priority) except -1
+    cdef RunRecord deeper(self, uint64_t task, QueueClass queue)
 
 cdef extend(list ranges, RunRecord record, uint64_t task)

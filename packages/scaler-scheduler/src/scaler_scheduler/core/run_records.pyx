@@ -59,6 +59,12 @@ cdef class RunRecord:
         self.run = self.run.with_options(replace(self.run.options, priority=self.priority))
         return True
 
+    cdef RunRecord deeper(self, uint64_t task, QueueClass queue):
+        """Return a record of one of its tasks, as deep as this class."""
+        run = self.run.slice(task - self.first, task + 1 - self.first)
+        run = run.with_options(replace(run.options, depth=queue.depth))
+        return RunRecord(run, self.function, queue, self.memory)
+
     def piece(self, uint64_t first, uint64_t stop, uint32_t attempt):
         run = self.run
         if first != self.first or stop != self.stop:

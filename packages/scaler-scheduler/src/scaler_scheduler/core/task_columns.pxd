@@ -43,6 +43,7 @@ cdef class TaskColumns:
     cpdef bint append(self, RunRecord record, int state) except -1
     cdef count_tasks(self, RunRecord record, int64_t* unfinished, int64_t* running)
     cdef keep(self, RunRecord record)
+    cdef part(self, Page* page, int offset, RunRecord own)
     cdef forget(self, RunRecord record)
     cdef int64_t count_queued(self, uint64_t first, uint64_t stop) except -1
 

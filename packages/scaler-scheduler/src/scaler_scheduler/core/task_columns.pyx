@@ -243,6 +243,16 @@ cdef class TaskColumns:
         if record.map is not None:
             self.maps.begin(record.map, <int64_t> (record.stop - record.first))
 
+    cdef part(self, Page* page, int offset, RunRecord own):
+        """Move one task from the record of its run to a record of its own."""
+        cdef RunRecord record = self.record_at(page, offset)
+        own.session, own.entered_at = record.session, record.entered_at
+        self.keep(own)
+        page.run[offset] = own.index
+        record.remaining -= 1
+        if record.remaining == 0:
+            self.forget(record)
+
     cdef forget(self, RunRecord record):
         """All its tasks have ended."""
         self.records[record.index] = None

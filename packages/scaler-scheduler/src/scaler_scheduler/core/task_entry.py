@@ -93,9 +93,8 @@ def set_aside(state: SchedulerState, client: ClientPeer, record: RunRecord, entr
 
 
 def _holds_of(client: ClientPeer, record: RunRecord) -> Holds:
-    """Return what these tasks wait with. ``actor_calls`` decides on actors and their calls."""
-    may_start_again = record.run.options.rerun or record.is_call or record.hosts_actor
-    return client.holds if may_start_again else client.once_holds
+    """Return what these tasks wait with. ``actor_calls`` decides on calls of actors."""
+    return client.holds if record.rerun or record.is_call else client.once_holds
 
 
 def enter_special(
@@ -125,6 +124,7 @@ def enter_special(
 
 def enter_calls(state: SchedulerState, client: ClientPeer, record: RunRecord, resubmitted: bool, now: float) -> None:
     """Enter calls of an actor. They pass the bound of the queue, because the actor has its slot."""
+    state.actors.note_depth(record.queue, record.depth)
     if resubmitted:
         client.table.columns.append(record, TaskState.HELD)
         set_aside(state, client, record, TaskState.HELD, now)
@@ -151,7 +151,8 @@ def queue_for(state: SchedulerState, client: ClientPeer, options: TaskOptions) -
     """Return the queue of a client's tasks with these options."""
     demand = demand_of(options.capabilities) if options.capabilities else ()
     depth = min(max(options.depth, 0), DEPTH_LIMIT)
-    if options.rerun or options.actor or options.hosts_actor:
+    may_start_again = options.rerun and (not options.hosts_actor or options.retries > 0)
+    if may_start_again or options.actor:
         return state.placement.queue_class(demand, depth)
     return starting_agents.queue_of(state, client, demand, depth)
 

@@ -12,6 +12,7 @@ from scaler_protocol.codec import ResultRun
 from scaler_scheduler.core.agent_loads import AgentLoad
 from scaler_scheduler.core.census import Census
 from scaler_scheduler.core.node_table import NodeTable
+from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import Ranges, RunRecord
 from scaler_scheduler.core.states import ResultOutcome
 from scaler_scheduler.core.task_columns import TaskColumns
@@ -44,6 +45,10 @@ class TaskTable:
     def withdrawn(
         self, tasks: Sequence[int], attempts: Sequence[int], agent: AgentLoad, to_any_agent: bool = False
     ) -> tuple[Ranges, list[int]]: ...
+    def deepen(self, task: int, queue: QueueClass) -> RunRecord | None:
+        """A queued task belongs to this class, which is deeper, from now on: push it there. Returns its record, which
+        it shares with no other task; None: the task is not queued."""
+
     def actors(self) -> list[int]:
         """Return the numbers of the unfinished tasks that host actors."""
 

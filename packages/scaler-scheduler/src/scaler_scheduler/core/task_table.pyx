@@ -21,6 +21,7 @@ from scaler_scheduler.core.pages cimport (
     next_attempt,
     plausible,
 )
+from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport MessageMemory, RunRecord, extend
 from scaler_scheduler.core.states cimport (
     ASSIGNED,
@@ -497,15 +498,31 @@ cdef class TaskTable:
                     count += 1
         return count
 
+    def deepen(self, uint64_t task, QueueClass queue not None):
+        """A queued task waits in this class from now on, as one that is so deep. Returns its record, which no other
+        task shares; None: it is not queued."""
+        cdef Page* page = self.columns.find(task)
+        cdef int offset = task & (PAGE_SIZE - 1)
+        cdef RunRecord record, own
+        if page == NULL or page.state[offset] != QUEUED:
+            return None
+        record = self.columns.record_at(page, offset)
+        own = record.deeper(task, queue)
+        record.queue.count -= 1
+        self.columns.part(page, offset, own)
+        return own
+
     def actors(self):
         """The unfinished tasks that host actors."""
-        cdef list tasks = []
+        cdef dict tasks = {}
         cdef RunRecord record
         cdef uint64_t task
         for record in self.columns.records:
             if record is not None and record.hosts_actor:
-                tasks.extend([task for task in range(record.first, record.stop) if self.columns.state(task) != ENDED])
-        return tasks
+                for task in range(record.first, record.stop):
+                    if self.columns.state(task) != ENDED:
+                        tasks[task] = None
+        return list(tasks)
 
     cdef int64_t take_moving(self, uint64_t task) except -1:
         """Return how long what an assigned task needs would take to move; it leaves its agent."""

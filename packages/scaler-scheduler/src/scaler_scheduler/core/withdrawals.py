@@ -40,6 +40,7 @@ def on_withdrawn(state: SchedulerState, agent: Agent, body: Withdrawn, now: floa
         )
         given -= sum(stop - first for record, first, stop in ranges if _must_return(state, agent, record))
         requeue.push_front(client, ranges)
+        state.actors.look_at_returned(client.session, ranges)
         task_endings.report_cancelled(state, client, cancelled)
     if agent.withdraw_pending:
         state.balancer.answered(agent, given, now)

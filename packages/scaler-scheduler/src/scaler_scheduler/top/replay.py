@@ -11,6 +11,8 @@ from scaler_scheduler.top.lines import Line, Span, Style
 _STEPS = {"left": -5.0, "right": 5.0, ",": -1.0, ".": 1.0}
 _SHARES = {"{": -0.1, "}": 0.1}
 _SPEEDS = {"<": -1, ">": 1}
+_DATED_WIDTH = 60
+"""A narrower screen shows no date next to the time."""
 
 
 def press(player: Player, key: str) -> bool:
@@ -31,8 +33,9 @@ def press(player: Player, key: str) -> bool:
 def line(player: Player, width: int, blocks: bool, marks: Sequence[float] = ()) -> Line:
     """Return where the recording stands. ``marks``: where tasks failed, from 0 to 1."""
     state = "end" if player.is_at_end else f"{player.speed:g}x" if player.plays else "paused"
-    left = f"{state:>6} {format_moment(player.clock)} "
+    moment = format_moment(player.clock)
     right = f" {player.reading or format_span(player.end - player.start)}  space < > arrows ?"
+    left = f"{state:>6} {moment if width >= _DATED_WIDTH else moment[11:]} "
     room = max(0, width - len(left) - len(right))
     done = round(room * player.fraction)
     failed = {min(room - 1, int(mark * room)) for mark in marks}

@@ -458,7 +458,13 @@ def _why(error: OSError) -> str:
     if is_lack_of_descriptors(error):
         limit = descriptor_limit()
         return f"{os.strerror(errno.EMFILE)}: the limit of this agent is {limit}, raise it with ulimit -n"
-    return error.strerror or str(error)
+    return (error.strerror or str(error)) + _REMEDIES.get(error.errno or 0, "")
+
+
+_REMEDIES = {
+    errno.EFBIG: ": raise the limit of this agent with ulimit -f",
+    errno.ENOMEM: ": raise what limits the memory of this agent (ulimit -v, a service or container)",
+}
 
 
 def _signal_name(number: int | None) -> str | None:
