@@ -18,7 +18,7 @@ from scaler_worker.core.state import AgentState
 IDLE_PING_SECONDS = 2.2
 """Agents without tasks; their heartbeats are usually more frequent. The scheduler uses the same interval."""
 
-REPORT_SLOT_SECONDS = 0.01
+REPORT_SLOT_SECONDS = 0.05
 """Agents report when their clocks show a multiple of this, so that a scheduler with many agents receives several
 reports each time it wakes up. An agent keeps its slot, and agents start in different ones."""
 
