@@ -707,7 +707,7 @@ def test_an_idle_actor_survives_restarts_of_the_scheduler() -> None:
 
 
 def test_an_actor_and_its_calls_wait_for_a_host_that_comes_late(gate: Gate) -> None:
-    """That of a task is over first, so the task starts again at another host."""
+    """The time for which an ordinary task waits is over before, so that one starts again at another host."""
     address = free_address()
     first = start_scheduler(address)
     try:
