@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scaler.client.representations import cluster_rows, table
 from scaler.utility.exceptions import ScalerError
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import (
@@ -66,7 +67,7 @@ class RunningTaskInfo:
     suspicion: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ClusterInfo:
     """A cluster at one moment. ``snapshot`` has everything that monitors receive; the attributes name its parts. Of
     functions, waits and graphs, the 200 most interesting ones are listed."""
@@ -128,6 +129,14 @@ class ClusterInfo:
     def stores(self) -> tuple[HostStoreStatus, ...]:
         """The object stores of hosts."""
         return self.snapshot.stores
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name.lower()}: {value}" for name, value in cluster_rows(self))
+        return f"<ClusterInfo {self.scheduler.address} {facts}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show."""
+        return table(f"Scaler cluster of {self.scheduler.address}", cluster_rows(self))
 
 
 def info_of(payload: bytes) -> ClusterInfo:
