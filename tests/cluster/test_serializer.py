@@ -9,7 +9,7 @@ import cloudpickle
 import pytest
 
 from scaler import Client, SchedulerClusterCombo, Serializer
-from scaler.utility.exceptions import ScalerError
+from scaler.utility.exceptions import DeserializeObjectError, ScalerError
 from tests.support import functions
 
 MARK = b"marked:"
@@ -123,3 +123,12 @@ def test_serialize_that_fails_raises_at_submit(combo: SchedulerClusterCombo) -> 
         with pytest.raises(RuntimeError, match="will not serialize"):
             client.submit(functions.identity, "poison")
         assert client.submit(functions.square, 3).result() == 9
+
+
+def test_a_function_of_another_version_of_python_says_what_to_do(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler_protocol.objects.sent_code.VERSION", (3, 99))
+    with pytest.raises(DeserializeObjectError, match=r"of Python 3\.99, .*modules="):
+        client.submit(lambda: 1).result()
+    assert client.submit(functions.add, 1, right=2).result() == 3

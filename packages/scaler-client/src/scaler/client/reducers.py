@@ -16,6 +16,7 @@ from scaler.utility.private_apis import reduce_code
 from scaler_protocol.messages import LOCK_NAME_LIMIT_BYTES
 from scaler_protocol.objects.proxies import ProxyReducers
 from scaler_protocol.objects.reducers import Reducer
+from scaler_protocol.objects.sent_code import with_version
 
 _THREAD_LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _DASK_PREFIX = "dask.utils.SerializableLock "
@@ -24,11 +25,11 @@ _DASK_PREFIX = "dask.utils.SerializableLock "
 class ArgumentReducers(ProxyReducers):
     """The dispatch table of a client's pickler. Dask's SerializableLock, which excludes within one process only,
     arrives in a task as a lock of the cluster. A lock of ``threading``, and a future that is not one of a client, is
-    refused with a reason. Code keeps the name of its file."""
+    refused with a reason. Code keeps the name of its file, and runs in the same version of Python only."""
 
     def find(self, kind: type) -> Reducer | None:
         if kind is CodeType:
-            return reduce_code
+            return reduce_sent_code
         if is_dask_lock(kind):
             return reduce_dask_lock
         if kind in _THREAD_LOCKS and kind not in copyreg.dispatch_table:
@@ -36,6 +37,10 @@ class ArgumentReducers(ProxyReducers):
         if is_foreign_future(kind):
             return refuse_future
         return super().find(kind)
+
+
+def reduce_sent_code(code: CodeType) -> tuple[Any, ...]:
+    return with_version(code, reduce_code(code))
 
 
 def is_dask_lock(kind: type) -> bool:

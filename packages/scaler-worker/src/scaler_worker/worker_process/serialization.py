@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from types import CodeType
 from typing import Any
 
 import cloudpickle
@@ -12,6 +13,8 @@ import cloudpickle
 from scaler_protocol.messages import INLINE_LIMIT_BYTES
 from scaler_protocol.objects.layout import ObjectLayout, plan
 from scaler_protocol.objects.proxies import ProxyReducers
+from scaler_protocol.objects.reducers import Reducer
+from scaler_protocol.objects.sent_code import with_version
 
 PROTOCOL = pickle.HIGHEST_PROTOCOL
 NONE_BYTES = pickle.dumps(None, PROTOCOL)
@@ -28,8 +31,19 @@ class _BuiltinPickler(pickle.Pickler):
         raise _NeedsCloudpickle
 
 
+class _ResultReducers(ProxyReducers):
+    """The dispatch table of results. Code runs in the same version of Python only."""
+
+    def find(self, kind: type) -> Reducer | None:
+        return _reduce_code if kind is CodeType else super().find(kind)
+
+
+def _reduce_code(code: CodeType) -> tuple[Any, ...]:
+    return with_version(code, cloudpickle.Pickler.dispatch_table[CodeType](code))
+
+
 class _Pickler(cloudpickle.Pickler):
-    dispatch_table = ProxyReducers(cloudpickle.Pickler.dispatch_table, False)
+    dispatch_table = _ResultReducers(cloudpickle.Pickler.dispatch_table, False)
 
 
 def allow_keys(is_private: bool) -> None:
