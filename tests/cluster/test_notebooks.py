@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -27,6 +28,13 @@ def test_a_client_shows_its_cluster(client: Client) -> None:
 def test_a_client_that_has_left_says_so(client: Client) -> None:
     client.disconnect()
     assert "State" in client._repr_html_()
+
+
+def test_the_state_of_a_cluster_shows_its_figures_at_a_glance(client: Client) -> None:
+    client.submit(len, "ab").result()
+    info = client.cluster_info()
+    assert "Tasks waiting" in info._repr_html_()
+    assert re.fullmatch(r"<ClusterInfo tcp://\S+ workers: \d+ on 1 host, .*tasks waiting: 0, clients: 1>", repr(info))
 
 
 def test_a_future_shows_its_function_and_state(client: Client) -> None:

@@ -60,6 +60,15 @@ def test_a_command_that_starts_with_too_few_says_so_in_one_line(command: str, li
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", ["scaler_top", "scaler_ui"])
+def test_a_soft_limit_that_is_too_low_is_raised(command: str) -> None:
+    arguments = command_line(command, "tcp://127.0.0.1:70000")
+    limited = ["sh", "-c", 'ulimit -Sn "$0" && exec "$@"', "20", *arguments]
+    ended = subprocess.run(limited, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2
+    assert "70000" in ended.stderr and "files" not in ended.stderr
+
+
 def test_a_state_of_the_cluster_that_cannot_be_read_does_not_end_the_process() -> None:
     ended = subprocess.run([sys.executable, "-c", READ_SNAPSHOT], capture_output=True, text=True, timeout=60)
     assert (ended.stdout, ended.stderr) == ("goes on\n", "")

@@ -74,7 +74,9 @@ class FakeScheduler:
         keywords: tuple[str, ...] = (),
         serializer: Any = None,
     ) -> None:
-        """Tasks ``first`` and following, one per item of ``arguments``."""
+        """Tasks ``first`` and following, one per item of ``arguments``. An agent connects again if this scheduler was
+        silent while a test did something else, and does not get what was sent before."""
+        self._catch_up()
         dumps = serializer.serialize if serializer is not None else cloudpickle.dumps
         data = dumps(function)
         known = FunctionDefinition(digest(data), function.__qualname__, data, len(data))
@@ -95,11 +97,8 @@ class FakeScheduler:
         deadline = time.monotonic() + timeout_seconds
         while not until():
             assert time.monotonic() < deadline, f"not within {timeout_seconds} s; {self.results} {self.others}"
-            message = self._router.receive()
-            if message is None:
+            if not self._catch_up():
                 self._pause()
-            else:
-                self._handle(message[0], decode(message[1]))
 
     def serve_for(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -117,6 +116,14 @@ class FakeScheduler:
 
     def of(self, kind: type) -> list[Any]:
         return [each for each in self.others if isinstance(each, kind)]
+
+    def _catch_up(self) -> int:
+        """Handle what waits; return how many messages."""
+        count = 0
+        while (message := self._router.receive()) is not None:
+            self._handle(message[0], decode(message[1]))
+            count += 1
+        return count
 
     def _pause(self) -> None:
         if self._link is not None and self._link.owes_acknowledgement:

@@ -11,7 +11,6 @@ import psutil
 
 from scaler_protocol.messages import Status
 from tests.support.commands import Command, command_line
-from tests.support.waiting import wait_until
 from tests.unit.worker.fake_scheduler import FakeScheduler
 
 LIMITED = 'ulimit -Sn "$0" && ulimit -Hn "$1" && shift && exec "$@"'
@@ -38,10 +37,10 @@ def ready_workers(command: Command) -> int:
 
 def test_more_workers_than_the_soft_limit_allows_and_tasks_that_do_not_notice() -> None:
     with limited_agent(48, 512, 20) as (scheduler, command):
-        wait_until(lambda: ready_workers(command) == 20, 30, "all workers")
+        scheduler.serve(lambda: ready_workers(command) == 20)
         zygote = next(each for each in psutil.Process(command.pid).children() if "zygote" in " ".join(each.cmdline()))
         zygote.kill()  # another takes its place, of the agent as it is now
-        command.wait_for_output("starting another")
+        scheduler.serve(lambda: "starting another" in command.output)
         scheduler.submit(limits_of_this_process, [()])
         scheduler.wait_for_results(1)
         status, payload = scheduler.results[0][:2]
@@ -49,10 +48,19 @@ def test_more_workers_than_the_soft_limit_allows_and_tasks_that_do_not_notice() 
         assert "cannot be started" not in command.output
 
 
+def test_a_soft_limit_too_low_for_an_agent_is_raised_for_it_but_not_for_tasks() -> None:
+    with limited_agent(24, 512, 2) as (scheduler, command):
+        scheduler.serve(lambda: ready_workers(command) == 2)
+        scheduler.submit(limits_of_this_process, [()])
+        scheduler.wait_for_results(1)
+        status, payload = scheduler.results[0][:2]
+        assert status == Status.SUCCESS and pickle.loads(payload) == (24, 512)
+
+
 def test_workers_that_find_no_descriptors_are_told_of_once_and_tried_again() -> None:
     with limited_agent(48, 48, 12) as (scheduler, command):
         command.wait_for_output(r"cannot be started, it is tried again every 1 s: .*Too many open files")
-        wait_until(lambda: ready_workers(command) > 0, 30, "some workers")
+        scheduler.serve(lambda: ready_workers(command) > 0)
         scheduler.submit(len, [("ab",)] * 20)
         scheduler.wait_for_results(20)
         agent = psutil.Process(command.pid)
@@ -64,16 +72,16 @@ def test_workers_that_find_no_descriptors_are_told_of_once_and_tried_again() -> 
 
 def test_a_worker_that_found_no_descriptors_starts_when_there_are_some() -> None:
     with limited_agent(256, 256, 3) as (scheduler, command):
-        wait_until(lambda: ready_workers(command) == 3, 30, "all workers")
+        scheduler.serve(lambda: ready_workers(command) == 3)
         agent = psutil.Process(command.pid)
         before = processes(agent)
         agent.rlimit(psutil.RLIMIT_NOFILE, (agent.num_fds(), 256))
         psutil.Process(min(before)).kill()
-        command.wait_for_output("cannot be started")
+        scheduler.serve(lambda: "cannot be started" in command.output)
         scheduler.serve_for(0.3)  # status reports have no descriptor either
         assert "Traceback" not in command.output
         agent.rlimit(psutil.RLIMIT_NOFILE, (256, 256))
-        wait_until(lambda: len(processes(agent)) == 3, 30, "the third worker")
+        scheduler.serve(lambda: len(processes(agent)) == 3)
         assert len(processes(agent) & before) == 2
         scheduler.submit(len, [("ab",)] * 3)
         scheduler.wait_for_results(3)

@@ -6,15 +6,17 @@ import errno
 import os
 import resource
 
+_SOFT_AT_START = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
 
 def allow_many_descriptors() -> int:
     """Raise the limit as far as it may be raised without rights: each peer takes a descriptor, each process more, and
     the usual limit of 1,024 is there for programs that use ``select``. Not for processes that run the code of others:
-    these get back what is returned here, the limit as it was."""
+    these get back what is returned here, the limit that this process started with."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return soft
+    return _SOFT_AT_START
 
 
 def limit_descriptors(soft: int) -> None:

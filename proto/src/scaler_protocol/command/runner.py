@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
 from scaler_protocol.command.completion import FLAG, Completable, completion_script
-from scaler_protocol.command.descriptors import require_descriptors
+from scaler_protocol.command.descriptors import (
+    allow_many_descriptors,
+    descriptor_limit,
+    require_descriptors,
+)
 from scaler_protocol.command.errors import BadInput
 from scaler_protocol.command.inherited import open_standard_descriptors, restore_signals
 from scaler_protocol.command.interpreter import restore_environment
@@ -18,6 +22,9 @@ _T = TypeVar("_T")
 
 _DESCRIPTORS_NEEDED = 26
 """A command that starts with fewer fails halfway: in an import, or with its first worker process."""
+
+_LOW_LIMIT = 256
+"""A soft limit below this is raised: it is not the usual one, which is there for programs that use ``select``."""
 
 
 def run_command(
@@ -68,7 +75,10 @@ def print_completion(program: str, completable: Completable, shells: Sequence[st
 
 
 def _require_descriptors() -> None:
+    """A limit that is too low is raised first, if it may be."""
     try:
+        if descriptor_limit() < _LOW_LIMIT:
+            allow_many_descriptors()
         require_descriptors(_DESCRIPTORS_NEEDED, "start")
     except OSError as error:
         raise BadInput(str(error)) from None

@@ -88,7 +88,7 @@ from scaler.client.program_names import program_name, user_name
 from scaler.client.progress import map_tasks_of, progress_bar, progress_of, progress_of_results
 from scaler.client.published import PublishedValue, publish_all, published_names
 from scaler.client.queue import Queue
-from scaler.client.representations import cluster_rows, table
+from scaler.client.representations import table
 from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.shipping import environment_text, modules_of, sources_of
@@ -1242,7 +1242,7 @@ class Client:
     def _repr_html_(self) -> str:
         """Return what notebooks show."""
         try:
-            rows = cluster_rows(self.cluster_info())
+            rows = self.cluster_info().facts()
         except Exception as error:
             rows = [("State", str(error))]
         return table(f"Scaler client of {self._address}", rows)

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scaler.client.representations import table
 from scaler.utility.exceptions import ScalerError
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import (
@@ -66,7 +67,7 @@ class RunningTaskInfo:
     suspicion: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ClusterInfo:
     """A cluster at one moment. ``snapshot`` has everything that monitors receive; the attributes name its parts. Of
     functions, waits and graphs, the 200 most interesting ones are listed."""
@@ -128,6 +129,28 @@ class ClusterInfo:
     def stores(self) -> tuple[HostStoreStatus, ...]:
         """The object stores of hosts."""
         return self.snapshot.stores
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return what a user wants to see at a glance: names and values."""
+        workers = [worker for worker in self.workers if worker.is_connected]
+        unfinished = self.unfinished
+        hosts = len({worker.host for worker in workers})
+        return [
+            ("Workers", f"{len(workers)} on {hosts} {'host' if hosts == 1 else 'hosts'}"),
+            ("Busy workers", str(sum(worker.is_busy for worker in workers))),
+            ("Tasks running", f"{unfinished.running:,}"),
+            ("Tasks queued on hosts", f"{unfinished.queued:,}"),
+            ("Tasks waiting", f"{unfinished.waiting:,}"),
+            ("Clients", str(len(self.clients))),
+        ]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name.lower()}: {value}" for name, value in self.facts())
+        return f"<ClusterInfo {self.scheduler.address} {shown}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show."""
+        return table(f"Scaler cluster of {self.scheduler.address}", self.facts())
 
 
 def info_of(payload: bytes) -> ClusterInfo:

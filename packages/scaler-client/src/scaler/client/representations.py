@@ -1,4 +1,4 @@
-"""The representation of clients and futures in a notebook."""
+"""The representation of clusters and futures in a notebook."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from html import escape
 from itertools import islice
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from scaler.client.cluster_info import ClusterInfo
+from typing import Any
 
 Rows = Iterable[tuple[str, str]]
 
@@ -23,21 +20,6 @@ def table(title: str, rows: Rows) -> str:
         for name, value in rows
     )
     return f"<div><strong>{escape(title)}</strong><table>{cells}</table></div>"
-
-
-def cluster_rows(info: ClusterInfo) -> Rows:
-    """Return the facts of a cluster that a user wants to see at a glance."""
-    workers = [worker for worker in info.workers if worker.is_connected]
-    unfinished = info.unfinished
-    hosts = len({worker.host for worker in workers})
-    return [
-        ("Workers", f"{len(workers)} on {hosts} {'host' if hosts == 1 else 'hosts'}"),
-        ("Busy workers", str(sum(worker.is_busy for worker in workers))),
-        ("Tasks running", f"{unfinished.running:,}"),
-        ("Tasks queued on hosts", f"{unfinished.queued:,}"),
-        ("Tasks waiting", f"{unfinished.waiting:,}"),
-        ("Clients", str(len(info.clients))),
-    ]
 
 
 def future_rows(futures: Mapping[str, Future[Any]]) -> Rows:

@@ -20,7 +20,7 @@ from scaler_scheduler.shell.monitor_socket import MonitorSocket
 from scaler_scheduler.shell.publisher import Publisher
 
 _PERIOD_SECONDS = 1.0
-_PAUSE_FACTOR, _LONGEST_PERIOD_SECONDS = 9, 4.0
+_PAUSE_FACTOR, _LONGEST_PERIOD_SECONDS = 99, 4.0
 """The pause before the next snapshot is this many times the time that a snapshot takes, if the limit allows it:
 monitors give a scheduler up after five seconds without a message."""
 
@@ -34,13 +34,12 @@ _START_SECONDS = 0.25
 """Seconds until the publisher is started: when a complete cluster starts, the first tasks need the processors more."""
 
 
-def due_after(due: float, started: float, ended: float) -> float:
-    """Return when to take the snapshot after one that was due, started and ended at these times. While snapshots take
-    long, they are rarer: at least half of the time is left to tasks, and most of it while that keeps monitors
-    informed."""
-    took = ended - started
-    pause = max(took, min(took * _PAUSE_FACTOR, _LONGEST_PERIOD_SECONDS - took))
-    return max(due + _PERIOD_SECONDS, started, ended + pause)
+def due_after(due: float, started: float, busy_seconds: float) -> float:
+    """Return when to take the snapshot after one that was due and started at these times and took so much processor
+    time. While snapshots take long, they are rarer: at least half of the time is left to tasks, and almost all of it
+    while that keeps monitors informed."""
+    pause = max(busy_seconds, min(busy_seconds * _PAUSE_FACTOR, _LONGEST_PERIOD_SECONDS - busy_seconds))
+    return max(due + _PERIOD_SECONDS, started + busy_seconds + pause)
 
 
 class Reporter:
@@ -128,8 +127,9 @@ class Reporter:
         if not watched:
             self._due = now
         elif now >= self._due:
+            busy_before = time.thread_time()
             self._publisher.publish(self._snapshot())
-            self._due = due_after(self._due, now, time.monotonic())
+            self._due = due_after(self._due, now, time.thread_time() - busy_before)
         if self._publisher.wants_events() not in (0, self._recording):
             self._look_again_after(_RING_SECONDS)
 
