@@ -297,7 +297,7 @@ class ObjectExchange:
         return [(key, size or 0, is_stored) for key, size, is_stored in sizes if is_stored or size is not None]
 
     def is_copy(self, key: ObjectKey) -> bool:
-        """Return whether a value is here that is no result of a task outside graphs that has run here."""
+        """Return whether a value is here, and not as the result of a task outside graphs that has run here."""
         return key in self._complete and key not in self._rows
 
     @property
