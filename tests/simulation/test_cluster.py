@@ -154,6 +154,10 @@ SCENARIOS.update(
         "graphs, once, scheduler restarts": Scenario(**ONCE_NODES, scheduler_restarts=3),
         "graphs, once, the scheduler restarts without an agent": Scenario(**ONCE_NODES, absences=2),
         "graphs, once, cancels": Scenario(**ONCE_NODES, graph_cancels=6),
+        "graphs, once, everything": Scenario(
+            **ONCE_NODES, absences=1, cuts=10, agent_kills=2, departures=2, process_kills=2, scheduler_restarts=2,
+            stops=4, graph_cancels=3, most_delay_seconds=0.02,
+        ),
     }
 )  # fmt: skip
 

@@ -11,6 +11,7 @@ from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.limits import REAL_LIMIT
 from scaler_protocol.messages import (
     Cancel,
+    Capability,
     Goodbye,
     ObjectChunk,
     ObjectKey,
@@ -559,3 +560,17 @@ def _play(chance: random.Random) -> None:
         if task not in needed or task % 7 == 0:
             assert task in ended
             assert fails or ended[task] == Status.SUCCESS
+
+
+def test_a_node_that_is_lost_with_the_value_it_needed_is_reported_behind_that_node():
+    """Its client takes the first failure for the cause, so that must not be a cancel."""
+    book = Playbook()
+    client, maker = book.client(), book.agent("maker")
+    reader = book.agent("reader", capabilities={"b": 1})
+    client.says(
+        nodes(client, 1, [[]], 2, rerun=False), nodes(client, 2, [[1]], 2, True, capabilities=(Capability("b", 1),))
+    )
+    assert handed(maker.says(done(client, 1)), reader) == [(2, 1)]
+    book.core.on_peer_lost(maker.session, book.now)
+    book.core.on_peer_lost(reader.session, book.now)
+    assert list(statuses(book.wait(1.0), client).items()) == [(1, Status.WORKER_DIED), (2, Status.CANCELLED)]
