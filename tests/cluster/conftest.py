@@ -17,8 +17,9 @@ TEST_TIMEOUT_SECONDS = 200
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Every test here has a bound in time, and a test beyond it fails alone: a signal interrupts it."""
     folder = Path(__file__).parent
+    own = {path for path in {item.path for item in items} if folder in path.parents}
     for item in items:
-        if folder in item.path.parents:
+        if item.path in own:
             marker = item.get_closest_marker("timeout")
             seconds = marker.args[0] if marker else TEST_TIMEOUT_SECONDS
             item.add_marker(pytest.mark.timeout(seconds, method="signal"), append=False)

@@ -32,8 +32,9 @@ TIMEOUT_SECONDS = 1500
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folder = Path(__file__).parent
+    own = {path for path in {item.path for item in items} if folder in path.parents}
     for item in items:
-        if folder in item.path.parents:
+        if item.path in own:
             item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 

@@ -83,6 +83,8 @@ def scale(arrivals: Sequence[float], task_seconds: float) -> Outcome:
             upto += arrivals[oldest] * STEP_SECONDS
             oldest += 1
         latest = max(latest, step - oldest if oldest < len(arrivals) else 0)
+        if step >= len(arrivals) and not queue and not workers[-1]:
+            break  # nothing happens any more
     return Outcome(cost, latest * STEP_SECONDS, tuple(workers))
 
 
@@ -103,16 +105,20 @@ def clairvoyant_cost(arrivals: Sequence[float]) -> float:
     for step in range(window, len(padded)):
         total += padded[step] - padded[step - window]
         needed.append(math.ceil(round(total / window, 9)))
-    return sum(_cost_of_worker([each > rank for each in needed]) for rank in range(max(needed)))
+    return _cost_of_workers(needed)
 
 
-def _cost_of_worker(used: Sequence[bool]) -> float:
-    """Of the worker that runs when it is used: started again after each gap that lasts longer than a start."""
-    cost, gap, is_first = 0.0, 0.0, True
-    for each in used:
-        if not each:
-            gap += STEP_SECONDS
-            continue
-        cost += STEP_SECONDS + (START_SECONDS if is_first else min(gap, START_SECONDS))
-        gap, is_first = 0.0, False
+def _cost_of_workers(needed: Sequence[int]) -> float:
+    """Of workers of which as many run as are needed: each is started again after each gap that lasts longer than a
+    start. The last one that is needed is the first to stop."""
+    cost, before = 0.0, 0
+    idle_since: dict[int, int] = {}  # by worker, if it has run before
+    for step, count in enumerate(needed):
+        cost += count * STEP_SECONDS
+        for worker in range(before, count):
+            gap = (step - idle_since[worker]) * STEP_SECONDS if worker in idle_since else START_SECONDS
+            cost += min(gap, START_SECONDS)
+        for worker in range(count, before):
+            idle_since[worker] = step
+        before = count
     return cost

@@ -10,15 +10,20 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 POLL_SECONDS = 0.005
+PAUSES_PER_LOOK = 2
+"""A look that takes long, such as one that starts a program, is followed by a pause of twice its duration: tests that
+run at the same time need the processor."""
 
 
 def wait_until(predicate: Callable[[], Value | None], timeout_seconds: float = 60.0, what: str = "") -> Value:
     """The first true value of ``predicate``; AssertionError when none came in time."""
     deadline = time.monotonic() + timeout_seconds
     while True:
+        begun = time.monotonic()
         value = predicate()
         if value:
             return value
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             raise AssertionError(f"not within {timeout_seconds} s: {what or predicate}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(max(POLL_SECONDS, PAUSES_PER_LOOK * (now - begun)))

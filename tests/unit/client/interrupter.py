@@ -32,19 +32,29 @@ class Interrupter:
         self.where = ""
 
     def trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        """Called for each new frame: decides how to trace it."""
         name = frame.f_code.co_filename
         is_foreign = "/scaler/" not in name and "/scaler_protocol/" not in name
         if is_foreign or frame.f_code.co_name == "__del__":  # Python ignores exceptions there
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
-        if event == "opcode" and frame.f_lasti in points_of(frame.f_code):
-            self.left -= 1
-            if not self.left:
-                sys.settrace(None)
-                self.where = f"{name.rsplit('/', 1)[1]}:{frame.f_lineno} {frame.f_code.co_name}"
-                signal.raise_signal(signal.SIGUSR2)
-        return self.trace
+        points = points_of(frame.f_code)
+
+        def trace_opcode(frame: FrameType, event: str, _: Any) -> Any:
+            if event == "opcode" and frame.f_lasti in points:
+                self._pass_point(frame)
+            return trace_opcode
+
+        return trace_opcode
+
+    def _pass_point(self, frame: FrameType) -> None:
+        self.left -= 1
+        if not self.left:
+            sys.settrace(None)
+            name = frame.f_code.co_filename
+            self.where = f"{name.rsplit('/', 1)[1]}:{frame.f_lineno} {frame.f_code.co_name}"
+            signal.raise_signal(signal.SIGUSR2)
 
 
 def interrupted(work: Callable[[], object], at: int) -> str:
