@@ -60,6 +60,11 @@ def address(combo: SchedulerClusterCombo) -> str:
     return combo.get_address()
 
 
+def told_by(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The warnings about modules. On a busy machine, a client may also warn that its scheduler answers late."""
+    return [each for each in caplog.messages if not each.startswith("Waiting for a scheduler")]
+
+
 def test_functions_arguments_and_results(address: str, load: Callable[[str], ModuleType]) -> None:
     helpers = load("local_helpers")
     with Client(address, modules=[helpers, "local_package"]) as client:
@@ -102,18 +107,18 @@ def test_a_change_is_told_when_the_module_is_loaded_again(
         assert client.submit(helpers.version).result() == 1
         (folder / "local_helpers.py").touch()
         assert client.submit(lambda: helpers.version()).result() == 1
-        assert not caplog.messages, "the content is the same"
+        assert not told_by(caplog), "the content is the same"
         (folder / "local_helpers.py").write_text(HELPERS.format(version=20))
         assert client.submit(helpers.version).result() == helpers.version() == 1
-        assert not caplog.messages, "this program runs the earlier content, too"
+        assert not told_by(caplog), "this program runs the earlier content, too"
         importlib.reload(helpers)
         assert client.submit(helpers.version).result() == 1
         assert client.map(lambda number: number + helpers.version(), [1, 2]) == [2, 3]
-        (told,) = caplog.messages
+        (told,) = told_by(caplog)
         assert told.startswith("The files of local_helpers have changed") and "Make another client" in told
     with Client(address, modules=[helpers, "local_package"]) as client:
         assert client.submit(helpers.version).result() == helpers.version() == 20
-    assert len(caplog.messages) == 1
+    assert len(told_by(caplog)) == 1
 
 
 def test_code_that_is_replaced_in_its_functions_is_told(
@@ -128,7 +133,7 @@ def test_code_that_is_replaced_in_its_functions_is_told(
         autoreload.superreload(helpers)
         assert version() == 20
         assert (client.submit(version).result(), client.submit(version).result()) == (1, 1)
-    (told,) = caplog.messages
+    (told,) = told_by(caplog)
     assert told.startswith("The files of local_helpers have changed")
 
 
@@ -141,11 +146,11 @@ def test_a_file_that_is_added_to_a_package_is_told(
         (folder / "local_package" / "added.py").write_text("def number():\n    return 5\n")
         (folder / "other_file.py").write_text("")
         client.submit(load("local_package.added").number).exception()
-        (told,) = caplog.messages
+        (told,) = told_by(caplog)
         assert told.startswith("The files of local_package have changed")
     with Client(address, modules=[package]) as client:
         assert client.submit(load("local_package.added").number).result() == 5
-    assert len(caplog.messages) == 1
+    assert len(told_by(caplog)) == 1
 
 
 def test_a_removed_module_is_told_once(
@@ -157,7 +162,7 @@ def test_a_removed_module_is_told_once(
         (folder / "local_helpers.py").unlink()
         assert client.submit(helpers.version).result() == 1
         assert client.submit(helpers.of, helpers.Item()).result() == (6, 1)
-    assert [each[:29] for each in caplog.messages] == ["The files of local_helpers ha"]
+    assert [each[:29] for each in told_by(caplog)] == ["The files of local_helpers ha"]
 
 
 def test_a_client_without_them_has_none(single_combo: SchedulerClusterCombo, load: Callable[[str], ModuleType]) -> None:

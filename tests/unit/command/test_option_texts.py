@@ -52,10 +52,11 @@ def test_options_of_a_command_differ(settings_class: type) -> None:
 
 @pytest.mark.parametrize("command_class", [Scheduler, Cluster, SchedulerClusterCombo])
 def test_each_parameter_is_named_typed_and_documented(command_class: type) -> None:
+    documentation = inspect.getdoc(command_class) or ""
     for name, parameter in inspect.signature(command_class).parameters.items():
         assert parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         assert parameter.annotation is not parameter.empty
-        assert f"\n        {name}" in (command_class.__doc__ or ""), name
+        assert f"\n    {name}" in documentation, name
 
 
 def test_the_combo_has_every_option_of_both_commands() -> None:

@@ -196,7 +196,7 @@ def test_help_says_unit_and_default(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         read("-h")
     text = " ".join(capsys.readouterr().out.split())
-    for words in ("--timeout SECONDS", "Default: 60s.", "--memory BYTES", "Default: 1GiB.", "--path DIR"):
+    for words in ("-t SECONDS", "Default: 60s.", "--memory BYTES", "Default: 1GiB.", "--path DIR"):
         assert words in text
 
 

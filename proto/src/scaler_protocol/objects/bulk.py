@@ -19,6 +19,7 @@ from scaler_protocol.objects.bulk_frames import Bytes, Piece
 from scaler_protocol.objects.bulk_offers import NAME_BYTES, SEALING_KEY_BYTES, TOKEN_BYTES, Offer, can_seal
 from scaler_protocol.objects.certificate import Certificate
 from scaler_protocol.transport.pending_handshakes import PendingHandshakes
+from scaler_protocol.transport.prompt_delivery import deliver_promptly
 
 OPEN_SECONDS = 2.0
 """A bulk connection that is not open after this time is given up: a firewall may drop it without an answer."""
@@ -238,6 +239,6 @@ class Bulk:
 
 def _tuned(connected: socket.socket) -> socket.socket:
     """The kernel notices a host that has vanished, and sends what is small at once."""
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    deliver_promptly(connected)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000)
     return connected

@@ -21,6 +21,7 @@ from scaler_protocol.objects.bulk_offers import Offer, offer_in
 from scaler_protocol.objects.pacing import Pacing
 from scaler_protocol.objects.source import RemoteStore
 from scaler_protocol.transport.context import shared_context
+from scaler_protocol.transport.prompt_delivery import deliver_promptly
 
 if TYPE_CHECKING:
     from scaler_protocol.objects.sealed_connection import SealedConnection
@@ -199,7 +200,7 @@ def _is_end(body: Any, key: ObjectKey) -> bool:
 
 def _greet(connected: socket.socket, offer: Offer) -> socket.socket | SealedConnection:
     """Open the connection for pieces. Raises OSError, or ssl.SSLError, when the listener is not that of the offer."""
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    deliver_promptly(connected)
     connected.sendall(offer.name)
     greeted = _secured(connected, offer)
     greeted.sendall(offer.token)

@@ -15,6 +15,7 @@ import threading
 import weakref
 
 from scaler_protocol.address import Address
+from scaler_protocol.transport.prompt_delivery import deliver_promptly
 from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zmtp import ZmtpConnection
 
@@ -54,7 +55,7 @@ class SchedulerHost:
         family, place = self._places[self._next]
         self._next += 1
         connecting = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        deliver_promptly(connecting)
         error = connecting.connect_ex(place)
         if error in (0, errno.EINPROGRESS):
             return connecting

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from scaler_protocol.keys import ServerKeys
 from scaler_protocol.transport.curve import CurveServer
+from scaler_protocol.transport.prompt_delivery import deliver_promptly
 from scaler_protocol.transport.socket_owner import PeerOwners, credentials_of, is_foreign, is_trusted
 from scaler_protocol.transport.timer import Timer
 from scaler_protocol.transport.zmtp import ZmtpConnection
@@ -216,7 +217,7 @@ class Unauthenticated:
     def _add(self, connected: socket.socket, process: int) -> None:
         try:
             if connected.family != socket.AF_UNIX:
-                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                deliver_promptly(connected)
             connection = ZmtpConnection(connected, "ROUTER", is_limited=True, curve=self._curve())
             connection.watch_in(self._epoll.fileno())
         except OSError:
