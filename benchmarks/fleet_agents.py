@@ -12,7 +12,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
@@ -89,6 +89,10 @@ class SimulatedWorkers:
 
     def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
         """There are none."""
+
+    def hold_back_calls(self, lost: Set[ObjectKey]) -> list[TaskRun]:
+        """There are none."""
+        return []
 
     def holds(self) -> list[TaskColumn]:
         return columns_of([*self._state.queue.runs(), *(run for _, _, run in self._held)], [])

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from scaler import Client, SchedulerClusterCombo
+from scaler.client.actors import ActorHandle
 from scaler.utility.exceptions import MissingObjects, ObjectStoreError
 from tests.support import functions, leftovers
 from tests.support.commands import child_environment, start_cluster, start_scheduler
@@ -67,6 +68,18 @@ class Keeper:
 
     def total(self) -> float:
         return total(self.array)
+
+
+class Noter:
+    def __init__(self) -> None:
+        self.seen: list[float] = []
+
+    def note(self, value: float | numpy.ndarray) -> list[float]:
+        self.seen.append(total(value) if isinstance(value, numpy.ndarray) else value)
+        return self.seen
+
+    def wait(self, begun: str, awaited: str) -> None:
+        wait_for_file(begun, awaited)
 
 
 class Noted:
@@ -294,6 +307,76 @@ def test_an_actor_is_made_when_a_lost_result_is_made_again(tmp_path: Path) -> No
         assert kept.result(timeout=30) == total(make(COUNT))
 
 
+def test_calls_of_an_actor_wait_until_a_lost_result_is_made_again(tmp_path: Path) -> None:
+    """The call has its place behind another one while the result is lost, and a later one behind it."""
+    begin, has_begun = tmp_path / "begin", tmp_path / "has begun"
+    with SchedulerClusterCombo(n_workers=2) as cluster, Client(cluster.get_address()) as client:
+        made = client.submit(make, COUNT)
+        wait_until(made.done, 20)
+        noter = client.actor(Noter)
+        futures = [noter.wait(str(has_begun), str(begin))]
+        wait_until(has_begun.exists, 20)
+        futures += [noter.note(each) for each in (1, made, 2)]
+        info = client.submit(together)  # the calls are at the agent before its answer
+        assert info.result(timeout=30) == 0
+        store_of(client).kill()
+        assert client.submit(total, made).result(timeout=30) == total(make(COUNT))
+        begin.touch()
+        last = [noter.note(each) for each in (made, 3)][-1]
+        value = total(make(COUNT))
+        assert last.result(timeout=30) == [1, value, 2, value, 3]
+        assert futures[-2].result(timeout=30) == [1, value]
+
+
+def make_at_gate(begun: str, gate: str) -> numpy.ndarray:
+    wait_for_file(begun, gate)
+    return make(COUNT)
+
+
+def test_a_call_of_an_actor_waits_for_a_result_that_was_lost_before(tmp_path: Path) -> None:
+    """It comes to the host of its actor while the result is being made again. Calls of other callers do not wait."""
+    gate, has_begun = tmp_path / "gate", tmp_path / "has begun"
+    gate.touch()
+    with SchedulerClusterCombo(n_workers=3) as cluster, Client(cluster.get_address()) as client:
+        made = client.submit(make_at_gate, str(has_begun), str(gate))
+        noter = client.actor(Noter)
+        assert noter.note(0).result(timeout=30) == [0]
+        wait_until(made.done, 20)
+        gate.unlink()
+        has_begun.unlink()
+        store_of(client).kill()
+        wait_until(has_begun.exists, 20)
+        futures = [noter.note(made), noter.note(1)]
+        assert client.submit(note_in_task, noter, 2).result(timeout=30) == [0, 2]
+        assert not futures[1].done()
+        gate.touch()
+        assert futures[1].result(timeout=30) == [0, 2, total(make(COUNT)), 1]
+
+
+def note_in_task(noter: ActorHandle[Noter], value: float) -> list[float]:
+    return noter.note(value).result(timeout=60)
+
+
+def total_by_actor(keeper: ActorHandle[Keeper]) -> float:
+    return keeper.total().result(timeout=60)
+
+
+def test_the_lost_result_that_an_actor_needs_is_made_before_tasks_that_wait_for_the_actor(tmp_path: Path) -> None:
+    """They keep the only worker until then."""
+    begin, has_begun = tmp_path / "begin", tmp_path / "has begun"
+    with SchedulerClusterCombo(n_workers=1) as cluster, Client(cluster.get_address()) as client:
+        made = client.submit(make, COUNT)
+        wait_until(made.done, 20)
+        blocking = client.submit(wait_for_file, str(has_begun), str(begin))
+        wait_until(has_begun.exists, 20)
+        keeper = client.actor(Keeper, made)
+        waiting = client.submit_verbose(total_by_actor, (keeper,), {}, priority=1)
+        store_of(client).kill()
+        begin.touch()
+        blocking.result(timeout=30)
+        assert waiting.result(timeout=60) == total(make(COUNT))
+
+
 def test_a_store_that_is_stopped(client: Client) -> None:
     """It counts as one that has died, once it has been silent for long: nothing waits for it for ever."""
     reference = client.send_object(make(COUNT))
@@ -418,7 +501,9 @@ def test_a_host_without_shared_memory(no_store: Client) -> None:
         graph[f"made-{index + 1}"] = (changed, f"made-{index}")  # type: ignore[assignment]
     for value in no_store.get(graph, ["made-3", "made-5", "made-10"]).values():
         assert value[0] in (3, 5, 10) and total(value) == total(make(6000)) + value[0] * 6000
-    assert not [each for each in stores() if no_store._client_io.session.cluster.hex() in " ".join(each.cmdline())]
+    assert not [
+        each for each in stores() if no_store._client_io.session.cluster.hex() in " ".join(each.info["cmdline"])
+    ]
 
 
 def test_nothing_is_left_behind() -> None:

@@ -40,7 +40,7 @@ def options_of(name: str, priority: int) -> TaskOptions:
     )
 
 
-_DEATHS = (Status.WORKER_DIED, Status.PROCESSOR_DIED)
+DEATHS = (Status.WORKER_DIED, Status.PROCESSOR_DIED)
 
 
 class TaskSink:
@@ -63,7 +63,7 @@ class TaskSink:
     def check(self, deaths: int = 0) -> None:
         """Ended exactly once, and with its own result; or with an error after three deaths of its worker processes."""
         assert len(self.outcomes) + self.cancelled == 1, (self.argument, self.outcomes, self.cancelled)
-        if self.outcomes and ONCE in str(self.argument) and self.outcomes[0].status in _DEATHS:
+        if self.outcomes and ONCE in str(self.argument) and self.outcomes[0].status in DEATHS:
             return
         if self.outcomes and self.outcomes[0].status == Status.PROCESSOR_DIED:
             assert deaths >= 3, (self.argument, deaths)
@@ -88,7 +88,8 @@ class ClientNode(Node):
         super().__init__(world, name)
         self.session = world.chance.randbytes(16)
         self.unfinished = 0
-        self._variables = 0
+        self.graph_names: tuple[str, ...] = ()
+        self._variables = self._graphs = 0
         self.sinks: list[TaskSink] = []
         self.groups: list[tuple[Any, list[Any]]] = []
         self.graph_sinks: list[Any] = []
@@ -129,9 +130,11 @@ class ClientNode(Node):
         return sink
 
     def submit_graph(self, count: int) -> None:
-        graph = graphs.RandomGraph(self.world.chance, count)
+        graph = graphs.RandomGraph(self.world.chance, count, self.graph_names or graphs.NAMES)
         self.unfinished += sum(graph.targets)
-        name = f"{self.name} graph {len(self.groups)}"
+        self._graphs += 1
+        number = self._graphs if self.graph_names else len(self.groups)
+        name = f"{self.name} graph {number}"
 
         def add(now: float) -> None:
             group, sinks = graphs.submit(self.core, self, graph, name)

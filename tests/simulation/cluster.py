@@ -58,6 +58,7 @@ class Scenario:
     group_limits: str = ""
     client_timeout_seconds: float = 60.0
     function_names: tuple[str, ...] = ("short", "long")
+    graph_names: tuple[str, ...] = ()
 
 
 class Cluster:
@@ -180,7 +181,9 @@ class Cluster:
         )
 
     def _start_client(self, number: int) -> ClientNode:
-        return ClientNode(self.world, self.network, f"client {number}", self.scenario.function_names)
+        client = ClientNode(self.world, self.network, f"client {number}", self.scenario.function_names)
+        client.graph_names = self.scenario.graph_names
+        return client
 
     def add_agent(self, *capabilities: Capability) -> AgentNode:
         self.agents.append(self._start_agent(*capabilities))

@@ -142,7 +142,28 @@ SCENARIOS.update(
     }
 )  # fmt: skip
 
+ONCE_NODES = {"graphs": 3, "bursts": 1, "tasks_per_burst": 20, "graph_names": ("short", "short", "once")}
+
+SCENARIOS.update(
+    {
+        "graphs, once": Scenario(**ONCE_NODES),
+        "graphs, once, cuts": Scenario(**ONCE_NODES, cuts=20),
+        "graphs, once, agents die": Scenario(**ONCE_NODES, agent_kills=3),
+        "graphs, once, agents leave": Scenario(**ONCE_NODES, departures=4),
+        "graphs, once, worker processes die": Scenario(**ONCE_NODES, process_kills=4),
+        "graphs, once, scheduler restarts": Scenario(**ONCE_NODES, scheduler_restarts=3),
+        "graphs, once, the scheduler restarts without an agent": Scenario(**ONCE_NODES, absences=2),
+        "graphs, once, cancels": Scenario(**ONCE_NODES, graph_cancels=6),
+        "graphs, once, everything": Scenario(
+            **ONCE_NODES, absences=1, cuts=10, agent_kills=2, departures=2, process_kills=2, scheduler_restarts=2,
+            stops=4, graph_cancels=3, most_delay_seconds=0.02,
+        ),
+    }
+)  # fmt: skip
+
 CALM = (
+    "graphs, once",
+    "graphs, once, cuts",
     "once",
     "once, cuts",
     "once, scheduler restarts",

@@ -39,6 +39,7 @@ SCENARIOS = {
     "results are read by tasks, stores die": ObjectScenario(**FEW, readings=3, store_kills=6),
     "results are read by tasks, agents die": ObjectScenario(**FEW, readings=3, agent_kills=5),
     "results are read by tasks, streams": ObjectScenario(**FEW, readings=3, agent_kills=5, cuts=8, with_stores=False),
+    "results are read by tasks, scheduler restarts": ObjectScenario(**FEW, readings=3, scheduler_restarts=3),
     "results are read by tasks, everything": ObjectScenario(
         **FEW, graphs=2, readings=3, departures=3, cuts=8, agent_kills=3, process_kills=4, store_kills=3, stops=3,
         cancels=4, graph_cancels=2, most_delay_seconds=0.02,

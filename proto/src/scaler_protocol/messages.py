@@ -464,6 +464,7 @@ class ObjectRequest:
     relayed: bool = False  # no store that has it can be reached from here: the bytes must come this way
     offset: int = 0  # between stores: where to begin
     direct: bool = False  # from a client: its host's store can fetch it from another
+    waits: bool = False  # from an agent: it waits for a result that is being made again
 
 
 @value(frozen=True, slots=True)
@@ -479,6 +480,7 @@ class ObjectCredit:
 class ObjectMissing:
     key: ObjectKey
     text: str
+    is_made_again: bool = False  # scheduler to agent: who ``waits`` for it may request it again
 
 
 @value(frozen=True, slots=True)
@@ -512,6 +514,8 @@ class ObjectsStored:
 
 
 OBJECTS_STORED_SINCE_MINOR = 4
+COPIES_SINCE_MINOR = 4
+"""Schedulers that take in which agents have copies of results, with ObjectStored."""
 
 
 @value(frozen=True, slots=True)

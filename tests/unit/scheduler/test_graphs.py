@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from scaler_protocol.codec import ResultRun, TaskRun
 from scaler_protocol.limits import REAL_LIMIT
 from scaler_protocol.messages import (
     Cancel,
+    Capability,
     Goodbye,
     ObjectChunk,
     ObjectKey,
@@ -314,7 +316,7 @@ def test_a_copy_that_is_not_there_is_made_again():
     third.says(ObjectRequest(key))
     missing = ObjectMissing(key, "gone")
     said = second.says(missing)
-    assert ("third", missing) in said
+    assert ("third", replace(missing, is_made_again=True)) in said
     assert [task for peer in (second, third) for task in handed(said, peer)] == [(1, 2)]
 
 
@@ -358,7 +360,7 @@ def test_an_agent_that_has_not_the_value_it_should_have():
     key = ObjectKey(client.session, 1)
     second.says(ObjectRequest(key))
     said = first.says(ObjectMissing(key, "gone"))
-    assert ("second", ObjectMissing(key, "gone")) in said
+    assert ("second", ObjectMissing(key, "gone", is_made_again=True)) in said
     assert handed(said, second) == [(1, 2)]
     second.says(Withdrawn((TaskColumn(client.session, (2, 3), (2, 1)),)))
     assert book.core.explain(client.session, 3).startswith("Task 3 (f) waits for 1 of the 1")
@@ -558,3 +560,17 @@ def _play(chance: random.Random) -> None:
         if task not in needed or task % 7 == 0:
             assert task in ended
             assert fails or ended[task] == Status.SUCCESS
+
+
+def test_a_node_that_is_lost_with_the_value_it_needed_is_reported_behind_that_node():
+    """Its client takes the first failure for the cause, so that must not be a cancel."""
+    book = Playbook()
+    client, maker = book.client(), book.agent("maker")
+    reader = book.agent("reader", capabilities={"b": 1})
+    client.says(
+        nodes(client, 1, [[]], 2, rerun=False), nodes(client, 2, [[1]], 2, True, capabilities=(Capability("b", 1),))
+    )
+    assert handed(maker.says(done(client, 1)), reader) == [(2, 1)]
+    book.core.on_peer_lost(maker.session, book.now)
+    book.core.on_peer_lost(reader.session, book.now)
+    assert list(statuses(book.wait(1.0), client).items()) == [(1, Status.WORKER_DIED), (2, Status.CANCELLED)]

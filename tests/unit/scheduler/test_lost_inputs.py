@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import (
     ActorsReady,
+    Blocked,
     Cancel,
     Goodbye,
     ObjectKey,
@@ -16,6 +17,8 @@ from scaler_protocol.messages import (
     TaskColumn,
     TaskOptions,
     Tasks,
+    Withdraw,
+    Withdrawn,
 )
 from scaler_scheduler.core import waits
 from scaler_scheduler.core.states import LOSSES_LIMIT
@@ -292,12 +295,132 @@ def test_an_actor_that_never_gets_what_is_said_to_be_there_fails_in_the_end():
     assert not book.core.state.clients[client.session].failures
 
 
-def test_a_call_of_an_actor_does_not_wait_for_a_lost_input():
-    """Calls of its caller behind it may have run already."""
+def waits_for_actor(book: Playbook, **options) -> tuple[Peer, Peer]:
+    """The only worker has task 2, which waits for the actor of task 3, whose constructor is to read the result of
+    task 1."""
+    client, agent = book.client(), book.agent(slots=1)
+    client.says(tasks(client, 1, 1, **options))
+    agent.says(results(client, (1, 1, LARGE, SIZE)))
+    client.says(tasks(client, 2, 1))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=2, parent_attempt=1)
+    client.says(readers(client, 3, [1], **ANCHOR))
+    agent.says(Blocked(1, 0))
+    said = child.says(tasks(child, 1, 1, actor=3, actor_session=client.session, rerun=False))
+    if ("agent", Withdraw(0x7FFFFFFF)) in said:
+        said = agent.says(Withdrawn((TaskColumn(client.session, (3,), (1,)),)))
+    assert [task for task, _ in handed(said, agent)] == [3]
+    return client, agent
+
+
+def test_the_lost_input_of_an_actor_is_made_before_the_tasks_that_wait_for_the_actor():
     book = Playbook()
-    client, agent = finished(book)
-    client.says(tasks(client, 2, 1, **ANCHOR))
-    agent.says(ready(client, 1))
-    client.says(readers(client, 3, [1], actor=2, rerun=False))
+    client, agent = waits_for_actor(book)
+    known = book.core.state.clients[client.session].table.columns.describe(3)
     lose(client, agent, 1)
-    assert statuses(fails_to_read(client, agent, 3), client) == {3: MISSING}
+    said = fails_to_read(client, agent, 3, known.attempt) + book.wait(0.3, (agent,))
+    if ("agent", Withdraw(0x7FFFFFFF)) in said:
+        said = agent.says(Withdrawn((TaskColumn(client.session, (1,), (2,)),)))
+    runs = [run for _, body in said if isinstance(body, Tasks) for run in body.runs if run.first_task == 1]
+    assert [run.options.depth for run in runs][-1] == 1
+    agent.says(results(client, (1, runs[-1].attempt, LARGE, SIZE)))
+    assert [task for task, _ in handed(book.wait(0.3, (agent,)), agent)] == [3]
+
+
+# ---- calls of actors -------------------------------------------------------------------------------------------------
+
+INPUT = 2
+
+
+def with_call(book: Playbook) -> tuple[Peer, Peer, Peer]:
+    """Task 1 of the client has made an actor at a host, and call 3 is to read there the result of task 2, which has
+    been lost and is being made again elsewhere."""
+    client, host = book.client(), book.agent("host", slots=1)
+    client.says(tasks(client, 1, 1, **ANCHOR))
+    host.says(ActorsReady((TaskColumn(client.session, (1,), (1,)),)))
+    maker = book.agent("maker", slots=1)
+    client.says(tasks(client, INPUT, 1))
+    maker.says(results(client, (INPUT, 1, LARGE, SIZE)))
+    assert handed(client.says(readers(client, 3, [INPUT], actor=1, rerun=False)), host) == [(3, 1)]
+    assert handed(lose(client, maker, INPUT), maker) == [(INPUT, 2)]
+    key = ObjectKey(client.session, INPUT)
+    [(_, answer)] = host.says(ObjectRequest(key))
+    assert isinstance(answer, ObjectMissing) and answer.is_made_again
+    assert host.says(ObjectRequest(key, waits=True)) == []
+    return client, host, maker
+
+
+def answers(said: list, peer: Peer) -> list[ObjectMissing]:
+    return [body for name, body in said if name == peer.name and isinstance(body, ObjectMissing)]
+
+
+def test_the_agent_of_a_call_waits_until_its_lost_input_is_made_again():
+    book = Playbook()
+    client, host, maker = with_call(book)
+    assert book.wait(1.0, (host, maker)) == []
+    maker.says(results(client, (INPUT, 2, LARGE, SIZE)))
+    key = ObjectKey(client.session, INPUT)
+    assert book.wait(0.3, (host, maker)) == [("maker", ObjectRequest(key))]
+    assert not book.core.state.awaited_values
+    assert statuses(host.says(results(client, (3, 1))), client) == {3: Status.SUCCESS}
+
+
+def test_the_agent_of_a_call_learns_that_its_input_is_not_made_again():
+    for status in (Status.EXCEPTION, Status.SUCCESS):  # a small result is with its client only
+        book = Playbook()
+        client, host, maker = with_call(book)
+        maker.says(results(client, (INPUT, 2, status, b"")))
+        [answer] = answers(book.wait(0.3, (host, maker)), host)
+        assert not answer.is_made_again
+        assert not book.core.state.awaited_values
+
+
+def test_a_call_does_not_wait_for_an_input_that_must_not_be_made_again():
+    book = Playbook()
+    client, agent = finished(book, rerun=False)
+    lose(client, agent, 1)
+    [answer] = answers(agent.says(ObjectRequest(ObjectKey(client.session, 1))), agent)
+    assert not answer.is_made_again
+
+
+def test_the_input_of_a_call_is_lost_again_while_its_agent_fetches_it():
+    book = Playbook()
+    client, host, maker = with_call(book)
+    maker.says(results(client, (INPUT, 2, LARGE, SIZE)))
+    book.wait(0.3, (host, maker))
+    said = lose(client, maker, INPUT)
+    [answer] = answers(said, host)
+    assert answer.is_made_again and handed(said, maker) == [(INPUT, 3)]
+
+
+def test_the_input_of_a_call_is_lost_again_with_its_host():
+    book = Playbook()
+    client, host, maker = with_call(book)
+    maker.says(results(client, (INPUT, 2, LARGE, SIZE)))
+    book.wait(0.3, (host, maker))
+    [answer] = answers(book.lose(maker) + book.wait(1.0, (host,)), host)
+    assert answer.is_made_again
+
+
+def test_an_agent_that_made_the_input_of_its_call_itself_is_told_in_case_it_is_small():
+    book = Playbook()
+    client, host, maker = with_call(book)
+    book.core.state.awaited_values[ObjectKey(client.session, INPUT)] = {maker.session: False}
+    maker.says(results(client, (INPUT, 2, LARGE, SIZE)))
+    [answer] = answers(book.wait(0.3, (host, maker)), maker)
+    assert not answer.is_made_again
+    assert book.core.state.clients[client.session].table.nodes.value_holder(INPUT) is not None
+
+
+def test_an_agent_asks_for_a_value_again_for_a_task_that_does_not_wait():
+    book = Playbook()
+    client, host, _ = with_call(book)
+    [answer] = answers(host.says(ObjectRequest(ObjectKey(client.session, INPUT))), host)
+    assert answer.is_made_again
+
+
+def test_nothing_waits_for_inputs_of_a_client_that_has_left():
+    book = Playbook()
+    client, host, maker = with_call(book)
+    client.says(Goodbye())
+    book.wait(1.0, (host, maker))
+    assert not book.core.state.awaited_values

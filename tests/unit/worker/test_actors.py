@@ -21,6 +21,7 @@ from scaler_protocol.messages import (
     ObjectChunk,
     ObjectKey,
     ObjectMissing,
+    ObjectRequest,
     Status,
     TaskColumn,
     TaskOptions,
@@ -37,6 +38,8 @@ from tests.unit.worker.playbook import CLIENT, Stage, nothing, run_of
 ANCHOR = TaskOptions(hosts_actor=True, rerun=False)
 CALL = TaskOptions(actor=1, rerun=False)
 UPLOAD = ObjectKey(CLIENT, 1 << 63)
+RESULT = ObjectKey(CLIENT, 3)
+OTHER = b"O" * 16
 
 
 class Adder:
@@ -53,6 +56,10 @@ class Unmade:
         raise KeyError(value)
 
 
+def large_number(number: int) -> bytes:
+    return bytes(100_000)
+
+
 def named(name: str) -> FunctionDefinition:
     data = pickle.dumps(name)
     return FunctionDefinition(digest(data), name, data, len(data))
@@ -61,10 +68,12 @@ def named(name: str) -> FunctionDefinition:
 METHOD = named("Adder.add")
 
 
-def calls(count: int, first: int = 2, slots: list[Any] | None = None, actor: int = 1) -> Tasks:
+def calls(count: int, first: int = 2, slots: list[Any] | None = None, actor: int = 1, session: bytes = CLIENT) -> Tasks:
     """Each adds its number, or that of its slot."""
-    run = run_of(count, first=first, options=TaskOptions(actor=actor, rerun=False), slots=slots)
-    again = type(run)(CLIENT, METHOD.digest, METHOD.name, b"", first, 1, (), run.options, run_slots(run))
+    owner = CLIENT if session != CLIENT else b""
+    options = TaskOptions(actor=actor, actor_session=owner, rerun=False)
+    run = run_of(count, first=first, options=options, slots=slots, session=session)
+    again = type(run)(session, METHOD.digest, METHOD.name, b"", first, 1, (), run.options, run_slots(run))
     return Tasks([again], [METHOD])
 
 
@@ -155,6 +164,127 @@ def test_a_call_that_waits_for_an_object_holds_back_the_others(actor):
     assert stage.results()[3][0] == Status.OBJECT_MISSING
 
 
+def arrive(stage: Stage, key: ObjectKey, value: Any) -> None:
+    data = plan(pickle.dumps(value)).to_bytes()
+    stage.say(ObjectChunk(key, len(data), 0, data))
+
+
+def lose_input(stage: Stage) -> None:
+    """Call 5 needs a result that is being made again, and call 6 comes behind it."""
+    stage.say(calls(1, first=5, slots=[RESULT]))
+    stage.say(calls(1, first=6))
+    stage.say(ObjectMissing(RESULT, "gone", is_made_again=True))
+    assert stage.bodies(ObjectRequest) == [ObjectRequest(RESULT), ObjectRequest(RESULT, waits=True)]
+
+
+def test_a_call_waits_for_a_result_that_is_made_again_and_holds_back_later_ones(actor):
+    stage, number = actor
+    lose_input(stage)
+    stage.run(number)
+    assert stage.results() == {}
+    arrive(stage, RESULT, 5)
+    stage.run(number)
+    assert values(stage) == {5: 6, 6: 12}
+
+
+def test_calls_of_others_do_not_wait_for_it(actor):
+    """The task that makes it may need them."""
+    stage, number = actor
+    lose_input(stage)
+    stage.say(calls(2, first=1, session=OTHER))
+    stage.run(number)
+    assert values(stage) == {1: 2, 2: 4}
+    arrive(stage, RESULT, 5)
+    stage.run(number)
+    assert values(stage) == {1: 2, 2: 4, 5: 9, 6: 15}
+
+
+def test_a_call_whose_input_is_not_made_again_fails_and_the_next_ones_run(actor):
+    stage, number = actor
+    lose_input(stage)
+    stage.say(ObjectMissing(RESULT, "gone for ever"))
+    stage.run(number)
+    assert values(stage) == {6: 7}
+    assert stage.results()[5] == (Status.OBJECT_MISSING, b"gone for ever")
+
+
+def test_a_call_waits_again_when_its_input_is_lost_again(actor):
+    stage, number = actor
+    lose_input(stage)
+    stage.say(ObjectMissing(RESULT, "gone", is_made_again=True))
+    assert stage.bodies(ObjectRequest)[-1] == ObjectRequest(RESULT, waits=True)
+    assert stage.results() == {}
+
+
+def test_a_call_that_waits_for_a_lost_input_is_cancelled(actor):
+    stage, number = actor
+    lose_input(stage)
+    stage.say(Cancel((TaskColumn(CLIENT, (5,), (1,)),)))
+    stage.run(number)
+    assert values(stage) == {6: 7}
+    assert stage.results()[5][0] == Status.CANCELLED
+
+
+def test_no_call_waits_for_a_result_of_a_later_task(actor):
+    stage, number = actor
+    later = ObjectKey(CLIENT, 9)
+    stage.say(calls(1, first=5, slots=[later]))
+    stage.say(ObjectMissing(later, "gone", is_made_again=True))
+    assert stage.results()[5][0] == Status.OBJECT_MISSING
+
+
+def test_other_tasks_do_not_wait_here_for_what_calls_wait_for(actor):
+    """They have slots, which the task that makes it may need."""
+    stage, number = actor
+    lose_input(stage)
+    stage.give(run_of(1, first=7, slots=[RESULT]))
+    assert stage.bodies(ObjectRequest)[-1] == ObjectRequest(RESULT)
+    stage.say(ObjectMissing(RESULT, "gone", is_made_again=True))
+    assert {task: status for task, (status, _) in stage.results().items()} == {7: Status.OBJECT_MISSING}
+    assert stage.bodies(ObjectRequest)[-1] == ObjectRequest(RESULT, waits=True)
+
+
+def test_a_restarted_scheduler_is_asked_again_for_what_calls_wait_for(actor):
+    stage, number = actor
+    lose_input(stage)
+    stage.connect(epoch=2)
+    assert stage.bodies(ObjectRequest)[-1] == ObjectRequest(RESULT)
+    stage.say(ObjectMissing(RESULT, "gone", is_made_again=True))
+    assert stage.bodies(ObjectRequest)[-1] == ObjectRequest(RESULT, waits=True)
+
+
+def test_a_call_goes_on_when_its_lost_input_is_made_here():
+    stage = Stage(2)
+    give_anchor(stage)
+    number = make(stage)
+    lose_input(stage)
+    stage.give(run_of(1, first=3, attempt=2, function=large_number), function=large_number)
+    stage.run_all()
+    stage.run_all()
+    assert stage.results()[3][0] == Status.SUCCESS_LARGE
+    assert {task for task, (status, _) in stage.results().items() if status == Status.SUCCESS} == {5, 6}
+    assert not stage.processes[number].pending
+
+
+def test_calls_that_have_not_started_wait_when_the_store_of_the_host_is_lost(actor):
+    """They are with the process already, because their input was here."""
+    stage, number = actor
+    stage.say(calls(1, first=4))
+    stage.say(calls(1, first=5, slots=[RESULT]))
+    stage.core.on_stored(RESULT, stage.now)
+    stage.say(calls(1, first=6))
+    stage.say(calls(1, first=1, session=OTHER))
+    stage.core.on_store_lost(stage.now)
+    stage.turn()
+    assert stage.bodies(ObjectRequest)[-1] == ObjectRequest(RESULT)
+    stage.say(ObjectMissing(RESULT, "gone", is_made_again=True))
+    stage.run(number)
+    assert values(stage) == {4: 5, 1: 6}
+    arrive(stage, RESULT, 5)
+    stage.run(number)
+    assert values(stage) == {4: 5, 1: 6, 5: 11, 6: 17}
+
+
 def test_an_actor_of_an_agent_that_is_drained_goes_on_with_calls_that_wait_for_objects(actor):
     stage, number = actor
     private = ObjectKey(CLIENT, PRIVATE_UPLOAD_NUMBER)
@@ -163,8 +293,7 @@ def test_an_actor_of_an_agent_that_is_drained_goes_on_with_calls_that_wait_for_o
     stage.say(calls(1, first=3, slots=[private]))
     stage.pass_time(1.0)
     assert not {2, 3} & set(stage.results())
-    data = plan(pickle.dumps(5)).to_bytes()
-    stage.say(ObjectChunk(private, len(data), 0, data))
+    arrive(stage, private, 5)
     stage.run(number)
     assert {task: status for task, (status, _) in stage.results().items()} == dict.fromkeys((2, 3), Status.SUCCESS)
 

@@ -187,6 +187,25 @@ def test_a_new_epoch_is_told_of_arguments_that_are_here() -> None:
     assert stage.bodies(ObjectStored) == [ObjectStored(key, 5, bytes(16))]
 
 
+def test_a_copy_of_a_node_that_a_task_outside_its_graph_has_read_is_freed_with_the_node() -> None:
+    stage = Stage(1)
+    key = ObjectKey(CLIENT, 3)
+    stage.give(run_of(1, first=7, slots=[key]))
+    stage.say(ObjectChunk(key, 5, 0, b"bytes"))
+    stage.run_all()
+    stage.say(Cancel((TaskColumn(CLIENT, (3,), (0,)),)))
+    assert key not in stage.store.objects
+
+
+def test_a_new_epoch_is_told_of_copies_of_results() -> None:
+    stage = Stage(1)
+    key = ObjectKey(CLIENT, 3)
+    stage.give(run_of(1, first=7, slots=[key]))
+    stage.say(ObjectChunk(key, 5, 0, b"bytes"))
+    stage.connect(epoch=2)
+    assert stage.bodies(ObjectStored) == [ObjectStored(key, 5, bytes(16))]
+
+
 def test_a_new_epoch_is_told_what_is_held() -> None:
     stage = Stage(1)
     stage.give(run_of(5, attempt=7))

@@ -516,6 +516,7 @@ struct ObjectRequest {
   relayed @1 :Bool;  # no store that has it can be reached from here: the bytes must come this way
   offset @2 :UInt64;  # between stores: where to begin
   direct @3 :Bool;  # from a client: its host's store can fetch it from another
+  waits @4 :Bool;  # from an agent: it waits for a result that is being made again
 }
 
 struct ObjectCredit {
@@ -526,6 +527,7 @@ struct ObjectCredit {
 struct ObjectMissing {
   key @0 :ObjectKey;
   text @1 :Text;
+  isMadeAgain @2 :Bool;  # scheduler to agent: a request that waits is answered when the result is there
 }
 
 struct ObjectRelease {

@@ -12,15 +12,15 @@ ActorKey = tuple[bytes, int]
 
 class ActorQueues:
     """A queue for each actor. No agent serves these queues: ``actor_calls`` sends the calls to the agent of the actor.
-    ``depths``: the depth of the deepest call of an actor, if it is not 0. ``asked_for``: the attempt of the actor that
-    an agent was asked to return. ``waiting``: the queues that ``actor_calls`` must look at. ``kept``: those of calls
-    that are elsewhere and may come back."""
+    ``depths``: the depth of the deepest call of an actor, if it is not 0. ``asked_for``: the attempts of the tasks that
+    agents were asked to return, because calls wait for them: the actor, or tasks whose results it needs. ``waiting``:
+    the queues that ``actor_calls`` must look at. ``kept``: those of calls that are elsewhere and may come back."""
 
     def __init__(self) -> None:
         self._queues: dict[ActorKey, QueueClass] = {}
         self._keys: dict[QueueClass, ActorKey] = {}
         self.depths: dict[QueueClass, int] = {}
-        self.asked_for: dict[QueueClass, int] = {}
+        self.asked_for: dict[QueueClass, dict[int, int]] = {}
         self.waiting: dict[QueueClass, None] = {}
         self.kept: dict[QueueClass, None] = {}
 
@@ -54,10 +54,15 @@ class ActorQueues:
             self.waiting[queue] = None
 
     def look_at_returned(self, session: bytes, ranges: list) -> None:
-        """An agent has returned these tasks, among them perhaps some that make actors."""
+        """An agent has returned these tasks, among them perhaps some that make actors, or that actors wait for."""
         for record, first, stop in ranges:
             for task in range(first, stop) if record.hosts_actor else ():
                 self.look_at((session, task))
+        for queue, asked in self.asked_for.items():
+            if self._keys[queue][0] == session and any(
+                first <= each < stop for each in asked for _, first, stop in ranges
+            ):
+                self.look_at(self._keys[queue])
 
     def look_at_all(self) -> None:
         self.waiting.update({queue: None for queue in self._keys if queue.count})

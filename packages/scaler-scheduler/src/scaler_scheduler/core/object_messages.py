@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from scaler_protocol.messages import (
     CREDIT_WITHOUT_END,
     UPLOAD_NUMBER,
@@ -24,6 +26,7 @@ from scaler_scheduler.core import (
     lost_agents,
     object_release,
     outbox,
+    stated_copies,
     timers,
     values,
 )
@@ -42,6 +45,13 @@ def stated_by(state: SchedulerState, key: ObjectKey, now: float) -> float | None
         return owner.states_until if now < owner.states_until else None
     is_known = not key.number and (key.owner in state.functions or key.owner in state.serializers)
     return now + HOLD_SECONDS if is_known else None
+
+
+def expire(state: SchedulerState, now: float) -> None:
+    """Owners have not stated some objects in time. What agents wait for may be a result that is being made again."""
+    for session, body in state.objects.expire(now, partial(stated_by, state)):
+        answer = values.missing(state, body.key, body.text) if isinstance(body, ObjectMissing) else body
+        outbox.send_all(state, [(session, answer)], now)
 
 
 def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChunk | ObjectStored, now: float) -> None:
@@ -163,9 +173,10 @@ def on_agent_stored(state: SchedulerState, agent: Agent, body: ObjectStored, now
     state.transfers.end(agent.session, body.key, body.size, now)
     state.placement.locations.bytes_per_us = state.transfers.bytes_per_second / 1e6
     key = body.key
-    if key.owner in state.clients and 0 < key.number < UPLOAD_NUMBER:
+    if 0 < key.number < UPLOAD_NUMBER:  # a copy of a value
         draining.on_kept(state, agent, key, now)
-        return  # a copy of a value; its task's table knows
+        stated_copies.on_stated(state, agent, key, now)
+        return
     until = _awaited_until(state, agent, key, now)
     outbox.send_all(state, state.objects.on_copied(agent.session, body, until, _endpoints(state)), now)
     timers.arm_tick(state, now)

@@ -63,7 +63,9 @@ cdef class RunRecord:
         """Return a record of one of its tasks, as deep as this class."""
         run = self.run.slice(task - self.first, task + 1 - self.first)
         run = run.with_options(replace(run.options, depth=queue.depth))
-        return RunRecord(run, self.function, queue, self.memory)
+        cdef RunRecord own = RunRecord(run, self.function, queue, self.memory)
+        own.graph = self.graph
+        return own
 
     def piece(self, uint64_t first, uint64_t stop, uint32_t attempt):
         run = self.run

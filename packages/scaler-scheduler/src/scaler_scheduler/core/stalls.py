@@ -7,7 +7,7 @@ is put off by its length. The sockets are read before the next tick, so each pee
 
 from __future__ import annotations
 
-from scaler_scheduler.core import draining
+from scaler_scheduler.core import draining, stated_copies
 from scaler_scheduler.core.settings import STALL_RECONNECT_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
@@ -28,3 +28,4 @@ def put_off(state: SchedulerState, seconds: float, now: float) -> None:
     state.unclaimed.put_off(seconds)
     state.objects.put_off(seconds)
     draining.put_off(state, seconds)
+    stated_copies.put_off(state, seconds)

@@ -49,6 +49,8 @@ cdef class SchedulerState:
     cdef readonly object transfers
     cdef readonly dict departures
     cdef readonly dict lost_inputs
+    cdef readonly dict awaited_values
+    cdef readonly dict stated_copies
     cdef readonly object locks
     cdef dict lock_requests_by_task
     cdef readonly object named

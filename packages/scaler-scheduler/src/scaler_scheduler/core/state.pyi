@@ -5,7 +5,7 @@ structure is compiled because ``hot_path`` reads it with every message; it has n
 """
 
 from scaler_protocol.log_lines import LatestLines
-from scaler_protocol.messages import FunctionDefinition, TaskOptions
+from scaler_protocol.messages import FunctionDefinition, ObjectKey, TaskOptions
 from scaler_scheduler.core.action_rates import ActionRates
 from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.agents import Agent
@@ -128,6 +128,14 @@ class SchedulerState:
     lost_inputs: dict[bytes, dict[tuple[int, ...], list[int]]]
     """The tasks outside graphs that wait until the results that they need have been made again, by session and by the
     tasks that have these results."""
+
+    awaited_values: dict[ObjectKey, dict[bytes, bool]]
+    """The values that agents wait for because they are being made again: whether each agent, by session, needs the
+    bytes themselves."""
+
+    stated_copies: dict[ObjectKey, dict[bytes, float]]
+    """Copies of results that agents have since before a restart of the scheduler: by agent, when it is decided whether
+    they are needed."""
 
     locks: LockTable
     named: NamedTable

@@ -59,6 +59,7 @@ cdef class SchedulerState:
         self.is_bounded = settings.max_number_of_tasks_waiting >= 0
         self.clients_waiting, self.graph_clients, self.deepened_options, self.lost_inputs = {}, {}, {}, {}
         self.introductions, self.clients_to_part = {}, {}
+        self.awaited_values, self.stated_copies = {}, {}
         self.recount_at, self.stalled_at = now, float("-inf")
         self.effects, self.clients_with_results = [], {}
         self.clients_to_acknowledge, self.agents_with_cancels = {}, {}

@@ -578,7 +578,10 @@ cdef class TaskTable:
             self.nodes.count_lost(record)
         if action == DO_TELL_CANCELLED:
             self.nodes.end(page, task, CANCELLED)
-            lost.cancelled.append(task)
+            if record.graph is not None:
+                self.nodes.tell().ended.append(task)  # reported behind the node that was the reason
+            else:
+                lost.cancelled.append(task)
         elif record.graph is not None:
             self.nodes.to_pending_again(page, offset)
             lost.graphs[record.graph.last] = record.graph

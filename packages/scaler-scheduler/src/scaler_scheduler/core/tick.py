@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from scaler_scheduler.core import (
     actor_calls,
     claims,
@@ -26,7 +24,9 @@ from scaler_scheduler.core import (
     stacks,
     stalls,
     starting_agents,
+    stated_copies,
     timers,
+    values,
 )
 from scaler_scheduler.core.agents import due_agents
 from scaler_scheduler.core.settings import IDLE_TICKS, PATIENCE_SECONDS, TICK_SECONDS
@@ -67,6 +67,8 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     leaving = [state.agents[session] for session in state.departures if session in state.agents]
     faults.for_each(state, leaving, draining.advance, now)
     lost_inputs.on_tick(state, now)
+    values.on_tick(state, now)
+    stated_copies.on_tick(state, now)
     locks.on_tick(state, now)
     named_requests.on_tick(state, now)
     stacks.on_tick(state, now)
@@ -74,7 +76,7 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     starting_agents.look_again(state)
     profile_requests.on_tick(state, now)
     if state.objects.unstated:
-        outbox.send_all(state, state.objects.expire(now, partial(object_messages.stated_by, state)), now)
+        object_messages.expire(state, now)
     if state.objects.awaited:
         patience_seconds = max(state.settings.client_timeout_seconds, PATIENCE_SECONDS)
         outbox.send_all(state, state.objects.lose_patience(now, patience_seconds), now)

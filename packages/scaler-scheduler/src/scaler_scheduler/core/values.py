@@ -18,7 +18,7 @@ from scaler_protocol.messages import (
     ObjectRequest,
     Status,
 )
-from scaler_scheduler.core import outbox, requeue, task_endings
+from scaler_scheduler.core import outbox, requeue, task_endings, timers
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.objects import SOURCES_LIMIT
@@ -52,8 +52,18 @@ def forget_holder(state: SchedulerState, session: bytes, now: float) -> list[Los
     for key, reader, _ in lost:
         _forget_copy(state, key, reader)
         if reader in state.agents:
-            outbox.send(state, state.agents[reader], ObjectMissing(key, task_endings.LOST_TEXT), now)
+            outbox.send(state, state.agents[reader], missing(state, key, task_endings.LOST_TEXT), now)
     return [read for read in lost if read.reader in state.clients]
+
+
+def missing(state: SchedulerState, key: ObjectKey, text: str) -> ObjectMissing:
+    """Return the answer to an agent that does not get a value, which says whether its task makes it again."""
+    return ObjectMissing(key, text, _is_made_again(state, key))
+
+
+def _is_made_again(state: SchedulerState, key: ObjectKey) -> bool:
+    owner = state.clients.get(key.owner) if 0 < key.number < UPLOAD_NUMBER else None
+    return owner is not None and owner.table.columns.state(key.number) not in (*_WITHOUT_VALUE, TaskState.CANCELLING)
 
 
 def _forget_copy(state: SchedulerState, key: ObjectKey, reader: bytes) -> None:
@@ -163,7 +173,8 @@ def on_missing(state: SchedulerState, agent: Agent, body: ObjectMissing, now: fl
     runs_again = _lose(state, agent, body.key, now)
     waiting = [read for read in lost if read.reader not in state.agents and read_on(state, read, now)]
     told = [read for read in lost if read.reader in state.agents or not (runs_again or read in waiting)]
-    outbox.send_all(state, [(read.reader, body) for read in told], now)
+    answer = missing(state, body.key, body.text)
+    outbox.send_all(state, [(read.reader, answer) for read in told], now)
 
 
 def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bool:
@@ -188,12 +199,47 @@ def _lose(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bo
 def on_agent_request(state: SchedulerState, agent: Agent, client: ClientPeer, body: ObjectRequest, now: float) -> None:
     """An agent has a task that needs the value of a node, which another agent holds."""
     key = body.key
+    awaited = state.awaited_values.get(key)
+    if awaited is not None:
+        awaited.pop(agent.session, None)
     index = client.table.nodes.value_holder(key.number)
     if index == agent.index:  # who should have it asks for it
         _lose(state, agent, key, now)
         index = client.table.nodes.value_holder(key.number)
     if index is None or index == agent.index or index not in state.agent_by_index:
-        outbox.send(state, agent, ObjectMissing(key, NOT_KEPT_TEXT), now)
+        _answer_missing(state, agent, body, now)
         return
     client.table.nodes.note_copy(key.number, agent.index)
     fetch(state, state.agent_by_index[index], key, agent.session, body.relayed, now)
+
+
+def _answer_missing(state: SchedulerState, agent: Agent, body: ObjectRequest, now: float) -> None:
+    """No other agent has the value. An agent that waits is answered when it has been made again."""
+    answer = missing(state, body.key, NOT_KEPT_TEXT)
+    if body.waits and answer.is_made_again:
+        state.awaited_values.setdefault(body.key, {})[agent.session] = body.relayed
+        timers.arm_tick(state, now)
+    else:
+        outbox.send(state, agent, answer, now)
+
+
+def on_tick(state: SchedulerState, now: float) -> None:
+    """Look at the values that agents wait for."""
+    for key in list(state.awaited_values):
+        client = state.clients.get(key.owner)
+        is_here = client is not None and client.table.nodes.value_holder(key.number) is not None
+        if is_here or not _is_made_again(state, key):
+            _answer_waiting(state, client, key, now)
+
+
+def _answer_waiting(state: SchedulerState, client: ClientPeer | None, key: ObjectKey, now: float) -> None:
+    """A value that agents wait for has been made again, or will not be."""
+    for session, relayed in state.awaited_values.pop(key).items():
+        agent = state.agents.get(session)
+        if agent is None:
+            continue
+        if client is None or client.table.nodes.value_holder(key.number) == agent.index:
+            # an agent that has made it itself knows, unless it is small now
+            outbox.send(state, agent, ObjectMissing(key, NOT_KEPT_TEXT), now)
+        else:
+            on_agent_request(state, agent, client, ObjectRequest(key, relayed, waits=True), now)

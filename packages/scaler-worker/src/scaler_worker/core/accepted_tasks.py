@@ -97,6 +97,7 @@ class AcceptedTasks:
             return
         for column in cancel.columns:
             self._backend.cancel(column, now)
+            held_tasks.free_copies(self._state, column)
         self._objects.release_freed()
 
     def on_withdraw(self, withdraw: Withdraw, now: float) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from scaler_protocol.codec import TaskRun
-from scaler_protocol.messages import ActorsReady, Status
-from scaler_worker.board import Harvest
-from scaler_worker.core.actors import HostedActor, WaitingCalls
+from scaler_protocol.messages import ActorsReady, ObjectKey, Status
+from scaler_worker.board import DISPATCHED, DispatchedRun, Harvest
+from scaler_worker.core.actors import HostedActor, references_of
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.prefetch import Prefetcher
 from scaler_worker.core.roster import Roster
@@ -18,6 +18,11 @@ from scaler_worker.core.worker_process import WorkerProcess
 
 _DISPATCH_BYTES = 512 * 1024
 """Calls beyond this size are sent to the process in a message of their own."""
+
+
+def _call_of(entry: DispatchedRun, sequence: int) -> TaskRun:
+    index = sequence - entry.first_sequence
+    return entry.run.slice(index, index + 1)
 
 
 class ActorProcesses:
@@ -55,21 +60,21 @@ class ActorProcesses:
         room = process.board.room()
         if process.board.broken is not None:
             self._end_worker_process(process.number)
-        while room > 0 and actor.has_ready_calls:
+        while room > 0 and actor.calls:
             runs, count = self._take_calls(actor, room)
             room -= count
             self._prefetcher.give(process, runs)
-        if not actor.has_ready_calls:
+        if not actor.calls:
             self._actors.due.pop(actor, None)
 
     def _take_calls(self, actor: HostedActor, room: int) -> tuple[list[TaskRun], int]:
         """The next calls, in one message, and how many there are."""
         runs: list[TaskRun] = []
         count = size = 0
-        while count < room and size < _DISPATCH_BYTES and actor.has_ready_calls:
-            run = actor.calls.popleft().run
+        while count < room and size < _DISPATCH_BYTES and actor.calls:
+            run = actor.calls.popleft()
             if run.count > room - count:
-                actor.calls.appendleft(WaitingCalls(run.slice(room - count, run.count), True))
+                actor.calls.appendleft(run.slice(room - count, run.count))
                 run = run.slice(0, room - count)
             runs.append(run)
             count += run.count
@@ -107,6 +112,37 @@ class ActorProcesses:
         self._actors.forget(actor)
         process.actor, process.is_dedicated = None, False
 
+    # ---- lost objects ----------------------------------------------------------------------------------------------
+
+    def hold_back(self, lost: Set[ObjectKey]) -> list[TaskRun]:
+        """Objects are lost: calls that need them and have not started wait until these are here again, and so do later
+        calls of their callers. Returns the calls that lack objects."""
+        lacking: list[TaskRun] = []
+        for process in self._roster.processes.values():
+            actor: HostedActor | None = process.actor
+            if actor is not None and actor.is_live and not actor.has_ended:
+                lacking += self._actors.hold_back(actor, self._take_back(process, lost), lost)
+        return lacking
+
+    def _take_back(self, process: WorkerProcess, lost: Set[ObjectKey]) -> dict[bytes, list[TaskRun]]:
+        """Take back the calls that need lost objects and have not started, and the later ones of their callers. The
+        newest ones come first: none may start while an earlier one is taken back."""
+        board = process.board
+        assert board is not None
+        found: dict[bytes, list[tuple[DispatchedRun, int]]] = {}
+        for entry, sequence, cell in process.open_sequences():
+            needs_lost = cell == DISPATCHED and not lost.isdisjoint(references_of(_call_of(entry, sequence)))
+            if needs_lost or entry.session in found:
+                found.setdefault(entry.session, []).append((entry, sequence))
+        returned: dict[bytes, list[TaskRun]] = {}
+        for session, calls in found.items():
+            for entry, sequence in reversed(calls):
+                if board.withdraw(sequence):
+                    entry.unfinished -= 1
+                    returned.setdefault(session, []).insert(0, _call_of(entry, sequence))
+        self._roster.settle(process)
+        return returned
+
     # ---- ending ----------------------------------------------------------------------------------------------------
 
     def cancel(self, session: bytes, task: int, attempt: int) -> None:
@@ -132,9 +168,8 @@ class ActorProcesses:
         actor.has_ended = True
         self._actors.forget(actor)
         self._state.rows.add(*actor.name, status, payload)
-        calls, actor.calls = actor.calls, type(actor.calls)()
         unready: dict[bytes, dict[tuple[int, int], None]] = {}
-        for each in calls:
+        for each in actor.take_calls():
             if not each.is_ready:
                 unready.setdefault(each.run.session, {})[each.run.first_task, each.run.attempt] = None
             self._state.rows.add_run(each.run, Status.PROCESSOR_DIED, payload)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 
 from scaler_protocol.codec import TaskRun
-from scaler_protocol.messages import TaskColumn
+from scaler_protocol.messages import ObjectKey, TaskColumn
 from scaler_worker.core.columns import columns_of
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.queue import without_tasks
@@ -15,7 +15,8 @@ ENDED_TEXT = b"The actor has ended."
 
 
 class WaitingCalls:
-    """Calls that are not at the process of their actor yet. ``is_ready``: the objects that they need are here."""
+    """Calls that are not at the process of their actor yet. ``is_ready``: the objects that they need are here, or have
+    never been missing."""
 
     __slots__ = ("run", "is_ready")
 
@@ -26,7 +27,8 @@ class WaitingCalls:
 
 class HostedActor:
     """``run`` is the task that makes it, its anchor. ``process`` is the number of its worker process. ``is_live``: its
-    constructor has returned. ``calls`` wait, in order; those that are not ready hold back those behind them."""
+    constructor has returned. ``calls`` may start, in this order. Those that lack objects, by session and number in
+    ``unready``, hold back the later ones of their callers: ``held`` has both, in order, by caller."""
 
     def __init__(self, run: TaskRun, process: int) -> None:
         self.run = run
@@ -35,12 +37,45 @@ class HostedActor:
         self.is_live = False
         self.has_ended = False
         self.started_at = 0.0
-        self.calls: deque[WaitingCalls] = deque()
+        self.calls: deque[TaskRun] = deque()
+        self.held: dict[bytes, deque[WaitingCalls]] = {}
         self.unready: dict[tuple[bytes, int], WaitingCalls] = {}
 
-    @property
-    def has_ready_calls(self) -> bool:
-        return bool(self.calls) and self.calls[0].is_ready
+    def let_go(self, session: bytes) -> None:
+        """The calls of a caller before the first that lacks an object may start."""
+        held = self.held[session]
+        while held and held[0].is_ready:
+            self.calls.append(held.popleft().run)
+        if not held:
+            del self.held[session]
+
+    def hold_back(self, session: bytes, earlier: list[TaskRun], lost: Set[ObjectKey]) -> list[TaskRun]:
+        """Objects are lost: calls of this caller that need them wait, and hold back later ones. ``earlier``: those that
+        have come back from the process. Returns the calls that lack objects now, and did not before."""
+        own = [run for run in self.calls if run.session == session]
+        waiting = [WaitingCalls(run, True) for run in (*earlier, *own)] + list(self.held.get(session, ()))
+        lacking = [each for each in waiting if each.is_ready and not lost.isdisjoint(references_of(each.run))]
+        for each in lacking:
+            each.is_ready = False
+            self.unready[session, each.run.first_task] = each
+        self.calls = deque(run for run in self.calls if run.session != session)
+        self.held[session] = deque(waiting)
+        self.let_go(session)
+        return [each.run for each in lacking]
+
+    def take_calls(self) -> list[WaitingCalls]:
+        """Remove and return all calls that have not reached the process."""
+        taken = [WaitingCalls(run, True) for run in self.calls]
+        taken.extend(each for held in self.held.values() for each in held)
+        self.calls.clear()
+        self.held.clear()
+        self.unready.clear()
+        return taken
+
+
+def references_of(run: TaskRun) -> list[ObjectKey]:
+    """Return the objects that these calls name."""
+    return run.references() if run.has_references else []
 
 
 class HostedActors:
@@ -76,7 +111,7 @@ class HostedActors:
             return False
         for index in range(run.count):
             waiting = WaitingCalls(run.slice(index, index + 1), False)
-            actor.calls.append(waiting)
+            actor.held.setdefault(run.session, deque()).append(waiting)
             actor.unready[run.session, waiting.run.first_task] = waiting
         return True
 
@@ -88,10 +123,12 @@ class HostedActors:
         if (run.session, run.first_task) in actor.unready:
             for task in range(run.first_task, run.first_task + run.count):
                 actor.unready.pop((run.session, task)).is_ready = True
+            actor.let_go(run.session)
+        elif run.session in actor.held:
+            actor.held[run.session].append(WaitingCalls(run, True))
         else:
-            actor.calls.append(WaitingCalls(run, True))
-        if actor.has_ready_calls:
-            self.due[actor] = None
+            actor.calls.append(run)
+        self._note_due(actor)
         return True
 
     def drop_call(self, run: TaskRun) -> None:
@@ -100,33 +137,39 @@ class HostedActors:
         for task in range(run.first_task, run.first_task + run.count) if actor is not None else ():
             waiting = actor.unready.pop((run.session, task), None) if actor is not None else None
             if actor is not None and waiting is not None:
-                actor.calls.remove(waiting)
-                if actor.has_ready_calls:
-                    self.due[actor] = None
+                actor.held[run.session].remove(waiting)
+                actor.let_go(run.session)
+                self._note_due(actor)
 
     def remove(self, session: bytes, tasks: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
         """Like ``TaskQueue.remove``. Calls that wait for objects are removed, too, but returned by
         ``ObjectExchange``."""
         removed: list[tuple[int, int]] = []
         for actor in list(self._actors.values()):
-            if actor.calls:
+            if actor.calls or actor.held:
                 self._remove_calls(actor, session, tasks, removed)
         return removed
 
     def _remove_calls(
         self, actor: HostedActor, session: bytes, tasks: Collection[tuple[int, int]], removed: list[tuple[int, int]]
     ) -> None:
-        kept: deque[WaitingCalls] = deque()
-        for each in actor.calls:
-            parts = without_tasks(each.run, session, tasks, removed if each.is_ready else [])
-            if each.is_ready:
-                kept.extend(WaitingCalls(part, True) for part in parts)
-            elif parts:
-                kept.append(each)
-            else:
-                actor.unready.pop((session, each.run.first_task), None)
-        actor.calls = kept
-        if actor.has_ready_calls:
+        actor.calls = deque(part for run in actor.calls for part in without_tasks(run, session, tasks, removed))
+        if session in actor.held:
+            kept: deque[WaitingCalls] = deque()
+            for each in actor.held[session]:
+                parts = without_tasks(each.run, session, tasks, removed if each.is_ready else [])
+                if each.is_ready:
+                    kept.extend(WaitingCalls(part, True) for part in parts)
+                elif parts:
+                    kept.append(each)
+                else:
+                    actor.unready.pop((session, each.run.first_task), None)
+            actor.held[session] = kept
+            actor.let_go(session)
+        self._note_due(actor)
+
+    def _note_due(self, actor: HostedActor) -> None:
+        if actor.calls:
             self.due[actor] = None
         else:
             self.due.pop(actor, None)
@@ -141,7 +184,18 @@ class HostedActors:
     def runs(self) -> Iterator[TaskRun]:
         """Return the calls that wait for nothing but their turn."""
         for actor in self._actors.values():
-            yield from (each.run for each in actor.calls if each.is_ready)
+            yield from actor.calls
+            yield from (each.run for held in actor.held.values() for each in held if each.is_ready)
+
+    def hold_back(
+        self, actor: HostedActor, returned: dict[bytes, list[TaskRun]], lost: Set[ObjectKey]
+    ) -> list[TaskRun]:
+        """Objects are lost: see ``HostedActor.hold_back``. ``returned``: the calls that have come back from the
+        process, by caller."""
+        sessions = dict.fromkeys([*returned, *(run.session for run in actor.calls), *actor.held])
+        lacking = [run for each in sessions for run in actor.hold_back(each, returned.get(each, []), lost)]
+        self._note_due(actor)
+        return lacking
 
     def live(self) -> list[Named]:
         """Return the anchors of the actors that take calls."""

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Protocol
 
+from scaler_protocol.codec import TaskRun
 from scaler_protocol.messages import ObjectKey, OutputPiece, TaskColumn
 from scaler_worker.core.client_output import ClientOutput
 
@@ -37,6 +38,10 @@ class ExecutionBackend(Protocol):
 
     def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
         """Forget these objects, which no task needs any more."""
+
+    def hold_back_calls(self, lost: Set[ObjectKey]) -> list[TaskRun]:
+        """Objects are lost. Calls of actors that need them and have not started wait, and so do later ones of their
+        callers. Returns the calls that lack objects."""
 
     def holds(self) -> list[TaskColumn]:
         """Return all tasks that are queued or running here, as columns."""

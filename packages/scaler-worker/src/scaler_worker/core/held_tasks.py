@@ -115,6 +115,15 @@ def cancel(state: AgentState, column: TaskColumn) -> dict[tuple[int, int], None]
     return wanted
 
 
+def free_copies(state: AgentState, column: TaskColumn) -> None:
+    """Free the values that no node of a graph needs, of which tasks outside the graph have fetched copies: their
+    attempt is 0."""
+    for task, attempt in zip(column.tasks, column.attempts, strict=False):
+        key = ObjectKey(column.session, task)
+        if attempt == 0 and state.objects.is_copy(key):
+            state.freed.append(key)
+
+
 def _cancel_nodes(state: AgentState, column: TaskColumn) -> TaskColumn:
     """End the nodes that wait for values, and free values. Returns the other tasks."""
     attempts = column.attempts or (0,) * len(column.tasks)

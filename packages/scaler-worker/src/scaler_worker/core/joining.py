@@ -14,6 +14,7 @@ from scaler_protocol.effects import Log
 from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
+    COPIES_SINCE_MINOR,
     STARTING_AGENTS_SINCE_MINOR,
     ActorsReady,
     AgentAttach,
@@ -23,6 +24,7 @@ from scaler_protocol.messages import (
     Challenge,
     Envelope,
     Hello,
+    ObjectKey,
     ObjectRequest,
     ObjectStored,
     RefusalReason,
@@ -238,7 +240,7 @@ class Joining:
         if state.host_store is not None:
             yield state.host_store
         store = state.host_store.store if state.host_store is not None else NO_STORE
-        for key, size, is_stored in state.objects.held_uploads():
+        for key, size, is_stored in (*state.objects.held_uploads(), *self._copies()):
             yield ObjectStored(key, size, store if is_stored else NO_STORE)
         for key in state.packages.ask(state.objects.restart()):
             yield ObjectRequest(key)
@@ -249,6 +251,13 @@ class Joining:
             yield ActorsReady(tuple(ready))
         if state.stop_at is not None or self.stands_aside:
             yield Withdrawn((), leaving=True)
+
+    def _copies(self) -> Iterator[tuple[ObjectKey, int, bool]]:
+        """The copies of results that were fetched. Values of nodes are reported as results."""
+        if self._state.scheduler_minor >= COPIES_SINCE_MINOR:
+            runs = self._state.nodes.held_runs()
+            reported = {ObjectKey(run.session, task) for run in runs for task in run.task_column}
+            yield from (copy for copy in self._state.objects.held_copies() if copy[0] not in reported)
 
     # ---- standing aside --------------------------------------------------------------------------------------
 

@@ -92,10 +92,13 @@ class NeededObjects:
 
     def on_object_missing(self, missing: ObjectMissing, now: float) -> None:
         self._promised.discard(missing.key)
-        for run in self._state.objects.on_missing(missing.key):
+        self._take_ready(self._state.objects.take_made(missing.key))
+        for run in self._state.objects.on_missing(missing.key, missing.is_made_again):
             held_tasks.fail_run(self._state, run, Status.OBJECT_MISSING, missing.text.encode())
         if missing.key.owner in self._state.nodes:
             held_tasks.value_missing(self._state, missing.key)
+        if self._state.objects.is_awaited(missing.key):
+            self._state.unsent.append(ObjectRequest(missing.key, waits=True))
 
     def on_object_locations(self, locations: ObjectLocations, now: float) -> None:
         key = locations.key
@@ -104,6 +107,7 @@ class NeededObjects:
         elif not self._cluster:
             self._state.unsent.append(ObjectRequest(key, relayed=True))
         else:
+            self._state.objects.on_located(key)
             self._fetched[key] = locations.size
             self._state.outbox.add(FetchStored(key, locations.size, locations.sources))
 
@@ -194,6 +198,8 @@ class NeededObjects:
         self._backend.forget_objects(lost)
         for start in range(0, len(lost), LOST_PER_MESSAGE):
             self._state.unsent.append(ObjectsLost(tuple(lost[start : start + LOST_PER_MESSAGE])))
+        for run in self._backend.hold_back_calls(frozenset(lost)):
+            self.find(self._state.objects.require(run, run.references()))
 
     def on_stored(self, key: ObjectKey, now: float) -> None:
         """It is in the host's store."""

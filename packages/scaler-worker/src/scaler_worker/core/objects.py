@@ -50,13 +50,15 @@ class WrongBytes(Exception):
 
 @dataclass(slots=True)
 class _Incoming:
-    """``hasher``: of a function, which its digest names."""
+    """``hasher``: of a function, which its digest names. ``is_awaited``: it is being made again, and the scheduler
+    answers when it is there."""
 
     received: int = 0
     size: int | None = None
     hasher: hashlib.blake2b | None = None
     waiting: list[_WaitingRun] = field(default_factory=list)
     is_value: bool = False
+    is_awaited: bool = False
 
 
 @dataclass(slots=True)
@@ -65,6 +67,11 @@ class _WaitingRun:
 
     runs: list[TaskRun]
     missing: int
+
+    @property
+    def is_of_actor(self) -> bool:
+        """Return whether these are calls of an actor, which cannot wait elsewhere."""
+        return bool(self.runs) and self.runs[0].options.actor != 0
 
 
 @dataclass(slots=True)
@@ -99,17 +106,28 @@ class ObjectExchange:
         waiting = _WaitingRun([run], len(missing))
         wanted = []
         for key in missing:
-            if key not in self._incoming:
-                self._incoming[key] = _Incoming()
+            incoming = self._incoming.get(key)
+            if incoming is None:
+                incoming = self._incoming[key] = _Incoming()
                 wanted.append(key)
-            self._incoming[key].waiting.append(waiting)
+            elif incoming.is_awaited and not waiting.is_of_actor:
+                incoming.is_awaited = False  # other tasks wait elsewhere
+                wanted.append(key)
+            incoming.waiting.append(waiting)
         return wanted
 
     def fetch(self, keys: list[ObjectKey]) -> list[ObjectKey]:
         """Values of nodes that nothing here waits for by itself; what must be asked for."""
-        wanted = [key for key in keys if key not in self._incoming]
-        for key in wanted:
-            self._incoming[key] = _Incoming(is_value=True)
+        wanted = []
+        for key in keys:
+            incoming = self._incoming.get(key)
+            if incoming is None:
+                incoming = self._incoming[key] = _Incoming()
+                wanted.append(key)
+            elif incoming.is_awaited:
+                incoming.is_awaited = False  # nodes wait elsewhere
+                wanted.append(key)
+            incoming.is_value = True
         return wanted
 
     @property
@@ -158,7 +176,10 @@ class ObjectExchange:
         """These tasks are to run here: their values are not fetched any more."""
         for key in [key for key, incoming in self._incoming.items() if incoming.is_value]:
             if key.owner == session and first <= key.number < stop:
-                self.give_up(key)
+                if self._incoming[key].waiting:
+                    self._incoming[key].is_value = False
+                else:
+                    self.give_up(key)
 
     def take_arrived(self) -> list[ObjectKey]:
         """The values that have come since the last call."""
@@ -203,15 +224,40 @@ class ObjectExchange:
                 ready.extend(waiting.runs)
         return ready
 
-    def on_missing(self, key: ObjectKey) -> list[TaskRun]:
-        """No peer has the object. Returns the runs that waited for it."""
+    def on_missing(self, key: ObjectKey, is_made_again: bool = False) -> list[TaskRun]:
+        """No peer has the object. Returns the runs that waited for it. If it is a result that is being made again,
+        later calls of actors wait for it: ``is_awaited`` says so."""
         incoming = self._incoming.get(key)
         if incoming is None:
             return []
         self.give_up(key)
+        kept: list[_WaitingRun] = []
+        gone: list[_WaitingRun] = []
         for waiting in incoming.waiting:
+            may_wait = is_made_again and waiting.is_of_actor and _is_earlier(key, waiting)
+            (kept if may_wait else gone).append(waiting)
+        if kept:
+            self._incoming[key] = _Incoming(waiting=kept, is_awaited=True)
+        for waiting in gone:
             self._forget(waiting)
-        return [run for waiting in incoming.waiting for run in waiting.runs]
+        return [run for waiting in gone for run in waiting.runs]
+
+    def is_awaited(self, key: ObjectKey) -> bool:
+        """Return whether calls wait for a result that is being made again."""
+        incoming = self._incoming.get(key)
+        return incoming is not None and incoming.is_awaited
+
+    def take_made(self, key: ObjectKey) -> list[TaskRun]:
+        """A result is here that tasks wait for, because it has been made here. Returns the runs that need nothing
+        more."""
+        incoming = self._incoming.get(key)
+        if incoming is None or incoming.is_value or incoming.size is not None or key not in self._complete:
+            return []
+        return self._completed(key)
+
+    def on_located(self, key: ObjectKey) -> None:
+        """The object is on its way."""
+        self._incoming[key].is_awaited = False
 
     def waiting_runs(self) -> list[TaskRun]:
         return [run for waiting in self._waiting() for run in waiting.runs]
@@ -244,6 +290,16 @@ class ObjectExchange:
         keys = [key for key in sorted(self._complete) if key.number == 0 or key.number >= UPLOAD_NUMBER]
         return [(key, self.store.size(key) or 0, key in self.stored) for key in keys]
 
+    def held_copies(self) -> list[tuple[ObjectKey, int, bool]]:
+        """The same for values that were not made here as results of tasks outside graphs."""
+        keys = [key for key in sorted(self._complete) if 0 < key.number < UPLOAD_NUMBER and key not in self._rows]
+        sizes = [(key, self.store.size(key), key in self.stored) for key in keys]
+        return [(key, size or 0, is_stored) for key, size, is_stored in sizes if is_stored or size is not None]
+
+    def is_copy(self, key: ObjectKey) -> bool:
+        """Return whether a value is here, and not as the result of a task outside graphs that has run here."""
+        return key in self._complete and key not in self._rows
+
     @property
     def has_results(self) -> bool:
         """A large result is here that is not the value of a node."""
@@ -261,6 +317,7 @@ class ObjectExchange:
         self._outgoing.clear()
         for incoming in self._incoming.values():
             incoming.received = 0
+            incoming.is_awaited = False
         return list(self._incoming)
 
     def _forget(self, gone: _WaitingRun) -> None:
@@ -345,6 +402,13 @@ class ObjectExchange:
             return True
         self.store.drop(key)
         return False
+
+
+def _is_earlier(key: ObjectKey, waiting: _WaitingRun) -> bool:
+    """Return whether a result is that of an earlier task of the same client: none waits for itself, or for a later
+    one."""
+    run = waiting.runs[0]
+    return key.owner == run.session and key.number < run.first_task
 
 
 def _check_function(incoming: _Incoming, chunk: ObjectChunk) -> None:

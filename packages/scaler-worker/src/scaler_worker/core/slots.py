@@ -95,6 +95,7 @@ class Slots:
             state, self._roster, self._prefetcher, self._starts, self.end_worker_process
         )
         self.fill_environments = self._environment_processes.fill
+        self.hold_back_calls = self._actor_processes.hold_back
         self.serve_actors, self.take_constructed = self._actor_processes.serve, self._actor_processes.take_constructed
         self._arriving: set[tuple[int, int]] = set()  # process, sequence: large results that were harvested last
         self._ended_for_memory: dict[int, str] = {}  # processes without a task, and why
@@ -420,6 +421,8 @@ class Slots:
             key = ObjectKey(entry.session, entry.first_task + sequence - entry.first_sequence)
             row = None if entry.is_node else rows.get(key)
             self._state.objects.add_result(process.number, sequence, key, row)
+            for run in self._state.objects.take_made(key) if self._state.objects.is_awaited(key) else ():
+                held_tasks.objects_here(self._state, run)
             if entry.is_node and self._state.objects.is_stored(key):
                 process.objects.add(key)  # it may keep it until a DROP message
 

@@ -11,7 +11,7 @@ its slot is free when Symphony answers.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from scaler_protocol.codec import ResultRun, TaskRun
@@ -288,6 +288,9 @@ class Grid:
         state = self._state
         waiting = columns_of([*state.queue.runs(), *state.objects.waiting_runs()], state.nodes.waiting_tasks())
         return [*waiting, *columns_of((), [sent.name for sent in self.sent.live()])]
+
+    def hold_back_calls(self, lost: Set[ObjectKey]) -> list[TaskRun]:
+        return []  # no actor is here
 
     def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
         """Nothing to do: a task takes copies of its objects along."""
