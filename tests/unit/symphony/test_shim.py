@@ -15,6 +15,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from scaler.client.serializer import DefaultSerializer, serialize_for_sharing
 from scaler_protocol.messages import Status
 from scaler_worker.symphony import shim
 from scaler_worker.symphony.core.answer import SymphonyAnswer
@@ -64,6 +65,33 @@ def test_a_host_without_scaler() -> None:
     answer = run_elsewhere(call(lambda left, right: left + right, 1, 2, profiling=True))
     assert (answer.status, pickle.loads(answer.payload)) == (Status.SUCCESS, 3)
     assert answer.memory_peak > 1_000_000
+
+
+def test_functions_as_clients_send_them_on_a_host_without_scaler() -> None:
+    number = 2
+    made = call(lambda change: change(1))
+    slot = DefaultSerializer.serialize(lambda value: value + number)
+    answer = run_elsewhere(replace(made, function=DefaultSerializer.serialize(lambda change: change(1)), slots=(slot,)))
+    assert (answer.status, pickle.loads(answer.payload)) == (Status.SUCCESS, 3)
+
+
+def test_code_next_to_an_array_on_a_host_without_scaler() -> None:
+    numpy = pytest.importorskip("numpy")
+    layout = serialize_for_sharing([numpy.arange(100_000), lambda array: int(array.sum())])
+    assert not isinstance(layout, bytes)
+    data = bytearray(layout.size)
+    layout.write_into(memoryview(data))
+    made = replace(call(len), function=DefaultSerializer.serialize(lambda pair: pair[1](pair[0])), slots=(bytes(data),))
+    answer = run_elsewhere(made)
+    assert (answer.status, pickle.loads(answer.payload)) == (Status.SUCCESS, 4_999_950_000)
+
+
+def test_code_of_another_version_of_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler_protocol.objects.sent_code.VERSION", (3, 99))
+    answer = run_elsewhere(replace(call(len), function=DefaultSerializer.serialize(lambda: 1), slots=()))
+    _, name, message, _ = pickle.loads(answer.payload)
+    assert answer.status == Status.DESERIALIZE_FAILED
+    assert name == "TypeError" and "of Python 3.99, and this host runs Python" in message
 
 
 def test_an_exception_on_a_host_without_scaler() -> None:
@@ -212,4 +240,4 @@ def test_garbage_is_told_apart(output: bytes, text: str) -> None:
 
 
 def test_a_small_task_is_a_small_input() -> None:
-    assert len(pack_call(1, call(len, [1]), "tcp://127.0.0.1:2345", "grid")) < 20_000
+    assert len(pack_call(1, call(len, [1]), "tcp://127.0.0.1:2345", "grid")) < 22_000
