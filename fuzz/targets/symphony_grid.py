@@ -38,17 +38,25 @@ END_ROUNDS = 40
 
 
 class AttackedGrid(GridStage):
-    """``given``: the tasks that the agent has to answer."""
+    """``given``: the tasks that the agent has to answer. ``hellos``: those in the first ``looked_at`` of ``sent``."""
 
     def __init__(self, choices: Choices) -> None:
+        self.hellos = self.looked_at = 0
         super().__init__(1 + choices.below(MOST_SLOTS), session=choices.flag())
         self.given = 0
 
     def turn(self) -> None:
         """The scheduler welcomes the agent when it joins again."""
         super().turn()
-        if self.welcomed and len(self.bodies(Hello)) > len(self.welcomed):
+        self.count_hellos()
+        if self.welcomed and self.hellos > len(self.welcomed):
             self.welcome()
+
+    def count_hellos(self) -> None:
+        """Look at what was sent since the last look only: there are thousands of turns."""
+        sent = self.sent[self.looked_at :]
+        self.looked_at += len(sent)
+        self.hellos += sum(isinstance(envelope.body, Hello) for envelope in sent)
 
     def step(self, choices: Choices) -> None:
         operation = choices.below(10)
