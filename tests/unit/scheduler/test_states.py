@@ -188,8 +188,10 @@ def _withdraw(found: Fixture) -> Action:
 def _lose(found: Fixture) -> Action:
     before = found.state
     ranges, died, cancelled = found.table.lose(found.agent.index, LOSSES_LIMIT, Status.WORKER_DIED)
-    ended = found.table.nodes.take_news() if found.is_node else None
-    if died or (ended is not None and found.task in [task for task, _ in ended.died]):
+    news = found.table.nodes.take_news() if found.is_node else None
+    if news is not None:
+        died, cancelled = [task for task, _ in news.died], news.ended
+    if died:
         return Action.GIVE_UP
     if found.state == before:
         return Action.NOTHING
