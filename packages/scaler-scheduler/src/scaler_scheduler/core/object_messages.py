@@ -48,7 +48,7 @@ def stated_by(state: SchedulerState, key: ObjectKey, now: float) -> float | None
 
 
 def expire(state: SchedulerState, now: float) -> None:
-    """Owners have not stated some objects in time. What agents wait for may be a result that is being made again."""
+    """Some owners have not stated their objects in time. An agent may wait for a result that is being made again."""
     for session, body in state.objects.expire(now, partial(stated_by, state)):
         answer = values.missing(state, body.key, body.text) if isinstance(body, ObjectMissing) else body
         outbox.send_all(state, [(session, answer)], now)
