@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,8 +49,11 @@ def test_an_effect_that_cannot_be_carried_out_does_not_take_the_others_with_it(
     assert "this one is carried out" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(0, "no more processes"), (-errno.EAGAIN, "ulimit -u"), (-errno.EMFILE, "ulimit -n")]
+)
 def test_a_worker_process_that_could_not_be_forked_is_told_and_nobody_is_killed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    answer: int, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = asyncio.new_event_loop()
     agent = AgentShell(ClusterSettings(address="tcp://127.0.0.1:1"), 1, NoZygote(), loop, LogTail())  # type: ignore[arg-type]
@@ -58,12 +62,12 @@ def test_a_worker_process_that_could_not_be_forked_is_told_and_nobody_is_killed(
     monkeypatch.setattr("os.killpg", lambda *arguments: killed.append(arguments))
     agent._conversation.end_turn()
     (number,) = agent._worker_processes.processes
-    agent._worker_processes._on_forked(number, 0)
+    agent._worker_processes._on_forked(number, answer)
     agent._conversation.end_turn()
     assert killed == [] and agent._worker_processes.processes == {}
     agent.disconnect()
     loop.close()
-    assert "cannot be started" in caplog.text
+    assert "cannot be started" in caplog.text and reason in caplog.text
 
 
 @pytest.fixture

@@ -60,6 +60,21 @@ if module == "scaler_worker.worker_process.zygote":
     os.fork = dying
 """
 
+WITHOUT_DESCRIPTORS = """
+if module == "scaler_worker.worker_process.zygote":
+    import resource
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    def fail_once(pipe=os.pipe):
+        if first_time():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (4, limits[1]))
+            try:
+                return pipe()
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        return pipe()
+    os.pipe = fail_once
+"""
+
 FAULTS = {
     "after it forked, at once": BEFORE_THE_ANSWER.format(pause="pass"),
     "after it forked, when the fork is ready": BEFORE_THE_ANSWER.format(pause="import time; time.sleep(0.5)"),
@@ -93,6 +108,14 @@ def test_an_agent_whose_zygote_dies_over_a_fork_works_and_has_no_process_too_man
         wait_until(settled, 30, "the zygote and one process per worker")
         assert (tmp_path / "mark").exists()
         assert "Traceback" not in command.output
+
+
+def test_a_zygote_without_descriptors_says_what_it_lacks(tmp_path: Path) -> None:
+    with sabotaged_agent(tmp_path, WITHOUT_DESCRIPTORS) as (scheduler, command):
+        scheduler.submit(len, [("ab",)] * 50)
+        scheduler.wait_for_results(50)
+        assert "Too many open files" in command.output and "raise it with ulimit -n" in command.output
+        assert "ulimit -u" not in command.output
 
 
 def test_a_zygote_that_always_dies_is_started_less_and_less_often(tmp_path: Path) -> None:

@@ -119,13 +119,14 @@ class WorkerProcesses:
                 self._agent.not_forked(number)
 
     def _on_forked(self, number: int, pid: int) -> None:
-        """``pid`` is 0 when the process between died or could not fork. To a signal that means our own group."""
+        """``pid``: if the zygote could not fork, the negative error number. 0: the process between died; to a signal
+        that means our own group."""
         process = self.processes.get(number)
         if process is None or process.is_forked:
             return
         process.close_child_fds()
-        if not pid:
-            self._give_up(process, "the system allows no more processes (ulimit -u), or has no memory for one")
+        if pid <= 0:
+            self._give_up(process, _why_not_forked(-pid))
             return
         process.pid = pid
         try:
@@ -452,6 +453,13 @@ class WorkerProcesses:
                 return False
             self._agent.written(process.number, stream, data)
         return True
+
+
+def _why_not_forked(error_number: int) -> str:
+    error = OSError(error_number, os.strerror(error_number))
+    if is_lack_of_descriptors(error):
+        return _why(error)
+    return "the system allows no more processes (ulimit -u), or has no memory for one"
 
 
 def _why(error: OSError) -> str:

@@ -6,6 +6,7 @@ parent: it learns each worker process's exit code and memory itself, and the dea
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import pickle
@@ -27,6 +28,8 @@ from scaler_worker.worker_process.preparation import IDLE_SECONDS, prepare
 
 REPARENT_TIMEOUT_SECONDS = 10.0
 _PID = struct.Struct("<q")
+_DESCRIPTORS = 7
+"""A process that lacks descriptors receives fewer with a request."""
 
 
 def serve(control: socket.socket) -> None:
@@ -45,24 +48,25 @@ def serve(control: socket.socket) -> None:
         if options.is_spare and not prepared:  # it is to run tasks of tasks, which is what clients are for
             prepared = True
             prepare()
-        pid = _fork_twice(control, options, fds)
+        pid = _fork_twice(control, options, fds) if len(fds) == _DESCRIPTORS else -errno.EMFILE
         for fd in fds:
             os.close(fd)
         control.send(pickle.dumps((options.number, pid)))
 
 
 def _fork_twice(control: socket.socket, options: channel.WorkerProcessOptions, fds: list[int]) -> int:
-    """The process id of the worker process, which by now is the agent's child. 0: it could not be forked."""
+    """The process id of the worker process, which by now is the agent's child. If it could not be forked, the negative
+    error number; 0: the process between died."""
     try:
         reader, writer = os.pipe()
-    except OSError:
-        return 0
+    except OSError as error:
+        return _answer_of(error)
     try:
         between = os.fork()
-    except OSError:
+    except OSError as error:
         os.close(reader)
         os.close(writer)
-        return 0
+        return _answer_of(error)
     if between == 0:
         _fork_worker_process(control, options, fds, reader, writer)
     os.close(writer)
@@ -78,7 +82,10 @@ def _fork_worker_process(
     """Fork in the process between, which ends in any case."""
     try:
         between = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            pid = _answer_of(error)
         if pid == 0:
             os.close(reader)
             os.close(writer)
@@ -86,6 +93,10 @@ def _fork_worker_process(
         os.write(writer, _PID.pack(pid))
     finally:
         os._exit(0)
+
+
+def _answer_of(error: OSError) -> int:
+    return -(error.errno or 0)
 
 
 def _become_worker_process(
