@@ -678,6 +678,27 @@ def test_an_actor_runs_tasks_of_its_own_for_a_deeply_nested_task(client: Client)
     assert client.submit(sum_by_actor, summer, 3).result(timeout=120) == 5
 
 
+def add_value_of_task(counter: ActorHandle[Counter]) -> int:
+    """The task that the call needs is deeper than this one."""
+    with Client() as client:
+        return int(counter.add(client.submit(functions.square, 2)).result(timeout=60))
+
+
+def test_actors_that_occupy_the_workers_of_a_host_hold_up_nothing_that_others_wait_for() -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 2), start_cluster(address, "-n", 2):
+        with Client(address) as first, Client(address) as second, Client(address) as third:
+            clients = (first, second, third)
+            wait_until(lambda: first.n_workers == 4)
+            for _ in range(3):
+                counters = [client.actor(Counter) for client in clients]
+                pairs = list(zip(clients, counters, strict=True))
+                own = [counter.add(client.submit(functions.square, 2)) for client, counter in pairs]
+                futures = [client.submit(add_value_of_task, counter) for client, counter in pairs * 4]
+                assert max(future.result(timeout=60) for future in (*own, *futures)) == 20
+                del counters, own, pairs, futures
+
+
 def test_an_actor_does_not_overtake_a_task_whose_result_its_calls_need(single_client: Client) -> None:
     value = single_client.submit(functions.spin_and_square, 3, 0.2)
     counter = single_client.actor(Counter)

@@ -241,6 +241,27 @@ def test_an_agent_is_asked_once_to_return_an_actor_that_may_be_starting():
     assert numbers(agent.says(ready(client, 2)), agent) == [1]
 
 
+def test_nothing_is_prefetched_where_actors_occupy_all_workers():
+    book, agent, client = with_actor()
+    assert numbers(client.says(tasks(client, 2, 1, **ANCHOR)), agent) == [2]
+    agent.says(ready(client, 2))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=2, parent_attempt=1)
+    assert client.says(tasks(client, 3, 2)) == [] and child.says(tasks(child, 1, 1)) == []
+    other = book.agent("other", slots=3)
+    assert sorted(numbers(other.joined, other)) == [1, 3, 4]
+
+
+def test_an_agent_returns_what_its_actors_hold_up():
+    book, agent, client = with_actor()
+    for body in (tasks(client, 2, 1), tasks(client, 3, 1), tasks(client, 4, 1, **ANCHOR)):
+        assert len(numbers(client.says(body), agent)) == 1
+    assert book.wait(1.0, (agent,)) == [("agent", Withdraw(0x7FFFFFFF))]
+    said = agent.says(Withdrawn((TaskColumn(client.session, (3, 4), (1, 1)),)))
+    assert numbers(said, agent) == [4]
+    other = book.agent("other")
+    assert numbers(other.joined, other) == [3]
+
+
 def test_a_started_actor_stays_as_deep_as_it_is():
     book, agent, client = with_actor()
     client.says(tasks(client, 2, 1))

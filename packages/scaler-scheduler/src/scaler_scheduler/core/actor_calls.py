@@ -2,14 +2,15 @@
 
 The task that made the actor, its anchor, is placed like any other, and continues until the actor ends. Its agent says
 when the actor takes calls. Until then, calls wait here; so an anchor that has not started can be moved like any task.
-An anchor for which deep calls wait goes before tasks that are less deep (``actor_starts``).
+An anchor for which deep calls wait goes before tasks that are less deep (``actor_starts``). Agents return what they
+would only start when an actor has ended.
 After a restart of the scheduler, calls wait until it is known which calls agents have, because these come first.
 """
 
 from __future__ import annotations
 
 from scaler_protocol.messages import ActorsReady, Status
-from scaler_scheduler.core import actor_starts
+from scaler_scheduler.core import actor_starts, withdrawals
 from scaler_scheduler.core.actor_queues import ActorKey
 from scaler_scheduler.core.agents import Agent, agents_with_actors
 from scaler_scheduler.core.assignments import assign_calls
@@ -59,10 +60,19 @@ def route(state: SchedulerState, now: float) -> list[Agent]:
 
 
 def on_tick(state: SchedulerState, now: float) -> None:
-    """Look at all calls that wait: their actors may have ended. Forget what agents have said of ended actors."""
+    """Look at all calls that wait: their actors may have ended. Forget what agents have said of ended actors. Take back
+    tasks that actors hold up."""
     state.actors.look_at_all()
     for agent in agents_with_actors(state.agents):
         _forget_ended(state, agent, now)
+        _take_back_held_up(state, agent, now)
+
+
+def _take_back_held_up(state: SchedulerState, agent: Agent, now: float) -> None:
+    """Tasks that were prefetched before the last worker of an agent became that of an actor would wait there until the
+    actor ends, which may wait for them."""
+    if agent.load.is_full_of_actors() and agent.load.queued() and now >= agent.rest_until:
+        withdrawals.ask_for_all(state, agent, now)
 
 
 def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:

@@ -3,7 +3,8 @@ from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:
-    DEPTHS = 64
+    ACTORS = 64  # the level of tasks that make actors
+    LEVELS = ACTORS + 1
     HORIZON_US = 5000
     ROUND_TRIPS = 4  # heartbeats; a busy machine delays some of them, but seldom all
 
@@ -15,7 +16,7 @@ cdef class AgentLoad:
     cdef public int ceiling
     cdef readonly int outstanding
     cdef readonly int64_t load_us
-    cdef int by_depth[DEPTHS]
+    cdef int by_level[LEVELS]
     cdef public dict resources
     cdef public list deferred
     cdef public bytes session
@@ -36,6 +37,7 @@ cdef class AgentLoad:
     cdef int usable(self, int depth) noexcept
     cdef int limit(self) noexcept
     cpdef bint has_room(self, int depth) except -1
+    cpdef bint is_full_of_actors(self, int depth=*) noexcept
     cdef bint keeps_room(self, int depth) except -1
     cpdef int64_t queued_us(self) noexcept
     cpdef int64_t budget_us(self, int depth) noexcept
@@ -45,5 +47,10 @@ cdef class AgentLoad:
     cpdef double waiting_us(self, double now) noexcept
     cdef bint can_hold(self, QueueClass source) except -1
     cdef take(self, RunRecord record, int number, int64_t load_us, int64_t moving_us=*)
-    cdef amend(self, int64_t outstanding, int64_t load_us, int64_t moving_us, int* by_depth, dict resources)
+    cdef amend(self, int64_t outstanding, int64_t load_us, int64_t moving_us, int* by_level, dict resources)
     cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us)
+
+
+cdef inline int level_of(RunRecord record) noexcept:
+    """Return its depth, as far as depths are counted apart. An actor holds up tasks of any depth: it does not end."""
+    return ACTORS if record.hosts_actor else min(record.depth, ACTORS - 1)

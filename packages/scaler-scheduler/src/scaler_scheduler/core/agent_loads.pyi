@@ -4,7 +4,8 @@ An agent has room while a slot is free, or while what is queued there would last
 a half of its round trip to the scheduler if that is longer. While its tasks take at most 50 ms on average, it also has
 room for one waiting task per slot, so that no worker waits for a round trip after each task. It never has room for more
 than ``ceiling``, which is meant for 5 ms and grows with the horizon. Tasks that are less deep than a new one do not
-count against it: they may be waiting for it.
+count against it: they may be waiting for it. Actors count against tasks of any depth, and where they occupy all workers
+there is no room: they do not end.
 """
 
 from typing import Any
@@ -46,6 +47,7 @@ class AgentLoad:
     """The round trip of messages to the agent, if it is long enough to extend the horizon, or else 0."""
     def __init__(self, index: int, slots: int, ceiling: int, resources: dict[str, int] | None = None) -> None: ...
     def has_room(self, depth: int) -> bool: ...
+    def is_full_of_actors(self, depth: int = 0) -> bool: ...
     def queued_us(self) -> int: ...
     def note_round_trip(self, seconds: float) -> None:
         """The time from a heartbeat to its echo. The shortest of the last four counts, up to 250 ms: what a busy

@@ -24,17 +24,21 @@ cdef class AgentLoad:
         self.horizon_us = HORIZON_US
         self.resources = dict(resources or {})
         self.deferred = []
-        for depth in range(DEPTHS):
-            self.by_depth[depth] = 0
+        for level in range(LEVELS):
+            self.by_level[level] = 0
 
     cdef int deep(self, int depth) noexcept:
-        """Tasks here that are at least so deep: shallower ones never hold deeper ones up."""
+        """Tasks here that are at least so deep, and actors: shallower tasks never hold deeper ones up."""
         cdef int total = 0, level
         if depth <= 0:
             return self.outstanding
-        for level in range(min(depth, DEPTHS - 1), DEPTHS):
-            total += self.by_depth[level]
+        for level in range(min(depth, ACTORS - 1), LEVELS):
+            total += self.by_level[level]
         return total
+
+    cpdef bint is_full_of_actors(self, int depth=0) noexcept:
+        """Return whether actors occupy all workers that such tasks could use."""
+        return self.by_level[ACTORS] >= self.usable(depth)
 
     cdef int usable(self, int depth) noexcept:
         return self.slots + (self.lent if depth > self.deepest else 0)
@@ -48,6 +52,8 @@ cdef class AgentLoad:
     cpdef bint has_room(self, int depth) except -1:
         cdef int here = self.deep(depth)
         if here >= self.limit() or (self.reserved_count and self.keeps_room(depth)):
+            return False
+        if self.is_full_of_actors(depth):
             return False
         return here < self.usable(depth) or self.budget_us(depth) > 0
 
@@ -138,7 +144,7 @@ cdef class AgentLoad:
         self.outstanding += number
         self.load_us += load_us
         self.moving_us += moving_us
-        self.by_depth[min(record.depth, DEPTHS - 1)] += number
+        self.by_level[level_of(record)] += number
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) - amount * number
 
@@ -147,15 +153,15 @@ cdef class AgentLoad:
         self.reserved = {}
         self.reserved_count = self.reserved_us = 0
 
-    cdef amend(self, int64_t outstanding, int64_t load_us, int64_t moving_us, int* by_depth, dict resources):
+    cdef amend(self, int64_t outstanding, int64_t load_us, int64_t moving_us, int* by_level, dict resources):
         """A count was wrong: these are the right numbers."""
-        cdef int depth
+        cdef int level
         self.outstanding = <int> outstanding
         self.load_us = load_us
         self.moving_us = moving_us
         self.resources = resources
-        for depth in range(DEPTHS):
-            self.by_depth[depth] = by_depth[depth]
+        for level in range(LEVELS):
+            self.by_level[level] = by_level[level]
 
     cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us):
         number *= record.slots
@@ -163,6 +169,6 @@ cdef class AgentLoad:
         self.outstanding -= number
         self.load_us -= load_us
         self.moving_us -= moving_us
-        self.by_depth[min(record.depth, DEPTHS - 1)] -= number
+        self.by_level[level_of(record)] -= number
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) + amount * number
