@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import threading
+from typing import Any, cast
 
 import pytest
 
@@ -17,6 +18,8 @@ from scaler_protocol.command.threads import lack_of_thread
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects.push import Pusher
 from scaler_protocol.transport.remote_route import SchedulerHost
+from scaler_worker.shell import software
+from scaler_worker.shell.termination_watch import TerminationWatch
 from scaler_worker.worker_process.call_threads import CallThreads
 from scaler_worker.worker_process.import_guard import interrupt_later
 from tests.support.threads import AT_EXIT, no_threads
@@ -103,3 +106,32 @@ def test_an_actor_without_threads_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     threads = CallThreads(2, lock, lambda: None, print)
     with no_threads(monkeypatch), lock, pytest.raises(RuntimeError, match="^This actor cannot run calls: .*ulimit -u"):
         threads.wake()
+
+
+class Later:
+    """An event loop that only notes what is to be called later."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def call_later(self, seconds: float, *call: Any) -> None:
+        self.calls.append(call)
+
+
+def test_the_software_of_a_host_is_read_later_if_there_is_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(run: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    loop = Later()
+    monkeypatch.setattr(software, "start_thread", refuse)
+    software.read_software(cast(Any, loop), print)
+    assert loop.calls == [(software.read_software, loop, print)]
+
+
+def test_an_agent_goes_on_without_termination_notices_if_there_is_no_thread(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = TerminationWatch(cast(Any, Later()), lambda: False, print)
+    with no_threads(monkeypatch):
+        watch.begin()
+    assert "Cannot watch for termination notices: the system allows no more threads" in caplog.text
