@@ -1,4 +1,4 @@
-"""What users can do when the system refuses something to a process."""
+"""Remedies for what the system refuses to a process."""
 
 from __future__ import annotations
 
