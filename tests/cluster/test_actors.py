@@ -41,6 +41,9 @@ class Counter:
         self.value += number
         return self.value
 
+    def add_all(self, numbers: list[int]) -> int:
+        return self.add(sum(numbers))
+
     def get(self) -> int:
         return self.value
 
@@ -254,6 +257,38 @@ def test_tasks_call_an_actor_of_their_client(client: Client) -> None:
     assert sorted(sum(values, [])) == list(range(1, 101))
     assert "only the client that has made it" in client.submit(end_it, counter).result(timeout=60)
     assert counter.get().result(timeout=60) == 100
+
+
+def add_values_of_two_clients(counter: Any) -> list[int]:
+    values = [counter.add().result(timeout=60)]
+    for number in (10, 20):
+        with Client() as client:
+            values.append(counter.add(client.submit(functions.increment, number)).result(timeout=60))
+            values.append(counter.add_all([client.submit(functions.increment, number)]).result(timeout=60))
+    return values
+
+
+def test_a_task_passes_futures_of_its_own_client_to_an_actor(client: Client) -> None:
+    counter = client.actor(Counter)
+    assert client.submit(add_values_of_two_clients, counter).result(timeout=60) == [1, 12, 23, 44, 65]
+
+
+def add_before_an_earlier_call_has_ended(counter: Any, *gate: str) -> str:
+    with Client() as client:
+        waiting = counter.wait(*gate)
+        try:
+            counter.add(client.submit(functions.increment, 1))
+        except ValueError as error:
+            return str(error)
+        finally:
+            waiting.cancel()
+    return ""
+
+
+def test_a_call_does_not_overtake_the_earlier_ones_by_the_client_of_its_argument(client: Client, gate: Gate) -> None:
+    counter = client.actor(Counter)
+    refusal = client.submit(add_before_an_earlier_call_has_ended, counter, *gate.paths).result(timeout=60)
+    assert "a future of another client, by which the call might overtake earlier ones" in refusal
 
 
 def test_a_handle_that_comes_back_is_that_of_the_same_actor(client: Client) -> None:

@@ -179,6 +179,17 @@ def test_a_released_result_stays_for_the_calls_that_need_it(combo: SchedulerClus
     run(combo, body)
 
 
+def test_a_value_is_released_while_another_thread_pickles_the_call_that_needs_it(combo: SchedulerClusterCombo) -> None:
+    async def body(client: AsyncClient) -> None:
+        for _ in range(20):
+            value = client.submit(zeros, 10)
+            joined = client.submit(operator.add, value, zeros(SIZE))
+            value.release()
+            assert len(await joined) == SIZE + 10
+
+    run(combo, body)
+
+
 def test_scattered_values_are_arguments(combo: SchedulerClusterCombo) -> None:
     async def body(client: AsyncClient) -> None:
         small, large = await client.scatter([3, zeros(SIZE)])

@@ -207,6 +207,21 @@ def test_a_released_result_stays_for_the_calls_that_need_it(client: Client) -> N
             client.submit(len, value).result(timeout=60)
 
 
+def longer(data: bytes) -> bytes:
+    return data + b"1"
+
+
+@pytest.mark.parametrize("length", [1, 2, 8])
+def test_each_value_of_a_chain_is_released_when_the_next_call_has_been_submitted(client: Client, length: int) -> None:
+    for _ in range(20):
+        (last,) = client.scatter([zeros(100_000)])
+        for _ in range(length):
+            following = client.submit(longer, last)
+            last.release()
+            last = following
+        assert client.submit(len, last).result(timeout=60) == 100_000 + length
+
+
 def test_targets_of_graphs_are_arguments(client: Client) -> None:
     targets = client.get({"a": 5, "b": (functions.square, "a"), "c": (zeros, "b")}, ["b", "c"], block=False)
     assert client.submit(functions.increment, targets["b"]).result(timeout=60) == 26

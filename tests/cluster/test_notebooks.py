@@ -167,6 +167,22 @@ def test_a_panel_shows_the_cluster_and_follows_it(client: Client) -> None:
     assert "LivePanel" in repr(panel)
 
 
+def test_a_panel_marks_names_that_it_cuts(client: Client) -> None:
+    def long_name(lock: Any) -> None:
+        wait_for(lock)
+
+    long_name.__name__ = long_name.__qualname__ = "simulate_" * 10
+    lock = client.lock("long name")
+    with lock:
+        future = client.submit(long_name, lock)
+        panel = client.monitor()
+        wait_until(lambda: "simulate_" in panel._repr_html_() or panel._refresh())
+        page = panel._repr_html_()
+    future.result(60)
+    assert f'title="function {"simulate_" * 10}"' in page
+    assert re.search(r">function (simulate_)*\w*…<", page)
+
+
 def test_a_panel_of_a_client_that_has_left_says_so(client: Client) -> None:
     client.disconnect()
     panel = client.monitor()

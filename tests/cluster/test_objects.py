@@ -81,6 +81,10 @@ class Noter:
     def wait(self, begun: str, awaited: str) -> None:
         wait_for_file(begun, awaited)
 
+    def agent(self) -> int:
+        """Return the process id of the agent, which has adopted this process."""
+        return os.getppid()
+
 
 class Noted:
     """A large value that notes in a file that it was loaded."""
@@ -108,8 +112,11 @@ def stores() -> list[psutil.Process]:
 
 
 def store_of(client: Client) -> psutil.Process:
-    cluster = client._client_io.session.cluster.hex()
-    return next(each for each in stores() if cluster in " ".join(each.info["cmdline"]))
+    return next(each for each in stores() if is_store_of(client, each))
+
+
+def is_store_of(client: Client, store: psutil.Process) -> bool:
+    return client._client_io.session.cluster.hex() in " ".join(store.info["cmdline"] or ())
 
 
 def test_an_array_there_and_back(client: Client) -> None:
@@ -326,6 +333,29 @@ def test_calls_of_an_actor_wait_until_a_lost_result_is_made_again(tmp_path: Path
         value = total(make(COUNT))
         assert last.result(timeout=30) == [1, value, 2, value, 3]
         assert futures[-2].result(timeout=30) == [1, value]
+
+
+def test_a_call_waits_whose_process_finds_its_input_lost_before_the_agent_does(tmp_path: Path) -> None:
+    """The agent is stopped while the store dies and the process comes to the call."""
+    begin, has_begun = tmp_path / "begin", tmp_path / "has begun"
+    with SchedulerClusterCombo(n_workers=2) as cluster, Client(cluster.get_address()) as client:
+        noter = client.actor(Noter)
+        agent = psutil.Process(noter.agent().result(timeout=30))
+        made = client.submit(make, COUNT)  # in another process: that of the actor has nothing to do with the store yet
+        wait_until(made.done, 20)
+        waiting = noter.wait(str(has_begun), str(begin))
+        wait_until(has_begun.exists, 20)
+        futures = [noter.note(each) for each in (1, made, 2)]
+        assert client.submit(together).result(timeout=30) == 0  # the calls are at the agent before its answer
+        agent.suspend()
+        store = store_of(client)
+        store.kill()
+        wait_until(lambda: not store.is_running() or store.status() == psutil.STATUS_ZOMBIE, 20)
+        begin.touch()
+        wait_until(lambda: any(is_store_of(client, each) for each in stores()), 20)  # the process has started it
+        agent.resume()
+        assert futures[-1].result(timeout=30) == [1, total(make(COUNT)), 2]
+        assert waiting.result(timeout=30) is None
 
 
 def make_at_gate(begun: str, gate: str) -> numpy.ndarray:

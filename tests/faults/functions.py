@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import time
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import numpy
 
-from scaler import Client
+from scaler import ActorHandle, Client
+from scaler.client.lock import Lock
 from scaler.shell.client_io import _instances
 
 
@@ -62,6 +64,46 @@ def total_of_nested(size: int, count: int) -> int:
     with Client() as client:
         arrays = [client.submit(make, size, value) for value in range(count)]
         return sum(client.map(total, [array.result() for array in arrays]))
+
+
+def total_of_chain(size: int, length: int) -> int:
+    """Nested tasks whose arguments are futures of one another's large results."""
+    with Client() as client:
+        last = client.submit(make, size, 0)
+        for _ in range(length):
+            last = client.submit(add, last, 1)
+        return client.submit(total, last).result()
+
+
+def hold_alone(lock: Lock, path: str) -> bool:
+    """Return whether the file ``path`` was free for whoever held ``lock``."""
+    with lock, open(path, "a", encoding="ascii") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        spin(1, 0.01)
+        return True
+
+
+class Totals:
+    """An actor that knows the calls that it has run."""
+
+    def __init__(self) -> None:
+        self.calls: set[int] = set()
+
+    def total(self, array: numpy.ndarray, call: int | None = None) -> int | str:
+        """Return the sum of the elements. ``call``: no other has this number."""
+        if call in self.calls:
+            return "this call has run before"
+        if call is not None:
+            self.calls.add(call)
+        return total(array)
+
+
+def total_by(handle: ActorHandle[Totals], size: int, value: int) -> int | str:
+    with Client() as client:
+        return handle.total(client.submit(make, size, value)).result()
 
 
 class Counter:

@@ -8,21 +8,26 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from pathlib import Path
 
-from scaler import Client, Environment
-from scaler.utility.exceptions import ActorDiedError, ProcessorDiedError, WorkerDiedError
+from scaler import Client, Environment, ScalerFuture
+from scaler.utility.exceptions import ActorDiedError, MissingObjects, ProcessorDiedError, WorkerDiedError
 from tests.faults.functions import (
     Counter,
+    Totals,
     add,
     count_nodes,
     executions,
+    hold_alone,
     make,
     spin,
     spin_once,
     square,
     sum_after_a_cut,
     total,
+    total_by,
+    total_of_chain,
     total_of_nested,
     variable,
 )
@@ -118,6 +123,64 @@ def actor(client: Client, chance: random.Random) -> tuple[object, object]:
     return list(range(1, len(results) + 1)), results
 
 
+def cancelled(client: Client, chance: random.Random) -> tuple[object, object]:
+    """A cancelled task ends with ``CancelledError``, if ``cancel`` says so, and all others with their results."""
+    futures = [client.submit(spin, number, chance.uniform(0.001, 0.2)) for number in range(chance.randrange(2, 40))]
+    doomed = {number for number in chance.sample(range(len(futures)), len(futures) // 2) if futures[number].cancel()}
+    return ["cancelled" if number in doomed else number for number in range(len(futures))], list(map(_end, futures))
+
+
+def _end(future: ScalerFuture[int]) -> int | str:
+    try:
+        return future.result(RESULT_TIMEOUT_SECONDS)
+    except CancelledError:
+        return "cancelled"
+
+
+def chain(client: Client, chance: random.Random) -> tuple[object, object]:
+    """Large values that move between tasks, whose futures are released as soon as the next one has them."""
+    size, length = chance.randrange(5_000, 100_000), chance.randrange(1, 10)
+    (last,) = client.scatter([make(size, 0)])
+    for _ in range(length):
+        following = client.submit(add, last, 1)
+        last.release()
+        last = following
+    return size * length, client.submit(total, last).result(RESULT_TIMEOUT_SECONDS)
+
+
+def nested_chain(client: Client, chance: random.Random) -> tuple[object, object]:
+    size, length, count = chance.randrange(5_000, 50_000), chance.randrange(1, 6), chance.randrange(1, 5)
+    return [size * length] * count, client.map(total_of_chain, [size] * count, [length] * count)
+
+
+def lock(client: Client, chance: random.Random) -> tuple[object, object]:
+    """Tasks that hold a lock of the cluster hold a file of this host alone."""
+    name, count = f"{chance.getrandbits(64):x}", chance.randrange(1, 12)
+    path = os.path.join(os.environ["SCALER_HOME"], f"lock-{name}")
+    received = client.map(hold_alone, [client.lock(name)] * count, [path] * count)
+    Path(path).unlink(missing_ok=True)
+    return [True] * count, received
+
+
+def actor_inputs(client: Client, chance: random.Random) -> tuple[object, object]:
+    """Large values are arguments of calls of an actor, by this client and by tasks. No call of the client runs twice.
+    A task that runs again calls again."""
+    handle, size = client.actor(Totals), chance.randrange(5_000, 100_000)
+    values = range(chance.randrange(1, 12))
+    ours = [handle.total(client.submit(make, size, value), value) for value in values]
+    futures = [*ours, *(client.submit(total_by, handle, size, value) for value in values)]
+    outcomes = [(value, _total_or_loss(future)) for value, future in zip([*values, *values], futures, strict=True)]
+    return [], [(value, outcome) for value, outcome in outcomes if outcome not in (size * value, "lost")]
+
+
+def _total_or_loss(future: ScalerFuture[int | str]) -> int | str:
+    try:
+        return future.result(RESULT_TIMEOUT_SECONDS)
+    except (ActorDiedError, MissingObjects):
+        return "lost"
+
+
 JOBS: tuple[Job, ...] = (
-    small, slow, once, nested, large, sent, graph, nested_large, nested_cut, environment, actor,
+    small, slow, once, nested, large, sent, graph, nested_large, nested_cut, environment, actor, cancelled, chain,
+    nested_chain, lock, actor_inputs,
 )  # fmt: skip

@@ -10,10 +10,18 @@ from concurrent.futures import as_completed, wait
 from functools import partial
 from typing import Any, NamedTuple, assert_type
 
-from scaler import AsyncClient, Client, Executor, ObjectReference, ScalerFuture, SchedulerClusterCombo, Serializer
+from scaler import (
+    ActorHandle,
+    AsyncClient,
+    Client,
+    Executor,
+    ObjectReference,
+    ScalerFuture,
+    SchedulerClusterCombo,
+    Serializer,
+)
 from scaler.asynchronous.actors import AsyncActorHandle
 from scaler.asynchronous.future import AsyncFuture
-from scaler.client.actors import ActorHandle
 from scaler.client.future import ProfilingInfo
 
 

@@ -111,6 +111,8 @@ def test_the_terminal_names_the_longest_running_tasks_as_far_as_there_is_room() 
     assert styles == [Style.DIM, Style.WARNING, Style.DIM, Style.PLAIN]
     first = [text_of(line) for line in draw(model, View(), 120, 30, 0.0, "").lines]
     assert first[10] == texts[120]
+    long = replace(TASK, function="f" * 1000)
+    assert text_of(running_line(model_of(long), 80)) == f"longest: {'f' * 49}… 60 s on w1"
 
 
 def test_the_page_of_a_browser_counts_those_that_look_stuck() -> None:

@@ -103,3 +103,13 @@ def test_functions_have_waits_and_parts_of_their_time() -> None:
     parts = ("dependencies", "waiting", "fetching", "loading", "running", "storing")
     seconds = [found["scaler_function_time_seconds_total", "f", part] for part in parts]
     assert seconds == [0, 2, 0, 1, 2.5, 0.5]
+
+
+def test_long_names_are_cut_and_remain_different() -> None:
+    names = "f" * 1000, "f" * 999 + "g", "short"
+    functions = tuple(FunctionStatus(b"", name, 1, 0, 0, 0, 0, 0.0, module=name) for name in names)
+    families = list(families_of(replace(snapshot(), functions=functions)))
+    samples = [sample for family in families for sample in family.samples]
+    found = {(each.labels["function"], each.labels["module"]) for each in samples if "function" in each.labels}
+    assert len(found) == 3 and ("short", "short") in found
+    assert all(len(text) <= 150 for each in found for text in each)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
 import pytest
 
-from scaler_protocol.messages import Goodbye, Status, Tasks
-from scaler_scheduler.core import function_numbers
+from scaler_protocol.codec import ResultRun
+from scaler_protocol.messages import Goodbye, Results, Status, Tasks
+from scaler_scheduler.core import function_numbers, function_totals
+from scaler_scheduler.core.function_keys import FunctionKey
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.function_numbers import FunctionNumbers
-from scaler_scheduler.core.function_totals import CURRENT_LIMIT, NAME_LIMIT, OTHERS, FunctionKey, FunctionTotals
+from scaler_scheduler.core.function_totals import CURRENT_LIMIT, NAME_LIMIT, OTHERS, FunctionTotal, FunctionTotals
 from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Playbook, definition, results, run
 
 
@@ -127,6 +130,39 @@ def test_running_functions_are_shown_after_very_many_others_have_ended() -> None
 def test_names_of_current_functions_are_bounded_too() -> None:
     found = FunctionTotals().with_current([load(f"f{number}", 1) for number in range(CURRENT_LIMIT + 5)])
     assert len(found) == CURRENT_LIMIT + 1 and found[OTHERS].total_us == 5
+
+
+_ZERO_PLACES = [6, 14]
+"""No task waited for dependencies, or for long."""
+
+
+def figures(total: FunctionTotal) -> list[float]:
+    counts = total.unfinished, total.finished, total.succeeded, total.canceled
+    spread = total.durations.counts_between([100_000]), total.waits.counts_between([100_000])
+    return [*counts, total.total_us, total.cpu_us, *total.parts_us, *spread[0], *spread[1]]
+
+
+def test_all_figures_of_further_functions_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    book = Playbook()
+    agent, client = book.agent(slots=8), book.client("one")
+    for first, function in (1, FUNCTION), (11, OTHER_FUNCTION):
+        named = replace(definition(function), module=str(first))
+        client.says(Tasks([run(client, first, 4, function=function)], [named]))
+        book.now += 0.2
+        rows = [
+            (first, 1, Status.SUCCESS, b"r", 50_000, 40_000, 0),
+            (first + 1, 1, Status.EXCEPTION, b"", 300_000, 7, 0),
+            (first + 2, 1, Status.CANCELLED, b"", 0, 0, 0),
+        ]
+        made = ResultRun(client.session, rows)
+        made.set_parts(struct.pack("<4I", 1, 10_000, 20_000, 30_000))
+        agent.says(Results([made]))
+    loads = book.core.state.function_loads.values()
+    apart = [figures(each) for each in FunctionTotals().with_current(loads).values()]
+    monkeypatch.setattr(function_totals, "CURRENT_LIMIT", 0)
+    (together,) = FunctionTotals().with_current(loads).values()
+    assert len(apart) == 2 and [place for place, each in enumerate(apart[0]) if not each] == _ZERO_PLACES
+    assert figures(together) == pytest.approx([sum(each) for each in zip(*apart, strict=True)])
 
 
 def test_the_row_of_all_further_functions_stays_when_they_have_ended() -> None:

@@ -87,8 +87,8 @@ def make(stage: Stage) -> int:
     return number
 
 
-def give_anchor(stage: Stage, first: int = 1, count: int = 1, cls: type = Adder) -> None:
-    stage.give(run_of(count, first=first, options=ANCHOR, function=cls), function=cls)
+def give_anchor(stage: Stage, first: int = 1, count: int = 1, cls: type = Adder, options: TaskOptions = ANCHOR) -> None:
+    stage.give(run_of(count, first=first, options=options, function=cls), function=cls)
 
 
 @pytest.fixture
@@ -283,6 +283,71 @@ def test_calls_that_have_not_started_wait_when_the_store_of_the_host_is_lost(act
     arrive(stage, RESULT, 5)
     stage.run(number)
     assert values(stage) == {4: 5, 1: 6, 5: 11, 6: 17}
+
+
+def give_calls_with_stored_input(stage: Stage, number: int) -> None:
+    """The store of the host dies before the process reads the result that call 5 needs, which the agent does not know
+    yet."""
+    stage.say(calls(1, first=5, slots=[RESULT]))
+    stage.core.on_stored(RESULT, stage.now)
+    stage.say(calls(1, first=6))
+    stage.say(calls(1, first=1, session=OTHER))
+
+    def notice() -> None:
+        stage.core.on_store_lost(stage.now)
+        stage.turn()
+
+    stage.processes[number].while_waiting = notice
+
+
+def run_until_done(stage: Stage, number: int, done: set[int]) -> None:
+    """Let the process run what it has, until these calls have succeeded."""
+    stage.processes[number].run()
+
+    def are_done() -> bool:
+        stage.core.on_worker_process_news(number, stage.now)
+        stage.turn()
+        return set(values(stage)) == done
+
+    wait_until(are_done)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_call_waits_that_finds_its_input_lost_before_the_agent_does(count):
+    """It is taken back, and so are later calls of its caller."""
+    stage = Stage(1)
+    give_anchor(stage, options=replace(ANCHOR, max_concurrency=count))
+    number = make(stage)
+    give_calls_with_stored_input(stage, number)
+    run_until_done(stage, number, {1})
+    assert stage.bodies(ObjectRequest)[-1] == ObjectRequest(RESULT)
+    stage.say(ObjectMissing(RESULT, "gone", is_made_again=True))
+    arrive(stage, RESULT, 5)
+    run_until_done(stage, number, {1, 5, 6})
+    assert count > 1 or values(stage) == {1: 2, 5: 7, 6: 13}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_call_fails_whose_input_is_missing_while_the_agent_knows_of_no_loss(count):
+    """Its bytes on the disk were changed, for example."""
+    stage = Stage(1)
+    give_anchor(stage, options=replace(ANCHOR, max_concurrency=count))
+    number = make(stage)
+    give_calls_with_stored_input(stage, number)
+    stage.processes[number].while_waiting = None
+    stage.processes[number].runner.patience_ns = 0
+    run_until_done(stage, number, {1, 6})
+    assert stage.results()[5][0] == Status.OBJECT_MISSING
+
+
+def test_calls_share_an_input(actor):
+    stage, number = actor
+    stage.store.objects[RESULT] = bytearray(plan(pickle.dumps(5)).to_bytes())
+    stage.say(calls(2, first=5, slots=[RESULT, RESULT]))
+    stage.core.on_stored(RESULT, stage.now)
+    stage.turn()
+    stage.run(number)
+    assert values(stage) == {5: 6, 6: 11}
 
 
 def test_an_actor_of_an_agent_that_is_drained_goes_on_with_calls_that_wait_for_objects(actor):

@@ -10,7 +10,8 @@ from scaler.utility.foreign import check_not_overwritten
 
 check_not_overwritten(os.path.dirname(__file__))
 
-from scaler.client.client import Client  # noqa: E402  after the check, which tells why an import would fail
+from scaler.client.actors import ActorHandle  # noqa: E402  after the check, which tells why an import would fail
+from scaler.client.client import Client  # noqa: E402
 from scaler.client.executor import Executor  # noqa: E402
 from scaler.client.future import ScalerFuture  # noqa: E402
 from scaler.client.object_reference import ObjectReference  # noqa: E402
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __version__ = "1.0.0"
 __all__ = [
+    "ActorHandle",
     "AsyncClient",
     "Client",
     "Cluster",

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from scaler_protocol.limits import NO_WORKER
-from scaler_protocol.monitor.format import format_duration, printable
+from scaler_protocol.monitor.bounds import shown_text
+from scaler_protocol.monitor.format import format_duration
 from scaler_protocol.monitor.messages import AgentStatus, RunningTaskStatus, Snapshot
 from scaler_protocol.process_names import UNKNOWN_WORKER, nested_name
 
@@ -24,6 +25,8 @@ IDLE_SECONDS = 30.0
 
 IDLE_FACTOR = 2.0
 _STEADY_SECONDS = 5.0
+_SUMMARY_NAME_LIMIT = 50
+"""Characters of a name in a summary: a terminal has 80."""
 
 TaskKey = tuple[bytes, int, int]
 """Session, task and attempt."""
@@ -72,8 +75,10 @@ def longest_running(rows: Iterable[RunningTaskRow]) -> list[RunningTaskRow]:
 
 
 def summary_of(row: RunningTaskRow) -> str:
-    """One task in a few words: function, how long, where, and whether it is an actor or why it looks stuck."""
-    text = f"{printable(row.task.function)} {format_duration(row.task.seconds)} on {printable(row.worker)}"
+    """One task in a few words: function, how long, where, and whether it is an actor or why it looks stuck. Long names
+    are cut."""
+    function, worker = (shown_text(name, _SUMMARY_NAME_LIMIT) for name in (row.task.function, row.worker))
+    text = f"{function} {format_duration(row.task.seconds)} on {worker}"
     return f"{text} ({row.state})" if row.suspicion or row.task.actor else text
 
 

@@ -47,7 +47,7 @@ class AsyncActorMethod(Generic[T]):
     ) -> None:
         link = self._link
         call = LateCall(link.client_io, name, future, predecessor)
-        link.start(partial(call.run, partial(send_unless_settled, link.client_io, future, send)))
+        link.start_call(partial(call.run, partial(send_unless_settled, link.client_io, future, send)))
 
     def __repr__(self) -> str:
         return repr(self._method)

@@ -221,7 +221,7 @@ class AsyncClient:
         if not are_small(args) and are_large(args):
             check_call(fn, args, {})
             call = future.behind()
-            link.start(partial(inner.submit_later, call, partial(inner.submit_as, call, fn, args, {}, calls)))
+            link.start_call(partial(inner.submit_later, call, partial(inner.submit_as, call, fn, args, {}, calls)))
         else:
             inner.submit_as(future, fn, args, {}, calls)
         if link.is_nested:
@@ -249,7 +249,7 @@ class AsyncClient:
         future: AsyncFuture[T] = AsyncFuture(link)
         if are_large(values):
             call = future.behind()
-            link.start(partial(inner.submit_later, call, partial(inner.send_as, call, fn, shape, values)))
+            link.start_call(partial(inner.submit_later, call, partial(inner.send_as, call, fn, shape, values)))
         else:
             inner.send_as(future, fn, shape, values)
         link.note_wait(future)
@@ -261,7 +261,7 @@ class AsyncClient:
         inner = self._client
         task: PureTask[T] = PureTask(link.client_io)
         future = AsyncFuture.of_task(link, task)
-        link.start(partial(inner.submit_later, task, partial(inner.send_pure, future, task, fn, shape, values)))
+        link.start_call(partial(inner.submit_later, task, partial(inner.send_pure, future, task, fn, shape, values)))
         link.note_wait(future)
         return future
 

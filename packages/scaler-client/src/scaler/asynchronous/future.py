@@ -135,7 +135,7 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
         """Give up the result: the cluster frees it when no call needs it any more, and later calls with this future as
         an argument raise MissingObjects. A result that has been awaited stays here as long as this future."""
         self._is_argument = True
-        self.behind().release()
+        self._link.after_calls(self.behind().release)
 
     def profiling_info(self) -> ProfilingInfo:
         """Raises ValueError before the task has finished."""

@@ -95,7 +95,7 @@ class InnerClient(Client):
         call = task_future(future)
         send = partial(super()._send_large_call, shape, payloads, call)
         if type(call) is LoopTask and _in_loop():
-            self.link.start(partial(self.submit_later, call, send))
+            self.link.start_call(partial(self.submit_later, call, send))
         else:
             send()
 

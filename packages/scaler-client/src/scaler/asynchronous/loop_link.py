@@ -12,7 +12,7 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -61,6 +61,7 @@ class LoopLink:
         self._threads = threads
         self._fd = client_io.reading_fd
         self._cancelled: list[Withdrawable] = []
+        self._calls: set[Future[object]] = set()  # that threads are about to send
         self._is_open = True
 
     def check(self) -> None:
@@ -173,12 +174,35 @@ class LoopLink:
 
     # ---- threads ---------------------------------------------------------------------------------------------------
 
-    def start(self, work: Callable[[], object]) -> None:
-        """Do ``work``, which raises nothing, in one of a few threads."""
+    def start(self, work: Callable[[], object]) -> Future[object] | None:
+        """Do ``work``, which raises nothing, in one of a few threads. None: it has been done."""
         try:
-            self._threads.submit(contextvars.copy_context().run, work)
+            return self._threads.submit(contextvars.copy_context().run, work)
         except RuntimeError:  # the client has been closed: the work ends at once
             work()
+            return None
+
+    def start_call(self, send: Callable[[], object]) -> None:
+        """Send a call with ``send``, which raises nothing, in one of a few threads."""
+        call = self.start(send)
+        if call is not None:
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+
+    def after_calls(self, action: Callable[[], object]) -> None:
+        """Do ``action`` when the calls that threads are about to send have been sent, in any thread. It may be done
+        twice."""
+        left = set(self._calls)
+        if not left:
+            action()
+
+        def note(call: Future[object]) -> None:
+            left.discard(call)
+            if not left:
+                action()
+
+        for call in list(left):
+            call.add_done_callback(note)
 
     def in_thread(self, work: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         """Do ``work`` in one of a few threads. It must not wait for long."""

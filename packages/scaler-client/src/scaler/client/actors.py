@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 from scaler.client.calls import Encoder, FunctionBook, shape_of
 from scaler.client.future import ScalerFuture, UnsentCall, cancel_futures, first_unsent
+from scaler.client.inputs import ForeignInput
 from scaler.client.options import shared, whole_number
 from scaler.client.outcomes import actor_died
 from scaler.client.signatures import check_call, function_module, function_name, sendable_name
@@ -202,10 +203,14 @@ class ActorClient(Protocol):
 class BorrowedActor:
     """An actor whose handle was received. It does not end with the handles here. If no client was chosen before, its
     first call chooses one: that which has made the actor, if it is in this process, and otherwise one of the running
-    task."""
+    task. A call with futures of another client chooses that client, unless earlier calls have not ended, which it
+    might overtake."""
 
     client_for: ClassVar[Callable[[bytes], ActorClient]]
     """The client for an actor that this session has made."""
+
+    client_of: ClassVar[Callable[[ClientIO | None], ActorClient | None]]
+    """The client that uses this input and output, if it is open."""
 
     def __init__(self, cls: type, name: tuple[bytes, int]) -> None:
         self.cls = cls
@@ -213,6 +218,9 @@ class BorrowedActor:
         self._opening = threading.Lock()
         self._client: ActorClient | None = None
         self._actor: Actor | None = None
+        self._client_io: ClientIO | None = None
+        self._has_moved = False  # to the client of a future, which may be closed before the next call
+        self._last_call: Callable[[], ScalerFuture[Any] | None] = _no_call
 
     def call(
         self,
@@ -223,7 +231,13 @@ class BorrowedActor:
         send_later: SendLater | None = None,
     ) -> C:
         """Submit a call of a method."""
-        return self._connected().call(name, args, kwargs, future_type, send_later)
+        try:
+            future = self._connected().call(name, args, kwargs, future_type, send_later)
+        except ForeignInput as error:
+            self._move(error)
+            future = self._connected().call(name, args, kwargs, future_type, send_later)
+        self._last_call = weakref.ref(future)
+        return future
 
     def use(self, client: ActorClient) -> None:
         """Let its calls go through this client."""
@@ -234,11 +248,28 @@ class BorrowedActor:
 
     def _connected(self) -> Actor:
         with self._opening:
+            if self._has_moved and BorrowedActor.client_of(self._client_io) is not self._client:  # it is closed
+                self._client = self._actor = None
+                self._has_moved = False
             if self._actor is None:
                 self._client = self._client or BorrowedActor.client_for(self.name[0])
                 options = TaskOptions(actor=self.name[1], actor_session=self.name[0], rerun=False)
                 self._actor = Actor(self.cls, self.name, None, options, self._client._actor_parts())
             return self._actor
+
+    def _move(self, error: ForeignInput) -> None:
+        """Let later calls go through the client of the future that was an argument."""
+        with self._opening:
+            last, client = self._last_call(), BorrowedActor.client_of(error.client_io)
+            if client is None:
+                raise error
+            if last is not None and not last.done():
+                raise error.of_call_behind_others()
+            self._client, self._actor, self._client_io, self._has_moved = client, None, error.client_io, True
+
+
+def _no_call() -> None:
+    """Before the first call."""
 
 
 class ActorMethod(Generic[T]):

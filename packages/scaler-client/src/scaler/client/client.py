@@ -10,7 +10,7 @@ import pickle
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
@@ -1393,9 +1393,8 @@ def _direct_connection(address: str, session: bytes) -> ClientConnection:
 
 def _client_for(session: bytes) -> Client:
     """The client of this session, if it is in this process; otherwise one for the task that runs here."""
-    for client in list(_clients):
-        client_io = client.__dict__.get("_client_io")
-        if client_io is not None and not client_io.unusable and client_io.session.session == session:
+    for client, client_io in _open_clients():
+        if client_io.session.session == session:
             return client
     if nested_socket(None) is None and not is_far_from_agents():
         raise RuntimeError(
@@ -1405,7 +1404,20 @@ def _client_for(session: bytes) -> Client:
     return Client()
 
 
+def _client_of(client_io: ClientIO | None) -> Client | None:
+    """The open client that uses this input and output."""
+    return next((client for client, its in _open_clients() if its is client_io), None)
+
+
+def _open_clients() -> Iterator[tuple[Client, ClientIO]]:
+    for client in list(_clients):
+        client_io = client.__dict__.get("_client_io")
+        if client_io is not None and not client_io.unusable:
+            yield client, client_io
+
+
 NamedObject.default_client = Client
+BorrowedActor.client_of = _client_of
 BorrowedActor.client_for = _client_for
 Executor.default_client = Client
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()

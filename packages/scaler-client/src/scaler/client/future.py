@@ -138,6 +138,11 @@ class ScalerFuture(concurrent.futures.Future[T]):
     held_call: UnsentCall | None = None
     """The call of this future, while it waits here for other futures that are its arguments."""
 
+    unsent_uses = 0
+    """The number of calls with this argument that wait here. The lock of the client is held to change it."""
+
+    _is_given_up = False
+
     _blamed: str = ""
 
     def __init_subclass__(cls) -> None:
@@ -229,13 +234,22 @@ class ScalerFuture(concurrent.futures.Future[T]):
 
     def release(self) -> None:
         """Give up the result: the cluster frees it when no call needs it any more, and ``result`` raises
-        MissingObjects. The result of a task that has not ended is given up when it ends."""
+        MissingObjects. The result of a task that has not ended is given up when it ends, and one that calls wait for
+        here when they have been sent."""
         if self._state is RUNNING:
             self.add_done_callback(ScalerFuture.release)
+        elif self.unsent_uses:
+            self._is_given_up = True
         elif self._state is FINISHED:
             self._result, self._exception = None, MissingObjects("The result was released by release().")
             self._loaded = True
             self._outcome = _RELEASED if self._outcome is None else self._outcome._replace(status=0, payload=b"")
+
+    def drop_unsent_use(self) -> None:
+        """A call that waited here with this argument is over."""
+        self.unsent_uses -= 1
+        if self._is_given_up:
+            self.release()
 
     def load(self) -> None:
         """Wait until the task has ended, and load what it returned or raised. A large result is fetched."""

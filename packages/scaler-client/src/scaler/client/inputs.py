@@ -53,6 +53,26 @@ _OVER = Outcome(Status.SUCCESS, b"")
 _NAMED_LIMIT = 5
 
 
+class ForeignInput(ValueError):
+    """An argument of a function is a future of another client, which uses this ``client_io``."""
+
+    def __init__(self, function: str, client_io: ClientIO) -> None:
+        whose = "a client that is closed" if client_io.unusable else "another client"
+        super().__init__(
+            f"Cannot send a call of {function}(): an argument is a future of {whose}. Pass its result(), or submit "
+            "both calls with one client."
+        )
+        self.client_io = client_io
+        self._function = function
+
+    def of_call_behind_others(self) -> ValueError:
+        """The other client could send the call of an actor, but not yet."""
+        return ValueError(
+            f"Cannot send a call of {self._function}(): an argument is a future of another client, by which the call "
+            "might overtake earlier ones of this actor. Wait for these, or pass the result() of the future."
+        )
+
+
 class InputCalls:
     """Sends the calls of one client that have futures as arguments."""
 
@@ -158,11 +178,7 @@ class InputCalls:
     def _check_inputs(self, fn: Callable[..., Any], parts: Iterable[Any]) -> None:
         for part in parts:
             if isinstance(part, ScalerFuture) and part._client_io is not self._client_io:
-                whose = "a client that is closed" if part._client_io.unusable else "another client"
-                raise ValueError(
-                    f"Cannot send a call of {function_name(fn)}(): an argument is a future of {whose}. Pass its "
-                    "result(), or submit both calls with one client."
-                )
+                raise ForeignInput(function_name(fn), part._client_io)
 
 
 class HeldCall:
@@ -179,6 +195,7 @@ class HeldCall:
         "_waits_for",
         "_followers",
         "_must_turn",
+        "_used",
         "predecessor",
     )
 
@@ -202,6 +219,7 @@ class HeldCall:
         self._future: Future | None = future
         self._waits_for = 0
         self._followers: list[CallFollower] = []
+        self._used: list[Future] = []
         self.predecessor = predecessor
         future.held_call = self
 
@@ -228,6 +246,9 @@ class HeldCall:
         future, unless the call was over before."""
         future, self._future = self._future, None
         self._parts = []
+        used, self._used = self._used, []
+        for each in used:
+            each.drop_unsent_use()
         if future is not None:
             future.held_call = None
             self._client_io.session.unsent_calls.discard(id(self))
@@ -343,6 +364,7 @@ class HeldCall:
             waited = self._wait_for(others)
             if self._waits_for:
                 session.unsent_calls.add(id(self), self._shape.function)
+                self._use(inputs)
                 return waited
         if not all(map(submissions.id_of, nodes)):
             submissions.close_batch()
@@ -350,6 +372,13 @@ class HeldCall:
                 return nodes[0]  # the graph is full now
         self._submit(session, small, nodes, elsewhere)
         return []
+
+    def _use(self, inputs: list[Future]) -> None:
+        """Their results stay here until this call has been sent, even if the caller releases them before."""
+        if not self._used:
+            self._used = inputs
+            for future in inputs:
+                future.unsent_uses += 1
 
     @staticmethod
     def _sort(

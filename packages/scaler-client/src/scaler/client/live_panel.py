@@ -10,6 +10,7 @@ from typing import Any
 
 from scaler.client.cluster_info import ClusterInfo
 from scaler_protocol.monitor.alerts import Alert
+from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.monitor.format import format_count, format_left, format_rate
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.running import longest_running, summary_of
@@ -127,7 +128,7 @@ def _bar(row: Row) -> str:
     blocked = row[PROGRESS.index("cannot_run")]
     cannot_run = f", {format_count(blocked)} cannot run" if blocked else ""
     return (
-        f'<tr><td style="text-align: left">{escape(title[:_NAME_LIMIT])}</td>'
+        f'<tr><td style="text-align: left" title="{escape(title)}">{escape(short_text(title, _NAME_LIMIT))}</td>'
         f'<td style="min-width: 260px"><progress value="{share:.4f}" style="width: 250px"></progress></td>'
         f'<td style="text-align: left">{100 * share:.0f} %, {remaining} remaining{cannot_run}{until}</td></tr>'
     )

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
 from scaler_gui.monitor import Monitor
 from scaler_gui.operations import WindowOperations
 from scaler_gui.views.report_dialog import ReportDialog
+from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.monitor.operation import (
     ACTION_LABELS,
     Operation,
@@ -64,4 +65,4 @@ class ActionDialog(QMessageBox):
 def _words(operation: Operation) -> str:
     if needs_confirmation(operation):
         return question_of(operation)
-    return f"{ACTION_LABELS[operation.action]}: {operation.target[:_TARGET_LIMIT]}"
+    return f"{ACTION_LABELS[operation.action]}: {short_text(operation.target, _TARGET_LIMIT)}"

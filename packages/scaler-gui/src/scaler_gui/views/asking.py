@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QInputDialog, QWidget
 
 from scaler_gui.monitor import Monitor
 from scaler_gui.views.action_dialog import ActionDialog
+from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.monitor.operation import ACTION_LABELS, VALUE_LABELS, Operation, needs_confirmation
 
 _TITLE_LIMIT = 80
@@ -21,7 +22,7 @@ def ask(operation: Operation, monitor: Monitor, parent: QWidget) -> None:
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     dialog.setInputMode(QInputDialog.InputMode.DoubleInput)
     dialog.setDoubleRange(-1e6, 1e6)
-    dialog.setWindowTitle(f"{ACTION_LABELS[operation.action]}: {operation.target}"[:_TITLE_LIMIT])
+    dialog.setWindowTitle(short_text(f"{ACTION_LABELS[operation.action]}: {operation.target}", _TITLE_LIMIT))
     dialog.setLabelText(VALUE_LABELS[operation.action])
     dialog.doubleValueSelected.connect(
         lambda value: confirm(Operation(operation.action, operation.target, value), monitor, parent)

@@ -12,12 +12,14 @@ from scaler_gui.models.entity_text import entity_html, link_of
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import LIGHT, Theme
 from scaler_gui.views.asking import ask
+from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.entity_actions import targets_of_page
 from scaler_protocol.monitor.links import EntityLink
 from scaler_protocol.monitor.operation import ACTION_LABELS, Action, Operation
 
 _SIZE = (860, 620)
+_TITLE_LIMIT = 80
 
 
 class EntityWindow(QDialog):
@@ -71,7 +73,7 @@ class EntityWindow(QDialog):
             return
         link = self._visited[-1]
         self.back.setEnabled(len(self._visited) > 1)
-        self.setWindowTitle(f"{link.kind.capitalize()} {link.key[-1][:80]}")
+        self.setWindowTitle(f"{link.kind.capitalize()} {short_text(link.key[-1], _TITLE_LIMIT)}")
         self._offer(targets_of_page(link, page_of(self.monitor.model, link)))
         html = entity_html(self.monitor.model, link, self.theme)
         if html == self._html or self.text.textCursor().hasSelection():

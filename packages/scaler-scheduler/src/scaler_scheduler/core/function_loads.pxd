@@ -11,6 +11,7 @@ cdef class FunctionLoad:
     cdef readonly bytes digest
     cdef readonly str name
     cdef readonly str module
+    cdef readonly object key
     cdef public double duration_us
     cdef public int64_t samples
     cdef readonly double total_us
@@ -29,6 +30,7 @@ cdef class FunctionLoad:
 
     cpdef bint is_called(self, str name)
     cpdef observe(self, double total_us, int64_t number, double cpu_us=*)
+    cdef add_parts(self, FunctionLoad other)
 
     cdef inline uint32_t named(self, Recorder events) except? 0:
         """Its number in event records, said what it means once in each recording."""

@@ -4,7 +4,10 @@
 out with one estimate is given back with the same, whatever has been measured since.
 """
 
+from collections.abc import Iterable
+
 from scaler_scheduler.core.duration_histogram import DurationHistogram
+from scaler_scheduler.core.function_keys import FunctionKey
 
 class FunctionLoad:
     """The durations of the tasks of one function, and their number. ``total_us`` and ``cpu_us``: of all executions
@@ -14,6 +17,7 @@ class FunctionLoad:
     digest: bytes
     name: str
     module: str
+    key: FunctionKey
     duration_us: float
     samples: int
     total_us: float
@@ -41,3 +45,6 @@ class FunctionLoad:
         loading them, storing results. The last three are parts of ``total_us``."""
 
     def observe(self, total_us: float, number: int, cpu_us: float = 0.0) -> None: ...
+
+def together(loads: Iterable[FunctionLoad]) -> FunctionLoad:
+    """Return a load without a name that has the sums of these, other than ``duration_us`` and ``samples``."""

@@ -4,6 +4,7 @@
 from cython cimport final
 from libc.stdint cimport int64_t
 from scaler_scheduler.core.duration_histogram cimport DurationHistogram
+from scaler_scheduler.core.function_keys import key_of
 from scaler_scheduler.core.states cimport CANCELLED, STATUSES, SUCCESS, SUCCESS_LARGE
 
 
@@ -13,6 +14,7 @@ cdef class FunctionLoad:
         self.digest = digest
         self.name = name
         self.module = module
+        self.key = key_of(name, module)
         self.number = NO_NUMBER
         self.durations, self.waits = DurationHistogram(), DurationHistogram()
         for index in range(STATUSES):
@@ -47,6 +49,29 @@ cdef class FunctionLoad:
         self.cpu_us += cpu_us
         self.samples += number
 
+    cdef add_parts(self, FunctionLoad other):
+        """Add its parts and distributions, without its ``total_us``."""
+        self.waiting_us += other.waiting_us
+        self.dependencies_us += other.dependencies_us
+        self.fetching_us += other.fetching_us
+        self.loading_us += other.loading_us
+        self.storing_us += other.storing_us
+        self.durations.merge(other.durations)
+        self.waits.merge(other.waits)
+
     @property
     def estimate_us(self):
         return self.estimate()
+
+
+def together(loads):
+    cdef FunctionLoad load, total = FunctionLoad(b"", "")
+    for load in loads:
+        total.unfinished += load.unfinished
+        for index in range(STATUSES):
+            total.outcomes[index] += load.outcomes[index]
+        if load.samples:  # a client may have very many functions that have not run yet
+            total.total_us += load.total_us
+            total.cpu_us += load.cpu_us
+            total.add_parts(load)
+    return total

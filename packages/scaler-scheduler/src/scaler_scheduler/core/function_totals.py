@@ -11,26 +11,18 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import add
-from typing import NamedTuple
 
 from scaler_protocol.messages import UnsentCount
 from scaler_scheduler.core.duration_histogram import DurationHistogram
-from scaler_scheduler.core.function_loads import FunctionLoad
+from scaler_scheduler.core.function_keys import FunctionKey, key_of
+from scaler_scheduler.core.function_loads import FunctionLoad, together
 from scaler_scheduler.core.function_numbers import FunctionNumbers
 
 NAME_LIMIT = 1000
 """Names of the past, with ``OTHERS``; more only if clients have functions of all of them."""
 
-NAME_LIMIT_CHARACTERS = 1000
 CURRENT_LIMIT = 10_000
 """Names at a time. The functions of further ones count under ``OTHERS``: one client may have very many."""
-
-
-class FunctionKey(NamedTuple):
-    """Functions of one name in different modules are different ones. ``module`` is empty if it is not known."""
-
-    name: str
-    module: str = ""
 
 
 OTHERS = FunctionKey("(other functions)")
@@ -97,13 +89,12 @@ class FunctionTotals:
 
     def begin(self, load: FunctionLoad) -> None:
         """A client has the function from now on."""
-        name = _name_of(load)
-        self._users[name] += 1
-        self._idle.pop(name, None)
+        self._users[load.key] += 1
+        self._idle.pop(load.key, None)
 
     def keep(self, load: FunctionLoad) -> None:
         """No client has the function any more. Tasks of it that have not ended are not counted."""
-        name = _name_of(load)
+        name = load.key
         total = self._past.setdefault(name, FunctionTotal(load.digest))
         total.add(load)
         total.unfinished, total.stays = 0, True
@@ -119,10 +110,18 @@ class FunctionTotals:
         """Return the totals by name, together with the functions that clients have, and with the calls that have not
         left their clients."""
         totals = dict(self._past)
+        further = []
         for load in loads:
-            _current(totals, self._past, load).add(load)
+            if len(totals) < CURRENT_LIMIT or load.key in totals:
+                _current(totals, self._past, load.key, load.digest).add(load)
+            else:
+                further.append(load)
+        if further:
+            _current(totals, self._past, OTHERS, further[0].digest).add(together(further))
         for each in unsent:
-            _current(totals, self._past, each).unfinished += each.count
+            name = key_of(each.name, each.module)
+            name = name if len(totals) < CURRENT_LIMIT or name in totals else OTHERS
+            _current(totals, self._past, name, each.digest).unfinished += each.count
         return totals
 
     def _make_room(self) -> None:
@@ -134,19 +133,12 @@ class FunctionTotals:
 
 
 def _current(
-    totals: dict[FunctionKey, FunctionTotal], past: dict[FunctionKey, FunctionTotal], load: FunctionLoad | UnsentCount
+    totals: dict[FunctionKey, FunctionTotal], past: dict[FunctionKey, FunctionTotal], name: FunctionKey, digest: bytes
 ) -> FunctionTotal:
-    """The total of its name, which may be changed: those of the past are copied."""
-    name = _name_of(load)
-    if len(totals) >= CURRENT_LIMIT and name not in totals:
-        name = OTHERS
+    """The total of the name, which may be changed: those of the past are copied."""
     total = totals.get(name)
     if total is None:
-        total = totals[name] = FunctionTotal(load.digest, stays=name == OTHERS)
+        total = totals[name] = FunctionTotal(digest, stays=name == OTHERS)
     elif total is past.get(name):
         total = totals[name] = total.copy()
     return total
-
-
-def _name_of(load: FunctionLoad | UnsentCount) -> FunctionKey:
-    return FunctionKey(load.name[:NAME_LIMIT_CHARACTERS], load.module[:NAME_LIMIT_CHARACTERS])

@@ -25,8 +25,9 @@ from scaler_protocol.monitor.messages import (
 from scaler_scheduler.core import managers, maps, object_reports, unsent_calls
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.function_keys import FunctionKey
 from scaler_scheduler.core.function_numbers import FunctionNumbers
-from scaler_scheduler.core.function_totals import NAME_LIMIT, FunctionKey, FunctionTotal
+from scaler_scheduler.core.function_totals import NAME_LIMIT, FunctionTotal
 from scaler_scheduler.core.running_tasks import running_tasks_of
 from scaler_scheduler.core.share_reports import shares_of
 from scaler_scheduler.core.state import SchedulerState

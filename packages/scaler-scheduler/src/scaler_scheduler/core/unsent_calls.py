@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from scaler_protocol.messages import UNSENT_FUNCTIONS_LIMIT, UnsentCalls, UnsentCount
 from scaler_scheduler.core.clients import ClientPeer
-from scaler_scheduler.core.function_totals import NAME_LIMIT_CHARACTERS
+from scaler_scheduler.core.function_keys import NAME_LIMIT_CHARACTERS
 from scaler_scheduler.core.state import SchedulerState
 
 REASON = "Waits in its client for results of other tasks."

@@ -124,8 +124,9 @@ def _add_queued(state: SchedulerState, waits: _Waits) -> None:
     for queue in queues:
         found, left_out = waiting_tasks(queue, runs, reserved.get(queue, 0))
         left_out = max(0, left_out - reserved.get(queue, 0))
+        reasons: dict[ClientPeer, str] = {}  # the same for all functions
         for (client, function), (count, since, task, record) in found.items():
-            reason = _reason(state, client, record)
+            reason = reasons.get(client) or reasons.setdefault(client, _reason(state, client, record))
             waits.add_of_function(function, reason, count, since, client, task, record, is_queued=True)
         if left_out and found:
             waits.add_some(reason, left_out, since)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
 from itertools import accumulate
 from typing import Any
 
@@ -17,6 +18,9 @@ from scaler_protocol.monitor.parts import parts_of_function
 _BOUNDS = [repr(bound) for bound in DURATION_BOUNDS_SECONDS]
 _FUNCTION = ("function", "module")
 """The labels of a function."""
+
+_LABEL_LIMIT = 150
+"""Characters of the value of a label. Each function has more than fifty series, and its name is in all of them."""
 
 
 def families_of(snapshot: Snapshot) -> Iterator[Metric]:
@@ -168,7 +172,7 @@ def _histogram(
         sums = accumulate(counts or (0,) * (len(_BOUNDS) + 1))
         buckets = [(bound, float(count)) for bound, count in zip((*_BOUNDS, "+Inf"), sums, strict=False)]
         if len(buckets) == len(_BOUNDS) + 1:
-            family.add_metric(function, buckets, seconds)
+            family.add_metric(_shown(function), buckets, seconds)
     return family
 
 
@@ -236,7 +240,7 @@ def _summed(entries: Iterable[tuple[tuple[str, ...], float]]) -> _Values:
 def _gauges(name: str, help_text: str, labels: tuple[str, ...], values: _Values) -> Metric:
     family = GaugeMetricFamily(name, help_text, labels=labels)
     for key, value in values.items():
-        family.add_metric(key, value)
+        family.add_metric(_shown(key), value)
     return family
 
 
@@ -245,5 +249,18 @@ def _counters(
 ) -> Metric:
     family = CounterMetricFamily(name, help_text, labels=labels)
     for key, value in values.items():
-        family.add_metric(key, value, created=created)
+        family.add_metric(_shown(key), value, created=created)
     return family
+
+
+def _shown(key: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the values of labels as Prometheus gets them."""
+    return tuple(map(_short, key)) if max(map(len, key)) > _LABEL_LIMIT else key
+
+
+def _short(text: str) -> str:
+    """Return the beginning of a long text. Different texts remain different: they end with a digest."""
+    if len(text) <= _LABEL_LIMIT:
+        return text
+    mark = f"…{blake2b(text.encode(errors='replace'), digest_size=4).hexdigest()}"
+    return text[: _LABEL_LIMIT - len(mark)] + mark

@@ -14,7 +14,11 @@ from typing import NamedTuple
 
 CONNECTIONS_LIMIT = 64
 REQUEST_SECONDS = 5.0
-"""Seconds for a request and its answer."""
+"""Seconds for a request, and again for its answer."""
+
+_PIECE_BYTES = 64 * 1024
+"""An answer is written in pieces of this size: a client that reads slowly makes this process keep one of them, and no
+copy of an answer, which may have some tens of megabytes."""
 
 HEAD_LIMIT_BYTES = 8192
 """Maximum size of a request's line and headers."""
@@ -123,21 +127,24 @@ class HttpServer:
             oldest.transport.abort()
         self._open[writer] = None
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                await self._converse(reader, writer)
+            async with asyncio.timeout(REQUEST_SECONDS) as limit:
+                await self._converse(reader, writer, limit)
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             writer.transport.abort()
         finally:
             self._open.pop(writer, None)
             writer.close()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _converse(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: asyncio.Timeout
+    ) -> None:
         try:
             request = parse(await reader.readuntil(b"\r\n\r\n"))
         except asyncio.LimitOverrunError:
             await _send(writer, HttpResponse(431), with_body=True)
             return
         answer = self._answer(request) if request is not None else HttpResponse(400)
+        limit.reschedule(asyncio.get_running_loop().time() + REQUEST_SECONDS)
         await _send(writer, answer, with_body=request is None or request.method != "HEAD")
 
 
@@ -151,6 +158,10 @@ async def _send(writer: asyncio.StreamWriter, answer: HttpResponse, with_body: b
         "Connection: close",
         *answer.headers,
     ]
-    writer.write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + (answer.body if with_body else b""))
+    writer.write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n")
+    body = memoryview(answer.body if with_body else b"")
+    for start in range(0, len(body), _PIECE_BYTES):
+        writer.write(body[start : start + _PIECE_BYTES])
+        await writer.drain()
     writer.close()
     await writer.wait_closed()

@@ -10,14 +10,16 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
+from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.monitor.format import format_count, format_moment, format_rate, format_span, format_value
 from scaler_protocol.monitor.model import Model, ended_count
 from scaler_protocol.monitor.palette import PART_TINTS, function_colour
 from scaler_protocol.monitor.replay import Replay
-from scaler_protocol.monitor.tables import TABLES, Row
+from scaler_protocol.monitor.tables import TABLES, Column, Row
 from scaler_scheduler.top.report_pictures import chart, stream_picture
 
 ROWS_LIMIT = 30
+_TITLE_LIMIT, _CELL_LIMIT = 300, 400
 DETAILS_LIMIT = 20
 """Causes of failures that are told whole."""
 
@@ -153,8 +155,9 @@ def _failures(model: Model) -> Iterator[str]:
     for group in groups[:DETAILS_LIMIT]:
         text = model.failure_details(group.number)
         title = ": ".join(part for part in (group.cause.type, group.message) if part) or "failure"
+        summary = escape(short_text(title, _TITLE_LIMIT))
         cut = text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]} …"
-        yield f"<details><summary>{group.count:,} x {escape(title[:300])}</summary><pre>{escape(cut)}</pre></details>"
+        yield f"<details><summary>{group.count:,} x {summary}</summary><pre>{escape(cut)}</pre></details>"
     if len(groups) > DETAILS_LIMIT:
         yield f"<p class='muted'>and {len(groups) - DETAILS_LIMIT:,} rarer causes</p>"
 
@@ -176,7 +179,9 @@ def _table(model: Model, shown: ReportTable) -> str:
 
 def _cells(table: str, row: Row, places: Sequence[int]) -> str:
     columns = TABLES[table].columns
-    texts = [(columns[place].align, format_value(columns[place].kind, row[place])) for place in places]
-    return "".join(
-        f"<td class='{align}' title='{escape(text[:400])}'>{escape(text[:400])}</td>" for align, text in texts
-    )
+    texts = [(columns[place].align, _cell_text(columns[place], row[place])) for place in places]
+    return "".join(f"<td class='{align}' title='{text}'>{text}</td>" for align, text in texts)
+
+
+def _cell_text(column: Column, value: object) -> str:
+    return escape(short_text(format_value(column.kind, value), _CELL_LIMIT))

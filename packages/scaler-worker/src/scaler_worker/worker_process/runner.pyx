@@ -72,6 +72,9 @@ cdef enum:
     NO_WORKER = 11
 
 cdef enum:
+    CELL_DISPATCHED = 0
+
+cdef enum:
     LOADING = 0
     CALLING = 1
     STORING = 2
@@ -170,6 +173,7 @@ cdef class RunUnderWay:
     cdef bint is_profiled
     cdef bint is_measured
     cdef bint streams
+    cdef bint reads_ahead  # calls of an actor with references: their inputs are read before they are claimed
 
     cdef uint64_t index
     cdef uint64_t sequence
@@ -179,6 +183,7 @@ cdef class RunUnderWay:
     cdef bint is_kept
     cdef tuple arguments
     cdef dict named
+    cdef list inputs  # results of other tasks that were read ahead, the last one first
     cdef object result
     cdef uint64_t started
     cdef uint64_t fetching
@@ -206,6 +211,7 @@ cdef class RunUnderWay:
         self.shares = self.is_node and options.shares_values and not run.serializer
         self.is_profiled, self.streams = options.profiling, options.stream_output
         self.is_measured = self.is_profiled or options.memory_bytes
+        self.reads_ahead = options.actor != 0 and run.has_references
 
     cdef inline uint64_t task(self) noexcept:
         return self.first_task + self.index
@@ -220,6 +226,7 @@ cdef class RunUnderWay:
         call.keywords, call.positional, call.slots = self.keywords, self.positional, self.slots
         call.is_plain, call.is_node = self.is_plain, self.is_node
         call.function, call.serializer = self.function, self.serializer
+        call.inputs, self.inputs = self.inputs, None
         return call
 
     cdef bint take_parts(self, Parts* parts) noexcept:
@@ -278,6 +285,8 @@ cdef class Runner:
     cdef RunUnderWay _current
     cdef object _watcher  # of the phases of the task under way; None: there is none
     cdef bytes _modules  # the serializer of the last run, which names the modules that are importable
+    cdef uint64_t _lacking_since  # since when the next call lacks an input; 0: it does not
+    cdef public uint64_t patience_ns  # how long a call waits for the agent to learn that its input is lost
 
     def __init__(self, Board board, host, uint64_t loaded_limit_bytes=0):
         self.board = board
@@ -295,6 +304,7 @@ cdef class Runner:
         self._summons = SimpleQueue()
         self.environ = os.environ
         self._modules = b""
+        self.patience_ns = 5_000_000_000  # the agent usually needs milliseconds
         self.output.stdout = self.output.stderr = self.output.unread = -1
 
     def watch_output(self, int stdout, int stderr, int unread):
@@ -377,6 +387,8 @@ cdef class Runner:
 
     cdef bint _claim(self, RunUnderWay current) except -1:
         """False: the agent has taken this task back."""
+        while current.reads_ahead and not self._read_ahead(current):
+            self._wait_for_agent()
         if self.board.lease_ended(monotonic_ns()):
             self._wait_for_lease()
         return self._claim_next(current)
@@ -385,6 +397,43 @@ cdef class Runner:
         current.sequence = self.sequence
         self.sequence += 1
         return self.board.claim(current.sequence)
+
+    cdef bint _read_ahead(self, RunUnderWay current) except -1:
+        """Read the results of other tasks that the next call needs. False: one of them is missing. If it is lost with
+        the host's store, the agent takes the call back, because it is not claimed, and repeats it when the result was
+        made again."""
+        current.inputs = None
+        if self.board.cell(self.sequence) == CELL_DISPATCHED:
+            try:
+                current.inputs = self._inputs(current)
+            except ObjectMissingError:
+                return self._has_lacked_for_long()
+            except Exception:
+                pass  # the call fails with it when it loads its arguments
+        self._lacking_since = 0
+        return True
+
+    cdef list _inputs(self, RunUnderWay current):
+        cdef list inputs = []
+        for slot in current.slots(current.index):
+            if type(slot) is ObjectKey and not slot[1] >> 63:
+                inputs.append(self._object(current, slot))
+        inputs.reverse()
+        return inputs
+
+    cdef bint _has_lacked_for_long(self) except -1:
+        """True: the agent knows of no loss, so the call may fail."""
+        cdef uint64_t now = monotonic_ns()
+        if self._lacking_since == 0:
+            self._lacking_since = now
+        if now - self._lacking_since < self.patience_ns:
+            return False
+        self._lacking_since = 0
+        return True
+
+    cdef _wait_for_agent(self):
+        self.tell()
+        self.host.wait(0.01)
 
     cdef _run_one(self, RunUnderWay current):
         self._prepare(current)
@@ -646,7 +695,7 @@ cdef class Runner:
             if value is not None:
                 return value
         cdef uint64_t started = monotonic_ns()
-        data = self._object(current, key)
+        data = current.inputs.pop() if current.inputs else self._object(current, key)
         current.fetching += monotonic_ns() - started
         return load(data) if current.serializer is None else current.serializer.deserialize(bytes(data))
 
@@ -720,6 +769,8 @@ cdef class Runner:
         while self._rest():
             if self.board.lease_ended(monotonic_ns()):
                 self._wait_for_lease()
+            elif self._lacking_since:
+                self._wait_for_agent()
 
     cdef bint _rest(self) except -1:
         """Let threads take calls until something needs the main thread. False: no call is left."""
@@ -748,6 +799,8 @@ cdef class Runner:
         cdef RunUnderWay run, call
         while self._unclaimed and not self.board.lease_ended(monotonic_ns()):
             run = self._unclaimed[0]
+            if run.reads_ahead and not self._read_ahead(run):
+                break
             if run.index == 0:
                 self.host.show_function(run.run.function_name, run.session)
             call = run.next_call()
