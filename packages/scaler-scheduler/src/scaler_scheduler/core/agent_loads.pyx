@@ -40,7 +40,7 @@ cdef class AgentLoad:
         return self.slots + (self.lent if depth > self.deepest else 0)
 
     cdef bint is_held(self, int depth) noexcept:
-        """Return whether actors have all workers that such tasks could use. What waits behind them waits for long."""
+        """Return whether actors have all workers that such tasks could use. Tasks wait for long behind them."""
         return self.actors >= self.usable(depth)
 
     cdef int limit(self) noexcept:
