@@ -442,3 +442,64 @@ def test_an_actor_that_its_host_was_told_to_end_is_not_made_again():
     said = book.wait(HOLD_SECONDS + 2.5, (agent,))
     assert numbers(said, agent) == []
     assert statuses(said, client) == dict.fromkeys((1, 2), Status.WORKER_DIED)
+
+
+def test_calls_that_the_lost_instance_may_have_had_do_not_reach_the_next_one():
+    book, client, _ = awaited(rerun=True, retries=1)
+    caller = book.client("caller")
+    caller.says(Tasks([run(caller, 1, 2, **borrowed(client))], resubmitted=True))
+    other = book.agent("other")
+    said = book.wait(HOLD_SECONDS + 3.5, (other,))
+    assert statuses(said, client) == dict.fromkeys((2, 3, 4), Status.WORKER_DIED)
+    assert statuses(said, caller) == dict.fromkeys((1, 2), Status.WORKER_DIED)
+    assert numbers(other.says(ready(client)), other) == []
+    assert numbers(client.says(tasks(client, 5, 1, **CALL)), other) == [5]
+    client.says(Goodbye())
+    other.says(results(client, (1, 1, Status.CANCELLED), (5, 1, Status.PROCESSOR_DIED)))
+    book.wait(1.0, (other,))
+    assert not book.core.state.actors.made_again
+
+
+def test_calls_that_an_agent_had_when_it_left_do_not_reach_the_next_instance():
+    book = Playbook()
+    agent, client = book.agent(), book.client()
+    client.says(tasks(client, 1, 1, hosts_actor=True, retries=1))
+    agent.says(ready(client))
+    assert numbers(client.says(tasks(client, 2, 1, **CALL)), agent) == [2]
+    other = book.agent("other")
+    said = agent.says(Goodbye())
+    assert numbers(said, other) == [1] and statuses(said, client) == {2: Status.WORKER_DIED}
+    assert numbers(other.says(ready(client, attempt=2)), other) == []
+
+
+# ---- agents all of whose workers are actors ------------------------------------------------------------------------
+
+
+def test_no_task_waits_behind_an_actor_that_has_the_only_worker():
+    book, agent, client = with_actor()
+    client.says(tasks(client, 2, 1, **ANCHOR))
+    agent.says(ready(client, 2))
+    parent = book.agent("parent")
+    assert numbers(client.says(tasks(client, 3, 1)), parent) == [3]
+    child = book.client("child", via=parent, parent_session=client.session, parent_task=3, parent_attempt=1)
+    parent.says(Blocked(1, 0))
+    said = child.says(tasks(child, 1, 3))
+    assert numbers(said, agent) == []
+    assert numbers(said, parent)[:1] == [1]
+
+
+def test_tasks_return_when_a_call_of_the_actor_that_has_the_only_worker_goes_on():
+    book = Playbook()
+    agent, client = book.agent(slots=1), book.client()
+    client.says(tasks(client, 1, 1, **ANCHOR))
+    agent.says(ready(client))
+    client.says(tasks(client, 2, 1, **CALL))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=2, parent_attempt=1)
+    agent.says(Blocked(1, 0))
+    assert numbers(child.says(tasks(child, 1, 1)), agent) == [1]
+    assert [body for _, body in book.wait(1.0, (agent,)) if isinstance(body, Withdraw)] == []
+    agent.says(Blocked(0, 0))
+    assert ("agent", Withdraw(0x7FFFFFFF)) in book.wait(1.0, (agent,))
+    other = book.agent("other", slots=1)
+    said = agent.says(Withdrawn((TaskColumn(child.session, (1,), (1,)),)))
+    assert numbers(said, other) == [1] and numbers(said, agent) == []

@@ -14,6 +14,7 @@ cdef class AgentLoad:
     cdef public int deepest
     cdef public int ceiling
     cdef readonly int outstanding
+    cdef readonly int actors
     cdef readonly int64_t load_us
     cdef int by_depth[DEPTHS]
     cdef public dict resources
@@ -34,6 +35,7 @@ cdef class AgentLoad:
 
     cdef int deep(self, int depth) noexcept
     cdef int usable(self, int depth) noexcept
+    cdef bint is_held(self, int depth) noexcept
     cdef int limit(self) noexcept
     cpdef bint has_room(self, int depth) except -1
     cdef bint keeps_room(self, int depth) except -1
@@ -45,5 +47,5 @@ cdef class AgentLoad:
     cpdef double waiting_us(self, double now) noexcept
     cdef bint can_hold(self, QueueClass source) except -1
     cdef take(self, RunRecord record, int number, int64_t load_us, int64_t moving_us=*)
-    cdef amend(self, int64_t outstanding, int64_t load_us, int64_t moving_us, int* by_depth, dict resources)
+    cdef amend(self, int64_t outstanding, int actors, int64_t load_us, int64_t moving_us, int* by_depth, dict resources)
     cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us)

@@ -39,6 +39,10 @@ cdef class AgentLoad:
     cdef int usable(self, int depth) noexcept:
         return self.slots + (self.lent if depth > self.deepest else 0)
 
+    cdef bint is_held(self, int depth) noexcept:
+        """Return whether actors have all workers that such tasks could use. Tasks wait for long behind them."""
+        return self.actors >= self.usable(depth)
+
     cdef int limit(self) noexcept:
         """Return how many tasks it may have: in proportion to its horizon, as short tasks would not last for a round
         trip otherwise. Where all wait and some of them for locks, the next one must not be kept out."""
@@ -47,7 +51,7 @@ cdef class AgentLoad:
 
     cpdef bint has_room(self, int depth) except -1:
         cdef int here = self.deep(depth)
-        if here >= self.limit() or (self.reserved_count and self.keeps_room(depth)):
+        if self.is_held(depth) or here >= self.limit() or (self.reserved_count and self.keeps_room(depth)):
             return False
         return here < self.usable(depth) or self.budget_us(depth) > 0
 
@@ -119,7 +123,9 @@ cdef class AgentLoad:
 
     cdef bint can_hold(self, QueueClass source) except -1:
         """Return whether it may be given such tasks, if not at once."""
-        return self.is_available and self.deep(source.depth) < self.limit() and self.fits(source.demand) > 0
+        if not self.is_available or self.is_held(source.depth):
+            return False
+        return self.deep(source.depth) < self.limit() and self.fits(source.demand) > 0
 
     def key(self, int depth, int64_t rarity=0):
         """Order of preference: free slots first, then the least rarity, then the least loaded."""
@@ -136,6 +142,7 @@ cdef class AgentLoad:
         number *= record.slots
         load_us *= record.slots
         self.outstanding += number
+        self.actors += number if record.hosts_actor else 0
         self.load_us += load_us
         self.moving_us += moving_us
         self.by_depth[min(record.depth, DEPTHS - 1)] += number
@@ -147,10 +154,11 @@ cdef class AgentLoad:
         self.reserved = {}
         self.reserved_count = self.reserved_us = 0
 
-    cdef amend(self, int64_t outstanding, int64_t load_us, int64_t moving_us, int* by_depth, dict resources):
+    cdef amend(self, int64_t outstanding, int actors, int64_t load_us, int64_t moving_us, int* by_depth, dict resources):
         """A count was wrong: these are the right numbers."""
         cdef int depth
         self.outstanding = <int> outstanding
+        self.actors = actors
         self.load_us = load_us
         self.moving_us = moving_us
         self.resources = resources
@@ -161,6 +169,7 @@ cdef class AgentLoad:
         number *= record.slots
         load_us *= record.slots
         self.outstanding -= number
+        self.actors -= number if record.hosts_actor else 0
         self.load_us -= load_us
         self.moving_us -= moving_us
         self.by_depth[min(record.depth, DEPTHS - 1)] -= number

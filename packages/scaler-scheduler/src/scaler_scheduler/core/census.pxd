@@ -4,6 +4,7 @@ from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef class AgentTally:
     cdef int64_t number
+    cdef int actors
     cdef int64_t load_us
     cdef int64_t moving_us
     cdef int by_depth[DEPTHS]

@@ -21,6 +21,7 @@ cdef class AgentTally:
 
     cdef add(self, RunRecord record, int64_t load_us, int64_t moving_us):
         self.number += record.slots
+        self.actors += record.hosts_actor
         self.load_us += load_us * record.slots
         self.moving_us += moving_us
         self.by_depth[min(record.depth, DEPTHS - 1)] += record.slots
@@ -72,7 +73,7 @@ cdef class Census:
         for text in differences(agent, tally, left):
             corrects = self.must_correct(text)
         if corrects:
-            agent.amend(tally.number, tally.load_us, tally.moving_us, tally.by_depth, left)
+            agent.amend(tally.number, tally.actors, tally.load_us, tally.moving_us, tally.by_depth, left)
 
     def compare_reserved(self, AgentLoad agent):
         cdef int64_t number = 0, us = 0
@@ -107,7 +108,7 @@ cdef AgentTally NO_TASKS = AgentTally()
 cdef bint is_idle(AgentLoad agent, dict total) except -1:
     """Return whether all counts of an agent are those of one without tasks."""
     cdef int depth
-    if agent.outstanding or agent.load_us or agent.moving_us or agent.resources != total:
+    if agent.outstanding or agent.actors or agent.load_us or agent.moving_us or agent.resources != total:
         return False
     for depth in range(DEPTHS):
         if agent.by_depth[depth]:
@@ -134,6 +135,8 @@ cdef list differences(AgentLoad agent, AgentTally tally, dict left):
             f"{agent.outstanding} tasks of {agent.load_us} us, {agent.moving_us} us to move, with agent {agent.index}; "
             f"{tally.number} of {tally.load_us} us, {tally.moving_us} us counted"
         )
+    if agent.actors != tally.actors:
+        wrong.append(f"{agent.actors} actors with agent {agent.index}, {tally.actors} counted")
     for depth in range(DEPTHS):
         if agent.by_depth[depth] != tally.by_depth[depth]:
             wrong.append(f"{agent.by_depth[depth]} tasks at depth {depth} with agent {agent.index}, "
