@@ -86,6 +86,8 @@ def main() -> None:
             measure_threads(client, figures)
     for name, values in figures.items():
         print(f"{name:10} {statistics.median(values):10,.0f}   ({min(values):,.0f} to {max(values):,.0f})")
+    ratios = [call / task for call, task in zip(figures["call us"], figures["task us"], strict=True)]
+    print(f"call/task  {statistics.median(ratios):10.2f}   ({min(ratios):.2f} to {max(ratios):.2f})")
 
 
 if __name__ == "__main__":

@@ -87,6 +87,9 @@ class SimulatedWorkers:
         held_tasks.cancel(self._state, column)
         return TaskColumn(column.session, (), ())
 
+    def fail_running_once(self, now: float) -> None:
+        """There are none."""
+
     def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
         """There are none."""
 

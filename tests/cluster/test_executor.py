@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import gc
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -309,3 +310,25 @@ def last():
 executor = scaler.Executor(n_workers=1)
 """
     assert run(program).stdout == "cannot schedule new futures after interpreter shutdown\n"
+
+
+def test_an_executor_cannot_be_sent(executor: Executor) -> None:
+    with pytest.raises(TypeError, match=r"An executor cannot be sent or pickled: .*Client\(\)\.as_executor"):
+        executor.submit(lambda: executor.submit(len, ""))
+
+
+def test_a_forked_child_is_told_to_make_its_own(executor: Executor) -> None:
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            executor.submit(len, "")
+        except RuntimeError as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    os.close(writer)
+    with open(reader) as file:
+        assert file.read().startswith("Cannot use this executor here: it was created before its process was forked")
+    assert executor.submit(len, "ab").result() == 2

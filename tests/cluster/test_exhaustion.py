@@ -3,10 +3,8 @@ hangs, and nothing is lost."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -16,6 +14,7 @@ from tests.support.commands import Command, command_line, start_scheduler
 from tests.support.descriptors import free_descriptors
 from tests.support.ports import free_address
 from tests.support.sabotage import sabotaged_environment
+from tests.support.threads import AT_EXIT, no_threads
 
 LIMITED = 'ulimit -n "$0" && exec "$@"'
 DEEPEST = 40
@@ -94,14 +93,20 @@ def test_a_client_without_descriptors_is_refused_in_one_sentence(address: str) -
 def test_a_client_for_which_there_is_no_thread_is_refused_in_one_sentence(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(thread: threading.Thread) -> NoReturn:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError, match=r"^Cannot create a client: .*ulimit -u"):
-            Client(address)
+    with no_threads(monkeypatch), pytest.raises(RuntimeError, match=r"^Cannot create a client: .*ulimit -u"):
+        Client(address)
     Client(address).disconnect()
+
+
+def test_a_client_at_the_exit_of_the_interpreter_is_refused_with_that_reason(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.12 starts no threads when the main thread has ended."""
+    with (
+        no_threads(monkeypatch, AT_EXIT),
+        pytest.raises(RuntimeError, match="^Cannot create a client: the interpreter is"),
+    ):
+        Client(address)
 
 
 def test_large_values_of_a_client_without_descriptors_go_through_the_scheduler(address: str) -> None:

@@ -181,7 +181,7 @@ def test_scattered_values_are_arguments(client: Client) -> None:
         client.submit(functions.square, small).result(timeout=60)
 
 
-@pytest.mark.parametrize("value", ["text", b"bytes", {"a": 1}])
+@pytest.mark.parametrize("value", ["text", b"bytes", {"a": 1}, 5, None])
 def test_one_value_is_not_scattered_by_its_items(client: Client, value: Any) -> None:
     with pytest.raises(TypeError, match=r"Pass \[value\]"):
         client.scatter(value)

@@ -199,6 +199,24 @@ def test_a_bar_says_what_it_stands_for() -> None:
     assert stream_rows.functions_in(found, 3)
 
 
+def test_the_name_of_a_running_task_has_room_where_its_row_has_no_other_bars() -> None:
+    model = Model(0.0)
+    for message in synthetic_messages(2, 8, 100):
+        model.apply(message, 0.0)
+    workers = [each.worker_index for each in model.stream_rows()]
+    shown = model.bars(model.time - 10, model.time, 100, workers)
+    row = shown.rows[0]
+    open_bar = model.open_bars(model.time - 10, model.time, 100, workers)[0]._replace(row=row)
+    first, last = (
+        edge(x for x, at in zip(edges, shown.rows, strict=True) if at == row)
+        for edge, edges in ((min, shown.x0), (max, shown.x1))
+    )
+    assert stream_rows.name_room(shown, open_bar._replace(x0=first - 30, x1=last + 10)) == (first - 30, first)
+    assert stream_rows.name_room(shown, open_bar._replace(x0=first - 10, x1=last + 30)) == (last, last + 30)
+    assert stream_rows.name_room(shown, open_bar._replace(x0=last + 5, x1=last + 9)) == (last + 5, last + 9)
+    assert stream_rows.name_room(shown, open_bar._replace(row=1000, x0=5.0, x1=9.0)) == (5, 9)
+
+
 def test_a_running_task_has_a_tip_where_its_bar_is() -> None:
     model = Model(0.0)
     for message in synthetic_messages(2, 8, 100):

@@ -43,6 +43,7 @@ from tests.simulation.network import Connection, Frames, Network
 from tests.simulation.node import Node
 from tests.simulation.scheduler import TOKEN, SchedulerNode, new_handshake
 from tests.simulation.stores import Host
+from tests.simulation.troupe import Troupe
 from tests.simulation.worker_process import SimulatedWorkerProcess
 from tests.simulation.world import World
 from tests.unit.worker.playbook import DictStore
@@ -64,6 +65,7 @@ class AgentNode(Node):
         keeper: Keeper | None = None,
         capabilities: tuple[Capability, ...] = (),
         distance_seconds: float = 0.0,
+        grace_seconds: float = 10.0,
     ) -> None:
         """Counted by argument: how often a task was started, and how often its process died of it. ``host``: has a
         store for large objects."""
@@ -75,13 +77,14 @@ class AgentNode(Node):
         self.nested_client: type[NestedClient] = NestedClient
         self.host = host
         self.keeper = keeper or Keeper()
+        self.troupe = Troupe()
         self.is_leaving = False
         self._executions = executions
         self._deaths = deaths
         names = tuple(f"worker {number}" for number in range(slots))
         hello = make_hello(Role.WORK, self.session)
         self.store = DictStore()
-        settings = AgentSettings("agent", names, capabilities, uses_store=host is not None)
+        settings = AgentSettings("agent", names, capabilities, uses_store=host is not None, grace_seconds=grace_seconds)
         self.core = WorkerCore(settings, hello, self.store, world.now, new_handshake(world))
         self.connection: Connection = network.join(self, distance_seconds)
         self.post(lambda now: None)
@@ -126,6 +129,7 @@ class AgentNode(Node):
     def check_empty(self) -> None:
         """Nothing is left of the tasks that ended."""
         assert self.core.slots.is_idle
+        assert not self.core.state.actors and self.core.state.lent[0] == 0
         assert not self.core.state.nodes, "values are kept for ever"
         assert not self.store.objects, list(self.store.objects)
         objects = self.core.state.objects

@@ -60,6 +60,10 @@ class TaskSink:
     def finish(self, outcome: Outcome) -> None:
         raise AssertionError("settle never asked for this")
 
+    def cancel(self) -> None:
+        self.cancelled = True
+        self.client.unfinished -= 1
+
     def check(self, deaths: int = 0) -> None:
         """Ended exactly once, and with its own result; or with an error after three deaths of its worker processes."""
         assert len(self.outcomes) + self.cancelled == 1, (self.argument, self.outcomes, self.cancelled)
@@ -166,8 +170,7 @@ class ClientNode(Node):
                 if not sink.outcomes and not sink.cancelled and self.world.chance.random() < share:
                     place: Any = sink
                     if self.core.endings.cancel(place.task_range, place.task_index):
-                        sink.cancelled = True
-                        self.unfinished -= 1
+                        sink.cancel()
 
         self.post(cancel)
 

@@ -38,6 +38,7 @@ class Scenario:
     nested_cuts: int = 0
     agent_kills: int = 0
     departures: int = 0
+    grace_seconds: float = 10.0
     drains: int = 0
     process_kills: int = 0
     scheduler_restarts: int = 0
@@ -104,16 +105,24 @@ class Cluster:
 
     def check_ends(self) -> None:
         self.check_started_once()
-        for client in self.clients:
+        for client in self.staying_clients():
             for graph_sink in client.graph_sinks:
                 graph_sink.check_with(self.deaths)
             for sink in client.sinks:
                 if sink.outcomes and sink.outcomes[0].status == Status.EXCEPTION:
-                    check_failure(bytes(sink.outcomes[0].payload), self.deaths)
+                    self._check_failure(bytes(sink.outcomes[0].payload))
                     continue
                 sink.check(self.deaths.get(sink.argument, 0))
                 if sink.outcomes and sink.outcomes[0].status == Status.SUCCESS:
                     assert self.executions.get(sink.argument, 0) >= 1, sink.argument
+
+    def staying_clients(self) -> list[ClientNode]:
+        """Those that get the results of their tasks."""
+        return self.clients
+
+    def _check_failure(self, payload: bytes) -> None:
+        """A task that waited for others has failed with one of them."""
+        check_failure(payload, self.deaths)
 
     def check_started_once(self) -> None:
         """Whatever happens, tasks with rerun=False start at most once."""
@@ -178,6 +187,7 @@ class Cluster:
             keeper=self.keeper,
             capabilities=capabilities,
             distance_seconds=self.scenario.round_trip_seconds / 2,
+            grace_seconds=self.scenario.grace_seconds,
         )
 
     def _start_client(self, number: int) -> ClientNode:

@@ -131,6 +131,7 @@ SCENARIOS.update(
         "once, cancels": Scenario(**ONCE, cancels=20),
         "once, agents die": Scenario(**ONCE, agent_kills=5),
         "once, agents leave": Scenario(**ONCE, departures=5, scheduler_restarts=2),
+        "once, agents leave in haste": Scenario(**ONCE, departures=5, grace_seconds=0.1),
         "once, worker processes die": Scenario(**ONCE, process_kills=8),
         "once, scheduler restarts": Scenario(**ONCE, scheduler_restarts=3),
         "once, the scheduler restarts without an agent": Scenario(**ONCE, absences=3),

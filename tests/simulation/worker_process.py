@@ -16,6 +16,7 @@ from scaler_worker.core.effects import DispatchTasks
 from tests.simulation.graphs import LARGE, result_of
 from tests.simulation.locks import LOCKER, Critical, Keeper
 from tests.simulation.nested import PARENT, Family, NestedClient
+from tests.simulation.troupe import ACTOR, FAILING, Instance, Troupe
 from tests.simulation.world import World
 
 DURATIONS_SECONDS = {
@@ -28,6 +29,7 @@ DURATIONS_SECONDS = {
     "brief": (0.02, 0.02),
     "once": (0.05, 1.0),
     "endless": (1e6, 1e6),
+    ACTOR: (0.0005, 0.05),
 }
 KeepLarge = Callable[[int, int, ObjectKey, bytes], bytes]
 
@@ -41,6 +43,7 @@ WINDOW = 16384
 class Agent(Protocol):
     nested: dict[bytes, NestedClient]
     keeper: Keeper
+    troupe: Troupe
     nested_client: type[NestedClient]
 
     def on_news(self, process: SimulatedWorkerProcess) -> None: ...
@@ -187,6 +190,8 @@ class SimulatedWorkerProcess:
         self._clients: list[NestedClient] = []
         self._resting: list[NestedClient] = []
         self._family: Family | Critical | None = None
+        self._instance: Instance | None = None
+        self._constructor = -1
 
     def dispatch(self, effect: DispatchTasks, objects: dict[ObjectKey, bytes]) -> None:
         self._objects.update(objects)
@@ -237,6 +242,8 @@ class SimulatedWorkerProcess:
     def die(self) -> None:
         self.alive = False
         self._waiting.clear()
+        if self._instance is not None:
+            self._instance.die(self._world.now)
         for client in self._clients:
             client.end()
 
@@ -273,6 +280,11 @@ class SimulatedWorkerProcess:
         self._begin(sequence, argument)
         value = name[:2] if run.options.graph or run.function_name == LARGE else None
         result = result_of(argument, inputs)  # type: ignore[arg-type]
+        if run.options.hosts_actor:
+            self._make_actor(sequence, argument)
+            return
+        if run.options.actor and self._instance is not None:
+            result = self._instance.call(run.session, name.task, argument, result)
         if run.function_name in (PARENT, LOCKER):
             self._use_client(sequence, run.function_name, argument, name, result, value)
             return
@@ -280,6 +292,12 @@ class SimulatedWorkerProcess:
         self._world.after(seconds, lambda: self._end(sequence, Status.SUCCESS, result, value))
         if run.options.memory_bytes:
             self._world.after(seconds / 2, lambda: self._use_memory(sequence))
+
+    def _make_actor(self, sequence: int, argument: bytes) -> None:
+        self._constructor = sequence
+        self._instance = self._agent.troupe.make(argument, self._world.now)
+        status = Status.EXCEPTION if FAILING in argument else Status.SUCCESS
+        self._world.after(self._world.between(*DURATIONS_SECONDS[ACTOR]), lambda: self._end(sequence, status, b""))
 
     def _use_memory(self, sequence: int) -> None:
         """More than the task that runs may."""
@@ -330,6 +348,9 @@ class SimulatedWorkerProcess:
         if not self.alive or self.board.running != sequence:
             return
         self._leave_family()
+        if sequence == self._constructor and status != Status.SUCCESS and self._instance is not None:
+            self._instance.die(self._world.now)  # there is no actor, and the process goes on with other tasks
+            self._instance = None
         if name is not None:
             self._own_values[name] = sequence, payload
             if len(payload) > INLINE_LIMIT_BYTES:

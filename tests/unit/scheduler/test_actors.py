@@ -241,27 +241,6 @@ def test_an_agent_is_asked_once_to_return_an_actor_that_may_be_starting():
     assert numbers(agent.says(ready(client, 2)), agent) == [1]
 
 
-def test_nothing_is_prefetched_where_actors_occupy_all_workers():
-    book, agent, client = with_actor()
-    assert numbers(client.says(tasks(client, 2, 1, **ANCHOR)), agent) == [2]
-    agent.says(ready(client, 2))
-    child = book.client("child", via=agent, parent_session=client.session, parent_task=2, parent_attempt=1)
-    assert client.says(tasks(client, 3, 2)) == [] and child.says(tasks(child, 1, 1)) == []
-    other = book.agent("other", slots=3)
-    assert sorted(numbers(other.joined, other)) == [1, 3, 4]
-
-
-def test_an_agent_returns_what_its_actors_hold_up():
-    book, agent, client = with_actor()
-    for body in (tasks(client, 2, 1), tasks(client, 3, 1), tasks(client, 4, 1, **ANCHOR)):
-        assert len(numbers(client.says(body), agent)) == 1
-    assert book.wait(1.0, (agent,)) == [("agent", Withdraw(0x7FFFFFFF))]
-    said = agent.says(Withdrawn((TaskColumn(client.session, (3, 4), (1, 1)),)))
-    assert numbers(said, agent) == [4]
-    other = book.agent("other")
-    assert numbers(other.joined, other) == [3]
-
-
 def test_a_started_actor_stays_as_deep_as_it_is():
     book, agent, client = with_actor()
     client.says(tasks(client, 2, 1))
@@ -463,3 +442,64 @@ def test_an_actor_that_its_host_was_told_to_end_is_not_made_again():
     said = book.wait(HOLD_SECONDS + 2.5, (agent,))
     assert numbers(said, agent) == []
     assert statuses(said, client) == dict.fromkeys((1, 2), Status.WORKER_DIED)
+
+
+def test_calls_that_the_lost_instance_may_have_had_do_not_reach_the_next_one():
+    book, client, _ = awaited(rerun=True, retries=1)
+    caller = book.client("caller")
+    caller.says(Tasks([run(caller, 1, 2, **borrowed(client))], resubmitted=True))
+    other = book.agent("other")
+    said = book.wait(HOLD_SECONDS + 3.5, (other,))
+    assert statuses(said, client) == dict.fromkeys((2, 3, 4), Status.WORKER_DIED)
+    assert statuses(said, caller) == dict.fromkeys((1, 2), Status.WORKER_DIED)
+    assert numbers(other.says(ready(client)), other) == []
+    assert numbers(client.says(tasks(client, 5, 1, **CALL)), other) == [5]
+    client.says(Goodbye())
+    other.says(results(client, (1, 1, Status.CANCELLED), (5, 1, Status.PROCESSOR_DIED)))
+    book.wait(1.0, (other,))
+    assert not book.core.state.actors.made_again
+
+
+def test_calls_that_an_agent_had_when_it_left_do_not_reach_the_next_instance():
+    book = Playbook()
+    agent, client = book.agent(), book.client()
+    client.says(tasks(client, 1, 1, hosts_actor=True, retries=1))
+    agent.says(ready(client))
+    assert numbers(client.says(tasks(client, 2, 1, **CALL)), agent) == [2]
+    other = book.agent("other")
+    said = agent.says(Goodbye())
+    assert numbers(said, other) == [1] and statuses(said, client) == {2: Status.WORKER_DIED}
+    assert numbers(other.says(ready(client, attempt=2)), other) == []
+
+
+# ---- agents all of whose workers are actors ------------------------------------------------------------------------
+
+
+def test_no_task_waits_behind_an_actor_that_has_the_only_worker():
+    book, agent, client = with_actor()
+    client.says(tasks(client, 2, 1, **ANCHOR))
+    agent.says(ready(client, 2))
+    parent = book.agent("parent")
+    assert numbers(client.says(tasks(client, 3, 1)), parent) == [3]
+    child = book.client("child", via=parent, parent_session=client.session, parent_task=3, parent_attempt=1)
+    parent.says(Blocked(1, 0))
+    said = child.says(tasks(child, 1, 3))
+    assert numbers(said, agent) == []
+    assert numbers(said, parent)[:1] == [1]
+
+
+def test_tasks_return_when_a_call_of_the_actor_that_has_the_only_worker_goes_on():
+    book = Playbook()
+    agent, client = book.agent(slots=1), book.client()
+    client.says(tasks(client, 1, 1, **ANCHOR))
+    agent.says(ready(client))
+    client.says(tasks(client, 2, 1, **CALL))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=2, parent_attempt=1)
+    agent.says(Blocked(1, 0))
+    assert numbers(child.says(tasks(child, 1, 1)), agent) == [1]
+    assert [body for _, body in book.wait(1.0, (agent,)) if isinstance(body, Withdraw)] == []
+    agent.says(Blocked(0, 0))
+    assert ("agent", Withdraw(0x7FFFFFFF)) in book.wait(1.0, (agent,))
+    other = book.agent("other", slots=1)
+    said = agent.says(Withdrawn((TaskColumn(child.session, (1,), (1,)),)))
+    assert numbers(said, other) == [1] and numbers(said, agent) == []

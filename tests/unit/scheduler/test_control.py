@@ -200,7 +200,9 @@ def test_with_keys_only_administrators_control_what_is_not_theirs():
     for action in (ControlAction.PAUSE, ControlAction.RESUME, ControlAction.DRAIN):
         assert refusal(client, action, "agent").endswith("this client's key does not permit it. Use admin.key.")
     assert "does not permit it" in refusal(client, ControlAction.CANCEL_CLIENT, other.session.hex())
-    assert ask(client, ControlAction.CANCEL_FUNCTION, "f")[0].count == 0
+    assert "does not permit it" in refusal(client, ControlAction.CANCEL_FUNCTION, "f")
+    client.says(tasks(client, 1, 2))
+    assert ask(client, ControlAction.CANCEL_FUNCTION, "f")[0].count == 2
     assert ask(other, ControlAction.CANCEL_FUNCTION, "f")[0].count == 1
     give_key(book, client, b"admin:root:R")
     assert ask(client, ControlAction.PAUSE, "agent")[0].accepted

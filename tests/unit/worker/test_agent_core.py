@@ -1005,6 +1005,17 @@ def test_the_grace_time_ends() -> None:
     assert stage.count(Exit) == 1
 
 
+def test_a_task_that_must_not_start_again_fails_when_the_grace_time_ends() -> None:
+    stage = Stage(1, grace_seconds=2.0)
+    stage.give(run_of(1, options=TaskOptions(rerun=False)))
+    start_first(stage)
+    stage.core.on_stop(stage.now)
+    stage.pass_time(2.5)
+    assert [status for status, _ in stage.results().values()] == [Status.WORKER_DIED]
+    kinds = [type(envelope.body) for envelope in stage.sent]
+    assert kinds.index(Goodbye) > kinds.index(Results)
+
+
 def test_stop_from_the_scheduler_ends_it_at_once() -> None:
     stage = Stage(1)
     stage.say(Stop())

@@ -6,3 +6,11 @@ NO_WORKERS = "no worker is connected"
 MISSING_CAPABILITIES = "no connected worker has the capabilities it needs"
 NO_AVAILABLE_WORKER = "every worker that could run it is"
 RESULTS_MISSING = "waits for results of other tasks"
+
+_KINDS = (NO_WORKERS, MISSING_CAPABILITIES, NO_AVAILABLE_WORKER, RESULTS_MISSING)
+
+
+def kind_of(reason: str) -> str:
+    """Return the beginning that a reason has of these, in whatever case; empty: none."""
+    text = reason.casefold()
+    return next((kind for kind in _KINDS if text.startswith(kind)), "")

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaler_protocol.command.threads import lack_of_thread
 from scaler_protocol.objects.core.space import Extent, pages
 from scaler_protocol.objects.free_ranges import FreeRanges
 from scaler_protocol.objects.memory import punch
@@ -154,7 +155,7 @@ class Disk:
             try:
                 thread.start()
             except RuntimeError as error:
-                return str(error)
+                return lack_of_thread(error)
             self._thread = thread
         return None
 

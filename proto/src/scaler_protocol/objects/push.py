@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
+from scaler_protocol.command.threads import lack_of_thread
 from scaler_protocol.messages import CREDIT_WITHOUT_END, ObjectCredit, ObjectKey, ObjectRequest, ObjectStored, Welcome
 from scaler_protocol.objects.arrival import CUT, GONE
 from scaler_protocol.objects.bulk_channel import client_context
@@ -119,7 +120,7 @@ class PushConnection:
 
 class Pusher:
     """Pushes objects to one store, in a thread that ends when there has been nothing to push for a while. ``failed`` is
-    called there with an object that cannot be pushed, and why."""
+    called there, or in ``add`` if the thread cannot be started, with an object that cannot be pushed, and why."""
 
     def __init__(self, endpoint: str, failed: Callable[[ObjectKey, str], None]) -> None:
         self._endpoint = endpoint
@@ -133,11 +134,23 @@ class Pusher:
         with self._lock:
             if self._dropped.get(key) is False:
                 return
-            self._dropped[key] = False
-            self._waiting.put((key, data))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="scaler-push", daemon=True)
-                self._thread.start()
+            obstacle = self._start_thread()
+            if not obstacle:
+                self._dropped[key] = False
+                self._waiting.put((key, data))
+        if obstacle:
+            self._failed(key, obstacle)
+
+    def _start_thread(self) -> str:
+        """Start the thread unless it runs. Returns why it cannot be started; empty: it runs."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="scaler-push", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                return lack_of_thread(error).rstrip(".")
+            self._thread = thread
+        return ""
 
     def drop(self, keys: Collection[ObjectKey]) -> None:
         """These need not be pushed any more."""

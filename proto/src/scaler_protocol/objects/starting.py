@@ -7,7 +7,6 @@ while.
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 from scaler_protocol.codec import decode, encode
 from scaler_protocol.command.interpreter import module_command
+from scaler_protocol.command.remedies import with_remedy
 from scaler_protocol.handshake import make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Body, Challenge, Envelope, Hello, Refused, Role, Welcome
@@ -75,7 +75,8 @@ def reach(cluster: bytes, may_start: bool) -> Reached:
         _avoided[cluster] = time.monotonic() + AVOID_SECONDS, str(error)
         raise
     except OSError as error:
-        raise StoreUnavailable(_lack_text(error)) from error
+        why = with_remedy(error, "this process")
+        raise StoreUnavailable(f"Cannot connect to the object store of this host, or start it: {why}.") from error
 
 
 _avoided: dict[bytes, tuple[float, str]] = {}
@@ -84,19 +85,6 @@ _avoided: dict[bytes, tuple[float, str]] = {}
 
 class _NameIsTaken(StoreUnavailable):
     """Another process has the name of the store."""
-
-
-def _lack_text(error: OSError) -> str:
-    why = error.strerror or str(error)
-    remedy = _REMEDIES.get(error.errno or 0, "")
-    return f"Cannot connect to the object store of this host, or start it: {why}.{remedy}"
-
-
-_REMEDIES = {
-    errno.EMFILE: " Close files or connections of this process, or raise its limit (ulimit -n).",
-    errno.EAGAIN: " End processes or threads of this user, or raise the limit (ulimit -u).",
-    errno.ENOMEM: " Free memory, or raise what limits it (ulimit -v, a service or container).",
-}
 
 
 def _reach(cluster: bytes, may_start: bool, deadline: float) -> Reached:

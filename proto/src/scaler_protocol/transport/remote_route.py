@@ -65,7 +65,10 @@ class SchedulerHost:
     def _look_up(self) -> None:
         if self._lookup is None or not self._lookup.is_alive():
             self._lookup = threading.Thread(target=self._resolve, name="scaler-lookup", daemon=True)
-            self._lookup.start()
+            try:
+                self._lookup.start()
+            except RuntimeError:
+                self._lookup = None  # the next call tries again
 
     def _resolve(self) -> None:
         try:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler.asynchronous.future import awaitable_error
+from scaler_protocol.command.threads import lack_of_thread
 
 if TYPE_CHECKING:
     from scaler.asynchronous.loop_link import LoopLink
@@ -72,9 +73,16 @@ async def call_in_thread(link: LoopLink, work: Callable[[], T]) -> T:
             link.post(partial(end, None, result))
 
     context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(run,), name="scaler-async-call", daemon=True).start()
+    _start(partial(context.run, run))
     try:
         return await ended
     except asyncio.CancelledError:
         abort.abort()
         raise
+
+
+def _start(run: Callable[[], None]) -> None:
+    try:
+        threading.Thread(target=run, name="scaler-async-call", daemon=True).start()
+    except RuntimeError as error:
+        raise RuntimeError(f"Cannot start a thread for this call: {lack_of_thread(error)}") from error

@@ -19,6 +19,7 @@ from scaler.client.serializer import (
     Serializer,
     probe,
     probe_privately,
+    send_program_by_value,
     serialize_apart,
     serialize_for_sharing,
     serialize_privately,
@@ -62,6 +63,7 @@ class Encoder:
         if self.is_default:
             self.probe = probe_privately if is_private else probe
         self._serializer = serializer
+        send_program_by_value()
 
     def definition(self, modules: tuple[ShippedModule, ...] = (), environment: str = "") -> Function | None:
         """The serializer itself, for the workers, with the modules and the environment that they need; None for the

@@ -10,7 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, ParamSpec, Protocol, TypeVar
 
 from scaler.client.future import ScalerFuture, ask_to_cancel, cancel_unstarted
 from scaler.client.map_items import note_item
@@ -31,6 +31,9 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _AFTER_SHUTDOWN = "cannot schedule new futures after shutdown"
+_FORKED = (
+    "Cannot use this executor here: it was created before its process was forked. Create another one in the child."
+)
 _AFTER_EXIT = "cannot schedule new futures after interpreter shutdown"
 _CALLBACK_SECONDS = 0.001
 
@@ -274,7 +277,7 @@ class Executor(concurrent.futures.Executor):
                 self._client.submit_as(future, fn, args, kwargs, calls)
             except ClientQuitException as error:
                 self._work.remove(future)
-                raise RuntimeError(_AFTER_SHUTDOWN) from error
+                raise RuntimeError(_FORKED if self._work.client_io.is_forked else _AFTER_SHUTDOWN) from error
             except BaseException:
                 self._work.remove(future)
                 raise
@@ -350,6 +353,11 @@ class Executor(concurrent.futures.Executor):
         """The number of workers in the cluster now, at least 1; each access asks the scheduler. Libraries that keep
         some calls in flight, such as Dask, read this attribute of the standard library's executors."""
         return max(1, self._client.n_workers)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "An executor cannot be sent or pickled: it belongs to its process. In a task, use Client().as_executor()."
+        )
 
     def __repr__(self) -> str:
         return f"Executor({self._client.address!r})"

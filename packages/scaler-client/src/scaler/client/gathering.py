@@ -36,9 +36,10 @@ class ScatteredFuture(ScalerFuture[T]):
 
 
 def check_scattered(values: Any) -> None:
-    """Raise TypeError if ``values`` is more likely one value than several. Its items would be characters, keys, rows or
-    names of columns."""
-    if isinstance(values, (str, bytes, bytearray, memoryview, Mapping)) or hasattr(values, "shape"):
+    """Raise TypeError if ``values`` is, more likely, one value and not several. Its items, if it has any, would be
+    characters, keys, rows or names of columns."""
+    is_one = isinstance(values, (str, bytes, bytearray, memoryview, Mapping)) or hasattr(values, "shape")
+    if is_one or not isinstance(values, Iterable):
         raise TypeError(
             f"Cannot scatter a {type(values).__name__}: scatter() sends each of several values. Pass [value] to send "
             "it as one, or a list of its items."

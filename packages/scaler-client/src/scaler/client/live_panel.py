@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,12 +10,15 @@ from html import escape
 from typing import Any
 
 from scaler.client.cluster_info import ClusterInfo
+from scaler_protocol.command.threads import lack_of_thread
 from scaler_protocol.monitor.alerts import Alert
 from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.monitor.format import format_count, format_left, format_rate
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.running import longest_running, summary_of
 from scaler_protocol.monitor.tables import PROGRESS, Row
+
+_logger = logging.getLogger("scaler")
 
 _ROWS_LIMIT = 8
 _RUNNING_LIMIT = 5
@@ -60,7 +64,10 @@ class LivePanel:
             display(HTML(self._html()))
             return
         self._display = display(HTML(self._html()), display_id=True)
-        threading.Thread(target=self._run, name="scaler-panel", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="scaler-panel", daemon=True).start()
+        except RuntimeError as error:
+            _logger.warning(f"Cannot keep the panel up to date: {lack_of_thread(error)}")
 
     def _run(self) -> None:
         from IPython.display import HTML

@@ -12,7 +12,7 @@ from scaler.client.cluster_info import ClusterInfo
 from scaler.command.settings import ReportSettings
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.format import format_span, printable
-from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, PeerState, user_of_client
+from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, PeerState, WaitGroup, user_of_client
 from scaler_protocol.monitor.rows import short_id
 
 _ROWS = 10
@@ -37,7 +37,7 @@ def lines_of(info: ClusterInfo, own: tuple[str, int] = ("", 0)) -> list[str]:
         f"Workers    {_workers(info)}",
         f"Tasks      {_tasks(info)}",
         *_section("Clients", [_client(each) for each in others]),
-        *_section("Waiting", [f"{each.count:,} x {printable(each.function)}: {each.reason}" for each in info.waits]),
+        *_section("Waiting", list(map(_wait, info.waits)), info.snapshot.wait_count),
         *_section("Running", [_running(info, index) for index in range(len(info.running))]),
         *_section("Managers", list(_managers(info))),
         *_section("Problems", list(_problems(info))),
@@ -102,8 +102,13 @@ def _agent_problem(agent: AgentStatus) -> str:
     return f"{agent.name} is {agent.state.name.lower()}."
 
 
-def _section(title: str, rows: Sequence[str]) -> list[str]:
-    """Nothing without rows."""
-    more = [f"... and {len(rows) - _ROWS} more"] if len(rows) > _ROWS else []
+def _wait(group: WaitGroup) -> str:
+    return f"{group.count:,} x {printable(group.function)}: {group.reason}"
+
+
+def _section(title: str, rows: Sequence[str], total: int = 0) -> list[str]:
+    """Nothing without rows. ``total``: how many there are, if more than these."""
+    left_out = max(total, len(rows)) - _ROWS
+    more = [f"... and {left_out:,} more"] if left_out > 0 else []
     shown = [*rows[:_ROWS], *more]
     return [f"{title if not index else '':10} {row}" for index, row in enumerate(shown)]

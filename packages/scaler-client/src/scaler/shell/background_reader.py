@@ -17,6 +17,7 @@ from typing import Protocol
 from scaler.core.session import Session
 from scaler.shell.polling import Poller, Waker
 from scaler.utility.exceptions import ClientQuitException
+from scaler_protocol.command.threads import lack_of_thread
 
 _futures_logger = logging.getLogger("concurrent.futures")
 _TICK_MILLISECONDS = 1
@@ -28,10 +29,6 @@ _LOOP_MILLISECONDS = 2
 """An event loop that watches the connection has this long to receive before the background thread does."""
 
 
-_NO_THREAD_TEXT = (
-    "Cannot create a client: the system allows no more threads, or has no memory for one. End threads or processes of"
-    " this user, or raise what limits them (ulimit -u, ulimit -v, a service or container)."
-)
 _FEW_CALLS = 16
 """If more calls come between two looks, callers are at work, and reading would take their time."""
 
@@ -77,11 +74,11 @@ class BackgroundReader:
         self._thread = threading.Thread(target=self._run, args=(client,), name="scaler-client", daemon=True)
 
     def start(self) -> None:
-        """Raises RuntimeError if the system allows no more threads."""
+        """Raises RuntimeError if no thread can be started."""
         try:
             self._thread.start()
         except RuntimeError as error:
-            raise RuntimeError(_NO_THREAD_TEXT) from error
+            raise RuntimeError(f"Cannot create a client: {lack_of_thread(error)}") from error
 
     def wake(self) -> None:
         """Make the thread stand back, because it polls although callers are active again; or end its doze, because

@@ -58,7 +58,10 @@ def _fails(repeat: Callable[[], object]) -> bool:
             failed.append(True)
 
     helper = threading.Thread(target=run, name="scaler-repeat", daemon=True)
-    helper.start()
+    try:
+        helper.start()
+    except RuntimeError:
+        return False  # there is no thread: Ctrl-C is more frequent than code that raises its exception
     helper.join(_REPEAT_SECONDS)
     return bool(failed)
 

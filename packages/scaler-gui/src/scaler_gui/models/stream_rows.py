@@ -32,6 +32,18 @@ def bar_at(bars: Bars, row: int, x: float) -> int | None:
     return int(distance.argmin())
 
 
+def name_room(bars: Bars, bar: OpenBar) -> tuple[float, float]:
+    """Return from which to which pixel the name of a running task has room: in front of all bars of its row, or behind
+    them. The bars of an actor's calls are painted on that of the actor."""
+    there = numpy.frombuffer(bars.rows, numpy.uint32) == bar.row
+    if not there.any():
+        return bar.x0, bar.x1
+    first = float(numpy.frombuffer(bars.x0, numpy.float32)[there].min())
+    last = float(numpy.frombuffer(bars.x1, numpy.float32)[there].max())
+    rooms = (max(bar.x0, last), bar.x1), (bar.x0, min(first, bar.x1))
+    return max(rooms, key=lambda room: room[1] - room[0])
+
+
 def tip(model: Model, bars: Bars, bar: int) -> str:
     """The description of a bar, on a few lines."""
     serial = int(bars.serials[bar])

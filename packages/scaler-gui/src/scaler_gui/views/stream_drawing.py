@@ -219,7 +219,12 @@ class StreamDrawing(QWidget):
         painter.setFont(font)
         for bar in self.open_bars:
             left, right = area.left() + bar.x0 / ratio, area.left() + bar.x1 / ratio
-            self._paint_open_bar(painter, QRectF(left, area.top() + bar.row * height, right - left, tall), bar)
+            box = QRectF(left, area.top() + bar.row * height, right - left, tall)
+            self._paint_open_bar(painter, box, bar)
+            if self.bars is not None:
+                first, last = stream_rows.name_room(self.bars, bar)
+                room = QRectF(area.left() + first / ratio, box.top(), (last - first) / ratio, tall)
+                self._paint_open_name(painter, room, bar)
         painter.setFont(self.font())
 
     def _paint_open_bar(self, painter: QPainter, box: QRectF, bar: OpenBar) -> None:
@@ -233,8 +238,10 @@ class StreamDrawing(QWidget):
             painter.drawLine(edges.topLeft(), edges.bottomLeft())
         colour.setAlphaF(OPEN_ALPHA)
         painter.fillRect(box, colour)
-        if self.window_shown.row_height >= _NAMES_FROM_HEIGHT and box.width() >= _NAMES_FROM_PIXELS:
-            room = box.adjusted(5, 0, -4, 0)
+
+    def _paint_open_name(self, painter: QPainter, room: QRectF, bar: OpenBar) -> None:
+        if self.window_shown.row_height >= _NAMES_FROM_HEIGHT and room.width() >= _NAMES_FROM_PIXELS:
+            room = room.adjusted(5, 0, -4, 0)
             name = bar.running.task.function + (f" ({STUCK})" if bar.running.suspicion else "")
             text = painter.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, int(room.width()))
             painter.setPen(QColor(self._theme.text))

@@ -2,14 +2,13 @@
 
 The task that made the actor, its anchor, is placed like any other, and continues until the actor ends. Its agent says
 when the actor takes calls. Until then, calls wait here; so an anchor that has not started can be moved like any task.
-An anchor for which deep calls wait goes before tasks that are less deep (``actor_starts``). Agents return what they
-would only start when an actor has ended.
+An anchor for which deep calls wait goes before tasks that are less deep (``actor_starts``).
 After a restart of the scheduler, calls wait until it is known which calls agents have, because these come first.
 """
 
 from __future__ import annotations
 
-from scaler_protocol.messages import ActorsReady, Status
+from scaler_protocol.messages import ActorsReady, Status, TaskOptions
 from scaler_scheduler.core import actor_starts, withdrawals
 from scaler_scheduler.core.actor_queues import ActorKey
 from scaler_scheduler.core.agents import Agent, agents_with_actors
@@ -27,6 +26,9 @@ _RETURN_SECONDS = 5.0
 """After a start of the scheduler, the clients that make actors may need so long to come back."""
 
 ENDED_TEXT = b"The actor has ended."
+_UNCLAIMED_TEXT = (
+    b"The scheduler was restarted, and the worker that had the actor did not come back in time. The call may have run."
+)
 
 
 def on_ready(state: SchedulerState, agent: Agent, body: ActorsReady, now: float) -> None:
@@ -61,18 +63,19 @@ def route(state: SchedulerState, now: float) -> list[Agent]:
 
 def on_tick(state: SchedulerState, now: float) -> None:
     """Look at all calls that wait: their actors may have ended. Forget what agents have said of ended actors. Take back
-    tasks that actors hold up."""
+    what waits behind actors."""
     state.actors.look_at_all()
+    for key in [key for key in state.actors.made_again if _has_ended(state, key, now)]:
+        del state.actors.made_again[key]
     for agent in agents_with_actors(state.agents):
         _forget_ended(state, agent, now)
-        _take_back_held_up(state, agent, now)
+        if _is_held(agent) and agent.load.queued() and agent.is_available and now >= agent.rest_until:
+            withdrawals.ask_for_all(state, agent, now)
 
 
-def _take_back_held_up(state: SchedulerState, agent: Agent, now: float) -> None:
-    """Tasks that were prefetched before the last worker of an agent became that of an actor would wait there until the
-    actor ends, which may wait for them."""
-    if agent.load.is_full_of_actors() and agent.load.queued() and now >= agent.rest_until:
-        withdrawals.ask_for_all(state, agent, now)
+def _is_held(agent: Agent) -> bool:
+    """Return whether actors have all workers of an agent: what has come before they were made could start elsewhere."""
+    return len(agent.actors) >= agent.load.slots + agent.load.lent
 
 
 def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:
@@ -98,15 +101,44 @@ def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
 def may_have_started(state: SchedulerState, client: ClientPeer, first: int, stop: int, now: float) -> bool:
     """After a restart: return whether held tasks of one run are calls of an actor of which it is not known yet whether
     an agent has it. That agent may have the calls, too."""
-    columns = client.table.columns
-    held = next((task for task in range(first, stop) if columns.state(task) == TaskState.HELD), None)
-    options = columns.record(held).run.options if held is not None else None
+    options = _options_of_held(client, first, stop)
     if options is None or not options.actor:
         return False
     owner = state.clients.get(options.actor_session or client.session)
     if owner is None:
         return now < state.started_at + _RETURN_SECONDS
     return owner.table.columns.state(options.actor) == TaskState.HELD
+
+
+def were_lost(state: SchedulerState, client: ClientPeer, first: int, stop: int) -> bool:
+    """After a restart: return whether held tasks of one run are calls of an actor that is being made again. Its lost
+    instance may have had them, too."""
+    options = _options_of_held(client, first, stop)
+    key = (options.actor_session or client.session, options.actor) if options is not None else (b"", 0)
+    owner = state.clients.get(key[0])
+    known = owner.table.columns.describe(key[1]) if owner is not None else None
+    return known is not None and known.record.hosts_actor and (key in state.actors.made_again or known.losses > 0)
+
+
+def fail_held(state: SchedulerState, client: ClientPeer, first: int, stop: int) -> None:
+    """Calls never run a second time."""
+    for task in range(first, stop):
+        if client.table.columns.state(task) == TaskState.HELD:
+            _fail(state, client, task, _UNCLAIMED_TEXT)
+
+
+def note_made_again(state: SchedulerState, client: ClientPeer, first: int, stop: int) -> None:
+    """No agent has claimed these tasks of one run, which are queued now: perhaps they make actors."""
+    options = _options_of_held(client, first, stop)
+    for task in range(first, stop) if options is not None and options.hosts_actor else ():
+        if client.table.columns.state(task) == TaskState.HELD:
+            state.actors.made_again[client.session, task] = None
+
+
+def _options_of_held(client: ClientPeer, first: int, stop: int) -> TaskOptions | None:
+    columns = client.table.columns
+    held = next((task for task in range(first, stop) if columns.state(task) == TaskState.HELD), None)
+    return None if held is None else columns.record(held).run.options
 
 
 def _fail_all(state: SchedulerState, queue: QueueClass) -> None:
@@ -119,12 +151,12 @@ def _fail_all(state: SchedulerState, queue: QueueClass) -> None:
                 _fail(state, client, task)
 
 
-def _fail(state: SchedulerState, client: ClientPeer, task: int) -> None:
+def _fail(state: SchedulerState, client: ClientPeer, task: int, text: bytes = ENDED_TEXT) -> None:
     client.forget(task)
     client.table.finish(task, Status.WORKER_DIED)
-    client.row(task, Status.WORKER_DIED, ENDED_TEXT)
+    client.row(task, Status.WORKER_DIED, text)
     if state.events.is_on:
-        state.events.failed(client.table.columns.number, task, Status.WORKER_DIED, ENDED_TEXT)
+        state.events.failed(client.table.columns.number, task, Status.WORKER_DIED, text)
     state.clients_with_results[client.session] = client
 
 

@@ -14,7 +14,9 @@ class ActorQueues:
     """A queue for each actor. No agent serves these queues: ``actor_calls`` sends the calls to the agent of the actor.
     ``depths``: the depth of the deepest call of an actor, if it is not 0. ``asked_for``: the attempts of the tasks that
     agents were asked to return, because calls wait for them: the actor, or tasks whose results it needs. ``waiting``:
-    the queues that ``actor_calls`` must look at. ``kept``: those of calls that are elsewhere and may come back."""
+    the queues that ``actor_calls`` must look at. ``kept``: those of calls that are elsewhere and may come back.
+    ``made_again``: the actors that are made again because no agent has claimed them after a restart of the
+    scheduler."""
 
     def __init__(self) -> None:
         self._queues: dict[ActorKey, QueueClass] = {}
@@ -23,6 +25,7 @@ class ActorQueues:
         self.asked_for: dict[QueueClass, dict[int, int]] = {}
         self.waiting: dict[QueueClass, None] = {}
         self.kept: dict[QueueClass, None] = {}
+        self.made_again: dict[ActorKey, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._queues)

@@ -67,9 +67,8 @@ def _deepen(state: SchedulerState, client: ClientPeer, task: int, depth: int) ->
 
 
 def _take_back(state: SchedulerState, queue: QueueClass, task: int, known: TaskFacts, now: float) -> None:
-    """Ask an agent where tasks wait for others, or actors occupy workers, once for each attempt: the task may be about
-    to start."""
+    """Ask an agent where tasks wait for others, once for each attempt: the task may be about to start."""
     agent = state.agent_by_index[known.agent_index]
-    if (agent.load.lent or agent.actors) and not agent.withdraw_pending:
+    if agent.load.lent and not agent.withdraw_pending:
         state.actors.asked_for.setdefault(queue, {})[task] = known.attempt
         withdrawals.ask_for_all(state, agent, now)

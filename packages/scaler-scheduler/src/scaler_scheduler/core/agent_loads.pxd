@@ -3,8 +3,7 @@ from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:
-    ACTORS = 64  # the level of tasks that make actors
-    LEVELS = ACTORS + 1
+    DEPTHS = 64
     HORIZON_US = 5000
     ROUND_TRIPS = 4  # heartbeats; a busy machine delays some of them, but seldom all
 
@@ -15,8 +14,9 @@ cdef class AgentLoad:
     cdef public int deepest
     cdef public int ceiling
     cdef readonly int outstanding
+    cdef readonly int actors
     cdef readonly int64_t load_us
-    cdef int by_level[LEVELS]
+    cdef int by_depth[DEPTHS]
     cdef public dict resources
     cdef public list deferred
     cdef public bytes session
@@ -35,9 +35,9 @@ cdef class AgentLoad:
 
     cdef int deep(self, int depth) noexcept
     cdef int usable(self, int depth) noexcept
+    cdef bint is_held(self, int depth) noexcept
     cdef int limit(self) noexcept
     cpdef bint has_room(self, int depth) except -1
-    cpdef bint is_full_of_actors(self, int depth=*) noexcept
     cdef bint keeps_room(self, int depth) except -1
     cpdef int64_t queued_us(self) noexcept
     cpdef int64_t budget_us(self, int depth) noexcept
@@ -47,10 +47,5 @@ cdef class AgentLoad:
     cpdef double waiting_us(self, double now) noexcept
     cdef bint can_hold(self, QueueClass source) except -1
     cdef take(self, RunRecord record, int number, int64_t load_us, int64_t moving_us=*)
-    cdef amend(self, int64_t outstanding, int64_t load_us, int64_t moving_us, int* by_level, dict resources)
+    cdef amend(self, int64_t outstanding, int actors, int64_t load_us, int64_t moving_us, int* by_depth, dict resources)
     cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us)
-
-
-cdef inline int level_of(RunRecord record) noexcept:
-    """Return its depth, as far as depths are counted apart. An actor holds up tasks of any depth: it does not end."""
-    return ACTORS if record.hosts_actor else min(record.depth, ACTORS - 1)

@@ -4,8 +4,8 @@ An agent has room while a slot is free, or while what is queued there would last
 a half of its round trip to the scheduler if that is longer. While its tasks take at most 50 ms on average, it also has
 room for one waiting task per slot, so that no worker waits for a round trip after each task. It never has room for more
 than ``ceiling``, which is meant for 5 ms and grows with the horizon. Tasks that are less deep than a new one do not
-count against it: they may be waiting for it. Actors count against tasks of any depth, and where they occupy all workers
-there is no room: they do not end.
+count against it: they may be waiting for it. It has no room while actors have all its workers: an actor at rest may
+last for days, and what waits behind it could start elsewhere.
 """
 
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 from scaler_scheduler.core.priority_queues import QueueClass
 
 class AgentLoad:
-    """The load of an agent, in counts and in estimated microseconds. ``outstanding`` and ``load_us`` change only with
-    its tasks."""
+    """The load of an agent, in counts and in estimated microseconds. ``outstanding``, ``actors`` and ``load_us``
+    change only with its tasks."""
 
     index: int
     slots: int
@@ -22,6 +22,8 @@ class AgentLoad:
     deepest: int
     ceiling: int
     outstanding: int
+    actors: int
+    """Tasks that make actors, among the outstanding ones."""
     load_us: int
     moving_us: int
     """Microseconds that the inputs of its tasks would take to move elsewhere, over all of them."""
@@ -47,7 +49,6 @@ class AgentLoad:
     """The round trip of messages to the agent, if it is long enough to extend the horizon, or else 0."""
     def __init__(self, index: int, slots: int, ceiling: int, resources: dict[str, int] | None = None) -> None: ...
     def has_room(self, depth: int) -> bool: ...
-    def is_full_of_actors(self, depth: int = 0) -> bool: ...
     def queued_us(self) -> int: ...
     def note_round_trip(self, seconds: float) -> None:
         """The time from a heartbeat to its echo. The shortest of the last four counts, up to 250 ms: what a busy

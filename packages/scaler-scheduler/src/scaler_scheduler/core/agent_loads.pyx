@@ -24,24 +24,24 @@ cdef class AgentLoad:
         self.horizon_us = HORIZON_US
         self.resources = dict(resources or {})
         self.deferred = []
-        for level in range(LEVELS):
-            self.by_level[level] = 0
+        for depth in range(DEPTHS):
+            self.by_depth[depth] = 0
 
     cdef int deep(self, int depth) noexcept:
-        """Tasks here that are at least so deep, and actors: shallower tasks never hold deeper ones up."""
+        """Tasks here that are at least so deep: shallower ones never hold deeper ones up."""
         cdef int total = 0, level
         if depth <= 0:
             return self.outstanding
-        for level in range(min(depth, ACTORS - 1), LEVELS):
-            total += self.by_level[level]
+        for level in range(min(depth, DEPTHS - 1), DEPTHS):
+            total += self.by_depth[level]
         return total
-
-    cpdef bint is_full_of_actors(self, int depth=0) noexcept:
-        """Return whether actors occupy all workers that such tasks could use."""
-        return self.by_level[ACTORS] >= self.usable(depth)
 
     cdef int usable(self, int depth) noexcept:
         return self.slots + (self.lent if depth > self.deepest else 0)
+
+    cdef bint is_held(self, int depth) noexcept:
+        """Return whether actors have all workers that such tasks could use. Tasks wait for long behind them."""
+        return self.actors >= self.usable(depth)
 
     cdef int limit(self) noexcept:
         """Return how many tasks it may have: in proportion to its horizon, as short tasks would not last for a round
@@ -51,9 +51,7 @@ cdef class AgentLoad:
 
     cpdef bint has_room(self, int depth) except -1:
         cdef int here = self.deep(depth)
-        if here >= self.limit() or (self.reserved_count and self.keeps_room(depth)):
-            return False
-        if self.is_full_of_actors(depth):
+        if self.is_held(depth) or here >= self.limit() or (self.reserved_count and self.keeps_room(depth)):
             return False
         return here < self.usable(depth) or self.budget_us(depth) > 0
 
@@ -125,7 +123,9 @@ cdef class AgentLoad:
 
     cdef bint can_hold(self, QueueClass source) except -1:
         """Return whether it may be given such tasks, if not at once."""
-        return self.is_available and self.deep(source.depth) < self.limit() and self.fits(source.demand) > 0
+        if not self.is_available or self.is_held(source.depth):
+            return False
+        return self.deep(source.depth) < self.limit() and self.fits(source.demand) > 0
 
     def key(self, int depth, int64_t rarity=0):
         """Order of preference: free slots first, then the least rarity, then the least loaded."""
@@ -142,9 +142,10 @@ cdef class AgentLoad:
         number *= record.slots
         load_us *= record.slots
         self.outstanding += number
+        self.actors += number if record.hosts_actor else 0
         self.load_us += load_us
         self.moving_us += moving_us
-        self.by_level[level_of(record)] += number
+        self.by_depth[min(record.depth, DEPTHS - 1)] += number
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) - amount * number
 
@@ -153,22 +154,24 @@ cdef class AgentLoad:
         self.reserved = {}
         self.reserved_count = self.reserved_us = 0
 
-    cdef amend(self, int64_t outstanding, int64_t load_us, int64_t moving_us, int* by_level, dict resources):
+    cdef amend(self, int64_t outstanding, int actors, int64_t load_us, int64_t moving_us, int* by_depth, dict resources):
         """A count was wrong: these are the right numbers."""
-        cdef int level
+        cdef int depth
         self.outstanding = <int> outstanding
+        self.actors = actors
         self.load_us = load_us
         self.moving_us = moving_us
         self.resources = resources
-        for level in range(LEVELS):
-            self.by_level[level] = by_level[level]
+        for depth in range(DEPTHS):
+            self.by_depth[depth] = by_depth[depth]
 
     cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us):
         number *= record.slots
         load_us *= record.slots
         self.outstanding -= number
+        self.actors -= number if record.hosts_actor else 0
         self.load_us -= load_us
         self.moving_us -= moving_us
-        self.by_level[level_of(record)] -= number
+        self.by_depth[min(record.depth, DEPTHS - 1)] -= number
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) + amount * number

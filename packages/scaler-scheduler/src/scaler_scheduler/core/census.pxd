@@ -1,12 +1,13 @@
 from libc.stdint cimport int64_t
-from scaler_scheduler.core.agent_loads cimport LEVELS
+from scaler_scheduler.core.agent_loads cimport DEPTHS
 from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef class AgentTally:
     cdef int64_t number
+    cdef int actors
     cdef int64_t load_us
     cdef int64_t moving_us
-    cdef int by_level[LEVELS]
+    cdef int by_depth[DEPTHS]
     cdef dict taken
 
     cdef add(self, RunRecord record, int64_t load_us, int64_t moving_us)

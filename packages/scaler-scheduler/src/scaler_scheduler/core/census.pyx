@@ -3,7 +3,7 @@
 
 from cython cimport final
 from libc.stdint cimport int64_t
-from scaler_scheduler.core.agent_loads cimport LEVELS, AgentLoad, level_of
+from scaler_scheduler.core.agent_loads cimport DEPTHS, AgentLoad
 from scaler_scheduler.core.function_loads cimport FunctionLoad
 from scaler_scheduler.core.priority_queues cimport QueueClass
 from scaler_scheduler.core.run_records cimport RunRecord
@@ -14,16 +14,17 @@ cdef class AgentTally:
     """The counts of one agent."""
 
     def __init__(self):
-        cdef int level
+        cdef int depth
         self.taken = {}
-        for level in range(LEVELS):
-            self.by_level[level] = 0
+        for depth in range(DEPTHS):
+            self.by_depth[depth] = 0
 
     cdef add(self, RunRecord record, int64_t load_us, int64_t moving_us):
         self.number += record.slots
+        self.actors += record.hosts_actor
         self.load_us += load_us * record.slots
         self.moving_us += moving_us
-        self.by_level[level_of(record)] += record.slots
+        self.by_depth[min(record.depth, DEPTHS - 1)] += record.slots
         for name, amount in record.demand:
             self.taken[name] = self.taken.get(name, 0) + amount
 
@@ -72,7 +73,7 @@ cdef class Census:
         for text in differences(agent, tally, left):
             corrects = self.must_correct(text)
         if corrects:
-            agent.amend(tally.number, tally.load_us, tally.moving_us, tally.by_level, left)
+            agent.amend(tally.number, tally.actors, tally.load_us, tally.moving_us, tally.by_depth, left)
 
     def compare_reserved(self, AgentLoad agent):
         cdef int64_t number = 0, us = 0
@@ -106,11 +107,11 @@ cdef AgentTally NO_TASKS = AgentTally()
 
 cdef bint is_idle(AgentLoad agent, dict total) except -1:
     """Return whether all counts of an agent are those of one without tasks."""
-    cdef int level
-    if agent.outstanding or agent.load_us or agent.moving_us or agent.resources != total:
+    cdef int depth
+    if agent.outstanding or agent.actors or agent.load_us or agent.moving_us or agent.resources != total:
         return False
-    for level in range(LEVELS):
-        if agent.by_level[level]:
+    for depth in range(DEPTHS):
+        if agent.by_depth[depth]:
             return False
     return True
 
@@ -128,16 +129,18 @@ cdef dict capabilities_left(AgentLoad agent, AgentTally tally, dict total):
 cdef list differences(AgentLoad agent, AgentTally tally, dict left):
     """Describe the counts of an agent that differ from the tally, in words."""
     cdef list wrong = []
-    cdef int level
+    cdef int depth
     if agent.outstanding != tally.number or agent.load_us != tally.load_us or agent.moving_us != tally.moving_us:
         wrong.append(
             f"{agent.outstanding} tasks of {agent.load_us} us, {agent.moving_us} us to move, with agent {agent.index}; "
             f"{tally.number} of {tally.load_us} us, {tally.moving_us} us counted"
         )
-    for level in range(LEVELS):
-        if agent.by_level[level] != tally.by_level[level]:
-            wrong.append(f"{agent.by_level[level]} tasks at level {level} with agent {agent.index}, "
-                         f"{tally.by_level[level]} counted")
+    if agent.actors != tally.actors:
+        wrong.append(f"{agent.actors} actors with agent {agent.index}, {tally.actors} counted")
+    for depth in range(DEPTHS):
+        if agent.by_depth[depth] != tally.by_depth[depth]:
+            wrong.append(f"{agent.by_depth[depth]} tasks at depth {depth} with agent {agent.index}, "
+                         f"{tally.by_depth[depth]} counted")
     if any(agent.resources.get(name, 0) != amount for name, amount in left.items()):
         wrong.append(f"agent {agent.index} has {agent.resources} left, {left} counted")
     return wrong

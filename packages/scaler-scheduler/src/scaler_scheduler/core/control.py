@@ -171,9 +171,13 @@ def cancel_client(state: SchedulerState, client: ClientPeer, body: ControlReques
 
 def cancel_function(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Cancel the tasks of all functions with this name, of all clients whose tasks may be cancelled."""
+    verb = "cancel the tasks of function"
     if not _has_function(state, body.target):
-        return _refused(f"Cannot cancel the tasks of function {body.target!r}: no task has a function with this name.")
-    return _ActionResult(tasks=sum(_cancel(state, each, body.target, now) for each in _permitted(state, client)))
+        return _refused(f"Cannot {verb} {body.target!r}: no task has a function with this name.")
+    count = sum(_cancel(state, each, body.target, now) for each in _permitted(state, client))
+    if not count and any(each.table.unfinished_tasks(body.target) for each in _forbidden(state, client)):
+        return _refused(NOT_ADMIN_TEXT.format(verb=verb, target=body.target))
+    return _ActionResult(tasks=count)
 
 
 def cancel_task(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
@@ -225,6 +229,10 @@ def _numbered(state: SchedulerState, client: ClientPeer, verb: str, target: str)
 
 def _permitted(state: SchedulerState, client: ClientPeer) -> list[ClientPeer]:
     return [each for each in state.clients.values() if _may_cancel(state, client, each)]
+
+
+def _forbidden(state: SchedulerState, client: ClientPeer) -> list[ClientPeer]:
+    return [each for each in state.clients.values() if not _may_cancel(state, client, each)]
 
 
 def _has_function(state: SchedulerState, name: str) -> bool:

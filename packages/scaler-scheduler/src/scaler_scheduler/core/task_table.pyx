@@ -75,7 +75,7 @@ from scaler_scheduler.core.transitions cimport OF_NODES, OF_TASKS, TRANSITIONS
 @final
 cdef class LostTasks:
     """The outcome of the tasks of an agent that is gone. ``has_left``: it had said goodbye, so it has started none of
-    those that it still had. ``fatal``: nodes that end once their graphs are settled."""
+    those that it still had, apart from actors and their calls. ``fatal``: nodes that end once their graphs are settled."""
 
     def __init__(self, uint32_t agent, bint has_left, int losses_limit, int status):
         self.agent = agent
@@ -86,7 +86,8 @@ cdef class LostTasks:
         self.graphs = {}
 
     cdef int event(self, Page* page, int offset, RunRecord record) noexcept:
-        cdef bint is_blameless = self.has_left and page.state[offset] == ASSIGNED and not record.hosts_actor
+        cdef bint may_have_started = not self.has_left or record.hosts_actor or record.is_call
+        cdef bint is_blameless = page.state[offset] == ASSIGNED and not may_have_started
         cdef bint may_run_again = record.rerun or is_blameless
         cdef int spent = page.losses[offset], limit = self.losses_limit
         if record.hosts_actor:

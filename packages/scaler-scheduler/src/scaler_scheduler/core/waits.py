@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from scaler_protocol.monitor.messages import WaitGroup
-from scaler_protocol.monitor.reasons import RESULTS_MISSING
+from scaler_protocol.monitor.reasons import (
+    MISSING_CAPABILITIES,
+    NO_AVAILABLE_WORKER,
+    NO_WORKERS,
+    RESULTS_MISSING,
+    kind_of,
+)
 from scaler_scheduler.core import explanation, unsent_calls
-from scaler_scheduler.core.agents import shown_demand
+from scaler_scheduler.core.agents import Agent, shown_demand
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.priority_queues import QueueClass
@@ -22,8 +29,17 @@ RUNS_LIMIT = 10_000
 """Maximum number of runs, of all queues together, that are examined. The tasks in further runs of a queue are one
 group."""
 
-QUEUES_LIMIT = 200
+REASONS_LIMIT = 200
+"""Queues, the longest first, whose reasons are told in full. Of further ones, only whether a worker can run them."""
+
+QUEUES_LIMIT = 2_000
 """Maximum number of queues that are examined, the longest first. The tasks in further queues are one group."""
+
+OFFERS_LOOKS_LIMIT = 100_000
+"""The same number is smaller if workers have so many different capabilities that more than this would be compared."""
+
+FURTHER_LIMIT = 20
+"""Groups that stand for all those without room."""
 
 OUTSIDE_LIMIT = 100_000
 """Maximum number of runs of few tasks, of all clients together, that are searched for tasks outside queues. Tasks in
@@ -34,11 +50,31 @@ PLACES_LIMIT = 20_000
 
 OTHERS = "other functions"
 _OTHER_QUEUES = "Waits for workers with capabilities that few tasks need."
+_KINDS = {
+    NO_WORKERS: NO_WORKERS.capitalize(),
+    MISSING_CAPABILITIES: MISSING_CAPABILITIES.capitalize(),
+    NO_AVAILABLE_WORKER: f"{NO_AVAILABLE_WORKER.capitalize()} paused, leaving or silent",
+    RESULTS_MISSING: RESULTS_MISSING.capitalize(),
+    "": "Waits",
+}
+"""The beginnings of sentences that stand for several reasons."""
+
 _REASONS = {
     TaskState.PENDING: f"{RESULTS_MISSING.capitalize()}.",
     TaskState.HELD: "Waits for some seconds after the scheduler's restart, in case an agent already has it.",
     TaskState.WAITING: "Waits outside the queue, which is full.",
 }
+
+
+_client_and_function = attrgetter("digest", "function", "session", "module")
+
+
+def _client_alone(group: WaitGroup) -> tuple[bytes, str, bytes, str]:
+    return b"", OTHERS, group.session, ""
+
+
+def _neither(group: WaitGroup) -> tuple[bytes, str, bytes, str]:
+    return b"", OTHERS, b"", ""
 
 
 @dataclass
@@ -95,7 +131,43 @@ def waits_of(state: SchedulerState, now: float, limit: int) -> tuple[list[WaitGr
             reason = f"Is with {agent.title()}, which is silent; it runs again elsewhere when that agent is given up."
             waits.add_some(reason, agent.load.outstanding, agent.heard_at)
     found = sorted(waits.found.values(), key=lambda each: -each.group.count)
-    return list(_placed(state, found[:limit])), len(found)
+    return list(_placed(state, _shortened(found, limit))), len(found)
+
+
+def _shortened(found: list[_Found], limit: int) -> list[_Found]:
+    """Return at most ``limit`` groups with all tasks. Those without room are added up by kind of reason, and also by
+    client and function if these are few."""
+    if len(found) <= limit:
+        return found
+    room = min(FURTHER_LIMIT, limit // 2)
+    rest = [each.group for each in found[limit - room :]]
+    for known in (_client_and_function, _client_alone, _neither):
+        further = _added_up(rest, known)
+        if len(further) <= room:
+            break
+    return found[: limit - room] + [_Found(each) for each in further]
+
+
+def _added_up(groups: list[WaitGroup], known: Callable[[WaitGroup], tuple[bytes, str, bytes, str]]) -> list[WaitGroup]:
+    """``known``: what the members of a sum have in common, other than the kind of their reason: digest, function,
+    session and module."""
+    kinds: dict[str, str] = {}
+    parts: dict[tuple[str, tuple[bytes, str, bytes, str]], list[WaitGroup]] = {}
+    for each in groups:
+        kind = kinds.get(each.reason)
+        if kind is None:
+            kind = kinds[each.reason] = kind_of(each.reason)
+        parts.setdefault((kind, known(each)), []).append(each)
+    return [_sum_of(part, kind, *common) for (kind, common), part in parts.items()]
+
+
+def _sum_of(groups: list[WaitGroup], kind: str, digest: bytes, function: str, session: bytes, module: str) -> WaitGroup:
+    if len(groups) == 1:
+        return groups[0]
+    is_one = len({each.reason for each in groups}) == 1
+    reason = groups[0].reason if is_one else f"{_KINDS[kind]}: {len(groups)} more reasons."
+    count, oldest = sum(each.count for each in groups), max(each.oldest_seconds for each in groups)
+    return WaitGroup(digest, function, reason, count, oldest, session, module=module)
 
 
 def _placed(state: SchedulerState, found: list[_Found]) -> Iterator[WaitGroup]:
@@ -115,18 +187,22 @@ def _placed(state: SchedulerState, found: list[_Found]) -> Iterator[WaitGroup]:
 def _add_queued(state: SchedulerState, waits: _Waits) -> None:
     reserved = _add_reserved(state, waits)
     queues = [queue for queue in state.placement.classes.values() if queue.count]
-    if len(queues) > QUEUES_LIMIT:
+    offers = []
+    if len(queues) > REASONS_LIMIT:
         queues.sort(key=lambda queue: -queue.count)
-        count = sum(max(0, queue.count - reserved.get(queue, 0)) for queue in queues[QUEUES_LIMIT:])
-        waits.add_some(_OTHER_QUEUES, count, waits.now)
-        del queues[QUEUES_LIMIT:]
+        offers = _different_offers(state)
+        limit = min(QUEUES_LIMIT, REASONS_LIMIT + OFFERS_LOOKS_LIMIT // (len(offers) + 1))
+        _add_without_look(waits, queues, limit, reserved)
     runs = RUNS_LIMIT // max(1, len(queues))
-    for queue in queues:
+    for place, queue in enumerate(queues):
         found, left_out = waiting_tasks(queue, runs, reserved.get(queue, 0))
         left_out = max(0, left_out - reserved.get(queue, 0))
         reasons: dict[ClientPeer, str] = {}  # the same for all functions
         for (client, function), (count, since, task, record) in found.items():
-            reason = reasons.get(client) or reasons.setdefault(client, _reason(state, client, record))
+            if client not in reasons:
+                is_told = place < REASONS_LIMIT
+                reasons[client] = _reason(state, client, record) if is_told else _short_reason(offers, record)
+            reason = reasons[client]
             waits.add_of_function(function, reason, count, since, client, task, record, is_queued=True)
         if left_out and found:
             waits.add_some(reason, left_out, since)
@@ -145,6 +221,26 @@ def _add_reserved(state: SchedulerState, waits: _Waits) -> dict[QueueClass, int]
                     record.function, reason, 1, record.entered_at, reservation.client, reservation.task, record
                 )
     return numbers
+
+
+def _add_without_look(waits: _Waits, queues: list[QueueClass], limit: int, reserved: dict[QueueClass, int]) -> None:
+    """Add the tasks of the queues beyond the limit as one group, and leave these queues out."""
+    count = sum(max(0, queue.count - reserved.get(queue, 0)) for queue in queues[limit:])
+    del queues[limit:]
+    if count:
+        waits.add_some(_OTHER_QUEUES, count, waits.now)
+
+
+def _different_offers(state: SchedulerState) -> list[Agent]:
+    """Return an agent for each combination of capabilities that workers have."""
+    agents = state.placement.agents.values()
+    return list({frozenset(agent.capabilities.items()): agent for agent in agents}.values())
+
+
+def _short_reason(offers: list[Agent], record: RunRecord) -> str:
+    if offers and not any(agent.can_serve(record.demand) for agent in offers):
+        return f"{MISSING_CAPABILITIES.capitalize()} ({shown_demand(record.demand)})."
+    return _OTHER_QUEUES if offers else f"{NO_WORKERS.capitalize()}."
 
 
 def _reason(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str:

@@ -4,6 +4,7 @@
 |---|---|
 | the agent starts nothing more, and returns what waits | at once; what arrives later returns, too |
 | its tasks run on, and other agents fetch the values that are here | nothing is left, or the grace time is over |
+| running tasks that must not start again fail | at once |
 | it says goodbye | the scheduler has acknowledged everything, for ``FAREWELL_SECONDS`` at most |
 
 None of this depends on the connection, which may be lost and made again meanwhile.
@@ -104,6 +105,7 @@ class OrderlyLeave:
             self._state.unsent.append(Withdrawn(tuple(self._withdraw_everything())))
         if self._farewell_at is None:
             if self._is_done() or now >= self._state.stop_at:
+                self._backend.fail_running_once(now)
                 self._farewell_at = now
                 self._state.goodbye_due = True
         elif not self._state.welcomed or not self._state.link.in_flight or now >= self._farewell_at + FAREWELL_SECONDS:

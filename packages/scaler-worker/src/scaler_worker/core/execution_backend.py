@@ -36,6 +36,9 @@ class ExecutionBackend(Protocol):
     def cancel_unstarted(self, column: TaskColumn) -> TaskColumn:
         """End those of these tasks as cancelled that have not started. Returns the others."""
 
+    def fail_running_once(self, now: float) -> None:
+        """The agent ends. Fail the running tasks that must not start again: all others may run elsewhere then."""
+
     def forget_objects(self, keys: Sequence[ObjectKey]) -> None:
         """Forget these objects, which no task needs any more."""
 

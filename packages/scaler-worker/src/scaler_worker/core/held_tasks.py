@@ -10,6 +10,8 @@ from scaler_worker.core.actors import ENDED_TEXT
 from scaler_worker.core.nodes import Named
 from scaler_worker.core.state import AgentState
 
+STOPPED_TEXT = "The worker was stopped while the task was running. Look at what it has done before you submit it again."
+
 # ---- nodes of graphs -------------------------------------------------------------------------------------------
 
 

@@ -369,6 +369,16 @@ class Slots:
         self._end_row(entry, sequence, CANCELLED, 0)
         self._actor_processes.on_withdrawn(process)
 
+    def fail_running_once(self, now: float) -> None:
+        """See ``ExecutionBackend``. Actors fail with their agent, and all their calls."""
+        for process in list(self._roster.busy.values()):
+            self.harvest(process, now)
+            for entry, sequence, cell in process.open_sequences() if process.board is not None else ():
+                options = entry.run.options
+                if cell != DISPATCHED and not (options.rerun or options.hosts_actor or options.actor):
+                    text = held_tasks.STOPPED_TEXT.encode()
+                    self._add_row(entry, sequence, Status.WORKER_DIED, text, 0, self._place_of(process))
+
     def end_by_number(self, number: int, reason: str, now: float) -> None:
         """End whatever this worker process runs."""
         process = self.processes.get(number)

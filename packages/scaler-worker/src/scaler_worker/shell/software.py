@@ -14,10 +14,15 @@ from scaler_protocol.messages import HostSoftware
 READ_AFTER_SECONDS = 0.5
 """The workers have usually started by then."""
 
+RETRY_SECONDS = 10.0
+
 
 def read_software(loop: GuardedLoop, report: Callable[[HostSoftware], None]) -> None:
     """``report`` is called in ``loop``, unless the loop is closed before."""
-    start_thread(partial(_read, loop, report))
+    try:
+        start_thread(partial(_read, loop, report))
+    except RuntimeError:  # there may be one later
+        loop.call_later(RETRY_SECONDS, read_software, loop, report)
 
 
 def _read(loop: GuardedLoop, report: Callable[[HostSoftware], None]) -> None:

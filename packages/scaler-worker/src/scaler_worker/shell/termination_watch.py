@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.threads import lack_of_thread
 from scaler_worker.termination_notice import POLL_SECONDS
 
 
@@ -21,7 +22,10 @@ class TerminationWatch:
         self._obstacle = ""
 
     def begin(self) -> None:
-        threading.Thread(target=self._watch, name="termination notices", daemon=True).start()
+        try:
+            threading.Thread(target=self._watch, name="termination notices", daemon=True).start()
+        except RuntimeError as error:
+            logging.warning(f"Cannot watch for termination notices: {lack_of_thread(error)}")
 
     def end(self) -> None:
         self._ended.set()

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from scaler_protocol.command.descriptors import descriptor_limit, is_lack_of_descriptors, require_descriptors
 from scaler_protocol.command.exit_descriptor import open_exit_descriptor
 from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.remedies import with_remedy
 from scaler_protocol.messages import ObjectKey
 from scaler_worker.board import Board
 from scaler_worker.shell.resources import out_of_memory_kills
@@ -466,13 +467,7 @@ def _why(error: OSError) -> str:
     if is_lack_of_descriptors(error):
         limit = descriptor_limit()
         return f"{os.strerror(errno.EMFILE)}: the limit of this agent is {limit}, raise it with ulimit -n"
-    return (error.strerror or str(error)) + _REMEDIES.get(error.errno or 0, "")
-
-
-_REMEDIES = {
-    errno.EFBIG: ": raise the limit of this agent with ulimit -f",
-    errno.ENOMEM: ": raise what limits the memory of this agent (ulimit -v, a service or container)",
-}
+    return with_remedy(error, "this agent")
 
 
 def _signal_name(number: int | None) -> str | None:

@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+from scaler_protocol.command.threads import lack_of_thread
+
 T = TypeVar("T")
 
 
@@ -23,7 +25,7 @@ class CallThreads(Generic[T]):
     def __init__(
         self, count: int, lock: AbstractContextManager[object], take: Callable[[], T | None], run: Callable[[T], None]
     ) -> None:
-        self._missing = count  # not started yet
+        self._count = self._missing = count  # not started yet
         self._idle = 0
         self._is_waking = False  # one thread was woken or started, and has not looked yet
         self._wakes: SimpleQueue[None] = SimpleQueue()
@@ -40,8 +42,18 @@ class CallThreads(Generic[T]):
             self._idle -= 1
             self._wakes.put(None)
         else:
-            self._missing -= 1
+            self._start()
+
+    def _start(self) -> None:
+        """If no thread can be started, those that run take all calls. Raises RuntimeError if none runs."""
+        try:
             threading.Thread(target=self._serve, name="actor call", daemon=True).start()
+        except RuntimeError as error:
+            if self._missing == self._count:
+                raise RuntimeError(f"This actor cannot run calls: {lack_of_thread(error)}") from error
+            self._is_waking = False
+        else:
+            self._missing -= 1
 
     def _serve(self) -> None:
         try:

@@ -27,4 +27,7 @@ def interrupt_later() -> None:
     """Interrupt the task again after a moment. If its import takes too long, the agent kills the process."""
     timer = threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), channel.INTERRUPT_SIGNAL))
     timer.daemon = True
-    timer.start()
+    try:
+        timer.start()
+    except RuntimeError:
+        pass  # there is no thread: the agent kills the process

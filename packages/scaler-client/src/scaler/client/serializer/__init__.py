@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import sys
 import threading
 from abc import ABC, abstractmethod
 from typing import Any
@@ -69,6 +70,14 @@ def serialize_for_sharing(obj: Any) -> bytes | ObjectLayout:
 def serialize_privately_for_sharing(obj: Any) -> bytes | ObjectLayout:
     """Like ``serialize_for_sharing``, for a client whose messages others cannot read."""
     return _reused_private.dumps_apart(obj, 0)
+
+
+def send_program_by_value() -> None:
+    """Let functions and classes of a program travel with their code also from the processes that multiprocessing spawns
+    for it: these call the program ``__mp_main__``, which no worker can import."""
+    program = sys.modules.get("__main__")
+    if program is not None and getattr(program, "__name__", "") == "__mp_main__":
+        cloudpickle.register_pickle_by_value(program)
 
 
 class _NullFile:

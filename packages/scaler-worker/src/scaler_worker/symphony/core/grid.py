@@ -251,6 +251,11 @@ class Grid:
         self._close(sent)
         self._fail_run(sent.run, status, text.encode())
 
+    def fail_running_once(self, now: float) -> None:
+        for sent in list(self.sent.live()):
+            if not sent.run.options.rerun:
+                self._give_up(sent, Status.WORKER_DIED, held_tasks.STOPPED_TEXT)
+
     def next_deadline(self) -> float | None:
         times = [at for at in (self.sent.next_deadline(), self.session.next_deadline()) if at is not None]
         return min(times, default=None)

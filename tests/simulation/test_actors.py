@@ -1,0 +1,56 @@
+"""Actors on a virtual network: each call runs once at most, those of one caller in their order, and each ends; an actor
+ends with its owner or its last handle, and nothing of it is left behind."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.actors import ActorCluster, ActorScenario
+from tests.simulation.test_cluster import SEEDS_PER_SCENARIO
+
+SCENARIOS = {
+    "peace": ActorScenario(),
+    "one worker": ActorScenario(agents=1, slots=1, actors=4),
+    "single workers": ActorScenario(agents=3, slots=1),
+    "short queues": ActorScenario(per_worker_queue_size=1, slots=1),
+    "slow network": ActorScenario(most_delay_seconds=0.2),
+    "cuts": ActorScenario(cuts=20),
+    "cuts inside hosts": ActorScenario(nested_cuts=40),
+    "cancels": ActorScenario(cancels=20),
+    "worker processes die": ActorScenario(process_kills=12),
+    "worker processes die, restarts": ActorScenario(process_kills=12, restarts=2),
+    "agents die": ActorScenario(agent_kills=5),
+    "agents die, restarts": ActorScenario(agent_kills=5, restarts=2),
+    "agents leave": ActorScenario(departures=5, restarts=1),
+    "agents leave in haste": ActorScenario(departures=5, restarts=1, grace_seconds=0.1),
+    "agents are drained": ActorScenario(drains=5, cuts=5),
+    "clients leave": ActorScenario(clients=4, leavers=3, client_timeout_seconds=1.0),
+    "standstills": ActorScenario(stops=8, restarts=1),
+    "the scheduler stands still": ActorScenario(stops=6, peers_stop=False, longest_stop_seconds=6.0),
+    "scheduler restarts": ActorScenario(scheduler_restarts=3),
+    "scheduler restarts without an agent": ActorScenario(absences=3),
+    "scheduler restarts without an agent, restarts": ActorScenario(absences=3, restarts=2),
+    "everything": ActorScenario(
+        clients=4, leavers=2, client_timeout_seconds=5.0, restarts=1, cuts=10, nested_cuts=5, agent_kills=2,
+        departures=1, process_kills=4, scheduler_restarts=2, absences=1, stops=4, cancels=6, most_delay_seconds=0.02,
+    ),
+}  # fmt: skip
+
+REGRESSION_SEEDS = [
+    ("everything", 3),  # calls that an agent was running when it left ran again on the next instance
+]
+"""(scenario, seed) of failures that were found."""
+
+
+def seeds() -> list[tuple[str, int]]:
+    if "SCALER_SEED" in os.environ:
+        return [(name, int(os.environ["SCALER_SEED"])) for name in SCENARIOS]
+    tried = range(1, max(1, SEEDS_PER_SCENARIO // 8) + 1)
+    return [*(each for each in REGRESSION_SEEDS if each[1] not in tried), *((n, s) for n in SCENARIOS for s in tried)]
+
+
+@pytest.mark.parametrize(("name", "seed"), seeds())
+def test_every_call_ends_and_no_actor_is_left(name: str, seed: int) -> None:
+    ActorCluster(seed, SCENARIOS[name]).run()
