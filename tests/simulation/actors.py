@@ -12,7 +12,7 @@ from scaler.core.session import Session
 from scaler_protocol.messages import TaskName, TaskOptions
 from tests.simulation.agent import AgentNode
 from tests.simulation.client import ClientNode, TaskSink
-from tests.simulation.cluster import Cluster, Scenario
+from tests.simulation.cluster import END_LIMIT_SECONDS, Cluster, Scenario
 from tests.simulation.nested import BLOCK_SECONDS, LEVELS, NAMES, PARENT, Family, NestedClient
 from tests.simulation.network import Network
 from tests.simulation.troupe import ACTOR, FAILING, CallSink, SimulatedActor, Troupe
@@ -375,6 +375,7 @@ class ActorCluster(Cluster):
     def __init__(self, seed: int, scenario: ActorScenario) -> None:
         restarts = scenario.scheduler_restarts + scenario.absences
         self.troupe = Troupe(scenario.loses_agents, restarts, scenario.departures)
+        self._started: list[AgentNode] = []
         super().__init__(seed, scenario)
 
     @property
@@ -415,6 +416,7 @@ class ActorCluster(Cluster):
 
     def _check_quiet(self) -> None:
         """Only now has an agent that stood still ended what is not needed any more."""
+        self.world.run(self.world.now + END_LIMIT_SECONDS, lambda: not any(agent.alive for agent in self._leaving()))
         super()._check_quiet()
         for call in self.troupe.calls.values():
             call.check(self.deaths)
@@ -424,8 +426,13 @@ class ActorCluster(Cluster):
             assert not agent.actors and not agent.load.lent
         assert not any(queue.count for queue in self.scheduler.core.state.actors)
 
+    def _leaving(self) -> list[AgentNode]:
+        """One that stands still does not leave before it goes on."""
+        return [agent for agent in self._started if agent.is_leaving]
+
     def _start_agent(self, *capabilities: Any) -> AgentNode:
         agent = super()._start_agent(*capabilities)
+        self._started.append(agent)
         agent.troupe, agent.nested_client = self.troupe, ActorNestedClient
         return agent
 

@@ -167,10 +167,11 @@ class ClientNode(Node):
     def cancel_some(self, share: float) -> None:
         def cancel(now: float) -> None:
             for sink in self.sinks:
-                if not sink.outcomes and not sink.cancelled and self.world.chance.random() < share:
-                    place: Any = sink
-                    if self.core.endings.cancel(place.task_range, place.task_index):
-                        sink.cancel()
+                place: Any = sink
+                is_sent = hasattr(sink, "task_range") and not sink.outcomes and not sink.cancelled
+                is_chosen = is_sent and self.world.chance.random() < share
+                if is_chosen and self.core.endings.cancel(place.task_range, place.task_index):
+                    sink.cancel()
 
         self.post(cancel)
 
