@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scaler.core.effects import Finish
+from scaler.core.effects import Finish, ReplaceConnection
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.session import SCHEDULER, Session
@@ -222,6 +222,8 @@ class NestedClient(Node):
     def carry_out(self, effect: Any) -> None:
         if isinstance(effect, Send):
             self._send_up("frames", tuple(encode(effect.envelope)))
+        elif isinstance(effect, ReplaceConnection):  # its agent has not answered for long
+            self.cut()
         else:
             assert isinstance(effect, Finish), effect
             effect.sink.finish(effect.outcome)
