@@ -154,7 +154,7 @@ class ActorNestedClient(NestedClient):
         names = [b"%s/%s %d.%d" % (argument, method.encode(), execution, at) for at, method in enumerate(chosen)]
 
         def ended(name: bytes) -> Callable[[Outcome | None], None]:
-            return lambda outcome: family.child_ended(name, outcome)  # type: ignore[arg-type]  # nobody cancels these
+            return lambda outcome: family.child_ended(name, outcome)  # type: ignore[arg-type]  # these are never cancelled
 
         sinks = [
             CallSink(self.troupe, self.world, actor, name, ended(name))

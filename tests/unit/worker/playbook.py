@@ -183,7 +183,7 @@ class StageWorkerProcess:
         """It maps nothing."""
 
     def wait(self, seconds: float) -> None:
-        assert self.while_waiting is not None, "nobody makes room"
+        assert self.while_waiting is not None, "nothing makes room"
         self.while_waiting()
 
 

@@ -209,7 +209,7 @@ class BorrowedActor:
     client_for: ClassVar[Callable[[bytes], ActorClient]]
     """The client for an actor that this session has made."""
 
-    client_of: ClassVar[Callable[[ClientIO | None], ActorClient | None]]
+    client_of: ClassVar[Callable[[ClientIO], ActorClient | None]]
     """The client that uses this input and output, if it is open."""
 
     def __init__(self, cls: type, name: tuple[bytes, int]) -> None:
@@ -218,8 +218,7 @@ class BorrowedActor:
         self._opening = threading.Lock()
         self._client: ActorClient | None = None
         self._actor: Actor | None = None
-        self._client_io: ClientIO | None = None
-        self._has_moved = False  # to the client of a future, which may be closed before the next call
+        self._moved_to: ClientIO | None = None  # of the client of a future, which may be closed before the next call
         self._last_call: Callable[[], ScalerFuture[Any] | None] = _no_call
 
     def call(
@@ -248,9 +247,8 @@ class BorrowedActor:
 
     def _connected(self) -> Actor:
         with self._opening:
-            if self._has_moved and BorrowedActor.client_of(self._client_io) is not self._client:  # it is closed
-                self._client = self._actor = None
-                self._has_moved = False
+            if self._moved_to is not None and BorrowedActor.client_of(self._moved_to) is not self._client:
+                self._client = self._actor = self._moved_to = None
             if self._actor is None:
                 self._client = self._client or BorrowedActor.client_for(self.name[0])
                 options = TaskOptions(actor=self.name[1], actor_session=self.name[0], rerun=False)
@@ -265,7 +263,7 @@ class BorrowedActor:
                 raise error
             if last is not None and not last.done():
                 raise error.of_call_behind_others()
-            self._client, self._actor, self._client_io, self._has_moved = client, None, error.client_io, True
+            self._client, self._actor, self._moved_to = client, None, error.client_io
 
 
 def _no_call() -> None:

@@ -1404,7 +1404,7 @@ def _client_for(session: bytes) -> Client:
     return Client()
 
 
-def _client_of(client_io: ClientIO | None) -> Client | None:
+def _client_of(client_io: ClientIO) -> Client | None:
     """The open client that uses this input and output."""
     return next((client for client, its in _open_clients() if its is client_io), None)
 
