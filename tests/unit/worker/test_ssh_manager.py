@@ -27,6 +27,7 @@ from scaler_worker.manager.shell.ssh import START_SECONDS, RemoteJob, SSHBackend
 from scaler_worker.manager.shell.ssh_connection import SSHConnection, remote_command, ssh_command
 from scaler_worker.manager.shell.ssh_keys import keys_for_workers
 from scaler_worker.manager.ssh_config import SSHSettings
+from tests.support.commands import alive
 from tests.support.ssh_server import stand_in_for_program
 from tests.support.waiting import wait_until
 
@@ -302,6 +303,41 @@ def test_an_ssh_that_hangs_and_keeps_its_pipes_is_tried_again(tmp_path: Path, mo
     )
     job.stop(late)
     assert job.observe(late) is None
+
+
+def test_an_ssh_whose_child_keeps_its_pipes_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a connection to a jump host that other ssh share: it stays, and writes to what was the stderr of ssh."""
+    stand_in_for_program(
+        tmp_path / "ssh",
+        """setsid sh -c 'while echo still here; do sleep 0.01; done' & echo $! > "$0.child"
+        echo 'ssh: connect to host node1 port 22: Connection refused' >&2; exit 255""",
+    )
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    job = RemoteJob(parse_host("node1"), 1, read(REMOTE, "--hosts", "node1=1"), ())
+    now = time.monotonic()
+    wait_until(lambda: job.observe(now) is JobState.STARTING and job.why_not(now))
+    assert "no SSH server listens there" in job.why_not(now)
+    job.stop(now)
+    assert job.observe(now) is None
+    wait_until(lambda: not alive(int((tmp_path / "ssh.child").read_text())))
+
+
+def test_an_ssh_that_has_ended_is_killed_with_its_children_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number stays its own until it is reaped."""
+    stand_in_for_program(tmp_path / "ssh", """sleep 1000 & echo $! > "$0.child"; exit 3""")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    connection = SSHConnection(parse_host("node1"), None, None, {})
+    wait_until(lambda: connection.exit_code is not None)
+    child = int((tmp_path / "ssh.child").read_text())
+    assert connection.exit_code == 3
+    assert os.waitid(os.P_PGID, os.getpgid(child), os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    connection.close()
+    wait_until(lambda: not alive(child))
+    monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("it signals a number that may be of another process"))
+    connection.end()
 
 
 def test_a_job_that_gets_no_order_ends() -> None:
