@@ -201,7 +201,7 @@ class SSHConnection:
 
 
 def _parts(descriptor: int, exit_descriptor: int) -> Iterator[bytes]:
-    """What a process writes to a pipe until it closes the pipe or ends. A process that it has started, such as a
+    """Yield the output of a process until it closes the pipe or ends. A process that it has started, such as a
     connection that other ssh share, may keep the pipe open for longer."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -215,13 +215,13 @@ def _parts(descriptor: int, exit_descriptor: int) -> Iterator[bytes]:
 
 
 def _waiting_bytes(descriptor: int) -> bytes:
-    """What is in a pipe now."""
+    """Return the bytes that a pipe contains now."""
     (size,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
     return os.read(descriptor, size) if size else b""
 
 
 def _split(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a text. A line that never ends must not fill the memory."""
+    """Yield the lines of a text. A line that never ends must not fill the memory."""
     rest = b""
     for part in parts:
         *lines, rest = (rest + part).split(b"\n")
