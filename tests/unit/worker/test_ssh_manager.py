@@ -142,6 +142,11 @@ def test_a_pause_doubles_up_to_a_limit_and_starts_over() -> None:
             "no host of this name is known. Correct the name, or add it to ~/.ssh/config.",
         ),
         (
+            "/c: line 1: Bad configuration option: foo\n/c: terminating, 1 bad configuration options",
+            255,
+            "the configuration of ssh is wrong. Correct what ssh says about it: ssh -p 7 ann@node1 true",
+        ),
+        (
             "sh: 1: exec: python3: not found",
             127,
             NO_PYTHON,
@@ -252,7 +257,7 @@ def test_the_remote_command_runs_the_first_python_that_exists(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([REMOTE], "no hosts are given. Give --hosts HOST,HOST."),
+        ([REMOTE], "^Cannot run workers through SSH: no hosts are given. Give --hosts HOST,HOST."),
         ([REMOTE, "--hosts", "a b=1"], "is not a host"),
         (["tcp://127.0.0.1:1", "--hosts", "node1=1"], "it cannot reach the scheduler at tcp://127.0.0.1:1"),
         ([REMOTE, "--hosts", "node1"], "Cannot use --hosts: node1 has no number of workers."),
@@ -268,6 +273,12 @@ def test_a_host_without_ssh_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", "/no/programs")
     with pytest.raises(BadInput, match=r"Cannot run ssh: this host has no such program\. Install openssh-client\."):
         SSHBackend(read(REMOTE, "--hosts", "node1=1"))
+
+
+def test_a_configuration_of_ssh_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
+    sentence = r"Cannot read the --ssh-config '.*/none': No such file or directory\. Give a file that exists"
+    with pytest.raises(BadInput, match=sentence):
+        SSHBackend(read(REMOTE, "--hosts", "node1=1", "--ssh-config", str(tmp_path / "none")))
 
 
 def test_a_job_that_does_not_answer_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
