@@ -26,9 +26,10 @@ from scaler_worker.manager.core.ssh_hosts import RemoteHost, assign, capacities,
 from scaler_worker.manager.shell.ssh import START_SECONDS, RemoteJob, SSHBackend
 from scaler_worker.manager.shell.ssh_connection import SSHConnection, remote_command, ssh_command
 from scaler_worker.manager.shell.ssh_keys import keys_for_workers
+from scaler_worker.manager.shell.ssh_route import address_for_hosts
 from scaler_worker.manager.ssh_config import SSHSettings
 from tests.support.commands import alive
-from tests.support.ssh_server import stand_in_for_program
+from tests.support.ssh_server import sshd, stand_in_for_program
 from tests.support.waiting import wait_until
 
 NO_PYTHON = "it has no program python3. Give --remote-python the path of a Python there that has scaler-worker."
@@ -279,6 +280,20 @@ def test_a_configuration_of_ssh_that_cannot_be_read_is_told_at_once(tmp_path: Pa
     sentence = r"Cannot read the --ssh-config '.*/none': No such file or directory\. Give a file that exists"
     with pytest.raises(BadInput, match=sentence):
         SSHBackend(read(REMOTE, "--hosts", "node1=1", "--ssh-config", str(tmp_path / "none")))
+
+
+def test_the_address_for_hosts_that_are_given_as_one_text() -> None:
+    assert address_for_hosts("localhost=1, 127.0.0.1:22=2,", None) == "tcp://127.0.0.1:0"
+    with pytest.raises(BadInput, match="Cannot use hosts: 'a b' is not a host"):
+        address_for_hosts("localhost,a b", None)
+
+
+def test_a_wrong_configuration_of_ssh_is_not_taken_for_an_unknown_host(tmp_path: Path) -> None:
+    sshd()  # skips where there is no ssh
+    with pytest.raises(
+        BadInput, match="^Cannot use the configuration of ssh: .*none.*Correct it, or give another"
+    ):
+        address_for_hosts(["node1"], str(tmp_path / "none"))
 
 
 def test_a_job_that_does_not_answer_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
