@@ -183,6 +183,33 @@ def test_a_secret_that_was_deleted_is_created_again(site: ApiServer, address: st
         assert command.terminate() == 0
 
 
+def test_a_secret_that_is_deleted_while_a_pod_waits_is_created_again(site: ApiServer, address: str) -> None:
+    site.nodes = 0
+    with manager(address, "-n=1", "--name=night") as command, Client(address) as client:
+        command.wait_for_output(r"1 worker waits in Kubernetes for the reason Unschedulable")
+        (secret,) = site.secrets()
+        site.delete("secrets", secret, None)
+        site.nodes = 1
+        assert client.submit(abs, -1).result() == 1
+        assert site.secrets() == [secret]
+        assert command.terminate() == 0
+
+
+def test_keys_that_cannot_be_read_any_more_leave_no_pod_without_a_manager(
+    site: ApiServer, address: str, keys: Path
+) -> None:
+    with manager(address, "-n=2", "--workers-per-job=1", "--name=night") as command, Client(address) as client:
+        wait_until(lambda: list(site.pods().values()) == ["Running"] * 2)
+        work_key, aside = keys / "work.key", keys / "work.aside"
+        work_key.rename(aside)
+        site.kill(next(iter(site.pods())))
+        command.wait_for_output(r"1 worker is missing: .*work\.key")
+        aside.rename(work_key)
+        wait_until(lambda: list(site.pods().values()) == ["Running"] * 2)
+        assert client.submit(abs, -1).result() == 1
+        assert command.terminate() == 0
+
+
 def test_an_evicted_pod_is_replaced(site: ApiServer, address: str) -> None:
     with manager(address, "-n=1") as command, Client(address) as client:
         assert client.submit(abs, -1).result() == 1

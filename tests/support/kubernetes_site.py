@@ -283,6 +283,9 @@ class ApiServer:
         secret = {} if name_of_secret is None else self._objects.get(("secrets", name_of_secret))
         if secret is None:
             self._warnings[name] = missing_secret(name, str(name_of_secret))
+            if pod["status"] != SCHEDULED:
+                pod["status"] = copy.deepcopy(SCHEDULED)
+                self._store("pods", name, pod, "MODIFIED")
             return  # as a kubelet does, which tries again
         self._processes[name] = start_pod(self.folder, pod, secret.get("data", {}))
         pod["status"] = copy.deepcopy(RUNNING)
@@ -304,6 +307,11 @@ class ApiServer:
 RUNNING: dict[str, Any] = {
     "phase": "Running",
     "containerStatuses": [{"name": "worker", "state": {"running": {}}}],
+}
+SCHEDULED: dict[str, Any] = {
+    "phase": "Pending",
+    "conditions": [{"type": "PodScheduled", "status": "True"}],
+    "containerStatuses": [{"name": "worker", "state": {"waiting": {"reason": "ContainerCreating"}}}],
 }
 UNSCHEDULABLE = {
     "type": "PodScheduled",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scaler_worker.manager.core.jobs import JobState
-from scaler_worker.manager.core.pods import PodJob, reason_words
+from scaler_worker.manager.core.pods import KEYS_MISSING, PodJob, reason_words
 
 SILENT_SECONDS = 5.0
 """The events of a pod are asked for when it has waited this long without a reason."""
@@ -38,6 +38,10 @@ class SilentPods:
     def on_events(self, id: str, events: Sequence[Mapping[str, Any]]) -> None:
         """All events of this pod."""
         self._reasons[id] = _reason(events)
+
+    def lacks_keys(self, id: str) -> bool:
+        """The Secret with the keys of this pod is missing, as far as its events tell."""
+        return re.match(KEYS_MISSING, self._reasons.get(id, "")) is not None
 
     def explained(self, job: PodJob) -> PodJob:
         """Return the pod with the reason of its events, if it gives none itself."""

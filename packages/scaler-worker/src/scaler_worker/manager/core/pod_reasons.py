@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from scaler_worker.manager.core.jobs import JobState
 from scaler_worker.manager.core.manager import LONGEST_PAUSE_SECONDS
-from scaler_worker.manager.core.pods import PodJob
+from scaler_worker.manager.core.pods import KEYS_MISSING, PodJob
 
 _WAITS = (
     (r"^(ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidImageName|RegistryUnavailable)",
      "the image cannot be pulled. Give another --image, or an imagePullSecret in --pod-template."),
     (r"^Create\w*Error.*secret|^Create\w*Error.*configmap", "the Secret is missing. Give another --keys-secret."),
-    (r'^FailedMount.*"offered-keys".*not found', "the Secret is missing. Create it, or give another --keys-secret."),
+    (KEYS_MISSING, "the Secret is missing. Create it, or give another --keys-secret."),
     (r"^Failed(Mount|AttachVolume)", "a volume is missing. Create what it needs, or change --pod-template."),
     (r"^(CreateContainer|RunContainer)\w*Error|^CrashLoop",
      "the image does not start. Give another --image, which has scaler_cluster."),

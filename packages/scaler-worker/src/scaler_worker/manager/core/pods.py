@@ -17,6 +17,9 @@ CONTAINER = "worker"
 KEYS_FOLDER = "/run/scaler/keys"
 HOME_FOLDER = "/run/scaler/home"
 
+KEYS_MISSING = r'^FailedMount.*"offered-keys".*not found'
+"""A pattern of the reason why a pod waits for the Secret with its keys."""
+
 _OFFERED_FOLDER = "/run/secrets/scaler"
 _USER = 10_001
 _DIGEST_LENGTH = 10

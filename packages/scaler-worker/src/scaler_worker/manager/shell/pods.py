@@ -83,9 +83,14 @@ class PodBackend:
         raise StartError(error.refusal.sentence, error.wait_seconds)
 
     def _offer_keys(self) -> None:
-        """A Secret with the keys of this process. It may have been deleted since, as with its namespace."""
+        """Create or replace the Secret with the keys of this process. It may have been deleted since, as with its
+        namespace. Raises ApiRefusal, and StartError when the files of the keys have changed and cannot be used."""
         if self._offers_keys:
-            name, files = secret_name(self._terms), keys_for_workers(self._settings.address)
+            name = secret_name(self._terms)
+            try:
+                files = keys_for_workers(self._settings.address)
+            except BadInput as error:
+                raise StartError(str(error)) from None
             self._api.put_secret(new_secret(self._terms, name, files))
             self._terms = dataclasses.replace(self._terms, keys_secret=name)
 
@@ -153,7 +158,9 @@ class PodBackend:
         if id is not None:
             try:
                 self._silent.on_events(id, self._api.list_events(id))
-            except ApiRefusal:
+                if self._silent.lacks_keys(id):
+                    self._offer_keys()
+            except (ApiRefusal, StartError):
                 pass  # asked again; an account may have no right to list events
 
     def _is_wanted(self, job: PodJob) -> bool:
