@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import (
     ActorsReady,
     Blocked,
     Cancel,
     Goodbye,
     Refused,
+    Results,
     Status,
     TaskColumn,
     Tasks,
@@ -437,9 +441,9 @@ def test_an_actor_that_its_host_was_told_to_end_is_not_made_again():
     agent.says(ActorsReady((TaskColumn(name, (1,), (1,)),)))
     book.wait(HOLD_SECONDS + 0.5, (agent,))
     client = book.client()
-    client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
+    said = client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
     client.says(Tasks([run(client, 2, 1, **CALL)], resubmitted=True))
-    said = book.wait(HOLD_SECONDS + 2.5, (agent,))
+    said += book.wait(HOLD_SECONDS + 2.5, (agent,))
     assert numbers(said, agent) == []
     assert statuses(said, client) == dict.fromkeys((1, 2), Status.WORKER_DIED)
 
@@ -458,6 +462,35 @@ def test_calls_that_the_lost_instance_may_have_had_do_not_reach_the_next_one():
     other.says(results(client, (1, 1, Status.CANCELLED), (5, 1, Status.PROCESSOR_DIED)))
     book.wait(1.0, (other,))
     assert not book.core.state.actors.made_again
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_calls_that_an_agent_was_told_to_drop_do_not_run_again(has_ended: bool):
+    """The client that has called came back too late. It is told at once: another restart would forget why."""
+    book = Playbook(epoch=2)
+    client, name = book.client(), b"caller".ljust(16, b".")
+    client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
+    called = () if has_ended else (TaskColumn(name, (1,), (1,)),)
+    agent = book.agent(slots=2, holds=(TaskColumn(client.session, (1,), (1,)), *called))
+    agent.says(ready(client), *([Results([ResultRun(name, [(1, 1, 0, b"result", 0, 0, 0)])])] if has_ended else []))
+    book.wait(HOLD_SECONDS + 0.5, (agent,))
+    caller = book.client("caller")
+    said = caller.says(Tasks([run(caller, 1, 2, **borrowed(client))], resubmitted=True))
+    assert statuses(said, caller) == {1: Status.WORKER_DIED}
+    assert numbers(book.wait(HOLD_SECONDS + 0.5, (agent,)), agent) == [2]
+
+
+def test_calls_of_a_client_that_was_given_up_do_not_run_again():
+    book, agent, client = with_actor(client_timeout_seconds=1.0)
+    caller = book.client("caller")
+    assert numbers(caller.says(tasks(caller, 1, 1, **borrowed(client))), agent) == [1]
+    book.lose(caller)
+    book.wait(2.0, (agent,))
+    agent.says(results(caller, 1))
+    assert caller.connect() == []
+    said = caller.says(Tasks([run(caller, 1, 1, **borrowed(client))], resubmitted=True))
+    assert numbers(said + book.wait(HOLD_SECONDS + 0.5, (agent,)), agent) == []
+    assert statuses(said, caller) == {1: Status.WORKER_DIED}
 
 
 def test_calls_that_an_agent_had_when_it_left_do_not_reach_the_next_instance():

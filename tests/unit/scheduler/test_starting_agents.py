@@ -217,10 +217,9 @@ def test_what_an_agent_dropped_before_its_client_was_back_is_not_started_again()
     said = book.wait(1.5, (agent,))
     assert ("agent", Cancel((TaskColumn(session, (1,), (1,)),))) in said
     client = book.client(epoch=1, received=7)
-    client.says(client.states_agents(agent), restated(client, 1, 2))
-    said = book.wait(2.0, (agent,))
-    assert statuses(said, client) == {1: Status.WORKER_DIED}
-    assert handed(said, agent) == [(2, 1)]
+    said = client.says(client.states_agents(agent), restated(client, 1, 2))
+    assert statuses(said, client) == {1: Status.WORKER_DIED}  # at once: another restart would forget why
+    assert handed(book.wait(2.0, (agent,)), agent) == [(2, 1)]
 
 
 def test_a_client_that_was_given_up_does_not_start_its_tasks_again():
@@ -232,9 +231,8 @@ def test_a_client_that_was_given_up_does_not_start_its_tasks_again():
     agent.says(results(client, 1))
     known = client.starting_agents
     assert client.connect() == []
-    client.says(StartingAgents(b"".join(known)), restated(client, 1, 1))
-    said = book.wait(12.0, (agent,))
-    assert handed(said, agent) == []
+    said = client.says(StartingAgents(b"".join(known)), restated(client, 1, 1))
+    assert handed(book.wait(12.0, (agent,)), agent) == []
     assert statuses(said, client) == {1: Status.WORKER_DIED}
 
 

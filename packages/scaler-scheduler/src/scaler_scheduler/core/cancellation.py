@@ -153,7 +153,7 @@ def end_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     cancel(state, client, None, now)
     client.rows.clear()
     object_release.release_objects(state, client, list(client.objects), now)
-    if client.known_agents.demands:
+    if client.known_agents.demands or client.has_called:
         state.forgotten.add_all(client.session)
     state.clients_waiting.pop(client.session, None)
     state.lineage.remove(client)
