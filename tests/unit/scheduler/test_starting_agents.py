@@ -236,6 +236,20 @@ def test_a_client_that_was_given_up_does_not_start_its_tasks_again():
     assert statuses(said, client) == {1: Status.WORKER_DIED}
 
 
+def test_what_a_client_submits_after_it_was_given_up_starts():
+    book = Playbook(client_timeout_seconds=1.0)
+    client, agent = book.client(), returned(book, "agent")
+    client.says(tasks(client, 1, 1, rerun=False))
+    book.lose(client)
+    book.wait(2.0, (agent,))
+    agent.says(results(client, 1))
+    known = client.starting_agents
+    client.connect()
+    said = client.says(StartingAgents(b"".join(known)), restated(client, 1, 2))
+    assert statuses(said, client) == {1: Status.WORKER_DIED}
+    assert handed(said + book.wait(12.0, (agent,)), agent) == [(2, 1)]
+
+
 def test_an_agent_of_an_earlier_version_has_reported_a_second_after_it_has_attached():
     book, client, [agent] = restarted("agent")
     client.says(client.states_agents(agent), restated(client, 1, 1))
