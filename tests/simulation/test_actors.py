@@ -39,6 +39,8 @@ SCENARIOS = {
 }  # fmt: skip
 
 REGRESSION_SEEDS = [
+    ("single workers", 156),  # tasks waited behind an actor that had the slot that another task had lent
+    ("the scheduler stands still", 127),  # a call overtook the actor, whose client was connected again later
     ("everything", 3),  # calls that an agent was running when it left ran again on the next instance
 ]
 """(scenario, seed) of failures that were found."""

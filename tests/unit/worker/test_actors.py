@@ -15,6 +15,7 @@ from scaler_protocol.messages import (
     PRIVATE_UPLOAD_NUMBER,
     ActorsReady,
     AgentAttach,
+    Blocked,
     Cancel,
     Drain,
     FunctionDefinition,
@@ -632,6 +633,8 @@ def test_a_slot_is_lent_while_any_of_several_calls_waits(several):
     assert process.blocked, "another call was counted as the one that waits"
     stage.pass_time(1.0)
     assert stage.count(Suspend) == 0, "the other calls go on"
+    assert stage.bodies(Blocked)[-1] == Blocked(1, 0, lent_by_actors=1)
     stage.core.on_nested_unblocked(session, stage.now)
     stage.turn()
     assert not process.blocked
+    assert stage.bodies(Blocked)[-1] == Blocked(0, 0)

@@ -75,7 +75,7 @@ def on_tick(state: SchedulerState, now: float) -> None:
 
 def _is_held(agent: Agent) -> bool:
     """Return whether actors have all workers of an agent: what has come before they were made could start elsewhere."""
-    return len(agent.actors) >= agent.load.slots + agent.load.lent
+    return len(agent.actors) - agent.load.lent_by_actors >= agent.load.slots
 
 
 def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:

@@ -11,6 +11,7 @@ cdef class AgentLoad:
     cdef readonly uint32_t index
     cdef public int slots
     cdef public int lent
+    cdef public int lent_by_actors
     cdef public int deepest
     cdef public int ceiling
     cdef readonly int outstanding

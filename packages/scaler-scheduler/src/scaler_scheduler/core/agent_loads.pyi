@@ -19,6 +19,8 @@ class AgentLoad:
     index: int
     slots: int
     lent: int
+    lent_by_actors: int
+    """How many of the lent slots are lent by actors whose calls wait."""
     deepest: int
     ceiling: int
     outstanding: int

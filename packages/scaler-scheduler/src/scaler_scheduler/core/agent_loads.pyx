@@ -41,7 +41,7 @@ cdef class AgentLoad:
 
     cdef bint is_held(self, int depth) noexcept:
         """Return whether actors have all workers that such tasks could use. Tasks wait for long behind them."""
-        return self.actors >= self.usable(depth)
+        return self.actors - (self.lent_by_actors if depth > self.deepest else 0) >= self.slots
 
     cdef int limit(self) noexcept:
         """Return how many tasks it may have: in proportion to its horizon, as short tasks would not last for a round
