@@ -547,3 +547,12 @@ def test_tasks_return_when_an_actor_has_the_slot_that_a_task_has_lent():
     other = book.agent("other", slots=1)
     said = agent.says(Withdrawn((TaskColumn(child.session, (2,), (1,)),)))
     assert numbers(said, other) == [2] and numbers(said, agent) == []
+
+
+def test_an_actor_that_waits_on_a_host_keeps_no_deeper_task_from_it():
+    book = Playbook()
+    agent, client = book.agent(slots=1), book.client()
+    client.says(tasks(client, 1, 1), tasks(client, 2, 1, **ANCHOR))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=1, parent_attempt=1)
+    agent.says(Blocked(1, 0))
+    assert numbers(child.says(tasks(child, 1, 1)), agent) == [1]

@@ -181,3 +181,4 @@ def _forget_ended(state: SchedulerState, agent: Agent, now: float) -> None:
         is_here = known is not None and known.agent_index == agent.index and known.attempt == attempt
         if not is_here and not (is_fresh and (client is None or known is None or known.state == TaskState.HELD)):
             del agent.actors[key]
+            state.placement.offer(agent)

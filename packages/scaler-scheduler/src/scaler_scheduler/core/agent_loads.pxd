@@ -16,6 +16,7 @@ cdef class AgentLoad:
     cdef public int ceiling
     cdef readonly int outstanding
     cdef readonly int actors
+    cdef public dict live_actors
     cdef readonly int64_t load_us
     cdef int by_depth[DEPTHS]
     cdef public dict resources

@@ -26,6 +26,8 @@ class AgentLoad:
     outstanding: int
     actors: int
     """Tasks that make actors, among the outstanding ones."""
+    live_actors: dict[tuple[bytes, int], int]
+    """Actors that take calls, as the agent says."""
     load_us: int
     moving_us: int
     """Microseconds that the inputs of its tasks would take to move elsewhere, over all of them."""

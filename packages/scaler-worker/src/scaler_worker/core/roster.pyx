@@ -94,7 +94,7 @@ cdef class Roster:
         self.deepest_blocked = self.blocked_actors = 0
         for each in self.blocked.values():
             self.deepest_blocked = max(self.deepest_blocked, each.blocked_depth)
-            self.blocked_actors += each.actor is not None
+            self.blocked_actors += each.actor is not None and each.actor.is_live
 
     def wrong_groups(self):
         cdef list misplaced, wrong = []
