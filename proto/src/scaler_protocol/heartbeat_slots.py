@@ -1,4 +1,4 @@
-"""When peers without anything to say tell the scheduler that they live.
+"""The times of heartbeats: messages by which peers that have nothing to say show the scheduler that they live.
 
 They do so when their clocks show a multiple of SLOT_SECONDS, so that a scheduler with many peers receives several
 messages each time it wakes up. A peer keeps its slot, and peers start in different ones.

@@ -20,7 +20,7 @@ class AgentLoad:
     slots: int
     lent: int
     lent_by_actors: int
-    """How many of the lent slots are lent by actors whose calls wait."""
+    """The lent slots of actors whose calls wait."""
     deepest: int
     ceiling: int
     outstanding: int

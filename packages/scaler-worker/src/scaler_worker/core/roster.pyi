@@ -54,7 +54,7 @@ class Roster:
     def deepest_blocked(self) -> int: ...
     @property
     def blocked_actors(self) -> int:
-        """How many of the blocked worker processes host actors that take calls."""
+        """The number of blocked worker processes that host actors which take calls."""
 
     @property
     def is_crowded(self) -> bool:
