@@ -120,7 +120,10 @@ def enter_special(
         )
         return False
     else:
-        queue = state.actors.queue_of(options.actor_session or client.session, options.actor)
+        owner = options.actor_session or client.session
+        queue = state.actors.queue_of(owner, options.actor)
+        if owner != client.session:
+            state.actors.called_by_others.setdefault((owner, options.actor), now)
         enter_calls(state, client, RunRecord(run, load, queue, memory), resubmitted, now)
     return True
 
