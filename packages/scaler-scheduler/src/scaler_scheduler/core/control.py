@@ -92,7 +92,9 @@ def _record(state: SchedulerState, client: ClientPeer, body: ControlRequest, res
 
 def _with_short_target(refusal: str, target: str) -> str:
     """Return the sentence with the beginning of a long name: a reader of the whole one would not find the reason."""
-    return refusal.replace(target, f"{target[:_SHOWN_TARGET_LIMIT]}...") if len(target) > _SHOWN_TARGET_LIMIT else refusal
+    if len(target) <= _SHOWN_TARGET_LIMIT:
+        return refusal
+    return refusal.replace(target, f"{target[:_SHOWN_TARGET_LIMIT]}...")
 
 
 def _refused(text: str) -> _ActionResult:
@@ -325,9 +327,8 @@ def set_group_limit(state: SchedulerState, client: ClientPeer, body: ControlRequ
     group, refusal = _group(state, client, "set the limit of group", body.target)
     limit = _whole_number(body.value, 0, _WORKERS_LIMIT)
     if group is None or limit is None:
-        return _refused(
-            refusal or f"Cannot limit group {body.target!r} to {body.value:g} workers. Give a whole number up to {_WORKERS_LIMIT:,}."
-        )
+        wrong = f"Cannot limit group {body.target!r} to {body.value:g} workers. "
+        return _refused(refusal or f"{wrong}Give a whole number up to {_WORKERS_LIMIT:,}.")
     group.worker_limit = state.shares.worker_limits[group.name] = limit
     for agent in state.agents.values():
         state.placement.offer(agent)
