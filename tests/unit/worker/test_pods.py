@@ -86,6 +86,7 @@ def test_a_template_adds_to_the_pods() -> None:
 def test_lists_of_named_things_are_merged_by_name() -> None:
     assert merge([{"name": "a", "x": 1}], [{"name": "a", "y": 2}]) == [{"name": "a", "x": 1, "y": 2}]
     assert merge([1], [2]) == [1, 2]
+    assert merge([{"name": "a"}], [{"name": ["a"]}]) == [{"name": "a"}, {"name": ["a"]}]  # Kubernetes refuses it
     assert merge({"a": 1}, {"a": 2}) == {"a": 2}
 
 
@@ -139,6 +140,7 @@ def test_templates_that_are_refused(template: Any, problem: str) -> None:
     ("words", "problem"),
     [
         ((SCHEDULER, "-n=1"), "without an image. Give --image"),
+        ((SCHEDULER, "-n=1", "--image="), "without an image. Give --image"),
         (("tcp://127.0.0.1:1", "-n=1", "--image=i"), "pods cannot reach the scheduler at tcp://127.0.0.1:1"),
         ((SCHEDULER, "--image=i"), "give their number with --num-of-workers or --maximum-workers"),
         ((SCHEDULER, "--image=i", "-n=1", "--name=ends-with-"), "Cannot use the name ends-with- in Kubernetes"),

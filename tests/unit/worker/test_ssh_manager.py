@@ -26,8 +26,10 @@ from scaler_worker.manager.core.ssh_hosts import RemoteHost, assign, capacities,
 from scaler_worker.manager.shell.ssh import START_SECONDS, RemoteJob, SSHBackend
 from scaler_worker.manager.shell.ssh_connection import SSHConnection, remote_command, ssh_command
 from scaler_worker.manager.shell.ssh_keys import keys_for_workers
+from scaler_worker.manager.shell.ssh_route import address_for_hosts
 from scaler_worker.manager.ssh_config import SSHSettings
-from tests.support.ssh_server import stand_in_for_program
+from tests.support.commands import alive
+from tests.support.ssh_server import sshd, stand_in_for_program
 from tests.support.waiting import wait_until
 
 NO_PYTHON = "it has no program python3. Give --remote-python the path of a Python there that has scaler-worker."
@@ -141,6 +143,11 @@ def test_a_pause_doubles_up_to_a_limit_and_starts_over() -> None:
             "no host of this name is known. Correct the name, or add it to ~/.ssh/config.",
         ),
         (
+            "/c: line 1: Bad configuration option: foo\n/c: terminating, 1 bad configuration options",
+            255,
+            "the configuration of ssh is wrong. Correct what ssh says about it: ssh -p 7 ann@node1 true",
+        ),
+        (
             "sh: 1: exec: python3: not found",
             127,
             NO_PYTHON,
@@ -251,7 +258,7 @@ def test_the_remote_command_runs_the_first_python_that_exists(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([REMOTE], "no hosts are given. Give --hosts HOST,HOST."),
+        ([REMOTE], "^Cannot run workers through SSH: no hosts are given. Give --hosts HOST,HOST."),
         ([REMOTE, "--hosts", "a b=1"], "is not a host"),
         (["tcp://127.0.0.1:1", "--hosts", "node1=1"], "it cannot reach the scheduler at tcp://127.0.0.1:1"),
         ([REMOTE, "--hosts", "node1"], "Cannot use --hosts: node1 has no number of workers."),
@@ -267,6 +274,24 @@ def test_a_host_without_ssh_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", "/no/programs")
     with pytest.raises(BadInput, match=r"Cannot run ssh: this host has no such program\. Install openssh-client\."):
         SSHBackend(read(REMOTE, "--hosts", "node1=1"))
+
+
+def test_a_configuration_of_ssh_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
+    sentence = r"Cannot read the --ssh-config '.*/none': No such file or directory\. Give a file that exists"
+    with pytest.raises(BadInput, match=sentence):
+        SSHBackend(read(REMOTE, "--hosts", "node1=1", "--ssh-config", str(tmp_path / "none")))
+
+
+def test_the_address_for_hosts_that_are_given_as_one_text() -> None:
+    assert address_for_hosts("localhost=1, 127.0.0.1:22=2,", None) == "tcp://127.0.0.1:0"
+    with pytest.raises(BadInput, match="Cannot use hosts: 'a b' is not a host"):
+        address_for_hosts("localhost,a b", None)
+
+
+def test_a_wrong_configuration_of_ssh_is_not_taken_for_an_unknown_host(tmp_path: Path) -> None:
+    sshd()  # skips where there is no ssh
+    with pytest.raises(BadInput, match="^Cannot use the configuration of ssh: .*none.*Correct it, or give another"):
+        address_for_hosts(["node1"], str(tmp_path / "none"))
 
 
 def test_a_job_that_does_not_answer_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,6 +327,41 @@ def test_an_ssh_that_hangs_and_keeps_its_pipes_is_tried_again(tmp_path: Path, mo
     )
     job.stop(late)
     assert job.observe(late) is None
+
+
+def test_an_ssh_whose_child_keeps_its_pipes_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a connection to a jump host that other ssh share: it stays, and writes to what was the stderr of ssh."""
+    stand_in_for_program(
+        tmp_path / "ssh",
+        """setsid sh -c 'while echo still here; do sleep 0.01; done' & echo $! > "$0.child"
+        echo 'ssh: connect to host node1 port 22: Connection refused' >&2; exit 255""",
+    )
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    job = RemoteJob(parse_host("node1"), 1, read(REMOTE, "--hosts", "node1=1"), ())
+    now = time.monotonic()
+    wait_until(lambda: job.observe(now) is JobState.STARTING and job.why_not(now))
+    assert "no SSH server listens there" in job.why_not(now)
+    job.stop(now)
+    assert job.observe(now) is None
+    wait_until(lambda: not alive(int((tmp_path / "ssh.child").read_text())))
+
+
+def test_an_ssh_that_has_ended_is_killed_with_its_children_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number stays its own until it is reaped."""
+    stand_in_for_program(tmp_path / "ssh", """sleep 1000 & echo $! > "$0.child"; exit 3""")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    connection = SSHConnection(parse_host("node1"), None, None, {})
+    wait_until(lambda: connection.exit_code is not None)
+    child = int((tmp_path / "ssh.child").read_text())
+    assert connection.exit_code == 3
+    assert os.waitid(os.P_PGID, os.getpgid(child), os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    connection.close()
+    wait_until(lambda: not alive(child))
+    monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("it signals a number that may be of another process"))
+    connection.end()
 
 
 def test_a_job_that_gets_no_order_ends() -> None:

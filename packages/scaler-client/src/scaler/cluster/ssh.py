@@ -17,7 +17,7 @@ class SSHCluster(ManagedCluster):
     creates keys, and sets SCALER_KEYS in this process until ``shutdown``.
 
     Args:
-        hosts: Run workers on these hosts: HOST, USER@HOST:PORT or HOST=WORKERS.
+        hosts: Run workers on these hosts: HOST, USER@HOST:PORT or HOST=WORKERS. One text with commas works, too.
         n_workers: Keep this many workers running on all hosts together. Default: the sum of their numbers.
         address: Use the scheduler at this address. Default: start one that the hosts can reach.
         minimum_workers: With ``maximum_workers``: always run this many.
@@ -47,7 +47,7 @@ class SSHCluster(ManagedCluster):
     ) -> None:
         self._keys = MemoryKeys()
         values = {
-            "hosts": tuple(hosts),
+            "hosts": hosts if isinstance(hosts, str) else tuple(hosts),
             "num_of_workers": n_workers,
             "minimum_workers": minimum_workers,
             "maximum_workers": maximum_workers,

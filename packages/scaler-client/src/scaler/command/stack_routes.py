@@ -42,7 +42,7 @@ def _own_address(part: StackPart) -> Address | None:
 def _route(options: Mapping[str, Any]) -> str:
     """Return a port at that address; empty: the workers are here."""
     kind = options["kind"]
-    if kind == "ssh" and isinstance(options.get("hosts"), list):
+    if kind == "ssh" and isinstance(options.get("hosts"), list | str):
         find = load_sibling(f"{_ROUTES}.ssh_route", "address_for_hosts")
         return str(find(options["hosts"], options.get("ssh-config")))
     if kind in _BATCH_KINDS:

@@ -93,7 +93,7 @@ class KubernetesSettings(ManagerSettings):
 
     def check(self) -> None:
         """Raises BadInput."""
-        if self.image is None:
+        if not self.image:
             raise BadInput("Cannot run workers in Kubernetes without an image. Give --image; see deploy/containers.")
         if parse_address(self.address).is_local:
             raise BadInput(

@@ -68,10 +68,23 @@ class SSHSettings(ManagerSettings):
             raise BadInput(
                 "Cannot name workers that run on several hosts. Leave out --worker-names: they are named after hosts."
             )
+        hosts = self.remote_hosts
         try:
-            return capacities(self.remote_hosts, self.num_of_workers or self.maximum_workers)
+            return capacities(hosts, self.num_of_workers or self.maximum_workers)
         except ValueError as error:
             raise BadInput(f"Cannot use --hosts: {error}") from None
+
+    def check_ssh_config(self) -> None:
+        """Raises BadInput when the file of --ssh-config cannot be read."""
+        if self.ssh_config is None:
+            return
+        try:
+            open(self.ssh_config, "rb").close()
+        except OSError as error:
+            raise BadInput(
+                f"Cannot read the --ssh-config {self.ssh_config!r}: {error.strerror}. Give a file that exists and is "
+                "readable, or leave it out."
+            ) from None
 
     @property
     def worker_count(self) -> int:

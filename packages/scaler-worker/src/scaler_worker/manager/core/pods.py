@@ -192,7 +192,7 @@ def merge(value: Any, other: Any) -> Any:
 
 
 def _merge_lists(value: list[Any], other: list[Any]) -> list[Any]:
-    if not all(isinstance(each, dict) and "name" in each for each in (*value, *other)):
+    if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in (*value, *other)):
         return [*value, *other]
     named = {each["name"]: each for each in value}
     for each in other:

@@ -24,6 +24,10 @@ _CAUSES = (
         "it does not accept a key of yours and asks for a password. Copy your public key to it with ssh-copy-id "
         "{words}, and load your key with ssh-add if it has a passphrase.",
     ),
+    (
+        r"[Bb]ad configuration option|terminating, [0-9]+ bad|[Bb]ad owner or permissions|Can't open user config",
+        "the configuration of ssh is wrong. Correct what ssh says about it: ssh {words} true",
+    ),
     (r"Could not resolve hostname", "no host of this name is known. Correct the name, or add it to ~/.ssh/config."),
     (r"Connection refused", "no SSH server listens there. Start sshd on it, or give its port as {name}:PORT."),
     (r"timed out|No route to host|Network is unreachable", "it does not answer. Check that it runs and is reachable."),

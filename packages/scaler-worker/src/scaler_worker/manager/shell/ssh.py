@@ -52,6 +52,7 @@ class SSHBackend:
         self._gives_up = current_parent() is not None
         if shutil.which("ssh") is None:
             raise BadInput("Cannot run ssh: this host has no such program. Install openssh-client.")
+        settings.check_ssh_config()
         keys_for_workers(settings.address)  # what is wrong with them is said at once
 
     def start(self, n: int, capabilities: Sequence[str]) -> Sequence[Job]:

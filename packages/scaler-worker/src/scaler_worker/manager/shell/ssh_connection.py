@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
+import select
 import shlex
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import IO, Any
 
+from scaler_protocol.command.exit_descriptor import open_exit_descriptor
 from scaler_protocol.command.logs import plain_text
 from scaler_worker.manager.core.ssh_facts import LINE_LIMIT_BYTES, TEXT_LIMIT, facts_in
 from scaler_worker.manager.core.ssh_hosts import RemoteHost
@@ -25,6 +29,7 @@ from scaler_worker.manager.remote_job import BOOTSTRAP
 CONNECT_SECONDS = 10
 ALIVE_SECONDS = 10.0
 _KEPT_LINES = 40
+_CHUNK_SIZE_BYTES = 65_536
 _COMPLAINT = "scaler_cluster: "
 _OPTIONS = (
     "-T",
@@ -60,7 +65,10 @@ def remote_command(python: str | None) -> str:
 class SSHConnection:
     """Starts ssh and sends the order at once. Two threads read what comes back; ``facts`` are those that the job has
     reported: python, version, ready, failed and ended. ``complaint``: the sentence with which ``scaler_cluster`` ended.
-    Raises OSError if there is no ssh, or too few resources."""
+    Raises OSError if there is no ssh, or too few resources.
+
+    An ssh that has ended is reaped by ``close`` and not before, so that its number, which is that of its process group,
+    belongs to no other process while it may be killed."""
 
     def __init__(self, host: RemoteHost, config: str | None, python: str | None, order: Mapping[str, Any]) -> None:
         self.facts: dict[str, Any] = {}
@@ -77,6 +85,11 @@ class SSHConnection:
             stderr=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C in a terminal reaches the manager, which then ends its jobs in order
         )
+        try:
+            self._exit_descriptor = open_exit_descriptor(self._process.pid)
+        except OSError:
+            self._reap()
+            raise
         data = json.dumps(order).encode() + b"\n"
         self._threads = [
             threading.Thread(target=self._converse, args=(data,), name="ssh", daemon=True),
@@ -87,10 +100,15 @@ class SSHConnection:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of ssh, once everything that it wrote has been read."""
-        if self._process.poll() is None or any(thread.is_alive() for thread in self._threads):
+        """The exit code of ssh, once everything that it wrote has been read. None: it runs."""
+        if self._process.returncode is not None:
+            return self._process.returncode
+        if any(thread.is_alive() for thread in self._threads):
             return None
-        return self._process.returncode
+        found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     @property
     def output(self) -> str:
@@ -113,13 +131,22 @@ class SSHConnection:
     def end(self) -> None:
         """End ssh and its children, such as a ProxyCommand, at once, which also ends the job. A further call kills what
         is left of them."""
-        if self._process.poll() is None or self._was_ended:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL if self._was_ended else signal.SIGTERM)
-            self._was_ended = True
+        self._signal(signal.SIGKILL if self._was_ended else signal.SIGTERM)
+        self._was_ended = True
 
     def close(self) -> None:
-        """After its end."""
+        """After its end. Kill children that are left of it."""
+        os.close(self._exit_descriptor)
+        self._reap()
+
+    def _signal(self, number: int) -> None:
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def _reap(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert stream is not None
             try:
@@ -144,8 +171,8 @@ class SSHConnection:
             self._process.stdin.flush()
         except OSError:
             pass  # why it ended is read from stderr
-        for line in _lines(self._process.stdout):
-            self._on_line(line.decode(errors="backslashreplace").rstrip("\n"))
+        for line in self._lines(self._process.stdout):
+            self._on_line(line.decode(errors="backslashreplace"))
 
     def _on_line(self, line: str) -> None:
         """Handle a line. The output of a login script of the user has no facts."""
@@ -166,10 +193,41 @@ class SSHConnection:
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None
-        for line in _lines(self._process.stderr):
+        for line in self._lines(self._process.stderr):
             self._output.append(plain_text(line.decode(errors="backslashreplace").rstrip()[:TEXT_LIMIT]))
 
+    def _lines(self, stream: IO[bytes]) -> Iterator[bytes]:
+        return _split(_parts(stream.fileno(), self._exit_descriptor))
 
-def _lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """A line that never ends must not fill the memory."""
-    return iter(partial(stream.readline, LINE_LIMIT_BYTES), b"")
+
+def _parts(descriptor: int, exit_descriptor: int) -> Iterator[bytes]:
+    """Yield the output of a process until it closes the pipe or ends. A process that it has started, such as a
+    connection that other ssh share, may keep the pipe open for longer."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    poll.register(exit_descriptor, select.POLLIN)
+    while exit_descriptor not in [ready for ready, _ in poll.poll()]:
+        part = os.read(descriptor, _CHUNK_SIZE_BYTES)
+        if not part:
+            return
+        yield part
+    yield _waiting_bytes(descriptor)
+
+
+def _waiting_bytes(descriptor: int) -> bytes:
+    """Return the bytes that a pipe contains now."""
+    (size,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))
+    return os.read(descriptor, size) if size else b""
+
+
+def _split(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a text. A line that never ends must not fill the memory."""
+    rest = b""
+    for part in parts:
+        *lines, rest = (rest + part).split(b"\n")
+        yield from lines
+        if len(rest) >= LINE_LIMIT_BYTES:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest

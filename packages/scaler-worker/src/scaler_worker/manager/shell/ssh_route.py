@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Sequence
 
 from scaler_protocol.command import BadInput
+from scaler_protocol.command.logs import plain_text
 from scaler_worker.manager.core.ssh_hosts import RemoteHost, parse_host
 from scaler_worker.manager.shell.ssh_connection import ssh_command
 
@@ -15,9 +16,11 @@ _LOOPBACK = "127.0.0.1"
 
 
 def address_for_hosts(hosts: Sequence[str], ssh_config: str | None) -> str:
-    """A free port at the address from which this host reaches the first of the others. Raises BadInput."""
+    """A free port at the address from which this host reaches the first of the others. ``hosts`` may be one text, with
+    commas, as on a command line. Raises BadInput."""
+    texts = hosts.split(",") if isinstance(hosts, str) else map(str, hosts)
     try:
-        given = [parse_host(each) for each in hosts]
+        given = [parse_host(each.strip()) for each in texts if each.strip()]
     except ValueError as error:
         raise BadInput(f"Cannot use hosts: {error}") from None
     source = _first_source([each for each in given if not each.is_local], ssh_config)
@@ -63,5 +66,8 @@ def _name_in_network(host: RemoteHost, ssh_config: str | None) -> str:
         raise BadInput("Cannot run ssh: this host has no such program. Install openssh-client.") from None
     except subprocess.TimeoutExpired:
         return host.host
+    if done.returncode:
+        said = plain_text(" ".join(done.stderr.split())).rstrip(".")
+        raise BadInput(f"Cannot use the configuration of ssh: {said}. Correct it, or give another file.")
     words = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith("hostname ")]
     return words[0][1] if words else host.host
