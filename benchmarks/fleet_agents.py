@@ -21,6 +21,7 @@ from scaler_protocol.command.descriptors import allow_many_descriptors
 from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
+from scaler_protocol.heartbeat_slots import seconds_to_next
 from scaler_protocol.ids import new_session
 from scaler_protocol.keys import worker_keys
 from scaler_protocol.messages import ObjectKey, OutputPiece, Role, Status, TaskColumn, WorkerStatus
@@ -30,7 +31,6 @@ from scaler_worker.core import held_tasks
 from scaler_worker.core.agent import AgentCore
 from scaler_worker.core.client_output import ClientOutput
 from scaler_worker.core.columns import columns_of
-from scaler_worker.core.heartbeat import seconds_to_report
 from scaler_worker.core.settings import AgentSettings
 from scaler_worker.core.state import AgentState
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
@@ -160,7 +160,7 @@ class FleetAgent:
         self._conversation.begin()
 
     def report(self) -> None:
-        self._loop.call_later(seconds_to_report(HEARTBEAT_SECONDS, time.time()), self.report)
+        self._loop.call_later(seconds_to_next(HEARTBEAT_SECONDS, time.time()), self.report)
         self._core.report(0.0, 0, 0, self._status, time.monotonic())
         self._conversation.expect_turn()
 

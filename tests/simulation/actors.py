@@ -268,6 +268,10 @@ class ActorClientNode(ClientNode):
             if is_chosen and self.core.endings.cancel(place.task_range, place.task_index):
                 sink.cancel()
 
+    def abandoned(self) -> set[bytes]:
+        """The tasks and calls that it does not wait for any more."""
+        return {sink.argument for sink in [*self.sinks, *self.calls] if self.has_left or sink.cancelled}
+
     def leave(self, politely: bool) -> None:
         """With a farewell, or killed."""
 
@@ -395,6 +399,10 @@ class ActorCluster(Cluster):
         for client in self.clients[: self.scenario.leavers]:
             politely = self.world.chance.random() < 0.5
             self._sometime(lambda client=client, politely=politely: client.leave(politely))  # type: ignore[misc]
+
+    def check_ends(self) -> None:
+        self.troupe.abandoned = {argument for client in self.clients for argument in client.abandoned()}
+        super().check_ends()
 
     def staying_clients(self) -> list[Any]:
         return [client for client in self.clients if not client.has_left]

@@ -39,7 +39,13 @@ SCENARIOS = {
 }  # fmt: skip
 
 REGRESSION_SEEDS = [
+    ("single workers", 156),  # tasks waited behind an actor that had the slot that another task had lent
+    ("the scheduler stands still", 127),  # a call overtook the actor, whose client was connected again later
     ("everything", 3),  # calls that an agent was running when it left ran again on the next instance
+    ("everything", 172),  # a call of a cancelled task saw that its own task was cancelled before it ended itself
+    ("cancels", 161),  # the same
+    ("everything", 187),  # a call that its agent was told to drop, because its client was away, ran again
+    ("scheduler restarts without an agent", 195),  # such a call, and the scheduler that knew this was restarted
 ]
 """(scenario, seed) of failures that were found."""
 

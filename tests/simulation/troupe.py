@@ -149,14 +149,15 @@ class CallSink:
         if outcome.status == Status.SUCCESS:
             assert bytes(outcome.payload) == self._troupe.results.get(self.argument), (self.argument, outcome)
         elif outcome.status == Status.EXCEPTION:
-            self._troupe.check_failure(bytes(outcome.payload), deaths)
+            self._troupe.check_failure(bytes(outcome.payload), deaths, self.argument)
         elif not (outcome.status == Status.CANCELLED and self.has_caller_left):
             assert outcome.status in DEATHS, (self.argument, outcome)
             assert self.actor.may_fail_calls(self.ended_at), (self.argument, outcome, "fails without a reason")
 
 
 class Troupe:
-    """All actors of a cluster and their calls. ``plans``: the actors that tasks and calls with these arguments call."""
+    """All actors of a cluster and their calls. ``plans``: the actors that tasks and calls with these arguments call.
+    ``abandoned``: the tasks and calls that applications have cancelled, or left."""
 
     def __init__(self, loses_agents: bool = False, scheduler_restarts: int = 0, departures: int = 0) -> None:
         self.loses_agents = loses_agents
@@ -166,6 +167,7 @@ class Troupe:
         self.calls: dict[bytes, CallSink] = {}
         self.results: dict[bytes, bytes] = {}
         self.plans: dict[bytes, list[SimulatedActor]] = {}
+        self.abandoned: set[bytes] = set()
 
     def add(self, argument: bytes, restarts: int) -> SimulatedActor:
         actor = self.actors[argument] = SimulatedActor(self, argument, restarts)
@@ -182,11 +184,20 @@ class Troupe:
     def there_after(self, number: int) -> list[SimulatedActor]:
         return [each for each in self.actors.values() if each.number > number and each.is_there]
 
-    def check_failure(self, payload: bytes, deaths: dict[bytes, int]) -> None:
-        """A task that waited for others, or for calls, fails only with one of them."""
+    def check_failure(self, payload: bytes, deaths: dict[bytes, int], failed: bytes = b"") -> None:
+        """A task that waited for others, or for calls, fails only with one of them. ``failed``: the call that did."""
         culprit, _, status = payload.rpartition(b":")
-        if culprit in self.calls:
+        if int(status) == Status.CANCELLED:
+            assert self._is_cancelled_with_others(failed, deaths), payload
+        elif culprit in self.calls:
             self.calls[culprit].check(deaths)
             assert int(status) in DEATHS, payload
         else:
             assert int(status) == Status.PROCESSOR_DIED and deaths.get(culprit, 0) >= 3, payload
+
+    def _is_cancelled_with_others(self, failed: bytes, deaths: dict[bytes, int]) -> bool:
+        """Whether a task around this call was cancelled, or lost its process or agent. All tasks inside it were then
+        cancelled in any order, so the call may have seen the end of one that it waited for."""
+        parts = failed.split(b"/")
+        around = [b"/".join(parts[:count]) for count in range(1, len(parts))]
+        return any(self.loses_agents or each in self.abandoned or deaths.get(each) for each in around)

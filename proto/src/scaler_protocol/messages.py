@@ -428,6 +428,7 @@ class Blocked:
     deepest: int  # depth of the deepest blocked task; only deeper tasks may use lent slots
     any_depth: bool = False  # unless this is set: nothing runs there, and a task waits for a lock; or tasks that wait
     # for packages count as lent slots, as they use none
+    lent_by_actors: int = 0  # how many of them are lent by actors, whose calls wait: the other actors keep their slots
 
 
 @value(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Sink:
 class SchedulerSide:
     """Drives a :class:`Session` through encoded messages and its own link."""
 
-    def __init__(self, timeout_seconds: float = 60.0, address: str = "", parent: bytes = b"") -> None:
+    def __init__(self, timeout_seconds: float = 60.0, address: str = "", parent: bytes = b"", **session: Any) -> None:
         self.now = 100.0
         self.session = Session(
             Hello(Role.SUBMIT, SESSION, parent_session=parent),
@@ -57,6 +57,7 @@ class SchedulerSide:
             serializer=None,
             now=self.now,
             address=address,
+            **session,
         )
         self.book = FunctionBook(Encoder(DefaultSerializer))
         self.epoch = 0

@@ -343,6 +343,15 @@ def test_an_idle_client_pings(side: SchedulerSide) -> None:
     assert Ping() in side.pass_time(2.1)
 
 
+def test_idle_clients_ping_together() -> None:
+    """In the last slot before the interval has passed, by the clocks of all hosts."""
+    side = SchedulerSide(wall_offset_seconds=1000.02)
+    side.connect()
+    assert side.session.next_deadline() == pytest.approx(101.98)
+    assert Ping() in side.pass_time(1.981)
+    assert side.session.next_deadline() == pytest.approx(103.98)
+
+
 def test_goodbye(side: SchedulerSide) -> None:
     sink = side.submit(math.sqrt, 0.0)
     side.exchange()

@@ -573,7 +573,11 @@ class Attack:
         worker = WorkerStatus("w", 1, 1.0, 1, True, False, False)
         return self._one_of(
             agent.attach,
-            lambda: Blocked(chance.choice([0, 1, 2**32 - 1]), chance.choice([0, 1, 2**32 - 1])),
+            lambda: Blocked(
+                chance.choice([0, 1, 2**32 - 1]),
+                chance.choice([0, 1, 2**32 - 1]),
+                lent_by_actors=chance.choice([0, 1, 2**32 - 1]),
+            ),
             lambda: Heartbeat(1.0, 0.0, 0.0, 0, 0, 0, (worker,)),
             lambda: ActorsReady((self.column(),)),
             lambda: StackReply(chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "File"),

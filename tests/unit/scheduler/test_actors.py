@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import (
     ActorsReady,
     Blocked,
     Cancel,
     Goodbye,
     Refused,
+    Results,
     Status,
     TaskColumn,
     Tasks,
@@ -175,6 +179,35 @@ def test_calls_of_other_clients_fail_with_the_actor():
     said += other.says(tasks(other, 6, 1, **borrowed(client))) + book.wait(6, (agent,))
     assert statuses(said, other) == {6: Status.WORKER_DIED}
     assert statuses(agent.says(results(other, (5, 1, Status.PROCESSOR_DIED))), other) == {5: Status.PROCESSOR_DIED}
+
+
+def test_a_call_of_another_client_may_overtake_the_actor():
+    book = Playbook()
+    agent, client, other = book.agent(), book.client(), book.client("other")
+    assert other.says(tasks(other, 1, 1, **borrowed(client))) == []
+    said = client.says(tasks(client, 1, 1, **ANCHOR))
+    assert numbers(said, agent) == [1]
+    assert numbers(agent.says(ready(client)), agent) == [1]
+
+
+def test_a_call_of_another_client_waits_for_an_owner_that_is_away_and_has_the_actor():
+    book = Playbook(client_timeout_seconds=60.0)
+    agent, client, other = book.agent(), book.client(), book.client("other")
+    book.lose(client)
+    said = other.says(tasks(other, 1, 1, **borrowed(client))) + book.wait(20, (agent, other))
+    assert statuses(said, other) == {}
+    client.connect()
+    client.says(tasks(client, 1, 1, **ANCHOR))
+    assert numbers(agent.says(ready(client)), agent) == [1]
+
+
+def test_a_call_of_an_actor_that_never_comes_fails():
+    book = Playbook()
+    agent, client, other = book.agent(), book.client(), book.client("other")
+    said = other.says(tasks(other, 1, 1, **borrowed(client, 77))) + book.wait(6, (agent, client, other))
+    assert statuses(said, other) == {1: Status.WORKER_DIED}
+    assert statuses(client.says(tasks(client, 1, 1), tasks(client, 2, 1)), client) == {}
+    assert statuses(other.says(tasks(other, 2, 1, **borrowed(client, 2))), other) == {2: Status.WORKER_DIED}
 
 
 def test_after_a_restart_a_caller_may_come_before_the_client_of_the_actor():
@@ -437,9 +470,9 @@ def test_an_actor_that_its_host_was_told_to_end_is_not_made_again():
     agent.says(ActorsReady((TaskColumn(name, (1,), (1,)),)))
     book.wait(HOLD_SECONDS + 0.5, (agent,))
     client = book.client()
-    client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
+    said = client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
     client.says(Tasks([run(client, 2, 1, **CALL)], resubmitted=True))
-    said = book.wait(HOLD_SECONDS + 2.5, (agent,))
+    said += book.wait(HOLD_SECONDS + 2.5, (agent,))
     assert numbers(said, agent) == []
     assert statuses(said, client) == dict.fromkeys((1, 2), Status.WORKER_DIED)
 
@@ -458,6 +491,35 @@ def test_calls_that_the_lost_instance_may_have_had_do_not_reach_the_next_one():
     other.says(results(client, (1, 1, Status.CANCELLED), (5, 1, Status.PROCESSOR_DIED)))
     book.wait(1.0, (other,))
     assert not book.core.state.actors.made_again
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_calls_that_an_agent_was_told_to_drop_do_not_run_again(has_ended: bool):
+    """The client that has called came back too late. It is told at once: another restart would forget why."""
+    book = Playbook(epoch=2)
+    client, name = book.client(), b"caller".ljust(16, b".")
+    client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
+    called = () if has_ended else (TaskColumn(name, (1,), (1,)),)
+    agent = book.agent(slots=2, holds=(TaskColumn(client.session, (1,), (1,)), *called))
+    agent.says(ready(client), *([Results([ResultRun(name, [(1, 1, 0, b"result", 0, 0, 0)])])] if has_ended else []))
+    book.wait(HOLD_SECONDS + 0.5, (agent,))
+    caller = book.client("caller")
+    said = caller.says(Tasks([run(caller, 1, 2, **borrowed(client))], resubmitted=True))
+    assert statuses(said, caller) == {1: Status.WORKER_DIED}
+    assert numbers(book.wait(HOLD_SECONDS + 0.5, (agent,)), agent) == [2]
+
+
+def test_calls_of_a_client_that_was_given_up_do_not_run_again():
+    book, agent, client = with_actor(client_timeout_seconds=1.0)
+    caller = book.client("caller")
+    assert numbers(caller.says(tasks(caller, 1, 1, **borrowed(client))), agent) == [1]
+    book.lose(caller)
+    book.wait(2.0, (agent,))
+    agent.says(results(caller, 1))
+    assert caller.connect() == []
+    said = caller.says(Tasks([run(caller, 1, 1, **borrowed(client))], resubmitted=True))
+    assert numbers(said + book.wait(HOLD_SECONDS + 0.5, (agent,)), agent) == []
+    assert statuses(said, caller) == {1: Status.WORKER_DIED}
 
 
 def test_calls_that_an_agent_had_when_it_left_do_not_reach_the_next_instance():
@@ -495,7 +557,7 @@ def test_tasks_return_when_a_call_of_the_actor_that_has_the_only_worker_goes_on(
     agent.says(ready(client))
     client.says(tasks(client, 2, 1, **CALL))
     child = book.client("child", via=agent, parent_session=client.session, parent_task=2, parent_attempt=1)
-    agent.says(Blocked(1, 0))
+    agent.says(Blocked(1, 0, lent_by_actors=1))
     assert numbers(child.says(tasks(child, 1, 1)), agent) == [1]
     assert [body for _, body in book.wait(1.0, (agent,)) if isinstance(body, Withdraw)] == []
     agent.says(Blocked(0, 0))
@@ -503,3 +565,27 @@ def test_tasks_return_when_a_call_of_the_actor_that_has_the_only_worker_goes_on(
     other = book.agent("other", slots=1)
     said = agent.says(Withdrawn((TaskColumn(child.session, (1,), (1,)),)))
     assert numbers(said, other) == [1] and numbers(said, agent) == []
+
+
+def test_tasks_return_when_an_actor_has_the_slot_that_a_task_has_lent():
+    book = Playbook()
+    agent, client = book.agent(slots=1), book.client()
+    client.says(tasks(client, 1, 1))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=1, parent_attempt=1)
+    agent.says(Blocked(1, 0))
+    said = child.says(tasks(child, 1, 1, **ANCHOR), tasks(child, 2, 1))
+    assert sorted(numbers(said, agent)) == [1, 2]
+    agent.says(ready(child))
+    assert ("agent", Withdraw(0x7FFFFFFF)) in book.wait(1.0, (agent,))
+    other = book.agent("other", slots=1)
+    said = agent.says(Withdrawn((TaskColumn(child.session, (2,), (1,)),)))
+    assert numbers(said, other) == [2] and numbers(said, agent) == []
+
+
+def test_an_actor_that_waits_on_a_host_keeps_no_deeper_task_from_it():
+    book = Playbook()
+    agent, client = book.agent(slots=1), book.client()
+    client.says(tasks(client, 1, 1), tasks(client, 2, 1, **ANCHOR))
+    child = book.client("child", via=agent, parent_session=client.session, parent_task=1, parent_attempt=1)
+    agent.says(Blocked(1, 0))
+    assert numbers(child.says(tasks(child, 1, 1)), agent) == [1]

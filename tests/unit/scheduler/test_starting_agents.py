@@ -217,10 +217,9 @@ def test_what_an_agent_dropped_before_its_client_was_back_is_not_started_again()
     said = book.wait(1.5, (agent,))
     assert ("agent", Cancel((TaskColumn(session, (1,), (1,)),))) in said
     client = book.client(epoch=1, received=7)
-    client.says(client.states_agents(agent), restated(client, 1, 2))
-    said = book.wait(2.0, (agent,))
-    assert statuses(said, client) == {1: Status.WORKER_DIED}
-    assert handed(said, agent) == [(2, 1)]
+    said = client.says(client.states_agents(agent), restated(client, 1, 2))
+    assert statuses(said, client) == {1: Status.WORKER_DIED}  # at once: another restart would forget why
+    assert handed(book.wait(2.0, (agent,)), agent) == [(2, 1)]
 
 
 def test_a_client_that_was_given_up_does_not_start_its_tasks_again():
@@ -232,10 +231,23 @@ def test_a_client_that_was_given_up_does_not_start_its_tasks_again():
     agent.says(results(client, 1))
     known = client.starting_agents
     assert client.connect() == []
-    client.says(StartingAgents(b"".join(known)), restated(client, 1, 1))
-    said = book.wait(12.0, (agent,))
-    assert handed(said, agent) == []
+    said = client.says(StartingAgents(b"".join(known)), restated(client, 1, 1))
+    assert handed(book.wait(12.0, (agent,)), agent) == []
     assert statuses(said, client) == {1: Status.WORKER_DIED}
+
+
+def test_what_a_client_submits_after_it_was_given_up_starts():
+    book = Playbook(client_timeout_seconds=1.0)
+    client, agent = book.client(), returned(book, "agent")
+    client.says(tasks(client, 1, 1, rerun=False))
+    book.lose(client)
+    book.wait(2.0, (agent,))
+    agent.says(results(client, 1))
+    known = client.starting_agents
+    client.connect()
+    said = client.says(StartingAgents(b"".join(known)), restated(client, 1, 2))
+    assert statuses(said, client) == {1: Status.WORKER_DIED}
+    assert handed(said + book.wait(12.0, (agent,)), agent) == [(2, 1)]
 
 
 def test_an_agent_of_an_earlier_version_has_reported_a_second_after_it_has_attached():

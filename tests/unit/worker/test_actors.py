@@ -15,6 +15,7 @@ from scaler_protocol.messages import (
     PRIVATE_UPLOAD_NUMBER,
     ActorsReady,
     AgentAttach,
+    Blocked,
     Cancel,
     Drain,
     FunctionDefinition,
@@ -301,13 +302,13 @@ def give_calls_with_stored_input(stage: Stage, number: int) -> None:
 
 
 def run_until_done(stage: Stage, number: int, done: set[int]) -> None:
-    """Let the process run what it has, until these calls have succeeded."""
+    """Let the process run what it has, until these calls have ended."""
     stage.processes[number].run()
 
     def are_done() -> bool:
         stage.core.on_worker_process_news(number, stage.now)
         stage.turn()
-        return set(values(stage)) == done
+        return set(stage.results()) == done
 
     wait_until(are_done)
 
@@ -336,7 +337,8 @@ def test_a_call_fails_whose_input_is_missing_while_the_agent_knows_of_no_loss(co
     give_calls_with_stored_input(stage, number)
     stage.processes[number].while_waiting = None
     stage.processes[number].runner.patience_ns = 0
-    run_until_done(stage, number, {1, 6})
+    run_until_done(stage, number, {1, 5, 6})
+    assert set(values(stage)) == {1, 6}
     assert stage.results()[5][0] == Status.OBJECT_MISSING
 
 
@@ -632,6 +634,8 @@ def test_a_slot_is_lent_while_any_of_several_calls_waits(several):
     assert process.blocked, "another call was counted as the one that waits"
     stage.pass_time(1.0)
     assert stage.count(Suspend) == 0, "the other calls go on"
+    assert stage.bodies(Blocked)[-1] == Blocked(1, 0, lent_by_actors=1)
     stage.core.on_nested_unblocked(session, stage.now)
     stage.turn()
     assert not process.blocked
+    assert stage.bodies(Blocked)[-1] == Blocked(0, 0)

@@ -793,14 +793,14 @@ def test_a_client_whose_connection_is_cut_may_come_back() -> None:
         stage.core.on_nested_blocked(b"N" * 16, stage.now)
         stage.core.on_nested_closed(b"N" * 16, stage.now)
         stage.turn()
-        assert stage.core.state.lent == (0, 0, False)
+        assert stage.core.state.lent == (0, 0, False, 0)
         stage.pass_time(1.0)
         open_nested(stage)
         stage.pass_time(10.0)
         assert not stage.bodies(RelayClosed)
         stage.core.on_nested_blocked(b"N" * 16, stage.now)
         stage.turn()
-        assert stage.core.state.lent == (1, 0, False)
+        assert stage.core.state.lent == (1, 0, False, 0)
         stage.core.on_nested_closed(b"N" * 16, stage.now)
         stage.pass_time(10.0)
         assert stage.bodies(RelayClosed) == [RelayClosed(b"N" * 16)]
@@ -816,7 +816,7 @@ def test_a_client_that_connects_before_its_old_connection_ends_says_again_whethe
         open_nested(stage)
         stage.core.on_nested_blocked(b"N" * 16, stage.now)
         open_nested(stage)
-        assert stage.core.state.lent == (0, 0, False)
+        assert stage.core.state.lent == (0, 0, False, 0)
 
     running(stage, 0, parent)
 
@@ -866,7 +866,7 @@ def test_a_worker_process_whose_blocked_task_ended_is_not_blocked() -> None:
         stage.core.on_nested_blocked(b"N" * 16, stage.now)
 
     running(stage, 0, parent)
-    assert stage.core.state.lent == (0, 0, False)
+    assert stage.core.state.lent == (0, 0, False, 0)
 
 
 def test_a_task_lends_its_slot_although_a_client_of_an_earlier_one_waits() -> None:
@@ -882,12 +882,12 @@ def test_a_task_lends_its_slot_although_a_client_of_an_earlier_one_waits() -> No
         open_nested(stage, b"M" * 16, 1)
         stage.core.on_nested_blocked(b"M" * 16, stage.now)
         stage.turn()
-        assert stage.core.state.lent == (1, 0, False)
+        assert stage.core.state.lent == (1, 0, False, 0)
 
     running(stage, 0, first)
     stage.give(run_of(1, first=1))
     running(stage, 0, second)
-    assert stage.core.state.lent == (0, 0, False)
+    assert stage.core.state.lent == (0, 0, False, 0)
 
 
 def test_while_a_task_is_blocked_one_spare_is_ready_for_the_next() -> None:

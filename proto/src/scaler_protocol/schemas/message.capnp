@@ -488,6 +488,7 @@ struct Blocked {
   lentSlots @0 :UInt32;
   deepest @1 :UInt32;
   anyDepth @2 :Bool;  # nothing runs there, and a task waits for a lock: lent slots take tasks of any depth
+  lentByActors @3 :UInt32;  # how many of the slots are lent by actors, whose calls wait
 }
 
 struct Relay {

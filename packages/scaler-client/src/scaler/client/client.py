@@ -1310,6 +1310,7 @@ class Client:
             heartbeat_interval_seconds=heartbeat_interval_seconds,
             serializer=encoder.definition(self._modules, self._environment),
             now=time.monotonic(),
+            wall_offset_seconds=None if agent else time.time() - time.monotonic(),
             handshake=PeerHandshake(connection.place, os.urandom(NONCE_SIZE_BYTES)),
             address=self._address,
         )

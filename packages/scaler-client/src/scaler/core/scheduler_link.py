@@ -9,6 +9,7 @@ from scaler.core.effects import ReplaceConnection
 from scaler.core.outgoing import Outgoing
 from scaler_protocol.effects import Log, Send
 from scaler_protocol.handshake import PeerHandshake
+from scaler_protocol.heartbeat_slots import seconds_to_next
 from scaler_protocol.link import Link
 from scaler_protocol.messages import Acknowledgement, Body, Challenge, Envelope, Hello, Ping, TaskName, Welcome
 
@@ -47,6 +48,7 @@ class SchedulerLink:
         timeout_seconds: float,
         heartbeat_interval_seconds: float,
         now: float,
+        wall_offset_seconds: float | None,
         handshake: PeerHandshake | None,
         address: str,
         outgoing: Outgoing,
@@ -64,6 +66,7 @@ class SchedulerLink:
         self._handshake = handshake or PeerHandshake()
         self._timeout_seconds = timeout_seconds
         self._heartbeat_interval_seconds = heartbeat_interval_seconds
+        self._wall_offset_seconds = wall_offset_seconds
         self._absence = Absence(address)
         self._obstacle = ""
         self._connected = False
@@ -245,11 +248,17 @@ class SchedulerLink:
         due = self._absence.due(self.lost_since)
         if due is not None and now >= due:
             self._outgoing.effects.append(self._absence.tell(self._connected, self._obstacle))
-        if self.welcomed and now >= self.last_sent_at + self._heartbeat_interval_seconds:
+        if self.welcomed and now >= self._ping_at():
             self.send(Ping(), now)
 
+    def _ping_at(self) -> float:
+        sent_at, interval_seconds = self.last_sent_at, self._heartbeat_interval_seconds
+        if self._wall_offset_seconds is None:
+            return sent_at + interval_seconds
+        return sent_at + seconds_to_next(interval_seconds, sent_at + self._wall_offset_seconds)
+
     def deadline_while_welcomed(self) -> float:
-        due = self.last_sent_at + self._heartbeat_interval_seconds
+        due = self._ping_at()
         acknowledge_at = self._acknowledge_at
         return acknowledge_at if acknowledge_at is not None and acknowledge_at < due else due
 

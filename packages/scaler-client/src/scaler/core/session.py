@@ -90,11 +90,13 @@ class Session:
         heartbeat_interval_seconds: float,
         serializer: Function | None,
         now: float,
+        wall_offset_seconds: float | None = None,
         handshake: PeerHandshake | None = None,
         address: str = "",
     ) -> None:
-        """``handshake``: how the scheduler proves its identity; None if something else protects the connection.
-        ``address``: the scheduler's, for log lines."""
+        """``wall_offset_seconds``: what the clocks of all hosts show, less ``now``; None if heartbeats need not come
+        together with those of others. ``handshake``: how the scheduler proves its identity; None if something else
+        protects the connection. ``address``: the scheduler's, for log lines."""
         self.session = hello.session
         self.is_nested = bool(hello.parent_session)
         self._outgoing = outgoing = Outgoing()
@@ -103,6 +105,7 @@ class Session:
             timeout_seconds=timeout_seconds,
             heartbeat_interval_seconds=heartbeat_interval_seconds,
             now=now,
+            wall_offset_seconds=wall_offset_seconds,
             handshake=handshake,
             address="" if self.is_nested else address,
             outgoing=outgoing,

@@ -75,7 +75,7 @@ def on_tick(state: SchedulerState, now: float) -> None:
 
 def _is_held(agent: Agent) -> bool:
     """Return whether actors have all workers of an agent: what has come before they were made could start elsewhere."""
-    return len(agent.actors) >= agent.load.slots + agent.load.lent
+    return len(agent.actors) - agent.load.lent_by_actors >= agent.load.slots
 
 
 def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:
@@ -92,10 +92,22 @@ def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
     """Return whether there is no such actor, or never was. After a restart, its client may come later than another
     caller."""
     client = state.clients.get(key[0])
-    if client is None and now < state.started_at + _RETURN_SECONDS:
+    if client is None:
+        return now >= state.started_at + _RETURN_SECONDS
+    known = client.table.columns.describe(key[1])
+    return not _may_still_come(state, client, key, now) if known is None else not known.record.hosts_actor
+
+
+def _may_still_come(state: SchedulerState, client: ClientPeer, key: ActorKey, now: float) -> bool:
+    """Return whether an actor that is not known may be on its way from its client, which was overtaken by another one
+    that has the handle. A client that is away has the full time when it comes back. Calls never overtake the actors
+    of their own client."""
+    if key[1] < client.table.columns.next_task:
         return False
-    known = client.table.columns.describe(key[1]) if client is not None else None
-    return known is None or not known.record.hosts_actor
+    if client.gone_at is not None and key in state.actors.called_by_others:
+        state.actors.called_by_others[key] = now
+    since = state.actors.called_by_others.get(key)
+    return since is not None and now < since + _RETURN_SECONDS
 
 
 def may_have_started(state: SchedulerState, client: ClientPeer, first: int, stop: int, now: float) -> bool:
@@ -169,3 +181,4 @@ def _forget_ended(state: SchedulerState, agent: Agent, now: float) -> None:
         is_here = known is not None and known.agent_index == agent.index and known.attempt == attempt
         if not is_here and not (is_fresh and (client is None or known is None or known.state == TaskState.HELD)):
             del agent.actors[key]
+            state.placement.offer(agent)

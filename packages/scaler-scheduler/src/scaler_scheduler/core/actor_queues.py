@@ -16,7 +16,7 @@ class ActorQueues:
     agents were asked to return, because calls wait for them: the actor, or tasks whose results it needs. ``waiting``:
     the queues that ``actor_calls`` must look at. ``kept``: those of calls that are elsewhere and may come back.
     ``made_again``: the actors that are made again because no agent has claimed them after a restart of the
-    scheduler."""
+    scheduler. ``called_by_others``: since when other clients than its own have called an actor."""
 
     def __init__(self) -> None:
         self._queues: dict[ActorKey, QueueClass] = {}
@@ -26,6 +26,7 @@ class ActorQueues:
         self.waiting: dict[QueueClass, None] = {}
         self.kept: dict[QueueClass, None] = {}
         self.made_again: dict[ActorKey, None] = {}
+        self.called_by_others: dict[ActorKey, float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._queues)
@@ -89,6 +90,8 @@ class ActorQueues:
                 self.kept.pop(queue, None)
 
     def _forget(self, queue: QueueClass) -> None:
-        del self._queues[self._keys.pop(queue)]
+        key = self._keys.pop(queue)
+        del self._queues[key]
+        self.called_by_others.pop(key, None)
         self.depths.pop(queue, None)
         self.asked_for.pop(queue, None)

@@ -11,10 +11,12 @@ cdef class AgentLoad:
     cdef readonly uint32_t index
     cdef public int slots
     cdef public int lent
+    cdef public int lent_by_actors
     cdef public int deepest
     cdef public int ceiling
     cdef readonly int outstanding
     cdef readonly int actors
+    cdef public dict live_actors
     cdef readonly int64_t load_us
     cdef int by_depth[DEPTHS]
     cdef public dict resources

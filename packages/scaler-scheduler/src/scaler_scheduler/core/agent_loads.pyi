@@ -19,11 +19,15 @@ class AgentLoad:
     index: int
     slots: int
     lent: int
+    lent_by_actors: int
+    """The lent slots of actors whose calls wait."""
     deepest: int
     ceiling: int
     outstanding: int
     actors: int
     """Tasks that make actors, among the outstanding ones."""
+    live_actors: dict[tuple[bytes, int], int]
+    """Actors that take calls, as the agent says."""
     load_us: int
     moving_us: int
     """Microseconds that the inputs of its tasks would take to move elsewhere, over all of them."""

@@ -18,6 +18,7 @@ cdef class AgentLoad:
         self.index = index
         self.session = self.store = b""
         self.reserved = {}
+        self.live_actors = {}
         self.slots = slots
         self.ceiling = ceiling
         self.deepest = -1
@@ -40,8 +41,11 @@ cdef class AgentLoad:
         return self.slots + (self.lent if depth > self.deepest else 0)
 
     cdef bint is_held(self, int depth) noexcept:
-        """Return whether actors have all workers that such tasks could use. Tasks wait for long behind them."""
-        return self.actors >= self.usable(depth)
+        """Return whether actors have all workers that such tasks could use. Tasks wait for long behind them. An actor
+        that has not started does not keep deeper tasks from a lent slot."""
+        if not self.lent or depth <= self.deepest:
+            return self.actors >= self.slots
+        return min(<int> len(self.live_actors), self.actors) - self.lent_by_actors >= self.slots
 
     cdef int limit(self) noexcept:
         """Return how many tasks it may have: in proportion to its horizon, as short tasks would not last for a round

@@ -29,6 +29,7 @@ def on_attach(state: SchedulerState, agent: Agent, body: AgentAttach, now: float
 def on_blocked(state: SchedulerState, agent: Agent, body: Blocked, now: float) -> None:
     """Tasks of this agent wait for tasks that they have submitted: it can run others meanwhile, at most so deep."""
     agent.load.lent = min(body.lent_slots, LENT_LIMIT)
+    agent.load.lent_by_actors = min(body.lent_by_actors, agent.load.lent)
     is_limited = body.lent_slots and not body.any_depth
     agent.load.deepest = min(body.deepest, DEPTH_LIMIT) if is_limited else -1
     state.placement.offer(agent)

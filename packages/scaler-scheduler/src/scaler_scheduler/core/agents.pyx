@@ -21,10 +21,10 @@ cdef class Agent:
         self.capabilities, self.capacity = {}, {}
         self.store, self.store_endpoint = b"", ""
         self.heard_at = self.attached_at = self.idle_at = now
+        self.actors, self.log = {}, LatestLines()
         self.load = new_load(self, 0, 0, now)
         self.known, self.outbox, self.releases, self.cancels = set(), [], [], {}
         self.agents_with_cancels = agents_with_cancels
-        self.actors, self.log = {}, LatestLines()
 
     @property
     def is_available(self):
@@ -78,6 +78,7 @@ cdef class Agent:
 cdef new_load(Agent agent, slots, ceiling, double now):
     load = AgentLoad(agent.index, slots, ceiling, agent.capacity)
     load.session, load.store, load.progress_at = agent.session, agent.store, now
+    load.live_actors = agent.actors
     return load
 
 

@@ -153,8 +153,8 @@ def end_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     cancel(state, client, None, now)
     client.rows.clear()
     object_release.release_objects(state, client, list(client.objects), now)
-    if client.known_agents.demands:
-        state.forgotten.add_all(client.session)
+    if client.known_agents.demands or client.has_called:
+        state.forgotten.add_below(client.session, client.table.columns.next_task)
     state.clients_waiting.pop(client.session, None)
     state.lineage.remove(client)
     for child in state.lineage.of_client(client.session):

@@ -25,6 +25,7 @@ cdef class ClientPeer:
     cdef readonly object holds
     cdef readonly object once_holds
     cdef readonly object known_agents
+    cdef public bint has_called
     cdef readonly object waiting
     cdef public double states_until
     cdef public dict stated_cancels

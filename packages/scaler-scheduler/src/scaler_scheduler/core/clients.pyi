@@ -65,6 +65,9 @@ class ClientPeer:
     def known_agents(self) -> KnownAgents:
         """The agents of which the client knows that they may start these."""
 
+    has_called: bool
+    """The client has called an actor at some time."""
+
     waiting: deque[tuple[int, int]]
     """Tasks outside the bounded queue, as ranges."""
 

@@ -5,44 +5,49 @@ A client that comes back later states them again. That no agent has them does no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 SESSIONS_LIMIT = 10_000
 TASKS_LIMIT = 1_000_000
 
 
 class ForgottenTasks:
-    """Tasks by the session of their client, the oldest sessions first; None: any of its tasks. At most SESSIONS_LIMIT
-    sessions and about TASKS_LIMIT tasks are kept."""
+    """Tasks by the session of their client, the oldest sessions first; a number: all tasks below it. At most
+    SESSIONS_LIMIT sessions and about TASKS_LIMIT tasks are kept."""
 
     def __init__(self) -> None:
-        self._tasks: dict[bytes, set[int] | None] = {}
+        self._tasks: dict[bytes, set[int] | int] = {}
         self._count = 0
 
-    def add(self, session: bytes, tasks: Iterable[int]) -> None:
+    def add(self, session: bytes, tasks: Sequence[int]) -> None:
         known = self._tasks.setdefault(session, set())
-        if known is None:
+        if isinstance(known, int):
+            self.add_below(session, 1 + max(tasks, default=0))
             return
         before = len(known)
         known.update(tasks)
         self._count += len(known) - before
         if self._count > TASKS_LIMIT:
-            self.add_all(session)
+            self.add_below(session, 0)
         self._limit_sessions()
 
-    def add_all(self, session: bytes) -> None:
-        """Nothing is known of any task of this session."""
-        self._count -= len(self._tasks.get(session) or ())
-        self._tasks[session] = None
+    def add_below(self, session: bytes, stop: int) -> None:
+        """Nothing is known of the tasks of this session below ``stop``: later ones have never been sent."""
+        known = self._tasks.get(session, 0)
+        if not isinstance(known, int):
+            self._count -= len(known)
+            known = 1 + max(known, default=0)
+        self._tasks[session] = max(known, stop)
         self._limit_sessions()
 
     def __contains__(self, session: bytes) -> bool:
         return session in self._tasks
 
     def has(self, session: bytes, task: int) -> bool:
-        known = self._tasks.get(session, ())
-        return known is None or task in known
+        known = self._tasks.get(session, 0)
+        return task < known if isinstance(known, int) else task in known
 
     def _limit_sessions(self) -> None:
         while len(self._tasks) > SESSIONS_LIMIT:
-            self._count -= len(self._tasks.pop(next(iter(self._tasks))) or ())
+            known = self._tasks.pop(next(iter(self._tasks)))
+            self._count -= 0 if isinstance(known, int) else len(known)

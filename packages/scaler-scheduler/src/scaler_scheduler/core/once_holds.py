@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from scaler_protocol.ids import ID_SIZE_BYTES
 from scaler_protocol.messages import (
     STARTING_AGENTS_LIMIT,
@@ -75,8 +77,9 @@ def _end_hold(state: SchedulerState, client: ClientPeer, now: float) -> None:
     known = client.known_agents
     missing, known.awaited = list(known.awaited), {}
     ranges, nodes = client.once_holds.end(), client.table.nodes
-    if missing or client.session in state.forgotten:
-        _fail_started(state, client, ranges, bool(missing))
+    _note_started_nodes(state, client, bool(missing))
+    for first, stop in ranges if missing else ():
+        _fail_held(state, client, range(first, stop), MISSING_TEXT)
     for first, stop in ranges:
         requeue.push(client, client.table.ready(first, stop))
     nodes.end_holds(True)
@@ -86,15 +89,26 @@ def _end_hold(state: SchedulerState, client: ClientPeer, now: float) -> None:
             state.clients_to_part[client.session] = client
 
 
-def _fail_started(state: SchedulerState, client: ClientPeer, ranges: list[tuple[int, int]], all_may_have: bool) -> None:
-    """End the held tasks that may have started. Nodes of graphs end when their graph is looked at, if they are
-    needed."""
+def _note_started_nodes(state: SchedulerState, client: ClientPeer, all_may_have: bool) -> None:
+    """Held nodes of graphs that may have started end when their graph is looked at, if they are needed."""
+    if not all_may_have and client.session not in state.forgotten:
+        return
     for task in client.table.nodes.held_once():
         if all_may_have or state.forgotten.has(client.session, task):
             client.table.nodes.note_started(task)
-    for task in [task for first, stop in ranges for task in range(first, stop)]:
-        is_held = client.table.columns.state(task) == TaskState.HELD
-        if is_held and (all_may_have or state.forgotten.has(client.session, task)):
+
+
+def fail_dropped(state: SchedulerState, client: ClientPeer, first: int, stop: int) -> None:
+    """A client has stated tasks again that must not start twice. Those that agents were told to drop fail at once, and
+    not when their hold is over: if the scheduler is restarted meanwhile, the next one does not know of this."""
+    if client.session in state.forgotten:
+        dropped = [task for task in range(first, stop) if state.forgotten.has(client.session, task)]
+        _fail_held(state, client, dropped, DROPPED_TEXT)
+
+
+def _fail_held(state: SchedulerState, client: ClientPeer, tasks: Iterable[int], text: str) -> None:
+    """These of the held tasks may have started."""
+    for task in tasks:
+        if client.table.columns.state(task) == TaskState.HELD:
             client.table.finish(task, Status.WORKER_DIED)
-            text = MISSING_TEXT if all_may_have else DROPPED_TEXT
             task_endings.report_failed(state, client, task, Status.WORKER_DIED, text)

@@ -12,7 +12,7 @@ what they have: the others have not started then. If an agent is missing at the 
 | the client has acknowledged that | these agents get its tasks |
 | an agent is lost or has left | the client is told, after the results that tell how its tasks have ended |
 | the client states agents | its tasks are held until these have reported |
-| the client's session ends | its tasks count as started, since agents are told to drop them (``forgotten_tasks``) |
+| the client's session ends | its tasks and calls count as started: agents are told to drop them (``forgotten_tasks``) |
 
 While a client has a graph, it is not told that agents are gone: a node may run again for its dependants until the graph
 is over. An orphan need not be told of agents, because no one states its tasks again. Clients of versions before 1.4

@@ -10,6 +10,7 @@ from scaler_scheduler.core import (
     cancellation,
     claims,
     definitions,
+    once_holds,
     queue_bound,
     recording,
     share_membership,
@@ -88,6 +89,8 @@ def set_aside(state: SchedulerState, client: ClientPeer, record: RunRecord, entr
     """Tasks that are not queued yet: they wait for reports of agents, or for room in the queue."""
     if entry == TaskState.HELD:
         _holds_of(client, record).add(record.first, record.stop, now)
+        if not record.rerun:
+            once_holds.fail_dropped(state, client, record.first, record.stop)
     else:
         queue_bound.hold_back(state, client, record)
 
@@ -117,13 +120,17 @@ def enter_special(
         )
         return False
     else:
-        queue = state.actors.queue_of(options.actor_session or client.session, options.actor)
+        owner = options.actor_session or client.session
+        queue = state.actors.queue_of(owner, options.actor)
+        if owner != client.session:
+            state.actors.called_by_others.setdefault((owner, options.actor), now)
         enter_calls(state, client, RunRecord(run, load, queue, memory), resubmitted, now)
     return True
 
 
 def enter_calls(state: SchedulerState, client: ClientPeer, record: RunRecord, resubmitted: bool, now: float) -> None:
     """Enter calls of an actor. They pass the bound of the queue, because the actor has its slot."""
+    client.has_called = True
     state.actors.note_depth(record.queue, record.depth)
     if resubmitted:
         client.table.columns.append(record, TaskState.HELD)

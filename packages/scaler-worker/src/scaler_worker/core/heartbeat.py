@@ -18,17 +18,6 @@ from scaler_worker.core.state import AgentState
 IDLE_PING_SECONDS = 2.2
 """Agents without tasks; their heartbeats are usually more frequent. The scheduler uses the same interval."""
 
-REPORT_SLOT_SECONDS = 0.05
-"""Agents report when their clocks show a multiple of this, so that a scheduler with many agents receives several
-reports each time it wakes up. An agent keeps its slot, and agents start in different ones."""
-
-
-def seconds_to_report(interval_seconds: float, wall_seconds: float) -> float:
-    """Return the delay of the next report: the interval, or a little less. ``wall_seconds``: what the clocks of all
-    hosts show now."""
-    after_slot_seconds = (wall_seconds + interval_seconds) % REPORT_SLOT_SECONDS
-    return max(interval_seconds / 2, interval_seconds - after_slot_seconds)
-
 
 class Heartbeats:
     """A status report is a heartbeat, and its echo proves that the scheduler is there. After PING_SECONDS without any

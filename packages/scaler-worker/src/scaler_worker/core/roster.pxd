@@ -15,10 +15,11 @@ cdef class Roster:
     cdef readonly dict worn
     cdef readonly dict in_environments
     cdef readonly int64_t deepest_blocked
+    cdef readonly int64_t blocked_actors
 
     cpdef object sort(self, WorkerProcess process)
     cpdef object settle(self, WorkerProcess process)
-    cdef object note_depth(self)
+    cdef object note_blocked(self)
     cdef list misplaced(self, WorkerProcess process)
     cdef bint has_capacity(self) noexcept
     cdef bint stuck(self) noexcept

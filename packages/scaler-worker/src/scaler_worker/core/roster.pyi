@@ -53,6 +53,10 @@ class Roster:
     @property
     def deepest_blocked(self) -> int: ...
     @property
+    def blocked_actors(self) -> int:
+        """The number of blocked worker processes that host actors which take calls."""
+
+    @property
     def is_crowded(self) -> bool:
         """True if as many are busy as may be."""
 

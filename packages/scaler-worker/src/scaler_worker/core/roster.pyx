@@ -39,7 +39,7 @@ cdef class Roster:
             self.in_environments,
         ):
             group.pop(process.number, None)
-        self.note_depth()
+        self.note_blocked()
 
     cpdef object sort(self, WorkerProcess process):
         number = process.number
@@ -56,7 +56,7 @@ cdef class Roster:
         if is_blocked or self.blocked:
             put(self.blocked, number, process, is_blocked)
             put(self.awaiting_locks, number, process, is_blocked and process.waits_for_lock)
-            self.note_depth()
+            self.note_blocked()
 
     cpdef object settle(self, WorkerProcess process):
         process.forget_finished()
@@ -89,11 +89,12 @@ cdef class Roster:
         cdef int64_t depth = self.depth_needed(1)
         return None if depth < 0 else depth
 
-    cdef object note_depth(self):
+    cdef object note_blocked(self):
         cdef WorkerProcess each
-        self.deepest_blocked = 0
+        self.deepest_blocked = self.blocked_actors = 0
         for each in self.blocked.values():
             self.deepest_blocked = max(self.deepest_blocked, each.blocked_depth)
+            self.blocked_actors += each.actor is not None and each.actor.is_live
 
     def wrong_groups(self):
         cdef list misplaced, wrong = []

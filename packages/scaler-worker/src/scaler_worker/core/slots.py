@@ -241,7 +241,8 @@ class Slots:
         for packages: then it may send others."""
         waiting = self._state.packages.waiting
         any_depth = self._roster.is_stuck or waiting > 0
-        lent = len(self._roster.blocked) + waiting, self._roster.deepest_blocked, any_depth
+        blocked = self._roster.blocked
+        lent = len(blocked) + waiting, self._roster.deepest_blocked, any_depth, self._roster.blocked_actors
         if lent != self._state.lent:
             self._state.lent = lent
             self._state.unsent.append(Blocked(*lent))

@@ -108,7 +108,7 @@ class AgentState:
     @property
     def nested(self) -> NestedClients: ...
 
-    lent: tuple[int, int, bool]
+    lent: tuple[int, int, bool, int]
     """The last report to the scheduler about lent slots, and about tasks that wait for packages and use none: their
     number, the depth that a task must exceed to use one, and whether any depth will do."""
 

@@ -24,4 +24,4 @@ cdef class AgentState:
         self.packages = NeededPackages(self.queue, self.objects, self.outbox)
         self.link, self.lease, self.unsent, self.sent_at = Link(), Lease(now), [], now
         self.output_sizes = {}
-        self.nested, self.lent = NestedClients(), (0, 0, False)
+        self.nested, self.lent = NestedClients(), (0, 0, False, 0)

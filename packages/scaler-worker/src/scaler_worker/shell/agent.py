@@ -20,6 +20,7 @@ from scaler_protocol.command.log_tail import LogTail
 from scaler_protocol.command.service_manager import notify
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.handshake import make_hello
+from scaler_protocol.heartbeat_slots import seconds_to_next
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import (
     Envelope,
@@ -64,7 +65,6 @@ from scaler_worker.core.effects import (
     StartWorkerProcess,
     Suspend,
 )
-from scaler_worker.core.heartbeat import seconds_to_report
 from scaler_worker.core.memory_pressure import is_exhausted
 from scaler_worker.core.settings import AgentSettings, ExecutionOptions
 from scaler_worker.core.worker import WorkerCore
@@ -169,7 +169,7 @@ class AgentShell:
     # ---- life ------------------------------------------------------------------------------------------------
 
     async def run(self) -> int:
-        self._loop.call_later(seconds_to_report(self._settings.heartbeat_interval, time.time()), self._report)
+        self._loop.call_later(seconds_to_next(self._settings.heartbeat_interval, time.time()), self._report)
         self._loop.call_later(HOST_MEMORY_CHECK_SECONDS, self._check_host_memory)
         self._loop.call_later(READ_AFTER_SECONDS, read_software, self._loop, self.software_read)
         if self._termination is not None:
@@ -370,7 +370,7 @@ class AgentShell:
     # ---- resources -------------------------------------------------------------------------------------------
 
     def _report(self) -> None:
-        self._loop.call_later(seconds_to_report(self._settings.heartbeat_interval, time.time()), self._report)
+        self._loop.call_later(seconds_to_next(self._settings.heartbeat_interval, time.time()), self._report)
         self._core.on_logged(self._log_tail.take(), time.monotonic())
         self._send_report(self._meter.read)
         self._worker_processes.reap_orphans()

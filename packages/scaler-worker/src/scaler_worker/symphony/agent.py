@@ -15,13 +15,13 @@ from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.command.log_tail import LogTail
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.handshake import make_hello
+from scaler_protocol.heartbeat_slots import seconds_to_next
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Role, WorkerStatus
 from scaler_protocol.options import values_of
 from scaler_protocol.profile import ProfileTree
 from scaler_worker.config import OBJECT_RETENTION_SECONDS
 from scaler_worker.core.effects import BeginProfile, EndProfile, Exit
-from scaler_worker.core.heartbeat import seconds_to_report
 from scaler_worker.core.settings import AgentSettings, ConnectionOptions
 from scaler_worker.shell.conversation import Conversation, SchedulerConnection
 from scaler_worker.shell.resources import ProcessMeter, host_memory_bytes
@@ -87,7 +87,7 @@ class SymphonyAgent:
         self._gateway.start()
         self._inbox.listen(self._take)
         self._conversation.begin()
-        self._loop.call_later(seconds_to_report(self._settings.heartbeat_interval, time.time()), self._report)
+        self._loop.call_later(seconds_to_next(self._settings.heartbeat_interval, time.time()), self._report)
         try:
             return int(await self._ended)
         finally:
@@ -125,7 +125,7 @@ class SymphonyAgent:
     # ---- reports ---------------------------------------------------------------------------------------------
 
     def _report(self) -> None:
-        self._loop.call_later(seconds_to_report(self._settings.heartbeat_interval, time.time()), self._report)
+        self._loop.call_later(seconds_to_next(self._settings.heartbeat_interval, time.time()), self._report)
         cpu_percent, rss_bytes = self._meter.read(os.getpid())
         free, limit = host_memory_bytes()
         workers = tuple(self._worker_status())
