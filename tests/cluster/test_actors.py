@@ -142,6 +142,21 @@ def test_an_actor_stays_in_its_process_and_others_have_others(client: Client) ->
     assert one.add().result(timeout=60) == 1
 
 
+def test_the_worker_of_an_actor_at_rest_is_busy(combo: SchedulerClusterCombo, client: Client) -> None:
+    """It takes no other task, so that monitors must not show it as idle."""
+    with Client(combo.get_address()) as watcher:
+
+        def busy_workers() -> int:
+            return sum(worker.has_task for agent in watcher.cluster_info().agents for worker in agent.workers)
+
+        counter = client.actor(Counter)
+        counter.add().result()
+        wait_until(lambda: busy_workers() == 1)
+        del counter
+        gc.collect()
+        wait_until(lambda: busy_workers() == 0)
+
+
 def test_several_threads_share_an_actor(client: Client) -> None:
     counter = client.actor(Counter)
     threads = [threading.Thread(target=lambda: [counter.add() for _ in range(300)]) for _ in range(4)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
 
@@ -13,6 +13,10 @@ import pytest
 
 from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import ControlError
+from scaler_protocol.address import parse_address
+from scaler_protocol.messages import ControlAction
+from scaler_protocol.monitor.operation import Operation
+from scaler_protocol.monitor.operator import operate
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import start_cluster, start_scheduler
@@ -91,6 +95,46 @@ def test_what_does_not_exist_is_a_clear_error(client: Client) -> None:
         client.cancel_tasks(client="ffffffffffffffff")
     with pytest.raises(TypeError, match="either client or function"):
         client.cancel_tasks()
+
+
+LONG = "\N{LATIN SMALL LETTER E WITH ACUTE}" * 40_000
+"""More bytes than a message may contain."""
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda client: client.set_weight(1e300, group="default"),
+        lambda client: client.set_weight(float("nan"), group="default"),
+        lambda client: client.set_limit(10**400, group="default"),
+        lambda client: client.pause_workers("\ud800"),
+        lambda client: client.pause_workers(LONG),
+        lambda client: client.cancel_tasks(function=LONG),
+        lambda client: client.stack("\ud800"),
+        lambda client: client.output(LONG),
+    ],
+)
+def test_what_no_message_may_contain_is_refused_and_the_client_goes_on(
+    client: Client, act: Callable[[Client], object]
+) -> None:
+    with pytest.raises(ControlError) as caught:
+        act(client)
+    assert str(caught.value).startswith("Cannot ") and len(str(caught.value)) < 200
+    assert client.submit(functions.square, 3).result(60) == 9
+
+
+def test_a_monitor_says_what_no_message_may_contain(combo: SchedulerClusterCombo) -> None:
+    for operation in (
+        Operation(ControlAction.SET_GROUP_WEIGHT, "default", 1e300),
+        Operation(ControlAction.PAUSE, "\ud800"),
+    ):
+        outcome = operate(parse_address(combo.get_address()), operation, "scaler-scheduler", "scaler_top")
+        assert not outcome.is_done and outcome.text.startswith("Cannot do this: ")
+
+
+def test_a_refusal_shows_the_beginning_of_a_long_name(client: Client) -> None:
+    with pytest.raises(ControlError, match=r"^Cannot pause 'x{60}\.\.\.': no agent, worker or host has this name"):
+        client.pause_workers("x" * 10_000)
 
 
 def test_a_worker_process_is_killed_and_its_task_runs_again(gate: Gate) -> None:

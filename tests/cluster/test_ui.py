@@ -480,6 +480,8 @@ def test_a_typed_time_shows_what_happened_then(made_up: Ui, browser: Browser) ->
         watched.wait_until("() => document.querySelector('#follow')?.ariaPressed === 'false'")
         assert field.input_value() == ""
         assert abs(watched.page.evaluate("scaler.view.stream.end") - latest) < 0.01
+        watched.page.keyboard.press("Space")
+        watched.wait_until("() => document.querySelector('#follow')?.ariaPressed === 'true'")
         field.fill("1999-01-01T00:00")
         field.press("Enter")
         watched.wait_for_text("Cannot go to 1999-01-01T00:00", "main")

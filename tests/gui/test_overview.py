@@ -8,8 +8,10 @@ from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from scaler_gui.models.overview import figures
+from scaler_gui.models.overview import figures, series
+from scaler_gui.theme import DARK, LIGHT
 from scaler_gui.views.figure_row import FigureRow
+from scaler_gui.views.overview import CHARTS
 
 if TYPE_CHECKING:
     from scaler_gui.main_window import MainWindow
@@ -68,3 +70,8 @@ def test_charts_are_painted_once_when_they_change(busy_window: MainWindow, qtbot
         pane.refresh()
         qtbot.wait(50)
     assert 0 < paintings.count <= 3 * len(charts)
+
+
+def test_the_lines_of_a_chart_differ_in_colour(busy_window: MainWindow) -> None:
+    most = max(len(series(busy_window.monitor.model, chart, 0.0)) for chart in CHARTS)
+    assert all(len(set(theme.series)) == len(theme.series) >= most for theme in (LIGHT, DARK))

@@ -8,7 +8,7 @@ from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.format import format_value
-from scaler_protocol.monitor.links import CLIENT, EntityLink
+from scaler_protocol.monitor.links import CLIENT, EntityLink, mentions_of_row, row_link
 from scaler_protocol.monitor.messages import ClientStatus, EndedClientStatus, FunctionStatus, Setting
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.tables import CLIENTS, FUNCTIONS, Row, TableSpec
@@ -35,6 +35,13 @@ def test_clients_that_have_left_are_listed_with_what_they_used() -> None:
     pids = [format_value(CLIENTS.columns[0].kind, row["pid"]) for row in (one, earlier)]
     assert CLIENTS.columns[0].key == "pid" and pids == ["99", ""], "several clients have no process id"
     assert len(document_of(replace(snapshot(), ended_clients=ENDED))["ended_clients"]) == 2
+
+
+def test_a_row_of_several_clients_leads_nowhere() -> None:
+    model = Model(0.0)
+    model.apply(replace(snapshot(), ended_clients=ENDED[1:]), 0.0)
+    (row,) = (each for each in model.rows("clients")[0] if by_column(CLIENTS, each)["host"] == "30 clients")
+    assert row_link("clients", row) is None and mentions_of_row("clients", row) == []
 
 
 def test_clients_have_a_user_and_a_program_and_the_name_of_their_key_if_it_differs() -> None:

@@ -14,6 +14,7 @@ from scaler_protocol.messages import (
     ControlRequest,
     Envelope,
     Goodbye,
+    Hello,
     ProfileReply,
     ProfileRequest,
     RefusalReason,
@@ -23,6 +24,7 @@ from scaler_protocol.messages import (
     StackRequest,
     Welcome,
 )
+from scaler_protocol.monitor import operator
 from scaler_protocol.monitor.messages import SchedulerStatus, Snapshot
 from scaler_protocol.monitor.operation import (
     ACTION_LABELS,
@@ -78,6 +80,19 @@ def test_an_action_is_carried_out() -> None:
     talk.hears(ControlReply(1, True, names=("vm-3",)), 1)
     assert talk.sent() == [Goodbye()]
     assert talk.session.outcome == OperationOutcome(True, "Paused: vm-3.")
+
+
+def test_the_scheduler_hears_which_monitor_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    hellos: list[Hello] = []
+
+    def run(_: object, session: OperatorSession) -> OperationOutcome:
+        session.on_connected(b"")
+        hellos.extend(each.envelope.body for each in session.take_effects() if isinstance(each.envelope.body, Hello))
+        return OperationOutcome(True, "")
+
+    monkeypatch.setattr(operator, "_run", run)
+    operator.operate(parse_address("tcp://127.0.0.1:5"), PAUSE, "scaler-scheduler", "scaler_top")
+    assert [hello.program for hello in hellos] == ["scaler_top"]
 
 
 def test_a_refused_action_says_why() -> None:

@@ -86,6 +86,37 @@ def test_long_tasks_have_an_estimate_between_their_ends() -> None:
             assert 50 * 60 < pace.seconds_left(60) < 110 * 60
 
 
+def test_nothing_ends_before_a_part_of_it() -> None:
+    """A client with many short tasks does not hide the time that the long ones of another client take."""
+    other, number = b"\xcd" * 16, 5
+
+    def both(second: int) -> Snapshot:
+        short, long = 100 * second, second // 10
+        return replace(
+            snapshot(),
+            time=1000.0 + second,
+            tasks=TaskCounts(unassigned=14_000 - short + 60 - long, success=short + long),
+            clients=(
+                ClientStatus(SESSION, "notebook", 777, True, 14_000 - short, 0, short, group="night"),
+                ClientStatus(other, "server", 778, True, 60 - long, 0, long, group="night"),
+            ),
+            functions=(
+                FunctionStatus(b"\x01" * 16, "short", 14_000 - short, short, short),
+                FunctionStatus(b"\x02" * 16, "long", 60 - long, long, long),
+            ),
+            maps=(MapStatus(other, number, "long", 60, 60 - long, 0),),
+        )
+
+    watch = watched(*map(both, range(121)))
+    rows = [
+        watch.find(*each)
+        for each in ((MAP, (other, number)), (CLIENT, other), (FUNCTION, "long"), (GROUP, "night"), (ALL, ""))
+    ]
+    assert [row and row.seconds_left for row in rows] == [pytest.approx(480.0, rel=0.1)] * 5
+    short = watch.find(FUNCTION, "short")
+    assert short is not None and short.seconds_left == pytest.approx(20.0, rel=0.1)
+
+
 def test_nothing_is_estimated_before_a_task_has_ended() -> None:
     watch = watched(at(1000.0, 0, 10), at(1001.0, 0, 10))
     assert [row.seconds_left for row in watch.rows] == [0.0] * 4

@@ -24,6 +24,19 @@ def test_a_client_that_has_left_keeps_its_row() -> None:
     assert (ended.finished, ended.used_seconds, ended.count) == (2, 1.0, 1)
 
 
+def test_clients_without_tasks_are_left_out() -> None:
+    """They have used nothing, and the actions of monitors would push out those that have."""
+    book = Playbook()
+    agent, client = book.agent(slots=4), book.client("one")
+    client.says(Tasks([run(client, 1, 1)], [definition()]))
+    agent.says(results(client, 1))
+    client.says(Goodbye())
+    for number in range(CLIENT_LIMIT + 1):
+        book.client(f"monitor {number}").says(Goodbye())
+    (ended,) = book.core.snapshot(book.now).ended_clients
+    assert (ended.finished, ended.count) == (1, 1)
+
+
 def test_failed_and_cancelled_tasks_are_counted_apart_as_long_as_the_client_and_afterwards() -> None:
     book = Playbook()
     agent, client = book.agent(slots=4), book.client("one")

@@ -140,8 +140,11 @@ def test_a_log_that_starts_late_says_so(model: Model) -> None:
 def test_failures_say_how_many_there_were_in_truth(model: Model) -> None:
     assert model.snapshot is not None
     seen, failed = model.activity.failures.total, model.snapshot.tasks.failed
-    note = answer(model, table("failures"))["note"]
-    assert note == f"causes of {seen} failed executions, {failed} tasks failed"
+    shown = answer(model, table("failures"))
+    causes = "causes" if shown["total"] != 1 else "cause"
+    assert shown["note"] == f" {causes} of {seen} failed executions, {failed} tasks failed"
+    one = answer(model, table("failures", limit=1, filter=shown["rows"][0][2]))
+    assert one["note"].startswith(" cause of ") == (one["total"] == 1)
 
 
 def test_a_page_of_another_version_is_refused(model: Model) -> None:

@@ -37,7 +37,8 @@ class WindowOperations(QObject):
         except ValueError as error:  # whatever publishes there says so
             outcome = OperationOutcome(False, f"Cannot do this: {error}")
         else:
-            outcome = operate(address, operation, "scaler-gui", Path(place.keys) if place.keys else None)
+            keys = Path(place.keys) if place.keys else None
+            outcome = operate(address, operation, "scaler-gui", "scaler_gui", keys)
         try:
             self.ended.emit(outcome)
         except RuntimeError:  # the window was closed meanwhile

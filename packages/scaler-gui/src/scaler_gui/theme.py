@@ -26,7 +26,7 @@ class Theme:
     warning: str
     bad: str
     series: tuple[str, ...]
-    """Lines of charts, in order."""
+    """Lines of charts, in order; as many as a chart has at most."""
 
     @property
     def is_dark(self) -> bool:
@@ -36,12 +36,14 @@ class Theme:
 LIGHT = Theme(
     name="light", window="#eef1f5", surface="#ffffff", raised="#f6f8fa", text="#1c2733", muted="#566275",
     border="#d5dce4", grid="#e6ebf0", accent="#1860ae", on_accent="#ffffff", selection="#d6e6f8",
-    good="#16734b", warning="#8f5500", bad="#bf2828", series=("#1860ae", "#a94f00", "#0a7a5f", "#a63d8f"),
+    good="#16734b", warning="#8f5500", bad="#bf2828",
+    series=("#1860ae", "#a94f00", "#0a7a5f", "#a63d8f", "#56616e"),
 )  # fmt: skip
 DARK = Theme(
     name="dark", window="#12161c", surface="#1a2028", raised="#222a34", text="#e2e8f0", muted="#8fa0b3",
     border="#2c3642", grid="#27313c", accent="#62a9f3", on_accent="#0b1016", selection="#223a55",
-    good="#3fbf8a", warning="#f0b04a", bad="#f2716b", series=("#62a9f3", "#f0a94a", "#3fc79a", "#d987c6"),
+    good="#3fbf8a", warning="#f0b04a", bad="#f2716b",
+    series=("#62a9f3", "#f0a94a", "#3fc79a", "#d987c6", "#a9b4c0"),
 )  # fmt: skip
 
 CHOICES = ("system", "light", "dark")

@@ -117,6 +117,8 @@ def mentions_of_failures(group: FailureGroup) -> list[EntityLink]:
 def _link(table: str, row: Row, kind: str) -> EntityLink | None:
     spec = TABLES[table]
     keys = {column.key: place for place, column in enumerate(spec.columns)}
+    if table == "clients" and not row[keys["session"]]:  # several clients that have left, with their number as the host
+        return None
     for names in _COLUMNS[kind]:
         if all(name in keys for name in names):
             texts = tuple(str(row[keys[name]]) for name in names)

@@ -107,7 +107,7 @@ _QUESTIONS: dict[Action, str] = {
     ControlAction.RESTART_WORKER: "Replace the process of worker {} when its task has ended?",
     ControlAction.SET_CLIENT_WEIGHT: "Give client {} the weight {value} within its group?",
     ControlAction.SET_GROUP_WEIGHT: "Give group {} the weight {value}?",
-    ControlAction.SET_GROUP_LIMIT: "Let group {} use at most {value} workers? 0 means any number.",
+    ControlAction.SET_GROUP_LIMIT: "Let group {} use at most {value}? 0 means any number.",
     ControlAction.SET_CLIENT_PRIORITY: "Give the waiting tasks of client {} the priority {value}?",
     ControlAction.SET_FUNCTION_PRIORITY: "Give the waiting tasks of function {} the priority {value}?",
 }
@@ -201,7 +201,10 @@ class OperationOutcome:
 
 def question_of(operation: Operation) -> str:
     """The question to which a person says yes before it is carried out."""
-    return _QUESTIONS[operation.action].format(_shown(operation.target), value=f"{operation.value:g}")
+    value = f"{operation.value:g}"
+    if operation.action == ControlAction.SET_GROUP_LIMIT:
+        value = f"{value} worker{'' if operation.value == 1 else 's'}"
+    return _QUESTIONS[operation.action].format(_shown(operation.target), value=value)
 
 
 def done_text(action: Action, names: tuple[str, ...], count: int) -> str:

@@ -25,10 +25,12 @@ _LINGER_MILLISECONDS = 200
 _LOOK_SECONDS = 0.1
 
 
-def operate(address: Address, operation: Operation, distribution: str, keys: Path | None = None) -> OperationOutcome:
+def operate(
+    address: Address, operation: Operation, distribution: str, program: str, keys: Path | None = None
+) -> OperationOutcome:
     """Blocks until the scheduler at ``address`` has answered, at most ``TIMEOUT_SECONDS``. Never raises for what a user
-    can do wrong. ``distribution``: of the monitor; ``keys``: the directory of keys, None for the one that $SCALER_KEYS
-    names."""
+    can do wrong. ``distribution``: of the monitor; ``program``: its name; ``keys``: the directory of keys, None for the
+    one that $SCALER_KEYS names."""
     session = os.urandom(ID_SIZE_BYTES)
     context = new_context(1)
     try:
@@ -38,7 +40,7 @@ def operate(address: Address, operation: Operation, distribution: str, keys: Pat
         return OperationOutcome(False, str(error))
     try:
         handshake = PeerHandshake(dealer.place, secrets.token_bytes(NONCE_SIZE_BYTES))
-        hello = make_hello(Role.SUBMIT, session, distribution=distribution)
+        hello = make_hello(Role.SUBMIT, session, distribution=distribution, program=program)
         asked = OperatorSession(hello, handshake, operation, time.monotonic() + TIMEOUT_SECONDS)
         return _run(dealer, asked)
     finally:
@@ -54,8 +56,11 @@ def _run(dealer: DealerConnection, session: OperatorSession) -> OperationOutcome
             _read(dealer, session)
             if time.monotonic() >= session.deadline:
                 session.on_deadline()
-            for effect in session.take_effects():
-                dealer.send(encode(effect.envelope))
+            try:
+                for effect in session.take_effects():
+                    dealer.send(encode(effect.envelope))
+            except ValueError as error:  # a number or a name that no message may contain
+                return OperationOutcome(False, f"Cannot do this: {error}")
             if session.outcome is not None:
                 return session.outcome
             if session.wait_seconds is not None:

@@ -2,7 +2,8 @@
 
 The estimate is the same on every screen: the number of unfinished tasks times the time that one has lately taken. What
 is lately depends on how many end: the last half minute, or the last ten tasks if these took longer. Tasks that are
-cancelled do not count: they say nothing about the time that the others take. Tasks that a map has still to submit
+cancelled do not count: they say nothing about the time that the others take. Nothing ends before a part of it: all
+tasks take at least as long as those of each client, group and function. Tasks that a map has still to submit
 count; there is no estimate if their number is not known. Tasks that no worker can run at present do not count; there is
 no estimate if these are all, or if it is not known to which map or graph they belong.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from scaler_protocol.monitor.blocked_tasks import NONE, WaitingTasks, waiting_by
 from scaler_protocol.monitor.format import format_count, format_end, format_left
@@ -149,6 +150,7 @@ class ProgressWatch:
                 row = _estimated(row, pace) if can_run else row
             if row.unfinished or row.kind == ALL:
                 self.rows.append(row)
+        self.rows = _not_before_parts(self.rows, snapshot)
         self._paces = paces
 
     def find(self, kind: str, key: Hashable) -> Progress | None:
@@ -170,6 +172,39 @@ def _estimated(row: Progress, pace: Pace) -> Progress:
     if row.is_open:
         return row._replace(obstacle=row.obstacle or _OPEN)
     return row._replace(seconds_left=pace.seconds_left(row.unfinished - row.cannot_run))
+
+
+def _not_before_parts(rows: list[Progress], snapshot: Snapshot) -> list[Progress]:
+    """Return the rows, none of which ends before a part of it: the pace of many short tasks says little about the long
+    ones among them."""
+    groups = {client.session: client.group for client in snapshot.clients}
+    functions = {(each.session, each.number): each.function for each in snapshot.maps}
+    longest: dict[tuple[str, Hashable], float] = {}
+    for row in rows:
+        for whole in _wholes(row, groups, functions):
+            longest[whole] = max(longest.get(whole, 0.0), row.seconds_left)
+    return [
+        row._replace(seconds_left=max(row.seconds_left, longest.get((row.kind, row.key), 0.0)))
+        if row.seconds_left
+        else row
+        for row in rows
+    ]
+
+
+def _wholes(
+    row: Progress, groups: dict[bytes, str], functions: dict[tuple[bytes, int], str]
+) -> Iterator[tuple[str, Hashable]]:
+    """Yield the kind and key of all that contains the tasks of a row. ``groups``: by session; ``functions``: by map."""
+    if row.kind != ALL:
+        yield ALL, ""
+    if row.kind in (MAP, GRAPH):
+        session, number = cast("tuple[bytes, int]", row.key)
+        yield CLIENT, session
+        yield GROUP, groups.get(session, "")
+        if row.kind == MAP:
+            yield FUNCTION, functions[session, number]
+    elif row.kind == CLIENT:
+        yield GROUP, groups.get(cast("bytes", row.key), "")
 
 
 def _counted(snapshot: Snapshot) -> Iterator[Progress]:

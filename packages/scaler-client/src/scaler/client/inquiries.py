@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -12,10 +13,13 @@ from scaler.client.outcomes import failure_of
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.questions import Questions
 from scaler.utility.exceptions import ControlError
+from scaler_protocol.limits import REAL_LIMIT, TEXT_LIMIT_BYTES
 from scaler_protocol.messages import ControlAction, OutputPiece, Status
 from scaler_protocol.output_text import STREAM_NAMES, text_of
 
 T = TypeVar("T")
+
+_SHOWN_NAME_LIMIT = 60
 
 
 class SubmittedTask(Protocol):
@@ -49,7 +53,8 @@ def answer_in(inquiry: Inquiry[T], outcome: Outcome) -> T:
 def stack_inquiry(task: SubmittedTask | str) -> Inquiry[str]:
     """See :meth:`scaler.Client.stack`."""
     if isinstance(task, str):
-        return Inquiry(lambda questions, sink: questions.ask_stack(0, task, sink), _text)
+        worker = _sendable(task)
+        return Inquiry(lambda questions, sink: questions.ask_stack(0, worker, sink), _text)
     if task.done():
         raise ControlError("Cannot show the stack: the task has ended.")
     number = task.task_id
@@ -77,6 +82,7 @@ def output_inquiry(task: SubmittedTask | str, stream: str | None) -> Inquiry[str
 
 def pieces_inquiry(task: int, worker: str) -> Inquiry[list[OutputPiece]]:
     """The output of a task, or with 0, the latest of the tasks of a worker."""
+    worker = _sendable(worker)
     return Inquiry(lambda questions, sink: questions.ask_output(task, worker, sink), list)
 
 
@@ -140,7 +146,24 @@ def _control(action: ControlAction, target: Any, value: Any, read: Callable[[Any
         raise TypeError(f"Cannot control {target!r}: it is not a string.")
     if not isinstance(value, (int, float)):
         raise TypeError(f"Cannot set {value!r}: it is not a number.")
-    return Inquiry(lambda questions, sink: questions.control(action, target, float(value), sink), read)
+    name, number = _sendable(target), _sendable_number(value)
+    return Inquiry(lambda questions, sink: questions.control(action, name, number, sink), read)
+
+
+def _sendable(name: str) -> str:
+    """Return the name. Raises ControlError if no message may contain it: the connection would end."""
+    with contextlib.suppress(UnicodeEncodeError):
+        if len(name.encode()) <= TEXT_LIMIT_BYTES:
+            return name
+    shown = name if len(name) <= _SHOWN_NAME_LIMIT else name[:_SHOWN_NAME_LIMIT] + "..."
+    raise ControlError(f"Cannot find {shown!r}: nothing can have this name. Use a name that the monitors show.")
+
+
+def _sendable_number(value: float) -> float:
+    """Return the number. Raises ControlError if no message may contain it: the connection would end."""
+    if -REAL_LIMIT <= value <= REAL_LIMIT:
+        return float(value)
+    raise ControlError(f"Cannot set this value: it is not a number from -{REAL_LIMIT:g} to {REAL_LIMIT:g}.")
 
 
 def _count(payload: Any) -> int:

@@ -58,6 +58,7 @@ _NAMED_LIMIT = 20
 _DIGITS_LIMIT = 19
 _WORKERS_LIMIT = 1_000_000
 PRIORITY_LIMIT = 1_000_000
+_SHOWN_TARGET_LIMIT = 60
 _WITH_VALUE = range(ControlAction.SET_CLIENT_WEIGHT, ControlAction.SET_FUNCTION_PRIORITY + 1)
 
 
@@ -73,7 +74,8 @@ def on_request(state: SchedulerState, client: ClientPeer, body: ControlRequest, 
     if not result.refusal:
         _record(state, client, body, result)
     names = tuple(map(printable, result.names))
-    reply = ControlReply(body.number, not result.refusal, printable(result.refusal), names, result.tasks)
+    refusal = printable(_with_short_target(result.refusal, body.target))
+    reply = ControlReply(body.number, not refusal, refusal, names, result.tasks)
     outbox.send(state, client, reply, now)
 
 
@@ -86,6 +88,13 @@ def _record(state: SchedulerState, client: ClientPeer, body: ControlRequest, res
     user = holder_of_user(client.user) if client.user else state.settings.user
     hello = client.hello
     state.effects.append(Audit(user, hello.host, hello.pid, verb, body.target, body.value, result.names, result.tasks))
+
+
+def _with_short_target(refusal: str, target: str) -> str:
+    """Return the sentence with the beginning of a long name: a reader of the whole one would not find the reason."""
+    if len(target) <= _SHOWN_TARGET_LIMIT:
+        return refusal
+    return refusal.replace(target, f"{target[:_SHOWN_TARGET_LIMIT]}...")
 
 
 def _refused(text: str) -> _ActionResult:
@@ -318,9 +327,8 @@ def set_group_limit(state: SchedulerState, client: ClientPeer, body: ControlRequ
     group, refusal = _group(state, client, "set the limit of group", body.target)
     limit = _whole_number(body.value, 0, _WORKERS_LIMIT)
     if group is None or limit is None:
-        return _refused(
-            refusal or f"Cannot limit group {body.target!r} to {body.value:g} workers. Give a whole number."
-        )
+        wrong = f"Cannot limit group {body.target!r} to {body.value:g} workers. "
+        return _refused(refusal or f"{wrong}Give a whole number up to {_WORKERS_LIMIT:,}.")
     group.worker_limit = state.shares.worker_limits[group.name] = limit
     for agent in state.agents.values():
         state.placement.offer(agent)

@@ -1,4 +1,5 @@
 """Clients whose sessions have ended, with what they have used: the latest ones each, all earlier ones together.
+Clients that had no task, such as monitors that act on the cluster, are left out.
 
 Clients inside tasks are counted together at once: there may be as many as tasks, and their running time is that of
 their root client.
@@ -25,6 +26,8 @@ class EndedClients:
 
     def add(self, client: ClientPeer) -> None:
         table = client.table
+        if not table.columns.finished:
+            return
         ended = EndedClientStatus(
             session=client.shown_id,
             host=client.hello.host,

@@ -21,7 +21,9 @@ class Operations:
     """One at a time, in a thread of its own. ``fd`` is readable when there is an outcome to take. ``watched``: the
     address that was given for the monitor."""
 
-    def __init__(self, watched: str, perform: Callable[[Address, Operation, str], OperationOutcome] = operate) -> None:
+    def __init__(
+        self, watched: str, perform: Callable[[Address, Operation, str, str], OperationOutcome] = operate
+    ) -> None:
         self.fd, self._told_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._watched = watched
         self._perform = perform
@@ -63,7 +65,7 @@ class Operations:
         return outcome
 
     def _run(self, address: Address, operation: Operation) -> None:
-        self._tell(self._perform(address, operation, "scaler-scheduler"))
+        self._tell(self._perform(address, operation, "scaler-scheduler", "scaler_top"))
 
     def _tell(self, outcome: OperationOutcome) -> None:
         self._outcomes.append(outcome)

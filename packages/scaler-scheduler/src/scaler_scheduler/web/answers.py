@@ -108,7 +108,7 @@ def _table(model: Model, query: Query) -> dict[str, Any]:
         max(0, int(query["offset"])),
         _bounded(query["limit"], ROW_LIMIT),
     )
-    return {**_shown_rows(model, spec, rows), "total": total, "note": _note(model, spec.name)}
+    return {**_shown_rows(model, spec, rows), "total": total, "note": _note(model, spec.name, total)}
 
 
 def _shown_rows(model: Model, spec: TableSpec, rows: Sequence[Row]) -> dict[str, Any]:
@@ -147,22 +147,22 @@ def _cell(model: Model, spec: TableSpec, column: Column, value: Any) -> Cell:
     return text
 
 
-def _note(model: Model, table: str) -> str:
-    """A note about the rows that a table does not show."""
+def _note(model: Model, table: str, rows: int) -> str:
+    """A note that follows the number of rows: what they are, and about those that a table does not show."""
     if table == "tasks" and model.late_text:
-        return model.late_text
+        return f"; {model.late_text}"
     if table == "tasks" and model.log.total > len(model.log):
-        return f"the newest of {format_count(model.log.total)} that ended while this monitor watched"
+        return f", the newest of {format_count(model.log.total)} that ended while this monitor watched"
     if table == "failures" and model.snapshot is not None:
         seen, failed = model.activity.failures.total, model.snapshot.tasks.failed
         dropped = model.activity.failures.dropped_text
-        seen_text = f"causes of {_plural(seen, 'failed execution')}"
-        return ", ".join(filter(None, (seen_text, dropped, f"{_plural(failed, 'task')} failed")))
+        causes = f" cause{'s' if rows != 1 else ''} of {_plural(seen, 'failed execution')}"
+        return ", ".join(filter(None, (causes, dropped, f"{_plural(failed, 'task')} failed")))
     counts = {"functions": "function_count", "waits": "wait_count", "graphs": "graph_count"}
     if model.snapshot is None or table not in counts:
         return ""
     total, shown = getattr(model.snapshot, counts[table]), len(getattr(model.snapshot, table))
-    return f"of {format_count(total)} in all" if total > shown else ""
+    return f" of {format_count(total)} in all" if total > shown else ""
 
 
 def _colour(model: Model, function: str) -> str:

@@ -40,7 +40,7 @@ class PageOperations:
         self,
         source: PageSource,
         is_permitted: bool,
-        perform: Callable[[Address, Operation, str], OperationOutcome] = operate,
+        perform: Callable[[Address, Operation, str, str], OperationOutcome] = operate,
     ) -> None:
         self._source = source
         self._is_permitted = is_permitted and bool(source.watched)
@@ -79,7 +79,7 @@ class PageOperations:
         except ValueError as error:  # whatever publishes there says so
             return _told(OperationOutcome(False, f"Cannot do this: {error}"))
         async with self._turns:
-            return _told(await asyncio.to_thread(self._perform, address, operation, "scaler-scheduler"))
+            return _told(await asyncio.to_thread(self._perform, address, operation, "scaler-scheduler", "scaler_ui"))
 
 
 def _told(outcome: OperationOutcome) -> dict[str, Any]:

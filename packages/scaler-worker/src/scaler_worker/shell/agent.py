@@ -395,7 +395,7 @@ class AgentShell:
         for each in processes:
             pids = [each.pid, *stand_ins.get(each.slot or 0, ())]
             cpu_percents, sizes = zip(*(figures.get(pid, (0.0, 0)) for pid in pids), strict=True)
-            flags = each.ready, each.busy, each.blocked
+            flags = each.ready, each.busy or each.is_dedicated, each.blocked
             statuses.append(WorkerStatus(each.name, each.pid, sum(cpu_percents), sum(sizes), *flags))
         return statuses
 

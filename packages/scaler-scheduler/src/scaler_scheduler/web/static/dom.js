@@ -78,7 +78,7 @@ export function momentField(go) {
     type: "text", class: "tool moment", size: 12, maxlength: 40, autocomplete: "off", placeholder: "Go to 03:00", "aria-label": "Go to a time, such as 03:00 or 2023-11-14T03:00", title: "Go to a time (g), such as 03:00 or 2023-11-14T03:00, in the time zone of scaler_ui",
     onkeydown: (event) => {
       if (event.key === "Enter" && event.target.value.trim()) go(event.target.value.trim());
-      if (event.key === "Escape") event.target.blur();
+      if (event.key === "Escape" || event.key === "Enter") event.target.blur();  // keys act on the view again
     },
   });
 }

@@ -223,7 +223,7 @@ export class DataTable {
     const last = this.offset + result.rows.length;
     const paged = result.total > this.limit;
     const of = paged ? `${(this.offset + 1).toLocaleString("en-US")}–${last.toLocaleString("en-US")} of ` : "";
-    setText(this.count, `${of}${result.total.toLocaleString("en-US")}${result.note ? ` · ${result.note}` : ""}`);
+    setText(this.count, `${of}${result.total.toLocaleString("en-US")}${result.note}`);
     this.pager.hidden = !paged;
     const [first, previous, next, end] = this.pager.children;
     first.disabled = previous.disabled = this.offset === 0;

@@ -309,6 +309,13 @@ export class Stream extends View {
     return { stream: this.stream.watch(), ...(task && { task }), ...(this.sought && { moment: { what: "moment", text: this.sought } }) };
   }
 
+  // The keys of the stream, wherever the focus is; buttons keep theirs, and in a recording the space bar is that of the player.
+  pressed(event) {
+    if (event.target.matches?.("button, a, input") || (event.key === " " && this.page.status?.replay)) return false;
+    this.stream.key(event);
+    return event.defaultPrevented;
+  }
+
   // False in a recording, which has a field of its own.
   focusMoment() {
     this.moment.focus();
