@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 import threading
@@ -28,6 +29,7 @@ def interrupting() -> Iterator[None]:
     def interrupt(*_: object) -> None:
         raise Interruption
 
+    gc.collect()  # a finalizer of what earlier tests have left would swallow the interruption
     before = signal.signal(signal.SIGALRM, interrupt)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)

@@ -43,8 +43,10 @@ class Waker:
 
     def __del__(self) -> None:
         if self.fd >= 0:  # it may have been interrupted before it had any
-            os.close(self.fd)
-            os.close(self._writer)
+            try:
+                os.close(self.fd)
+            finally:  # also when Ctrl-C comes just now
+                os.close(self._writer)
 
 
 class Poller:
