@@ -69,13 +69,9 @@ def on_tick(state: SchedulerState, now: float) -> None:
         del state.actors.made_again[key]
     for agent in agents_with_actors(state.agents):
         _forget_ended(state, agent, now)
-        if _is_held(agent) and agent.load.queued() and agent.is_available and now >= agent.rest_until:
+        is_held = agent.load.has_only_live_actors()  # what has come before they were made could start elsewhere
+        if is_held and agent.load.queued() and agent.is_available and now >= agent.rest_until:
             withdrawals.ask_for_all(state, agent, now)
-
-
-def _is_held(agent: Agent) -> bool:
-    """Return whether actors have all workers of an agent: what has come before they were made could start elsewhere."""
-    return len(agent.actors) - agent.load.lent_by_actors >= agent.load.slots
 
 
 def _agent_of(state: SchedulerState, key: ActorKey) -> Agent | None:

@@ -38,6 +38,7 @@ cdef class AgentLoad:
     cdef int deep(self, int depth) noexcept
     cdef int usable(self, int depth) noexcept
     cdef bint is_held(self, int depth) noexcept
+    cpdef bint has_only_live_actors(self) noexcept
     cdef int limit(self) noexcept
     cpdef bint has_room(self, int depth) except -1
     cdef bint keeps_room(self, int depth) except -1

@@ -53,6 +53,9 @@ class AgentLoad:
     """The round trip of messages to the agent, if it is long enough to extend the horizon, or else 0."""
     def __init__(self, index: int, slots: int, ceiling: int, resources: dict[str, int] | None = None) -> None: ...
     def has_room(self, depth: int) -> bool: ...
+    def has_only_live_actors(self) -> bool:
+        """Return whether live actors have all its workers, apart from those that they lend."""
+
     def queued_us(self) -> int: ...
     def note_round_trip(self, seconds: float) -> None:
         """The time from a heartbeat to its echo. The shortest of the last four counts, up to 250 ms: what a busy

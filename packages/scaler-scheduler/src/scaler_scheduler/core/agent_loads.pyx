@@ -45,6 +45,9 @@ cdef class AgentLoad:
         that has not started does not keep deeper tasks from a lent slot."""
         if not self.lent or depth <= self.deepest:
             return self.actors >= self.slots
+        return self.has_only_live_actors()
+
+    cpdef bint has_only_live_actors(self) noexcept:
         return min(<int> len(self.live_actors), self.actors) - self.lent_by_actors >= self.slots
 
     cdef int limit(self) noexcept:
