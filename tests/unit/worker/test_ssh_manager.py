@@ -289,7 +289,7 @@ def test_the_address_for_hosts_that_are_given_as_one_text() -> None:
 
 
 def test_a_wrong_configuration_of_ssh_is_not_taken_for_an_unknown_host(tmp_path: Path) -> None:
-    sshd()  # skips where there is no ssh
+    sshd()  # skips the test where OpenSSH is missing
     with pytest.raises(BadInput, match="^Cannot use the configuration of ssh: .*none.*Correct it, or give another"):
         address_for_hosts(["node1"], str(tmp_path / "none"))
 

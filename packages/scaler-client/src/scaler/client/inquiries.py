@@ -15,6 +15,7 @@ from scaler.core.questions import Questions
 from scaler.utility.exceptions import ControlError
 from scaler_protocol.limits import REAL_LIMIT, TEXT_LIMIT_BYTES
 from scaler_protocol.messages import ControlAction, OutputPiece, Status
+from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.output_text import STREAM_NAMES, text_of
 
 T = TypeVar("T")
@@ -155,7 +156,7 @@ def _sendable(name: str) -> str:
     with contextlib.suppress(UnicodeEncodeError):
         if len(name.encode()) <= TEXT_LIMIT_BYTES:
             return name
-    shown = name if len(name) <= _SHOWN_NAME_LIMIT else name[:_SHOWN_NAME_LIMIT] + "..."
+    shown = short_text(name, _SHOWN_NAME_LIMIT)
     raise ControlError(f"Cannot find {shown!r}: nothing can have this name. Use a name that the monitors show.")
 
 

@@ -32,6 +32,7 @@ from scaler_protocol.messages import (
     ControlRequest,
     EndProcess,
 )
+from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.monitor.format import printable
 from scaler_scheduler.core import admission, cancellation, draining, notices, outbox, withdrawals
 from scaler_scheduler.core.action_rates import TOO_MANY_TEXT
@@ -92,9 +93,7 @@ def _record(state: SchedulerState, client: ClientPeer, body: ControlRequest, res
 
 def _with_short_target(refusal: str, target: str) -> str:
     """Return the sentence with the beginning of a long name: a reader of the whole one would not find the reason."""
-    if len(target) <= _SHOWN_TARGET_LIMIT:
-        return refusal
-    return refusal.replace(target, f"{target[:_SHOWN_TARGET_LIMIT]}...")
+    return refusal.replace(target, short_text(target, _SHOWN_TARGET_LIMIT))
 
 
 def _refused(text: str) -> _ActionResult:
