@@ -206,6 +206,7 @@ REGRESSION_SEEDS = [
     ("nested, everything", 91),  # a parent that said Hello twice after a restart ended its children
     ("nested, everything", 122),
     ("graphs, everything", 14),  # what an agent gave back before its client came was still taken to be there
+    ("graphs, once, everything", 4),  # the value of a last node for which no client came back was kept for ever
 ]
 """(scenario, seed) of failures that were found."""
 

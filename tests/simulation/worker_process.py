@@ -35,7 +35,7 @@ KeepLarge = Callable[[int, int, ObjectKey, bytes], bytes]
 
 STUBBORN_SHARE = 0.1
 LEASE_POLL_SECONDS = 0.01
-TELL_SECONDS = 0.002
+TELL_SECONDS = 0.005
 DISPATCHED, STARTED, WITHDRAWN = 0, 1, 2
 WINDOW = 16384
 
@@ -69,6 +69,7 @@ class SimulatedBoard:
     def __init__(self) -> None:
         self.position = 0
         self.harvested = 0
+        self.harvested_at = 0.0
         self.running: int | None = None
         self.started = 0.0
         self.lease_until = float("inf")
@@ -130,6 +131,7 @@ class SimulatedBoard:
 
     def harvest(self, dispatched: list[Any], now: float, worker: int | None = None) -> SimulatedHarvest:
         harvest = SimulatedHarvest()
+        self.harvested_at = now
         while self._records:
             sequence, status, payload, seconds = self._records.popleft()
             entry = next(each for each in dispatched if each.first_sequence <= sequence < each.end_sequence)
@@ -359,7 +361,7 @@ class SimulatedWorkerProcess:
         self.board.append(sequence, status, payload, self._world.now - self.board.started)
         self.board.running = None
         self._untold = True
-        if self._world.now - self._told_at >= TELL_SECONDS:
+        if self._world.now - max(self._told_at, self.board.harvested_at) >= TELL_SECONDS:
             self._tell()
         self._go_on()
 

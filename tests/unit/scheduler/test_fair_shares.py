@@ -262,7 +262,7 @@ class Aged:
         self.book = Playbook(aging_seconds=1.0)
         self.agent = self.book.agent(slots=4)
         self.urgent, self.first, self.second = (self.book.client(name) for name in ("urgent", "first", "second"))
-        self.running = handed(self.urgent.says(tasks(self.urgent, 0, 12, priority=9)), self.agent)
+        self.running = handed(self.urgent.says(tasks(self.urgent, 0, 16, priority=9)), self.agent)
         assert len(self.running) == 8
 
     def wait(self) -> None:

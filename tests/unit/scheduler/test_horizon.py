@@ -21,22 +21,22 @@ def load_after(*round_trips_seconds: float) -> AgentLoad:
 @pytest.mark.parametrize("seconds", [0.0, 0.0002, 0.001, 0.0033])
 def test_a_short_round_trip_changes_nothing(seconds: float) -> None:
     load = load_after(seconds)
-    assert (load.horizon_us, load.round_trip_us, load.budget_us(0)) == (5000, 0, 10_000)
+    assert (load.horizon_us, load.round_trip_us, load.budget_us(0)) == (10_000, 0, 20_000)
 
 
 def test_a_long_round_trip_extends_the_horizon() -> None:
     load = load_after(FAR_SECONDS)
-    assert (load.horizon_us, load.round_trip_us, load.budget_us(0)) == (75_000, 50_000, 150_000)
+    assert (load.horizon_us, load.round_trip_us, load.budget_us(0)) == (80_000, 50_000, 160_000)
 
 
 def test_the_shortest_of_the_last_four_round_trips_counts() -> None:
-    assert load_after(0.2, 0.0005, 0.3, 0.1).horizon_us == 5000
-    assert load_after(0.0005, 0.2, 0.3, 0.1, FAR_SECONDS).horizon_us == 75_000
+    assert load_after(0.2, 0.0005, 0.3, 0.1).horizon_us == 10_000
+    assert load_after(0.0005, 0.2, 0.3, 0.1, FAR_SECONDS).horizon_us == 80_000
 
 
 @pytest.mark.parametrize("seconds", [0.3, 1e9, float("inf")])
 def test_the_horizon_is_bounded(seconds: float) -> None:
-    assert load_after(seconds).horizon_us == 375_000
+    assert load_after(seconds).horizon_us == 380_000
 
 
 def far_agent(book: Playbook) -> Peer:
@@ -50,7 +50,7 @@ def test_tasks_of_known_duration_cover_the_round_trip() -> None:
     agent, client = far_agent(book), book.client()
     client.says(tasks(client, 0, 1))
     agent.says(results(client, 0, duration_us=1000))
-    assert len(handed(client.says(tasks(client, 1, 1000)), agent)) == 76
+    assert len(handed(client.says(tasks(client, 1, 1000)), agent)) == 81
 
 
 def test_tasks_of_unknown_duration_are_prefetched_as_on_one_machine() -> None:

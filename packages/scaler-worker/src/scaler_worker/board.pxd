@@ -119,6 +119,7 @@ cdef class Board:
     cdef void set_mark(self, int stream, uint64_t count) noexcept nogil
     cdef void finish(self) noexcept nogil
     cdef bint lease_ended(self, uint64_t now_ns) noexcept nogil
+    cdef uint64_t harvested_ns(self) noexcept nogil
     cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil
     cdef void append(
         self, uint64_t sequence, uint8_t status, const char* payload, uint32_t payload_bytes,

@@ -53,6 +53,7 @@ cdef enum:
     MARKS = 80  # worker process, plus 8 * stream: bytes that were written to it before the tasks that follow
     INTERRUPT = 128  # agent: sequence + 1 of the task to end
     LEASE = 192  # agent: nothing starts after this, monotonic nanoseconds; 0: no lease
+    HARVESTED = 200  # agent: when it last took results, monotonic nanoseconds
     HEAD = 256  # worker process: bytes of records committed
     TAIL = 320  # agent: bytes of records taken
     READS = 320  # agent, plus 8 * stream: twice the bytes that it has read from it, plus 1 while it is reading
@@ -520,6 +521,7 @@ cdef class Board:
                 harvest.add(&record)
         harvest.finish()
         scaler_store(self._base + TAIL, self._tail)
+        scaler_store(self._base + HARVESTED, <uint64_t> (now * 1e9))
         if not self.unordered:
             self.check_order(position)
         return harvest
@@ -591,6 +593,9 @@ cdef class Board:
     cdef bint lease_ended(self, uint64_t now_ns) noexcept nogil:
         cdef uint64_t lease = scaler_load(self._base + LEASE)
         return lease != 0 and now_ns > lease
+
+    cdef uint64_t harvested_ns(self) noexcept nogil:
+        return scaler_load(self._base + HARVESTED)
 
     cdef bint has_room(self, uint64_t payload_bytes) noexcept nogil:
         cdef uint64_t used = self._head - scaler_load(self._base + TAIL)

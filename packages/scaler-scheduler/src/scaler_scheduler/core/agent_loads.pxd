@@ -4,7 +4,7 @@ from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:
     DEPTHS = 64
-    HORIZON_US = 5000
+    HORIZON_US = 10000
     ROUND_TRIPS = 4  # heartbeats; a busy machine delays some of them, but seldom all
 
 cdef class AgentLoad:

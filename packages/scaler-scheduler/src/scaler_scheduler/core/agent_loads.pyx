@@ -8,6 +8,7 @@ from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef enum:
     LONGEST_AHEAD_US = 50000
+    NEWS_US = 5000  # between messages with results of an agent whose workers are busy
     LONGEST_ROUND_TRIP_US = 250000
     MOST_TASKS = 1000000000
 
@@ -53,7 +54,7 @@ cdef class AgentLoad:
     cdef int limit(self) noexcept:
         """Return how many tasks it may have: in proportion to its horizon, as short tasks would not last for a round
         trip otherwise. Where all wait and some of them for locks, the next one must not be kept out."""
-        cdef int64_t most = <int64_t> self.ceiling * self.horizon_us // HORIZON_US
+        cdef int64_t most = <int64_t> self.ceiling * (self.horizon_us - NEWS_US) // (HORIZON_US - NEWS_US)
         return <int> min(most, <int64_t> MOST_TASKS) + (self.lent if self.deepest < 0 else 0)
 
     cpdef bint has_room(self, int depth) except -1:
@@ -71,7 +72,7 @@ cdef class AgentLoad:
         for index in range(<int> min(self.round_trips_noted, <int64_t> ROUND_TRIPS)):
             shortest = min(shortest, self.round_trips[index])
         us = <int64_t> min(1e6 * shortest, <double> LONGEST_ROUND_TRIP_US)
-        self.horizon_us = max(HORIZON_US, us * 3 // 2)
+        self.horizon_us = max(HORIZON_US, us * 3 // 2 + NEWS_US)
         self.round_trip_us = us if self.horizon_us > HORIZON_US else 0
 
     @property
@@ -108,7 +109,7 @@ cdef class AgentLoad:
 
     cdef int64_t longest_ahead_us(self) noexcept:
         """Return how long a task may take that waits here although it exceeds the budget."""
-        return max(2 * self.horizon_us, LONGEST_AHEAD_US if self.are_tasks_short() else 0)
+        return max(2 * (self.horizon_us - NEWS_US), LONGEST_AHEAD_US if self.are_tasks_short() else 0)
 
     cdef bint are_tasks_short(self) noexcept:
         return self.load_us <= LONGEST_AHEAD_US * self.outstanding

@@ -5,7 +5,7 @@ from scaler_scheduler.core.states cimport STATUSES
 
 cdef enum:
     NO_NUMBER = 0xFFFFFFFF
-    UNKNOWN_DURATION_US = 5000
+    UNKNOWN_DURATION_US = 10000  # as long as the horizon: one such task waits for each slot
 
 cdef class FunctionLoad:
     cdef readonly bytes digest

@@ -107,15 +107,10 @@ def _on_discarded(
 
 
 def _held_values(run: ResultRun, indices: Iterable[int]) -> list[int]:
-    """The rows by which an agent says that it holds the value of a node, because no result is empty, or a large
-    result."""
+    """The rows whose values their agent may hold: it keeps those of nodes of graphs and large results, and the rows do
+    not say which tasks are nodes."""
     statuses = run.status_column
-    return [
-        index
-        for index in indices
-        if statuses[index] == Status.SUCCESS_LARGE
-        or (statuses[index] == Status.SUCCESS and not len(run.payload(index)))
-    ]
+    return [index for index in indices if statuses[index] in (Status.SUCCESS, Status.SUCCESS_LARGE)]
 
 
 def _is_fresh(agent: Agent, now: float) -> bool:

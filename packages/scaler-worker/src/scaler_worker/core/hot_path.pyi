@@ -61,6 +61,10 @@ class SlotsHotPath:
     def harvest_number(self, number: int, now: float) -> None:
         """Take the results of the worker process with this number, if there is one."""
 
+    def on_news(self, number: int, now: float) -> None:
+        """Take the results of this worker process, which has told of some, and of all that are busy: they then need not
+        tell of theirs so soon."""
+
     def harvest(self, process: WorkerProcess, now: float) -> None:
         """Take its results."""
 

@@ -102,6 +102,11 @@ cdef class SlotsHotPath:
             if self._state.host_store is None and self._state.objects.stored:
                 self._state.outbox.add(AttachStore())  # a result is in the host's store, which is not known yet
 
+    def on_news(self, number, double now):
+        self.harvest_number(number, now)
+        for process in list(self._roster.busy.values()):
+            self.harvest(process, now)
+
     cpdef object harvest(self, WorkerProcess process, double now):
         cdef DispatchedRun entry
         board = process.board
@@ -112,6 +117,7 @@ cdef class SlotsHotPath:
                 self._rules.end_broken(process)
             return
         self._starts.failures = 0
+        process.polled_position = -1
         harvest = board.harvest(
             process.dispatched, now, self._rules.worker_index(process) if self._state.is_watched else None
         )

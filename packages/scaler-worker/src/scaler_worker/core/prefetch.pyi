@@ -49,7 +49,7 @@ class Prefetcher:
         """It would soon have nothing to run after its current task."""
 
     def dispatch(self, process: WorkerProcess, depth: int, sharers: int, environment: str | None = None) -> None:
-        """Give the process about two milliseconds of tasks deeper than ``depth`` (-1: of any depth), and no more than
+        """Give the process about five milliseconds of tasks deeper than ``depth`` (-1: of any depth), and no more than
         one of ``sharers`` shares of what waits; only tasks of ``environment``, unless it is None."""
 
     def make_actor(self, process: WorkerProcess, environment: str | None = None) -> None:

@@ -12,7 +12,7 @@ from scaler_worker.core.roster cimport Roster
 from scaler_protocol.messages import Tasks
 from scaler_worker.core.dispatch import DispatchTasks
 
-DISPATCH_SECONDS = 0.002
+DISPATCH_SECONDS = 0.005
 LEAST_DISPATCH_SECONDS = 0.0002
 
 cdef double _dispatch_seconds = DISPATCH_SECONDS
@@ -89,7 +89,7 @@ cdef class Prefetcher:
         return seconds
 
     cpdef object dispatch(self, WorkerProcess process, int64_t depth, int64_t sharers, str environment=None):
-        """About two milliseconds of tasks, no more than a fair share of what waits."""
+        """About five milliseconds of tasks, no more than a fair share of what waits."""
         cdef TaskQueue queue = self._queue
         cdef list runs = []
         cdef double seconds = 0.0, estimate

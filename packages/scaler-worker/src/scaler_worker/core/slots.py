@@ -1,6 +1,6 @@
 """The worker processes of one host and what they run.
 
-A process holds, besides its current task, about two milliseconds of work and at least one task more, so that it never
+A process holds, besides its current task, about five milliseconds of work and at least one task more, so that it never
 waits for its agent. That costs nothing: what has not started can be taken back through the board, for another process
 that has nothing to do, for another agent, or because it was cancelled.
 
@@ -42,7 +42,7 @@ from scaler_worker.core.state import AgentState
 from scaler_worker.core.task_timeouts import CANCELLED, MEMORY_OF_HOST, Timeouts
 from scaler_worker.core.worker_process import WorkerProcess
 
-POLL_SECONDS = 0.002
+POLL_SECONDS = 0.005
 
 
 class Slots:
@@ -89,6 +89,7 @@ class Slots:
         )  # fmt: skip
         self.turn, self.next_deadline = self._hot_path.turn, self._hot_path.next_deadline
         self.harvest, self.harvest_number = self._hot_path.harvest, self._hot_path.harvest_number
+        self.on_news = self._hot_path.on_news
         self._actor_processes = ActorProcesses(state, self._roster, self._prefetcher, self.end_worker_process)
         self._prefetcher.dedicate = self._actor_processes.dedicate
         self._environment_processes = EnvironmentProcesses(
@@ -571,8 +572,8 @@ class Slots:
         self._plan_sending_output()
 
     def _plan_poll(self, now: float) -> None:
-        """A process tells of its results when it runs out of tasks, or when a task ends two milliseconds after the
-        last news. So finished results can only hide behind a task that started since the last look."""
+        """A process tells of its results when it runs out of tasks, or when a task ends five milliseconds after the
+        last news or harvest. So finished results can only hide behind a task that started since the last look."""
         if self._hot_path.poll_at is not None and self._hot_path.poll_at <= now + POLL_SECONDS:
             return
         for process in self._roster.full.values():

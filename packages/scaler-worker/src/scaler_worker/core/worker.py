@@ -82,7 +82,7 @@ class WorkerCore:
         """There are results on its board."""
         self.agent.turn(now)
         self._end_closed(now)  # messages postpone the deadline of a busy agent
-        self.slots.harvest_number(number, now)
+        self.slots.on_news(number, now)
 
     def on_written(self, number: int, stream: int, data: bytes) -> None:
         """A worker process has written this. ``on_printed`` follows, unless ``read_output`` has caused this."""

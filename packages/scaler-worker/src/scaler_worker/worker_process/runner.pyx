@@ -79,8 +79,9 @@ cdef enum:
     CALLING = 1
     STORING = 2
 
-cdef uint64_t NOTIFY_NS = 2_000_000
-"""Finished results stay unmentioned no longer than this, unless a task runs for longer."""
+cdef uint64_t NOTIFY_NS = 5_000_000
+"""Finished results stay unmentioned no longer than this, unless a task runs for longer. Each message with results costs
+all processes on its way as much time as hundreds of short tasks."""
 
 cdef uint64_t CPU_TIME_FROM_NS = 20_000
 """The processor time of a shorter task is taken to be its duration: asking the kernel would cost more."""
@@ -360,7 +361,7 @@ cdef class Runner:
                 self.received_values[session, run.task(index)] = run.payload_copy(index)
 
     def run_tasks(self, list runs):
-        """Run all that was not withdrawn; what it finished is told at the latest 2 ms later or when a task ends."""
+        """Run all that was not withdrawn; what it finished is told at the latest 5 ms later or when a task ends."""
         if self.threads is not None:
             self._start_calls(runs)
             return
@@ -458,7 +459,7 @@ cdef class Runner:
             mark_printed(self.board, &current.printed)
         self.has_warned = False
         parent_variable[14] = 0
-        if current.ended - self.notified_ns > NOTIFY_NS:
+        if self._is_news(current.ended):
             self._notify(current.ended)
         if self._watcher is not None:
             self._tell_watcher(current)
@@ -615,6 +616,10 @@ cdef class Runner:
     cdef _restore_environment(self):
         self.environment_changed = False
         self.host.restore_environment()
+
+    cdef bint _is_news(self, uint64_t now) noexcept:
+        """Return whether it was so long ago that the agent was told of results, or took some by itself."""
+        return now > max(self.notified_ns, self.board.harvested_ns()) + NOTIFY_NS
 
     cdef _notify(self, uint64_t now):
         self.notified_ns = now
@@ -880,7 +885,7 @@ cdef class Runner:
         was_untold = self.untold
         self._store_result(call, payload)
         self.has_warned = False
-        if not self._unclaimed or call.ended - self.notified_ns > NOTIFY_NS:
+        if not self._unclaimed or self._is_news(call.ended):
             self._notify(call.ended)
         elif not was_untold:
             self._summon()
