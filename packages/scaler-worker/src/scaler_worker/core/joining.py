@@ -166,7 +166,7 @@ class Joining:
 
     def on_refused(self, refused: Refused, now: float) -> None:
         if refused.reason == RefusalReason.MALFORMED and self._epoch:
-            self._state.outbox.add(Log("ERROR", f"the scheduler closed the session: {refused.text}"))
+            self._state.outbox.add(Log("ERROR", f"The scheduler closed the session: {refused.text}"))
             self._epoch = 0
             self._say_hello(now)
             return

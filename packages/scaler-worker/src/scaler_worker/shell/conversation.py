@@ -138,7 +138,7 @@ class Conversation:
                 try:
                     envelope = decode(frames)
                 except MalformedMessage as error:
-                    logging.error(f"the scheduler sent data that is not a message: {error}")
+                    logging.error(f"The scheduler sent data that is not a message: {error}")
                 else:
                     self._take_in(envelope, now)
                 frames = self._connection.receive()
