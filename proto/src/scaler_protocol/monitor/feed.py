@@ -302,8 +302,8 @@ def _columns(row_type: type, rows: Sequence[Any]) -> dict[str, Any]:
 
 
 def _rows(row_type: type[_Row], reader: Any) -> Iterator[_Row]:
-    """ValueError when a column is shorter than another: only a damaged message has such. What an earlier minor version
-    does not send, all columns at the end, has its default."""
+    """Read rows. Columns at the end that an earlier minor version does not send have their defaults. Raises ValueError
+    if the columns have different lengths, as only those of a damaged message have."""
     columns = [_values(kind, getattr(reader, _camel(name))) for name, kind in _COLUMNS[row_type]]
     while len(columns) > 1 and columns[0] and not columns[-1]:
         columns.pop()
