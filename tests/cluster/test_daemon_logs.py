@@ -58,7 +58,7 @@ def test_late_watchers_get_the_lines_of_scheduler_and_agent(tmp_path: Path) -> N
         started = (("scheduler", "monitor address is"), ("-", "Worker[0] started"))
         heard(context, address, *started)
         psutil.Process(worker).send_signal(signal.SIGKILL)
-        heard(context, address, *started, ("-", f"worker process {worker} died: SIGKILL"))
+        heard(context, address, *started, ("-", f"Worker process {worker} died: SIGKILL"))
 
 
 def test_a_recording_has_the_lines(tmp_path: Path) -> None:

@@ -47,6 +47,16 @@ def test_the_first_program_of_the_readme_runs(tmp_path: Path) -> None:
     assert re.search(r"^4\.0", said, re.MULTILINE), said  # a line of the log may come between it and its end
 
 
+def test_the_plain_graph_of_the_page_of_graphs_runs(tmp_path: Path) -> None:
+    client = blocks(DOCS / "client.md", "python")[0]
+    graph = blocks(DOCS / "graphs.md", "python")[0]
+    program = (
+        f"{client}\n{graph}\nassert future.result() == 'sum 13, product 42'\nclient.disconnect()\ncluster.shutdown()"
+    )
+    done = run_python(program, cwd=str(tmp_path), timeout_seconds=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_links_lead_somewhere(page: Path) -> None:
     targets = [target for target in _LINK.findall(page.read_text()) if "://" not in target]

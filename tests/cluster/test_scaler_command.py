@@ -177,6 +177,11 @@ def test_values_of_groups_and_tasks_are_set(address: str) -> None:
             "Set the weight of group default to 2.",
             "Set the limit of group default to 1 worker.",
         ]
+        wait_until(lambda: [(each.weight, each.worker_limit) for each in client.cluster_info().groups] == [(2.0, 1)])
+        name = client.cluster_info().clients[0].session.hex()[:8]
+        assert scaler("set", address, "--client", name, "--weight", 4, "--yes").returncode == 0
+        status = scaler("status", address).stdout
+        assert ", group default (weight 2, at most 1 worker), weight 4 (asked 1): " in status
         unlimited = scaler("set", address, "--group", "default", "--limit", 0, "--yes")
         assert unlimited.stdout == "Set the limit of group default to any number of workers.\n"
         raised = scaler("set", address, "--function", "sleep", "--priority", 3, "--yes")

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 VIEWS = (
-    "overview", "stream", "running", "progress", "alerts", "workers", "processes", "tasks", "functions", "waiting",
-    "failures", "graphs", "memory", "objects", "clients", "settings",
+    "overview", "stream", "running", "actors", "progress", "alerts", "workers", "processes", "tasks", "functions",
+    "waiting", "failures", "graphs", "memory", "objects", "clients", "settings",
 )  # fmt: skip
 PHONE, LAPTOP, DESKTOP = (390, 844), (1280, 800), (1920, 1080)
 CUT_NOTES = """

@@ -72,6 +72,19 @@ def test_charts_are_painted_once_when_they_change(busy_window: MainWindow, qtbot
     assert 0 < paintings.count <= 3 * len(charts)
 
 
+def test_the_values_of_a_narrow_chart_have_names(busy_window: MainWindow, qtbot: QtBot) -> None:
+    busy_window.resize(1024, 768)
+    busy_window.docks.share_out()
+    qtbot.wait(50)
+    pane = busy_window.docks.panes["overview"]
+    pane._state.touch()  # type: ignore[attr-defined]
+    pane.refresh()
+    chart = pane._charts["memory"]  # type: ignore[attr-defined]
+    text = chart._title.text()
+    assert all(f"{line.name} " in text for line in series(busy_window.monitor.model, "memory", 0.0)), text
+    assert chart._title.sizeHint().width() <= chart._title.width()
+
+
 def test_the_lines_of_a_chart_differ_in_colour(busy_window: MainWindow) -> None:
     most = max(len(series(busy_window.monitor.model, chart, 0.0)) for chart in CHARTS)
     assert all(len(set(theme.series)) == len(theme.series) >= most for theme in (LIGHT, DARK))

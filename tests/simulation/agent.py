@@ -97,7 +97,7 @@ class AgentNode(Node):
             self.world.after(HEARTBEAT_SECONDS, self._report)
 
     def leave(self) -> None:
-        """SIGTERM: it leaves in good order."""
+        """SIGTERM: it leaves cleanly."""
         self.is_leaving = True
         self.post(lambda now: self.core.on_stop(now))
 

@@ -11,6 +11,7 @@ from typing import Any
 from scaler_protocol.messages import LogLine, Status, WorkerStatus
 from scaler_protocol.monitor import records
 from scaler_protocol.monitor.messages import (
+    ActorStatus,
     AgentStatus,
     ClientStatus,
     Events,
@@ -42,6 +43,10 @@ GRAPH_NODES = 60
 OBJECTS = (
     ObjectStatus(SESSIONS[0], 2**63 + 2**62 - 1, b"", 30 * MIB, 2, "node-0, node-1", 2, "30 31"),
     ObjectStatus(SESSIONS[0], 30, b"", 5 * MIB, 1, "node-0"),
+)
+ACTORS = (
+    ActorStatus(SESSIONS[0], 98, FUNCTIONS[5], "node-0", "node-0-1", True, 1, 41, 1, 3, 75.0),
+    ActorStatus(SESSIONS[0], 97, FUNCTIONS[2], waiting=2),
 )
 FAILURE_SHARE, CANCEL_SHARE = 0.004, 0.003
 _CERTIFICATE = {
@@ -165,6 +170,8 @@ class SyntheticCluster:
             ),
             graphs=(GraphStatus(SESSIONS[0], GRAPH_NODES, GRAPH_NODES, 10, 10, 10, 30, 0),),
             objects=OBJECTS,
+            actors=ACTORS,
+            actor_count=len(ACTORS),
             stores=tuple(self._store(index) for index in range(self.agents)),
             traffic=(HostTraffic("node-0", "node-1", 300 * MIB),),
             events=EventTotals(self.first, 0),

@@ -7,6 +7,9 @@ import math
 GROUP_NAME_LIMIT = 200
 """Characters of the name of a group."""
 
+USUAL_WEIGHT = 1.0
+"""The weight of a client that asks for none, and of a group for which no operator has set another."""
+
 LEAST_WEIGHT = 0.001
 GREATEST_WEIGHT = 1000.0
 

@@ -10,8 +10,8 @@ tcp connection is encrypted, and what a peer may do is the role of its key:
 
 The scheduler's host has scheduler.key and the public halves of those who may connect: ROLE.pub, and ROLE-NAME.pub for
 as many more of that role as there are. A second line in such a file, ``expires 2027-01-31``, ends the key with that day
-(UTC). Every other host has scheduler.pub, work.pub and the secret keys of what it is to do: the object stores of hosts
-fetch from one another.
+(UTC). Every other host has scheduler.pub, the secret keys of its roles, and work.pub, because the object stores of
+hosts fetch from one another.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class PeerKeys:
 
 
 def role_of_user(user: bytes) -> Role | None:
-    """The role of whom ``PublicKey.user`` names so."""
+    """The role in a name that ``PublicKey.user`` has made."""
     return _ROLES.get(user.partition(b":")[0].decode())
 
 
@@ -174,7 +174,7 @@ def name_of_user(user: bytes) -> str:
 
 
 def key_of_user(user: bytes) -> bytes:
-    """The public key of whom ``PublicKey.user`` names so."""
+    """The public key in a name that ``PublicKey.user`` has made."""
     return user.split(b":", 2)[-1]
 
 

@@ -23,7 +23,7 @@ from scaler.command.findings import (
     versions_of,
 )
 from scaler.command.host_facts import host_facts
-from scaler_protocol.objects.disk import default_directory
+from scaler_protocol.objects.spilling import default_directory
 
 OURS = {
     "host": "here", "began": 0.0, "ended": 0.0, "python": "3.12.1", "scaler": "1.4.0",

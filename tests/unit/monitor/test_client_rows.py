@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.entities import page_of
+from scaler_protocol.monitor.entity_actions import targets_of_page
+from scaler_protocol.monitor.entity_search import find_entity
 from scaler_protocol.monitor.format import format_value
-from scaler_protocol.monitor.links import CLIENT, EntityLink, mentions_of_row, row_link
-from scaler_protocol.monitor.messages import ClientStatus, EndedClientStatus, FunctionStatus, Setting
+from scaler_protocol.monitor.links import CLIENT, GROUP, EntityLink, cell_link, mentions_of_row, row_link
+from scaler_protocol.monitor.messages import ClientStatus, EndedClientStatus, FunctionStatus, GroupStatus, Setting
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.tables import CLIENTS, FUNCTIONS, Row, TableSpec
 from tests.support.monitoring import snapshot
@@ -63,6 +68,71 @@ def test_clients_have_a_user_and_a_program_and_the_name_of_their_key_if_it_diffe
     page = page_of(model, EntityLink(CLIENT, ("01" * 4,)))
     assert page is not None
     assert {("user", "ann"), ("program", "train.py")} <= {(fact.name, fact.text) for fact in page.facts}
+
+
+SHARED = (
+    ClientStatus(b"\1" * 16, unassigned=7, running=2, group="ci", weight=4.0, share=0.5, asked_weight=0.1),
+    ClientStatus(b"\2" * 16, unassigned=1, group="ci", weight=0.1, share=0.25, asked_weight=0.1),
+    ClientStatus(b"\3" * 16, group="ci", weight=4.0, share=0.5, parent_session=b"\1" * 16),
+    ClientStatus(b"\4" * 16, group="default", weight=2.0),
+)
+GROUPS = (GroupStatus("ci", 2.5, 8), GroupStatus("default"))
+
+
+@pytest.fixture
+def shared() -> Model:
+    model = Model(0.0)
+    ended = (replace(ENDED[0], group="gone"),)
+    said = replace(snapshot(), clients=SHARED, groups=GROUPS, ended_clients=ended)
+    model.apply(feed.decode(feed.encode(said)).message, 0.0)
+    return model
+
+
+def facts_of(model: Model, link: EntityLink) -> dict[str, str]:
+    page = page_of(model, link)
+    assert page is not None
+    return {fact.name: fact.text for fact in page.facts}
+
+
+def test_clients_show_the_weights_and_limits_that_operators_have_set(shared: Model) -> None:
+    found = [by_column(CLIENTS, row) for row in shared.rows("clients")[0]]
+    shown = {str(row["session"])[:2]: (row["weight"], row["group_weight"], row["group_limit"]) for row in found}
+    assert shown == {
+        "01": ("4 (asked 0.1)", "2.5", "8"), "02": ("0.1", "2.5", "8"), "03": ("4", "2.5", "8"),
+        "04": ("2", "", ""), "12": ("", "", ""),
+    }  # fmt: skip
+    facts = facts_of(shared, EntityLink(CLIENT, ("01" * 4,)))
+    assert facts["weight"] == "4, set by an operator; it has asked for 0.1"
+    assert (facts["weight of the group"], facts["limit of the group"]) == ("2.5", "at most 8 workers")
+    assert facts_of(shared, EntityLink(CLIENT, ("04" * 4,)))["limit of the group"] == "any number of workers"
+
+
+def test_a_group_has_a_page_with_its_clients_and_actions(shared: Model) -> None:
+    link = EntityLink(GROUP, ("ci",))
+    page = page_of(shared, link)
+    assert page is not None and [len(section.rows) for section in page.sections] == [3]
+    assert facts_of(shared, link) == {
+        "waiting": "8", "on hosts": "2", "weight": "2.5", "limit": "at most 8 workers", "progress": "0%",
+        "share of running time": "75%",
+    }  # fmt: skip
+    wanted = dict.fromkeys((ControlAction.SET_GROUP_WEIGHT, ControlAction.SET_GROUP_LIMIT), "ci")
+    assert targets_of_page(link, page) == wanted
+    (row, *_) = shared.rows("clients")[0]
+    assert link in mentions_of_row("clients", row) and find_entity(shared, "ci") == link
+    (row,) = shared.rows_where("progress", {"kind": "group"})
+    assert row_link("progress", row) == link
+
+
+def test_a_group_whose_clients_have_left_has_no_actions(shared: Model) -> None:
+    link = EntityLink(GROUP, ("gone",))
+    assert facts_of(shared, link) == {"state": "ended"}
+    assert targets_of_page(link, page_of(shared, link)) == {}
+    assert page_of(shared, EntityLink(GROUP, ("",))) is page_of(shared, EntityLink(GROUP, ("nothing",))) is None
+
+
+def test_the_number_of_a_failure_is_no_group_of_clients() -> None:
+    row = (1, "exception", "ValueError", "", "", "", "", 0.0, 0.0, 7)
+    assert cell_link("failures", "group", row) is None
 
 
 def test_a_setting_without_a_value_says_so() -> None:

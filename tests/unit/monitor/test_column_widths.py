@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler_protocol.monitor.column_widths import IN_CHARACTERS, CellSize, fitted_columns
-from scaler_protocol.monitor.tables import FAILURES, LOGS, TABLES, WAITS, WORKERS, TableSpec
+from scaler_protocol.monitor.tables import CLIENTS, FAILURES, LOGS, TABLES, WAITS, WORKERS, TableSpec
 
 
 def ideals(table: TableSpec, size: CellSize) -> list[int]:
@@ -67,3 +67,9 @@ def test_a_table_of_failures_shows_their_kind_however_narrow_the_screen_is(blank
     fitted = fitted_columns(FAILURES, ideals(FAILURES, IN_CHARACTERS), "count", 20, blank=blank)
     assert [FAILURES.columns[position].key for position, _ in fitted] == ["count", shown]
     assert sum(width + 1 for _, width in fitted) - 1 == 20
+
+
+def test_limits_that_operators_have_set_have_room_in_a_narrow_table() -> None:
+    fitted = fitted_columns(CLIENTS, ideals(CLIENTS, IN_CHARACTERS), "unassigned", 100)
+    shown = {CLIENTS.columns[position].key for position, _ in fitted}
+    assert {"group_weight", "group_limit"} <= shown

@@ -80,7 +80,7 @@ def test_columns_of_different_lengths_are_refused() -> None:
 def test_the_schema_has_every_field_and_no_other() -> None:
     for struct, names in feed._NAMES.items():
         columns = (
-            struct.__name__.removesuffix("Status").removesuffix("Count").removesuffix("Group").removeprefix("Host")
+            struct.__name__.removesuffix("Group").removesuffix("Status").removesuffix("Count").removeprefix("Host")
             + "Columns"
         )
         name = columns if hasattr(feed._library()[1], columns) else struct.__name__

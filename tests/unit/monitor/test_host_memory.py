@@ -9,7 +9,7 @@ import pytest
 from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.host_memory import HostMemory, memory_by_host, total_memory
 from scaler_protocol.monitor.links import EntityLink
-from scaler_protocol.monitor.messages import AgentStatus
+from scaler_protocol.monitor.messages import AgentStatus, PeerState
 from scaler_protocol.monitor.model import Model
 from scaler_scheduler.top.lines import text_of
 from scaler_scheduler.top.screen import draw
@@ -53,10 +53,17 @@ def test_the_table_of_hosts_has_a_row_for_each_host_the_fullest_first() -> None:
     rows, total = model_of(*AGENTS).rows("hosts")
     assert total == 2
     assert [row[:5] for row in rows] == [
-        ("far", 7 * GIBIBYTE, 8 * GIBIBYTE, 7 / 8, GIBIBYTE),
-        ("near", 5 * GIBIBYTE, 16 * GIBIBYTE, 5 / 16, 11 * GIBIBYTE),
+        ("far", "connected", 7 * GIBIBYTE, 8 * GIBIBYTE, 7 / 8),
+        ("near", "connected", 5 * GIBIBYTE, 16 * GIBIBYTE, 5 / 16),
     ]
-    assert [row[6:8] for row in rows] == [(2, 1), (4, 2)]
+    assert [row[5] for row in rows] == [GIBIBYTE, 11 * GIBIBYTE]
+    assert [row[7:9] for row in rows] == [(2, 1), (4, 2)]
+
+
+def test_the_table_of_hosts_says_which_are_paused() -> None:
+    paused = replace(AGENTS[1], state=PeerState.PAUSED)
+    rows = model_of(AGENTS[0], paused, replace(AGENTS[2], state=PeerState.PAUSED)).rows("hosts")[0]
+    assert [row[:2] for row in rows] == [("far", "paused"), ("near", "connected; paused")]
 
 
 def test_the_page_of_a_host_says_it() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from scaler_protocol.address import parse_address
@@ -93,6 +95,15 @@ def test_the_scheduler_hears_which_monitor_asks(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(operator, "_run", run)
     operator.operate(parse_address("tcp://127.0.0.1:5"), PAUSE, "scaler-scheduler", "scaler_top")
     assert [hello.program for hello in hellos] == ["scaler_top"]
+
+
+@pytest.mark.parametrize(("action", "submit_key"), [(ControlAction.PAUSE, False), (ControlAction.CANCEL_GRAPH, True)])
+def test_who_may_only_watch_hears_which_key_suffices(tmp_path: Path, action: ControlAction, submit_key: bool) -> None:
+    (tmp_path / "observe.key").touch()
+    asked = Operation(action, "x")
+    outcome = operator.operate(parse_address("tcp://127.0.0.1:5"), asked, "scaler-scheduler", "scaler_top", tmp_path)
+    assert not outcome.is_done and f"{tmp_path} has no key that permits it. Copy admin.key there" in outcome.text
+    assert ("submit.key" in outcome.text) is submit_key
 
 
 def test_a_refused_action_says_why() -> None:

@@ -7,10 +7,20 @@ from dataclasses import replace
 import pytest
 
 from scaler_protocol.limits import NO_WORKER
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor import feed
-from scaler_protocol.monitor.messages import RunningTaskStatus, Snapshot
+from scaler_protocol.monitor.entities import page_of
+from scaler_protocol.monitor.links import EntityLink, row_link
+from scaler_protocol.monitor.messages import (
+    UNLIMITED_RESTARTS,
+    ActorStatus,
+    FunctionStatus,
+    RunningTaskStatus,
+    Snapshot,
+)
 from scaler_protocol.monitor.model import Model
-from scaler_protocol.monitor.tables import RUNNING
+from scaler_protocol.monitor.operation import targets_of
+from scaler_protocol.monitor.tables import ACTORS, RUNNING
 from scaler_scheduler.top.lines import Style, text_of
 from scaler_scheduler.top.screen import draw
 from scaler_scheduler.top.status import running_line
@@ -119,3 +129,62 @@ def test_the_page_of_a_browser_counts_those_that_look_stuck() -> None:
     overview = {"what": "overview"}
     assert answer(model_of(TASK, STUCK), overview)["running"] == ["2", "1 looks stuck, 8 queued on hosts"]
     assert answer(model_of(TASK), overview)["running"] == ["2", "8 queued on hosts"]
+
+
+ACTOR = ActorStatus(b"\xab" * 16, 98, "Counter", "node-0", "w1", True, 1, 41, 1, 3, 75.0)
+
+
+def actors_of(*actors: ActorStatus) -> Model:
+    model = Model(0.0)
+    model.apply(feed.decode(feed.encode(replace(snapshot((agent_status(),)), actors=actors))).message, 0.0)
+    return model
+
+
+def test_an_actor_has_a_row_with_its_state_calls_and_restarts() -> None:
+    others = (
+        replace(ACTOR, task=2, running=0, waiting=0, restarts_limit=UNLIMITED_RESTARTS),
+        replace(ACTOR, task=3, is_made=False, running=0, waiting=5),
+        ActorStatus(b"\xab" * 16, 4, "Counter", waiting=7),
+    )
+    rows = actors_of(ACTOR, *others).rows("actors")[0]
+    named = [dict(zip((column.key for column in ACTORS.columns), row, strict=True)) for row in rows]
+    assert [(row["task"], row["state"], row["running"], row["waiting"], row["restarts"]) for row in named] == [
+        (98, "busy", 1, 41, "1 of 3"),
+        (4, "waiting", 0, 7, "0 of 0"),
+        (3, "being made", 0, 5, "1 of 3"),
+        (2, "idle", 0, 0, "1, no limit"),
+    ]
+    assert (named[0]["function"], named[0]["host"], named[0]["worker"]) == ("Counter", "node-0", "w1")
+    assert (named[0]["session"], named[0]["seconds"]) == ("abababab", 75.0)
+
+
+def test_a_row_of_an_actor_leads_to_a_page_that_says_so_and_can_end_it() -> None:
+    model = actors_of(ACTOR)
+    (row,), _ = model.rows("actors")
+    link = row_link("actors", row)
+    page = page_of(model, link) if link is not None else None
+    assert page is not None and [section.title for section in page.sections] == ["Actor"]
+    facts = {fact.name: fact.text for fact in page.facts}
+    assert (facts["function"], facts["state"]) == ("Counter", "actor, busy")
+    assert targets_of(ACTORS, row)[ControlAction.CANCEL_TASK] == "abababab/98"
+    for other in (("client", ("abababab",)), ("host", ("node-0",)), ("worker", ("node-0", "w1"))):
+        mentioned = page_of(model, EntityLink(*other))
+        assert mentioned is None or any(section.table == "actors" for section in mentioned.sections)
+
+
+def test_an_actor_of_a_class_whose_name_two_modules_have_names_its_module() -> None:
+    model = Model(0.0)
+    functions = tuple(FunctionStatus(b"\1" * 16, "Counter", module=module) for module in ("one", "two"))
+    actors = (replace(ACTOR, module="two"),)
+    model.apply(replace(snapshot(), functions=functions, actors=actors), 0.0)
+    assert model.rows("actors")[0][0][0] == "two.Counter"
+
+
+def test_the_terminal_has_a_page_of_actors() -> None:
+    screen = draw(actors_of(ACTOR), View(page="actors"), 80, 24, 0.0, "")
+    lines = [text_of(line) for line in screen.lines]
+    assert any("1 actor" in line for line in lines)
+    (line,) = (line for line in lines if line.startswith("Counter"))
+    assert "busy" in line and "1 of 3" in line and "w1" in line
+    empty = draw(actors_of(), View(page="actors"), 80, 24, 0.0, "")
+    assert any("no client has made an actor" in text_of(line) for line in empty.lines)

@@ -72,12 +72,10 @@ def test_no_page_is_larger_than_the_terminal(model: Model, key: str, width: int,
 
 
 def test_the_page_names_stand_at_the_top(model: Model) -> None:
-    assert (
-        lines(drawn(model, "2"))[0] == "1 all t run 2 functions 3 wait 4 fail 5 obj v val 6 graph 7 8 9 0 a g i H o e y"
-    )
+    assert lines(drawn(model, "2"))[0] == "1 all t run 2 functions 3 wait 4 fail 5 obj v val 6 7 8 9 0 a g i H o e y A"
     titles = (
         "1 overview  t running  2 functions  3 waiting  4 failures  5 objects  v values  6 graphs  7 stream  8 tasks  "
-        "9 clients  0 settings  a alerts  g progress  i workers  H hosts  o output  e traffic  y logs"
+        "9 clients  0 settings  a alerts  g progress  i workers  H hosts  o output  e traffic  y logs  A actors"
     )
     assert lines(drawn(model, "2", width=220))[0] == titles
     assert lines(drawn(model, "2", width=200))[0] == titles.replace("  ", " ")
@@ -323,7 +321,7 @@ def test_a_thousand_workers_are_drawn_far_faster_than_a_second() -> None:
 
 def test_keys_turn_pages() -> None:
     assert View(page="overview").pressed("tab", 10).page == "running"
-    assert View(page="overview").pressed("backtab", 10).page == "logs"
+    assert View(page="overview").pressed("backtab", 10).page == "actors"
     assert View().pressed("4", 10).pressed("tab", 10).page == "objects"
     assert View(page="failures", details_of=3).pressed("2", 10) == View(page="functions")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from scaler_protocol.objects.disk import Disk
+from scaler_protocol.objects.spilling import Disk
 from tests.support.waiting import wait_until
 from tests.unit.objects.conftest import Connect
 

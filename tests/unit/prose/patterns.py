@@ -32,6 +32,8 @@ PATTERNS = {
     re.compile(
         _START + r"What (came|comes|arrived|arrives|follows|cannot|can|waits|else|is|was|has|had|remains)\b(?![^.]*\?)"
     ): "name the thing: the message that arrived",
+    re.compile(r"\bin good order\b"): "cleanly",
+    re.compile(r"\b(is|are) not to suffer\b"): "still work, are still carried out",
     re.compile(r"\bso (many|long)(?=\s*(?:[.,;:)|\"]|$))"): "this many, this long",
     re.compile(r"\b(doomed|hungry|wishes|wish)\b"): "a technical term: objects have no feelings",
     re.compile(r"\bOf (more|what|those|whom)\b[^.?]* (is|are) "): "put the subject first",

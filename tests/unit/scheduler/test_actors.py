@@ -12,17 +12,21 @@ from scaler_protocol.messages import (
     Blocked,
     Cancel,
     Goodbye,
+    Heartbeat,
     Refused,
     Results,
+    RunningTask,
     Status,
     TaskColumn,
     Tasks,
     Withdraw,
     Withdrawn,
 )
-from scaler_scheduler.core import explanation
+from scaler_protocol.monitor.messages import ActorStatus
+from scaler_scheduler.core import actor_reports, explanation
 from scaler_scheduler.core.count_check import RECOUNT_SECONDS
 from scaler_scheduler.core.settings import HOLD_ONCE_SECONDS, HOLD_SECONDS
+from scaler_scheduler.core.snapshot import snapshot_of
 
 from .playbook import Peer, Playbook, results, run, statuses, tasks
 
@@ -589,3 +593,73 @@ def test_an_actor_that_waits_on_a_host_keeps_no_deeper_task_from_it():
     child = book.client("child", via=agent, parent_session=client.session, parent_task=1, parent_attempt=1)
     agent.says(Blocked(1, 0))
     assert numbers(child.says(tasks(child, 1, 1)), agent) == [1]
+
+
+def shown_actors(book: Playbook) -> list[ActorStatus]:
+    snapshot = snapshot_of(book.core.state, book.now)
+    assert snapshot.actor_count == len(snapshot.actors)
+    return list(snapshot.actors)
+
+
+def test_monitors_see_actors_their_calls_and_where_they_are():
+    book = Playbook()
+    client = book.client()
+    client.says(tasks(client, 1, 1, hosts_actor=True, retries=3), tasks(client, 2, 4, **CALL))
+    book.now += 5
+    [waiting] = shown_actors(book)
+    assert (waiting.task, waiting.function, waiting.host, waiting.is_made) == (1, "f", "", False)
+    assert (waiting.running, waiting.waiting, waiting.restarts, waiting.restarts_limit) == (0, 4, 0, 3)
+    assert waiting.session[:4] == client.session[:4] and waiting.seconds == 5.0
+    agent = book.agent(slots=2)
+    [making] = shown_actors(book)
+    assert (making.host, making.is_made, making.running, making.waiting) == ("host", False, 0, 4)
+    agent.says(ready(client))
+    call = RunningTask(client.session, 2, 1, 1, 7, 48.0, 48.0, 0.0, 0, False)
+    agent.says(Heartbeat(50.0, 0.0, 0.0, 0, 0, 0, (), (call,)))
+    [made] = shown_actors(book)
+    assert (made.is_made, made.worker, made.running, made.waiting) == (True, "agent-1", 1, 3)
+    agent.says(results(client, 2), results(client, 3))
+    assert [(each.running, each.waiting) for each in shown_actors(book)] == [(1, 1)]
+    agent.says(results(client, 4), results(client, 5))
+    assert [(each.is_made, each.running, each.waiting) for each in shown_actors(book)] == [(True, 0, 0)]
+    book.core.check()
+
+
+def test_monitors_see_how_often_an_actor_was_made_again():
+    book = Playbook()
+    agent, client = book.agent(), book.client()
+    client.says(tasks(client, 1, 1, hosts_actor=True, retries=2))
+    agent.says(ready(client))
+    agent.says(results(client, (1, 1, Status.PROCESSOR_DIED, b"{}")))
+    agent.says(ready(client, attempt=2))
+    assert [(each.is_made, each.restarts, each.restarts_limit) for each in shown_actors(book)] == [(True, 1, 2)]
+
+
+def test_several_calls_of_an_actor_may_run_and_those_of_other_clients_count():
+    book = Playbook()
+    agent, client, other = book.agent(), book.client(), book.client("other")
+    client.says(tasks(client, 1, 1, max_concurrency=3, **ANCHOR), tasks(client, 2, 2, **CALL))
+    agent.says(ready(client))
+    other.says(tasks(other, 1, 5, actor_session=client.session, **CALL))
+    assert [(each.running, each.waiting) for each in shown_actors(book)] == [(3, 4)]
+
+
+def test_monitors_see_no_actors_that_calls_only_name():
+    book = Playbook()
+    client, _ = book.client(), book.agent()
+    client.says(tasks(client, 1, 1))
+    client.says(tasks(client, 2, 3, **CALL))
+    other = book.client("other")
+    other.says(tasks(other, 1, 1, actor=77, actor_session=client.session, rerun=False))
+    assert shown_actors(book) == []
+
+
+def test_monitors_get_the_actors_with_most_unfinished_calls(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(actor_reports, "ROWS_LIMIT", 2)
+    book = Playbook()
+    client = book.client()
+    client.says(tasks(client, 1, 3, **ANCHOR))
+    for first, actor, calls in ((11, 1, 1), (21, 2, 5), (31, 3, 3)):
+        client.says(tasks(client, first, calls, actor=actor, rerun=False))
+    snapshot = snapshot_of(book.core.state, book.now)
+    assert ([each.task for each in snapshot.actors], snapshot.actor_count) == ([2, 3], 3)

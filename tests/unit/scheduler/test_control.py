@@ -26,6 +26,7 @@ from scaler_protocol.messages import (
 from scaler_protocol.monitor.messages import PeerState
 from scaler_scheduler.core import control
 from scaler_scheduler.core.action_rates import ACTIONS_LIMIT
+from scaler_scheduler.core.snapshot import snapshot_of
 from tests.unit.scheduler.playbook import (
     FUNCTION,
     OTHER_FUNCTION,
@@ -288,6 +289,26 @@ def test_a_weight_changes_the_share():
         assert "A weight is a number" in refusal(client, ControlAction.SET_CLIENT_WEIGHT, name, wrong)
         assert "A weight is a number" in refusal(client, ControlAction.SET_GROUP_WEIGHT, "ci", wrong)
     assert "no client is in a group" in refusal(client, ControlAction.SET_GROUP_WEIGHT, "x", 1.0)
+
+
+def test_monitors_get_the_weights_and_limits_that_operators_have_set():
+    book = Playbook(group_weights="ci=3", group_limits="ci=2")
+    client, other = book.client(), book.client("other", group="ci", weight=0.5)
+    agent = book.agent()
+    other.says(tasks(other, 1, 1))
+    nested = book.client("nested", via=agent, parent_session=other.session, parent_task=1, parent_attempt=1)
+
+    def shown():
+        snapshot = snapshot_of(book.core.state, book.now)
+        weights = {each.session[:4]: (each.weight, each.asked_weight) for each in snapshot.clients}
+        groups = {each.name: (each.weight, each.worker_limit) for each in snapshot.groups}
+        return [weights[peer.session[:4]] for peer in (client, other, nested)], groups
+
+    assert shown() == ([(1.0, 1.0), (0.5, 0.5), (0.5, 0.5)], {"default": (1.0, 0), "ci": (3.0, 2)})
+    ask(client, ControlAction.SET_CLIENT_WEIGHT, other.session.hex(), 4.0)
+    ask(client, ControlAction.SET_GROUP_WEIGHT, "default", 2.0)
+    ask(client, ControlAction.SET_GROUP_LIMIT, "ci", 5.0)
+    assert shown() == ([(1.0, 1.0), (4.0, 0.5), (4.0, 0.5)], {"default": (2.0, 0), "ci": (3.0, 5)})
 
 
 def test_a_raised_limit_lets_a_group_use_more_workers_at_once():

@@ -1,4 +1,4 @@
-"""Agents that leave in good order: what only they have moves to others first."""
+"""Agents that leave cleanly: values that only they have move to others first."""
 
 from __future__ import annotations
 

@@ -34,6 +34,12 @@ def test_quantiles_are_within_a_quarter(seed: int) -> None:
         assert exact / 1.25 - 1 <= made.quantile(share) <= exact * 1.25 + 1
 
 
+def test_a_quantile_that_only_the_longest_duration_can_be_is_exact() -> None:
+    assert [histogram(100_003).quantile(share) for share in (0.5, 0.95, 1.0)] == [100_003] * 3
+    assert histogram(5, 5, 1_000_003).quantile(0.95) == 1_000_003
+    assert histogram(5, 5, 1_000_003).quantile(0.5) < 7
+
+
 def test_counts_are_exact_at_the_bounds_that_monitors_use() -> None:
     bounds = [round(bound * 1e6) for bound in DURATION_BOUNDS_SECONDS]
     for number, bound in enumerate(bounds):

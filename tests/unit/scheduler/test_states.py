@@ -439,7 +439,7 @@ def test_a_result_of_another_agent_does_not_count(event: TaskEvent, state: TaskS
 
 def test_the_generated_files_are_current() -> None:
     for path, text in _script().files().items():
-        assert path.read_text(encoding="utf-8") == text, f"Run scripts/states, which writes {path}"
+        assert path.read_text(encoding="utf-8") == text, f"Run .venv/bin/python scripts/states, which writes {path}"
 
 
 def test_compiled_code_has_the_numbers_of_all_statuses() -> None:

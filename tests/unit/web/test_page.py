@@ -18,7 +18,7 @@ from scaler_protocol.monitor.tables import TABLES
 from scaler_scheduler.web.answers import answer, specification, stream
 from scaler_scheduler.web.page import WATCH_LIMIT, Page
 from scaler_scheduler.web.samples import Samples
-from scaler_scheduler.web.status import PATIENCE_SECONDS, live_status
+from scaler_scheduler.web.status import PATIENCE_SECONDS, badges, live_status
 from tests.support.monitor_stream import START_TIME, synthetic_messages
 
 ADDRESS = "ipc:///tmp/127.0.0.1_2345_monitor"
@@ -99,6 +99,20 @@ def test_quick_turns_leave_out_what_changes_slowly() -> None:
     message, streams = pushed(page, model, quick=True)
     assert (message["results"], len(streams)) == ({}, 1)
     assert set(pushed(page, model)[0]["results"]) == {"a"}
+
+
+def test_badges_and_numbers_of_a_page_come_from_one_snapshot() -> None:
+    model, page = Model(0.0), Page()
+    page.watch({"overview": {"what": "overview"}})
+    seen, status = [], {}
+    for number, message in enumerate(each for each in synthetic_messages(6.0, 4, 200) if isinstance(each, Snapshot)):
+        model.apply(message, 0.0)
+        if number == 3:
+            page.watch({"overview": {"what": "overview", "visit": 2}})
+        message_to_page = pushed(page, model, quick=number != 5, **live_status(model, 0.0, ADDRESS))[0]
+        status = message_to_page.get("status", status)
+        seen.append({name: tuple(badge) for name, badge in status["badges"].items()} == badges(model))
+    assert seen == [True, False, False, True, False, True, False, False]
 
 
 def test_a_page_cannot_ask_for_everything() -> None:

@@ -125,6 +125,6 @@ def test_a_zygote_that_always_dies_is_started_less_and_less_often(tmp_path: Path
     """
     with sabotaged_agent(tmp_path, source) as (scheduler, command):
         watch = Stopwatch()
-        scheduler.serve(lambda: command.output.count("the zygote ended") >= 5)
+        scheduler.serve(lambda: command.output.count("The zygote ended") >= 5)
         assert watch.seconds > 0.2 + 0.4 + 0.8
         assert command.process.poll() is None and "Traceback" not in command.output

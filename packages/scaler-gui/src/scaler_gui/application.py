@@ -1,4 +1,4 @@
-"""The application: Qt, the window, and signals that end it in good order."""
+"""The application: Qt, the window, and signals that end it cleanly."""
 
 from __future__ import annotations
 

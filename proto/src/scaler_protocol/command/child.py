@@ -64,7 +64,7 @@ class ChildCommand:
         return self._facts
 
     def terminate(self) -> None:
-        """Ask it to end in good order. Harmless when repeated, and when it has ended or never started."""
+        """Ask it to end cleanly. Harmless when repeated, and when it has ended or never started."""
         if not self._terminated and self.is_alive:
             self._terminated = True
             self._send(signal.SIGTERM)

@@ -128,7 +128,7 @@ cdef class PromptWait:
 
 
 cdef int _milliseconds(double seconds) noexcept:
-    """Rounded up: who wakes too early waits again. Without end is -1."""
+    """Round up, because a thread that wakes too early waits again. Return -1 for infinity."""
     if seconds == INFINITY:
         return -1
     return <int> ceil(min(max(seconds, 0.0) * 1000.0, 1e9))
@@ -137,6 +137,6 @@ cdef int _milliseconds(double seconds) noexcept:
 cdef int _call(serve) except -1:
     try:
         serve()
-    except Exception:  # as asyncio does: the others are not to suffer
+    except Exception:  # as asyncio does: the others are still called
         logging.exception("Exception in a callback of the event loop")
     return 0

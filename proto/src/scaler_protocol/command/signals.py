@@ -1,4 +1,4 @@
-"""Signals that stop a command: the first one asks it to end in good order, a second one ends it at once."""
+"""Signals that stop a command: the first one asks it to end cleanly, a second one ends it at once."""
 
 from __future__ import annotations
 

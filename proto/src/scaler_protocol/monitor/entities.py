@@ -1,4 +1,4 @@
-"""The page of one thing: all that is known of a task, worker, host, client, function, graph,
+"""The page of one thing: all that is known of a task, worker, host, client, group, function, graph,
 map or object, and of the scheduler. Pure.
 
 A page has facts, then tables with some of the rows of ``tables``, then a text. Every screen shows the same, and finds
@@ -34,6 +34,7 @@ from scaler_protocol.monitor.messages import (
     EndedClientStatus,
     FunctionStatus,
     GraphStatus,
+    GroupStatus,
     MapStatus,
     ObjectStatus,
     user_of_client,
@@ -42,10 +43,20 @@ from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.nested_tasks import ChildTasks, TaskPlace
 from scaler_protocol.monitor.output_log import PrintedBy, PrintedLine
 from scaler_protocol.monitor.parts import parts_of_function, parts_text
-from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, MAP, Progress, failed_apart, left_text
+from scaler_protocol.monitor.progress import (
+    CLIENT,
+    FUNCTION,
+    GRAPH,
+    GROUP,
+    MAP,
+    Progress,
+    failed_apart,
+    left_text,
+)
 from scaler_protocol.monitor.reasons import RESULTS_MISSING
 from scaler_protocol.monitor.records import NONE
 from scaler_protocol.monitor.rows import short_id, task_row
+from scaler_protocol.monitor.shares import group_limit_sentence, groups_by_name, weight_sentence
 from scaler_protocol.monitor.stored_objects import function_of, is_result, label_of, reader_tasks
 from scaler_protocol.monitor.tables import TABLES, Row
 from scaler_protocol.monitor.task_log import NOT_ENDED
@@ -136,17 +147,19 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
     serials, total = model.log.query(sessions=indices, task=task, limit=ROWS_LIMIT) if indices else ([], 0)
     rows = [task_row(model, serial) for serial in serials]
     running = _rows_with(model, "running", session=client, task=task)
+    actors = _rows_with(model, "actors", session=client, task=task)
     arrived, objects = _arrival(model, indices, task), _object_facts(model, client, task)
-    if not rows and not running and arrived is None and not objects:
+    if not rows and not running and not actors and arrived is None and not objects:
         return None
     columns = [column.key for column in TABLES["tasks" if rows else "running"].columns]
     newest = dict(zip(columns, (rows or running or [()])[0], strict=False))
     whole = _seconds_in_worker(model, serials)
-    function = str(newest.get("function", "")) or _arrived_function(model, indices, task)
+    name = actors[0][TABLES["actors"].index("function")] if actors else newest.get("function", "")
+    function = str(name) or _arrived_function(model, indices, task)
     facts = [
         *_function_fact(function),
         Fact("client", client, EntityLink(links.CLIENT, (client,))),
-        Fact("state", _task_state(rows, running)),
+        Fact("state", _task_state(rows, running, actors)),
         *([Fact("submitted", format_moment(arrived))] if arrived is not None else []),
         *_option_facts(model, indices, task),
         *_argument_facts(model, indices, task),
@@ -155,9 +168,10 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
         *objects,
         *_parent_facts(model, indices, task),
         *_children_facts(model, indices, task),
-        *(_reasons(model, indices, client, task, function) if not rows and not running else ()),
+        *(_reasons(model, indices, client, task, function) if not rows and not running and not actors else ()),
     ]
     sections = [
+        *_section("Actor", "actors", actors),
         *_section("Running", "running", running),
         *_section("Executions", "tasks", rows, total),
     ]
@@ -166,7 +180,9 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
     return EntityPage(links.TASK, f"Task {number}", facts, sections, text, moments)
 
 
-def _task_state(rows: Sequence[Row], running: Sequence[Row]) -> str:
+def _task_state(rows: Sequence[Row], running: Sequence[Row], actors: Sequence[Row]) -> str:
+    if actors:
+        return f"actor, {actors[0][TABLES['actors'].index('state')]}"
     if running:
         return str(running[0][TABLES["running"].index("state")])
     return str(rows[0][TABLES["tasks"].index("status")]) if rows else "waiting, or running for less than a second"
@@ -356,6 +372,7 @@ def _worker(model: Model, host: str, name: str) -> EntityPage | None:
         facts.append(Fact("state", "runs a nested task" if running else NOT_CONNECTED))
     sections = [
         *_section("Running", "running", running),
+        *_section("Actor", "actors", _rows_with(model, "actors", host=host, worker=name)),
         *_executions(model, workers=indices),
     ]
     return EntityPage(links.WORKER, f"Worker {name}", facts, sections)
@@ -407,6 +424,7 @@ def _host(model: Model, host: str) -> EntityPage | None:
         *_section("Agents", "agents", _rows_with(model, "agents", host=host)),
         *_section("Workers", "workers", _rows_with(model, "workers", host=host)),
         *_section("Running", "running", _rows_with(model, "running", host=host)),
+        *_section("Actors", "actors", _rows_with(model, "actors", host=host)),
         *_section("Objects", "objects", _rows_with(model, "objects", host=host)),
         *_section("Its largest objects", "largest", _rows_on(model, host)),
         *_section("Received from", "traffic", _rows_with(model, "traffic", target=host)),
@@ -466,6 +484,7 @@ def _client(model: Model, client: str) -> EntityPage | None:
         return None
     sections = [
         *_section("Running", "running", _rows_with(model, "running", session=client)),
+        *_section("Actors", "actors", _rows_with(model, "actors", session=client)),
         *_section("Graphs", "graphs", _rows_with(model, "graphs", session=client)),
         *_section("Its largest objects", "largest", _rows_with(model, "largest", session=client)),
         *_section("Nested clients", "clients", _rows_with(model, "clients", parent=client)),
@@ -486,8 +505,8 @@ def _client_facts(client: ClientStatus, model: Model) -> list[Fact]:
         Fact("on hosts", format_count(client.running)),
         *_finished_facts(client),
         *_progress_facts(progress, model),
-        *([Fact("group", client.group)] if client.group else []),
-        Fact("weight", f"{client.weight:g}"),
+        *_facts_of_group(model, client.group),
+        Fact("weight", weight_sentence(client)),
         Fact("share of running time", format_share(min(client.share, 1.0))),
         Fact("running time used", format_span(client.used_seconds)),
     ]
@@ -523,6 +542,50 @@ def _place_facts(host: str, pid: int, parent: bytes) -> list[Fact]:
     return facts
 
 
+# ---- groups of clients -----------------------------------------------------------------------------------------------
+
+
+def _group(model: Model, name: str) -> EntityPage | None:
+    rows = _rows_with(model, "clients", group=name)
+    if not name or not rows:
+        return None
+    members = [each for each in model.snapshot.clients if each.group == name] if model.snapshot is not None else []
+    facts = [
+        Fact("waiting", format_count(sum(each.unassigned for each in members))),
+        Fact("on hosts", format_count(sum(each.running for each in members))),
+        *_progress_facts(model.progress.find(GROUP, name), model),
+        *_share_facts(_group_status(model, name)),
+        Fact("share of running time", format_share(min(1.0, sum(map(_own_share, members))))),
+    ]
+    page_facts = facts if members else [Fact("state", ENDED)]
+    return EntityPage(links.GROUP, f"Group {name}", page_facts, _section("Clients", "clients", rows))
+
+
+def _group_status(model: Model, name: str) -> GroupStatus | None:
+    return groups_by_name(model.snapshot.groups).get(name) if model.snapshot is not None else None
+
+
+def _share_facts(group: GroupStatus | None, of: str = "") -> list[Fact]:
+    """Return what operators have set; nothing if the scheduler does not say it."""
+    if group is None:
+        return []
+    return [Fact(f"weight{of}", f"{group.weight:g}"), Fact(f"limit{of}", group_limit_sentence(group))]
+
+
+def _facts_of_group(model: Model, name: str) -> list[Fact]:
+    if not name:
+        return []
+    return [
+        Fact("group", name, EntityLink(links.GROUP, (name,))),
+        *_share_facts(_group_status(model, name), " of the group"),
+    ]
+
+
+def _own_share(client: ClientStatus) -> float:
+    """Nested clients have that of the client around them."""
+    return 0.0 if client.parent_session else client.share
+
+
 # ---- functions and graphs --------------------------------------------------------------------------------------------
 
 
@@ -536,6 +599,7 @@ def _function(model: Model, name: str) -> EntityPage | None:
     failures = [row for row in model.rows("failures")[0] if name in _names_in(row)]
     sections = [
         *_section("Running", "running", _rows_with(model, "running", function=name)),
+        *_section("Actors", "actors", _rows_with(model, "actors", function=name)),
         *_section("Waiting", "waits", _rows_with(model, "waits", function=name)),
         *_section("Failures", "failures", failures),
         *_executions(model, "Slowest executions", "running_us", 10, functions=indices),
@@ -759,6 +823,7 @@ _PAGES: dict[str, tuple[Callable[..., EntityPage | None], int]] = {
     links.WORKER: (_worker, 2),
     links.HOST: (_host, 1),
     links.CLIENT: (_client, 1),
+    links.GROUP: (_group, 1),
     links.FUNCTION: (_function, 1),
     links.GRAPH: (_graph, 2),
     links.OBJECT: (_object, 2),

@@ -18,7 +18,11 @@ _TABLES = {
 }
 """Kinds that are named by the last text of their link; the actions are those of a row of this table."""
 
-_OF_CLIENT = (ControlAction.CANCEL_CLIENT, ControlAction.SET_CLIENT_PRIORITY, ControlAction.SET_CLIENT_WEIGHT)
+_OF_SHARES: Mapping[str, tuple[Action, ...]] = {
+    links.CLIENT: (ControlAction.CANCEL_CLIENT, ControlAction.SET_CLIENT_PRIORITY, ControlAction.SET_CLIENT_WEIGHT),
+    links.GROUP: (ControlAction.SET_GROUP_WEIGHT, ControlAction.SET_GROUP_LIMIT),
+}
+"""The actions on clients and groups, which are named in the same way."""
 
 
 def targets_of_page(link: EntityLink, page: EntityPage | None) -> Mapping[Action, str]:
@@ -29,7 +33,7 @@ def targets_of_page(link: EntityLink, page: EntityPage | None) -> Mapping[Action
         return _targets_of_task(link, page)
     if link.kind == links.GRAPH:
         return {ControlAction.CANCEL_GRAPH: "/".join(link.key)}
-    actions = _OF_CLIENT if link.kind == links.CLIENT else actions_of_table(_TABLES.get(link.kind, ""))
+    actions = _OF_SHARES.get(link.kind) or actions_of_table(_TABLES.get(link.kind, ""))
     return dict.fromkeys(actions, link.key[-1])
 
 

@@ -17,9 +17,9 @@ CLIENTS_LIMIT = 20
 
 
 def find_entity(model: Model, text: str) -> EntityLink | None:
-    """``text``: the name of a worker, host or function, ``scheduler``, the beginning of the id of a client, or that, a
-    slash, and the number of a task or the label of an object. A whole name comes before the beginning of an id. None:
-    nothing is known of it."""
+    """``text``: the name of a worker, host, function or group, ``scheduler``, the beginning of the id of a client, or
+    that, a slash, and the number of a task or the label of an object. A whole name comes before the beginning of an id.
+    None: nothing is known of it."""
     return next((link for link in _candidates(model, text.strip()) if _exists(model, link)), None)
 
 
@@ -41,6 +41,7 @@ def _candidates(model: Model, text: str) -> Iterator[EntityLink]:
     yield EntityLink(links.HOST, (text,))
     yield EntityLink(links.SCHEDULER, (text,))
     yield EntityLink(links.FUNCTION, (text,))
+    yield EntityLink(links.GROUP, (text,))
     before, _, after = text.partition("/")
     for client in _clients(model, before.lower())[:CLIENTS_LIMIT]:
         if after:

@@ -36,6 +36,7 @@ from scaler_protocol.monitor.format import is_time
 from scaler_protocol.monitor.messages import (
     MONITOR_MAJOR,
     MONITOR_MINOR,
+    ActorStatus,
     AgentStatus,
     ClientStatus,
     EndedClientStatus,
@@ -43,6 +44,7 @@ from scaler_protocol.monitor.messages import (
     EventTotals,
     FunctionStatus,
     GraphStatus,
+    GroupStatus,
     HostStoreStatus,
     HostTraffic,
     MapStatus,
@@ -170,10 +172,13 @@ def _snapshot_to_wire(snapshot: Snapshot) -> dict[str, Any]:
         "objects": _columns(ObjectStatus, snapshot.objects),
         "maps": _columns(MapStatus, snapshot.maps),
         "traffic": _columns(HostTraffic, snapshot.traffic),
+        "groups": _columns(GroupStatus, snapshot.groups),
+        "actors": _columns(ActorStatus, snapshot.actors),
         "events": _fields(snapshot.events),
         "functionCount": counted(snapshot.function_count),
         "waitCount": counted(snapshot.wait_count),
         "graphCount": counted(snapshot.graph_count),
+        "actorCount": counted(snapshot.actor_count),
         "trouble": short_text(snapshot.trouble),
     }
 
@@ -196,10 +201,13 @@ def _snapshot_from_wire(reader: Any) -> Snapshot:
         objects=tuple(_rows(ObjectStatus, reader.objects)),
         maps=tuple(_rows(MapStatus, reader.maps)),
         traffic=tuple(_rows(HostTraffic, reader.traffic)),
+        groups=tuple(_rows(GroupStatus, reader.groups)),
+        actors=tuple(_rows(ActorStatus, reader.actors)),
         events=_struct(EventTotals, reader.events),
         function_count=reader.functionCount,
         wait_count=reader.waitCount,
         graph_count=reader.graphCount,
+        actor_count=reader.actorCount,
         trouble=shown_text(reader.trouble),
     )
 
@@ -224,7 +232,7 @@ def _camel(name: str) -> str:
 _STRUCTS = (
     SchedulerStatus, TaskCounts, MessageCount, AgentStatus, WorkerStatus, RunningTaskStatus, ClientStatus,
     EndedClientStatus, FunctionStatus, Setting, WaitGroup, GraphStatus, HostStoreStatus, HostTraffic, ObjectStatus,
-    MapStatus, EventTotals, Events,
+    MapStatus, GroupStatus, ActorStatus, EventTotals, Events,
 )  # fmt: skip
 _NAMES: dict[type, list[tuple[str, str]]] = {
     each: [(field.name, _camel(field.name)) for field in fields(each)] for each in _STRUCTS
@@ -294,8 +302,8 @@ def _columns(row_type: type, rows: Sequence[Any]) -> dict[str, Any]:
 
 
 def _rows(row_type: type[_Row], reader: Any) -> Iterator[_Row]:
-    """ValueError when a column is shorter than another: only a damaged message has such. What an earlier minor version
-    does not send, all columns at the end, has its default."""
+    """Read rows. Columns at the end that an earlier minor version does not send have their defaults. Raises ValueError
+    if the columns have different lengths, as only those of a damaged message have."""
     columns = [_values(kind, getattr(reader, _camel(name))) for name, kind in _COLUMNS[row_type]]
     while len(columns) > 1 and columns[0] and not columns[-1]:
         columns.pop()

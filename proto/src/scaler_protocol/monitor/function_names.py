@@ -6,7 +6,14 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from scaler_protocol.monitor.bounds import NAMES_LIMIT
-from scaler_protocol.monitor.messages import FunctionStatus, MapStatus, RunningTaskStatus, Snapshot, WaitGroup
+from scaler_protocol.monitor.messages import (
+    ActorStatus,
+    FunctionStatus,
+    MapStatus,
+    RunningTaskStatus,
+    Snapshot,
+    WaitGroup,
+)
 
 
 class FunctionNames:
@@ -49,6 +56,7 @@ class FunctionNames:
             functions=tuple(map(self._shown_function, snapshot.functions)),
             waits=tuple(map(self._shown_wait, snapshot.waits)),
             maps=tuple(map(self._shown_map, snapshot.maps)),
+            actors=tuple(map(self._shown_actor, snapshot.actors)),
         )
 
     def _shown_function(self, function: FunctionStatus) -> FunctionStatus:
@@ -60,6 +68,9 @@ class FunctionNames:
 
     def _shown_wait(self, wait: WaitGroup) -> WaitGroup:
         return replace(wait, function=self.shown(wait.function, wait.module))
+
+    def _shown_actor(self, actor: ActorStatus) -> ActorStatus:
+        return replace(actor, function=self.shown(actor.function, actor.module))
 
     def _shown_map(self, status: MapStatus) -> MapStatus:
         return replace(status, function=self.shown(status.function, status.module))

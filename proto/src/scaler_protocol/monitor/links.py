@@ -12,6 +12,7 @@ TASK = "task"
 WORKER = "worker"
 HOST = "host"
 CLIENT = "client"
+GROUP = "group"
 FUNCTION = "function"
 GRAPH = "graph"
 OBJECT = "object"
@@ -39,6 +40,7 @@ _ROW_KINDS = {
     "clients": CLIENT,
     "functions": FUNCTION,
     "running": TASK,
+    "actors": TASK,
     "objects": HOST,
     "largest": OBJECT,
     "graphs": GRAPH,
@@ -51,6 +53,7 @@ _COLUMNS = {
     WORKER: (("host", "worker"), ("host", "name")),
     HOST: (("host",),),
     CLIENT: (("session",),),
+    GROUP: (("group",),),
     FUNCTION: (("function",), ("name",)),
     GRAPH: (("session", "graph"),),
     OBJECT: (("session", "object"),),
@@ -62,6 +65,7 @@ _MENTIONS = {
     "worker": WORKER,
     "host": HOST,
     "session": CLIENT,
+    "group": GROUP,
     "parent": CLIENT,
     "source": HOST,
     "target": HOST,
@@ -70,6 +74,9 @@ _MENTIONS = {
     "object": OBJECT,
 }
 """The kinds that a column mentions, in any table; a row's own name leads to the row's thing."""
+
+_NUMBERS = (("failures", "group"),)
+"""Columns whose values are numbers of rows."""
 
 _ALONE = ("parent", "source", "target")
 """Columns that name a thing other than that of the row."""
@@ -94,7 +101,7 @@ def cell_link(table: str, column: str, row: Row) -> EntityLink | None:
     """Return the link to the page of what a cell mentions, or None if it is not a name."""
     if column == "name":
         return row_link(table, row)
-    kind = _MENTIONS.get(column)
+    kind = _MENTIONS.get(column) if (table, column) not in _NUMBERS else None
     if kind is not None and column in _ALONE:
         text = str(row[TABLES[table].index(column)])
         return EntityLink(kind, (text,)) if text else None
@@ -132,6 +139,8 @@ def _progress_link(row: Row) -> EntityLink | None:
         return EntityLink(FUNCTION, (name,))
     if kind == CLIENT:
         return EntityLink(CLIENT, (name.split(" ")[0],))
+    if kind == GROUP:
+        return EntityLink(GROUP, (name,)) if name else None
     if kind == MAP:
         _, number, _, session = name.partition(":")[0].split(" ")
         return EntityLink(MAP, (session, number))

@@ -144,6 +144,16 @@ class ClientStatus:
     user: str = ""  # its login name, as it says
     key_name: str = ""  # the name of its key, which it has proved; empty: none
     program: str = ""  # as it says
+    asked_weight: float = 0.0  # the weight that it has asked for; 0: not known
+
+
+@value(frozen=True, slots=True)
+class GroupStatus:
+    """A group of clients, and what operators have set for it."""
+
+    name: str
+    weight: float = 1.0  # among the groups
+    worker_limit: int = 0  # how many workers it may use; 0: any number
 
 
 @value(frozen=True, slots=True)
@@ -262,6 +272,28 @@ class MapStatus:
     is_open: bool = False  # further tasks may come, and their number is not known
 
 
+UNLIMITED_RESTARTS = 2**31 - 1
+"""The ``restarts_limit`` of an actor that is made again as often as it dies."""
+
+
+@value(frozen=True, slots=True)
+class ActorStatus:
+    """An actor that an agent has, or that calls wait for. ``task``: the number of the task that makes it."""
+
+    session: bytes
+    task: int = 0
+    function: str = ""  # its class
+    host: str = ""  # empty: it waits for a worker
+    worker: str = ""  # empty: not known
+    is_made: bool = False  # it takes calls
+    running: int = 0  # calls that run: at most as many as its ``max_concurrency``
+    waiting: int = 0  # its other unfinished calls
+    restarts: int = 0  # how often its process or its host has died
+    restarts_limit: int = 0  # how often it is made again after that
+    seconds: float = 0.0  # since its client asked for it, or stated it after a restart of the scheduler
+    module: str = ""  # of the class
+
+
 @value(frozen=True, slots=True)
 class HostStoreStatus:
     """The object store of one host. ``endpoint``: the address for the stores of other hosts; empty: it has none."""
@@ -344,6 +376,15 @@ class Snapshot:
 
     traffic: tuple[HostTraffic, ...] = ()
     """Between hosts."""
+
+    groups: tuple[GroupStatus, ...] = ()
+    """The groups of the clients."""
+
+    actors: tuple[ActorStatus, ...] = ()
+    """The actors with most unfinished calls."""
+
+    actor_count: int = 0
+    """The number of actors."""
 
     @property
     def unfinished(self) -> Unfinished:

@@ -78,6 +78,11 @@ ACTIONS_OF_TABLE: dict[str, dict[Action, tuple[str, ...]]] = {
         ControlAction.CANCEL_FUNCTION: ("function",),
         **dict.fromkeys(_ON_PROCESSES, ("worker",)),
     },
+    "actors": {
+        LookAction.STACK: ("worker",),
+        ControlAction.CANCEL_TASK: ("session", "task"),
+        ControlAction.KILL_WORKER: ("worker",),
+    },
     "graphs": {ControlAction.CANCEL_GRAPH: ("session", "graph")},
     "clients": {
         LookAction.PROFILE_CLIENT: ("session",),

@@ -13,8 +13,8 @@ from scaler_protocol.address import Address
 from scaler_protocol.codec import MalformedMessage, decode, encode
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
 from scaler_protocol.ids import ID_SIZE_BYTES
-from scaler_protocol.keys import peer_keys
-from scaler_protocol.messages import Role
+from scaler_protocol.keys import files_of_peer, keys_directory, peer_keys
+from scaler_protocol.messages import ControlAction, Role
 from scaler_protocol.monitor.operation import Operation, OperationOutcome
 from scaler_protocol.monitor.operator_session import OperatorSession
 from scaler_protocol.transport.context import new_context
@@ -23,6 +23,17 @@ from scaler_protocol.transport.dealer_connection import DealerConnection
 TIMEOUT_SECONDS = 5.0
 _LINGER_MILLISECONDS = 200
 _LOOK_SECONDS = 0.1
+_NO_KEY_TEXT = (
+    "Cannot do this: {directory} has no key that permits it. Copy admin.key there from the host where scaler_keygen "
+    "has made the keys{alternative}."
+)
+_SUBMIT_KEY_TEXT = ", or the submit.key of the client whose tasks these are"
+_CANCELLATIONS = (
+    ControlAction.CANCEL_CLIENT,
+    ControlAction.CANCEL_FUNCTION,
+    ControlAction.CANCEL_TASK,
+    ControlAction.CANCEL_GRAPH,
+)
 
 
 def operate(
@@ -31,6 +42,9 @@ def operate(
     """Blocks until the scheduler at ``address`` has answered, at most ``TIMEOUT_SECONDS``. Never raises for what a user
     can do wrong. ``distribution``: of the monitor; ``program``: its name; ``keys``: the directory of keys, None for the
     one that $SCALER_KEYS names."""
+    obstacle = _missing_key(address, operation, keys or keys_directory())
+    if obstacle:
+        return OperationOutcome(False, obstacle)
     session = os.urandom(ID_SIZE_BYTES)
     context = new_context(1)
     try:
@@ -46,6 +60,15 @@ def operate(
     finally:
         dealer.close(_LINGER_MILLISECONDS)
         context.term()
+
+
+def _missing_key(address: Address, operation: Operation, directory: Path | None) -> str:
+    """Return which key suffices for the action, if the directory has none for actions, such as that of a user who only
+    watches. Empty: it has one, or none is needed."""
+    if directory is None or address.scheme != "tcp" or files_of_peer(directory, Role.SUBMIT)[0].exists():
+        return ""
+    alternative = _SUBMIT_KEY_TEXT if operation.action in _CANCELLATIONS else ""
+    return _NO_KEY_TEXT.format(directory=directory, alternative=alternative)
 
 
 def _run(dealer: DealerConnection, session: OperatorSession) -> OperationOutcome:

@@ -64,8 +64,8 @@ _AWAY_TEXT = "Cannot reach the scheduler. Check that it is running."
 
 
 class OperatorSession:
-    """``outcome`` is None until the session has ended. ``wait_seconds``, if it is not None: the
-    deadline is to be so much later than now."""
+    """``outcome`` is None until the session has ended. ``wait_seconds``, if it is not None:
+    the new deadline, in seconds from now."""
 
     def __init__(self, hello: Hello, handshake: PeerHandshake, operation: Operation, deadline: float) -> None:
         self.outcome: OperationOutcome | None = None

@@ -16,12 +16,22 @@ from scaler_protocol.monitor.daemon_logs import LogRows
 from scaler_protocol.monitor.failures import status_name
 from scaler_protocol.monitor.format import format_count, format_flags
 from scaler_protocol.monitor.host_memory import HostMemory, memory_by_host
-from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, EndedClientStatus, Snapshot, user_of_client
+from scaler_protocol.monitor.messages import (
+    UNLIMITED_RESTARTS,
+    ActorStatus,
+    AgentStatus,
+    ClientStatus,
+    EndedClientStatus,
+    GroupStatus,
+    Snapshot,
+    user_of_client,
+)
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.parts import parts_of_function, parts_of_task, parts_text, spans_text
 from scaler_protocol.monitor.progress import CLIENT, FUNCTION, GRAPH, Progress, ProgressWatch, failed_apart
 from scaler_protocol.monitor.records import AGAIN, NONE
 from scaler_protocol.monitor.running import RunningTaskRow, TaskKey
+from scaler_protocol.monitor.shares import group_limit_text, group_weight_text, groups_by_name, weight_text
 from scaler_protocol.monitor.store_rates import StoreRate
 from scaler_protocol.monitor.stored_objects import functions_of, label_of
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
@@ -175,15 +185,15 @@ def _host_rows(model: TabularState) -> list[Row]:
 def _host_row(host: str, agents: Sequence[AgentStatus], memory: HostMemory) -> Row:
     workers = [worker for agent in agents for worker in agent.workers]
     return (
-        host, memory.used_bytes, memory.limit_bytes, memory.share, memory.free_bytes,
-        sum(worker.rss_bytes for worker in workers), len(workers), len(agents),
+        host, _joined(agent.state.name.lower() for agent in agents), memory.used_bytes, memory.limit_bytes,
+        memory.share, memory.free_bytes, sum(worker.rss_bytes for worker in workers), len(workers), len(agents),
         sum(worker.cpu_percent for worker in workers), _joined(agent.capabilities for agent in agents),
         "; ".join(agent.capabilities_left for agent in agents if agent.capabilities_left),
     )  # fmt: skip
 
 
 def _joined(texts: Iterable[str]) -> str:
-    """The different ones, as agents of one host may offer different capabilities."""
+    """The different ones, as agents of one host may differ in what they offer, and in their states."""
     return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
@@ -202,16 +212,20 @@ def _client_rows(model: TabularState) -> list[Row]:
     if model.snapshot is None:
         return []
     left = model.progress.by_key(CLIENT)
-    return _present_clients(model.snapshot.clients, left) + _ended_clients(model.snapshot.ended_clients)
+    groups = groups_by_name(model.snapshot.groups)
+    return _present_clients(model.snapshot.clients, groups, left) + _ended_clients(model.snapshot.ended_clients)
 
 
-def _present_clients(clients: Iterable[ClientStatus], left: Mapping[Hashable, Progress]) -> list[Row]:
+def _present_clients(
+    clients: Iterable[ClientStatus], groups: Mapping[str, GroupStatus], left: Mapping[Hashable, Progress]
+) -> list[Row]:
     return [
         (
             each.pid, each.host, user_of_client(each), each.program, short_id(each.session),
             "connected" if each.connected else "away",
             short_id(each.parent_session), each.unassigned, each.running, each.finished, each.failed, each.canceled,
-            each.group, f"{each.weight:g}", min(each.share, 1.0), each.used_seconds,
+            each.group, group_weight_text(groups.get(each.group)), group_limit_text(groups.get(each.group)),
+            weight_text(each), min(each.share, 1.0), each.used_seconds,
             _seconds_left(left.get(each.session)),
         )
         for each in clients
@@ -223,7 +237,7 @@ def _ended_clients(clients: Iterable[EndedClientStatus]) -> list[Row]:
         (
             each.pid, each.host if each.session else f"{format_count(each.count)} clients", user_of_client(each),
             each.program, short_id(each.session), "ended", "", 0, 0, each.finished, each.failed, each.canceled,
-            each.group, "", 0.0, each.used_seconds, 0.0,
+            each.group, "", "", "", 0.0, each.used_seconds, 0.0,
         )
         for each in clients
     ]  # fmt: skip
@@ -343,6 +357,29 @@ def _running_rows(model: TabularState) -> list[Row]:
         )
         for row in model.running.values()
     ]  # fmt: skip
+
+
+def _actor_rows(model: TabularState) -> list[Row]:
+    actors = model.snapshot.actors if model.snapshot is not None else ()
+    return [
+        (
+            each.function, _actor_state(each), each.running, each.waiting, _restarts(each), each.seconds, each.host,
+            each.worker, short_id(each.session), each.task,
+        )
+        for each in actors
+    ]  # fmt: skip
+
+
+def _actor_state(actor: ActorStatus) -> str:
+    if not actor.is_made:
+        return "being made" if actor.host else "waiting"
+    return "busy" if actor.running else "idle"
+
+
+def _restarts(actor: ActorStatus) -> str:
+    if actor.restarts_limit >= UNLIMITED_RESTARTS:
+        return f"{format_count(actor.restarts)}, no limit"
+    return f"{format_count(actor.restarts)} of {format_count(actor.restarts_limit)}"
 
 
 def _failure_rows(model: TabularState) -> list[Row]:
@@ -506,6 +543,7 @@ _ROWS: dict[str, Callable[[TabularState], list[Row]]] = {
     "functions": _function_rows,
     "waits": _wait_rows,
     "running": _running_rows,
+    "actors": _actor_rows,
     "failures": _failure_rows,
     "objects": _object_rows,
     "traffic": _traffic_rows,

@@ -132,6 +132,7 @@ HOSTS = TableSpec(
     "Hosts",
     (
         Column("host", "host", "text", 20, "its name"),
+        Column("state", "state", "text", 9, "of its agents: connected, suspect (silent), paused or lost"),
         Column("memory", "used", "bytes", 9, "memory that all of its processes use"),
         Column("limit", "of", "bytes", 9, "memory that it, or the control group of its agent, may use; 0: not known"),
         Column("share", "full", "share", 7, "the part of its memory that is used"),
@@ -185,7 +186,12 @@ CLIENTS = TableSpec(
         Column("failed", "failed", "count", 7, "of those: with an error"),
         Column("canceled", "cancelled", "count", 9, "of those: cancelled"),
         Column("group", "group", "text", 12, "the clients with which it shares the workers"),
-        Column("weight", "weight", "text", 7, "its weight within its group"),
+        Column("group_weight", "group weight", "text", 12, "of its group among the groups; empty: 1, the usual one"),
+        Column("group_limit", "group limit", "text", 11, "how many workers its group may use; empty: any number"),
+        Column(
+            "weight", "weight", "text", 7,
+            "within its group, and the one that it asked for if an operator has set another; empty: 1, the usual one",
+        ),
         Column("share", "share", "share", 7, "of all running time, what it and its nested clients are due"),
         Column("used", "used", "estimate", 8, "running time of its tasks and of its nested clients"),
         Column("left", "left", "estimate", 8, LEFT_HELP),
@@ -194,7 +200,7 @@ CLIENTS = TableSpec(
     ("session",),
     descending=True,
     help="who submits tasks",
-)
+)  # fmt: skip
 
 FUNCTIONS = TableSpec(
     "functions",
@@ -273,6 +279,30 @@ RUNNING = TableSpec(
     ("session", "task"),
     descending=True,
     help="tasks that have run for a second or longer",
+)  # fmt: skip
+
+ACTORS = TableSpec(
+    "actors",
+    "Actors",
+    (
+        Column("function", "class", "text", 24, "of which it is an instance"),
+        Column("state", "state", "text", 10, "idle or busy; being made by its worker; or waiting for a worker"),
+        Column("running", "running", "count", 8, "calls that run: one, or as many as its max_concurrency allows"),
+        Column("waiting", "waiting", "count", 9, "its other unfinished calls, here and at its worker"),
+        Column(
+            "restarts", "restarts", "text", 12,
+            "how often its process or host has died, of the number of times that it is made again",
+        ),
+        Column("seconds", "for", "age", 7, "since its client asked for it, or since a restart of the scheduler"),
+        Column("host", "host", "text", 14, "where it is"),
+        Column("worker", "worker", "text", 14, "the worker that it occupies; empty: in its first second"),
+        Column("session", "client", "text", 8, "who has made it"),
+        Column("task", "task", "id", 8, "the number of the task that makes it, within its client"),
+    ),
+    "waiting",
+    ("session", "task"),
+    descending=True,
+    help="instances of classes that live in worker processes",
 )  # fmt: skip
 
 FAILURES = TableSpec(
@@ -516,6 +546,7 @@ TABLES: dict[str, TableSpec] = {
         FUNCTIONS,
         WAITS,
         RUNNING,
+        ACTORS,
         FAILURES,
         OBJECTS,
         TRAFFIC,

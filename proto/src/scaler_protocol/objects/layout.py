@@ -37,7 +37,7 @@ class ObjectLayout:
         return self.size
 
     def parts(self) -> list[Part]:
-        """Return the parts in ascending order. What lies between them, less than 64 bytes, may be anything."""
+        """Return the parts in ascending order. The gaps between them, each below 64 bytes, may contain anything."""
         return self._parts
 
     def write_into(self, view: memoryview) -> None:

@@ -1,4 +1,4 @@
-"""The segments of the store as their owner has them: anonymous memory files, which vanish with those who hold them."""
+"""The segments of the store as their owner has them: anonymous memory files, which vanish with the last holder."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ from scaler_protocol.objects.core.effects import (
 )
 from scaler_protocol.objects.core.store import MalformedRequest, StoreCore
 from scaler_protocol.objects.directory import Directory
-from scaler_protocol.objects.disk import Disk
 from scaler_protocol.objects.memory_files import MemoryFiles
+from scaler_protocol.objects.spilling import Disk
 from scaler_protocol.objects.store_log import StoreLog
 from scaler_protocol.transport.acceptor import ACCEPTED_AT_ONCE, Acceptor
 from scaler_protocol.transport.pending_handshakes import PendingHandshakes
@@ -337,7 +337,7 @@ class ObjectServer:
             for effect in effects:
                 try:
                     self._do(effect)
-                except Exception as error:  # the others are not to suffer
+                except Exception as error:  # the others are still carried out
                     self._not_done(effect, error)
 
     def _update_directory(self) -> None:

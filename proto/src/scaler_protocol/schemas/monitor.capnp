@@ -41,6 +41,9 @@ struct Snapshot {
   objects @20 :ObjectColumns;    # the largest ones
   maps @21 :MapColumns;          # the latest ones of each client
   traffic @22 :TrafficColumns;   # between hosts
+  groups @23 :GroupColumns;      # those of the clients
+  actors @24 :ActorColumns;      # those with most unfinished calls
+  actorCount @25 :UInt64;        # how many there are
 }
 
 struct Events {
@@ -151,6 +154,30 @@ struct ClientColumns {
   user @14 :List(Text); # its login name, as it says
   keyName @15 :List(Text); # the name of its key, which it has proved; empty: none
   program @16 :List(Text); # as it says
+  askedWeight @17 :Data; # f32: the weight that it has asked for; 0: not known
+}
+
+struct GroupColumns {
+  # What operators have set for the groups of clients.
+  name @0 :List(Text);
+  weight @1 :Data; # f32: among the groups
+  workerLimit @2 :Data; # u64: how many workers it may use; 0: any number
+}
+
+struct ActorColumns {
+  # Actors that an agent has, or that calls wait for.
+  session @0 :List(Data);
+  task @1 :Data; # u64: the number of the task that makes it
+  function @2 :List(Text); # its class
+  host @3 :List(Text); # empty: it waits for a worker
+  worker @4 :List(Text); # empty: not known
+  isMade @5 :Data; # u8: it takes calls
+  running @6 :Data; # u64: calls that run
+  waiting @7 :Data; # u64: its other unfinished calls
+  restarts @8 :Data; # u64: how often its process or its host has died
+  restartsLimit @9 :Data; # u64: how often it is made again after that; 2147483647: always
+  seconds @10 :Data; # f32: since its client asked for it
+  module @11 :List(Text); # of the class
 }
 
 struct EndedClientColumns {

@@ -19,9 +19,9 @@ def new_key_pair() -> tuple[bytes, bytes]:
 
 
 class CurveAuthenticator:
-    """Lets in whom ``user_of`` names by the public key; None: it is refused; OSError: it may try again. What the
-    connection sends has that name. Answers in a thread of its own, so a busy interpreter delays only new connections.
-    There is one per context."""
+    """Decides which public keys may connect: ``user_of`` returns the user of a key, or None if it is refused, or raises
+    OSError if the peer may try again. Messages of the connection carry that user. A thread of its own answers, so a
+    busy interpreter delays only new connections. There is one per context."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], user_of: Callable[[bytes], bytes | None]) -> None:
         self._user_of = user_of

@@ -62,8 +62,8 @@ _BROKEN_OFF_TEXT = (
 
 
 class DealerConnection(DealerFrames):
-    """Made, and made again. It may be used from several threads only under a lock of the caller's. ``keys`` tells the
-    CURVE keys for an address. Raises OSError and ValueError, with a sentence.
+    """Connects, and connects again after each loss. Several threads may use it only under a lock of the caller.
+    ``keys`` returns the CURVE keys for an address. Raises OSError and ValueError, with a sentence.
 
     ``place`` is what both ends call the address when they prove that they know the ``token``; empty: they do not.
     ``obstacle`` says why there is no connection; empty: nothing is known, or there is one."""
@@ -236,14 +236,14 @@ class DealerConnection(DealerFrames):
         self._lacks_descriptors = True
 
     def _note_obstacle(self, text: str) -> None:
-        """Said once, until there is a connection, or another obstacle."""
+        """Log the text once, until there is a connection, or another obstacle."""
         if text and text != self.obstacle:
             logging.warning(text)
         self.obstacle = text
 
     def _use_stream(self, route: LocalRoute) -> None:
-        """Its messages are waited for once it is connected: till then all that comes is for who waits for connection
-        events."""
+        """Use this stream. Until it is connected, its descriptor is among those of connection events, and then among
+        those of messages."""
         assert self._descriptor_sets is not None and route.connected is not None
         self._peer_process = PeerProcess(route.process)
         curve = CurveClient(self._keys.with_server_key(self._server_turn)) if self._keys is not None else None

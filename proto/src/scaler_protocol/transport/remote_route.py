@@ -79,8 +79,8 @@ class SchedulerHost:
 
 
 class SilenceWatch:
-    """Ends a stream whose other end says nothing any more, although it was asked. Time is counted in beats that this
-    process has taken: while it stood still, the other end was not silent."""
+    """Ends a stream whose other end no longer answers. Time is counted in beats of this process: while it did not run,
+    the other end was not silent."""
 
     def __init__(self) -> None:
         self._timer = Timer()

@@ -19,8 +19,8 @@ just gone."""
 
 class ZmtpConnection:
     """One end, a DEALER's, ROUTER's, PUB's or SUB's, of a connected stream socket, which it owns from now on. Never
-    blocks. What the kernel does not take at once waits here: once ``watch_in`` was called its epoll tells when there is
-    something to do, and each ``receive`` writes what it can."""
+    blocks. Bytes that the kernel does not accept at once wait here: after ``watch_in``, its epoll descriptor is ready
+    when there is something to do, and each ``receive`` writes as much as it can."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ZmtpConnection:
 
     @property
     def is_cut(self) -> bool:
-        """The other end is gone: nothing can be sent. What it said before is perhaps still to be received."""
+        """The other end is gone: nothing can be sent. Earlier messages can perhaps still be received."""
 
     @property
     def identity(self) -> bytes:
@@ -88,8 +88,8 @@ class ZmtpConnection:
         """Have no epoll descriptor watch the connection until ``watch_in``."""
 
     def look(self) -> None:
-        """Go on with the handshake, and notice an end behind which nothing is to be read. Nothing else does the first,
-        and it takes no message: who waits for the connection and who waits for messages take each other nothing."""
+        """Continue the handshake, and notice the end of a connection from which nothing is left to read. This takes no
+        message, so a thread that waits for the connection and one that waits for messages do not disturb each other."""
 
     def hang_up(self) -> None:
         """End it, as if the other end had."""

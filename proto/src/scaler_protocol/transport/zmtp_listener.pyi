@@ -1,7 +1,7 @@
 """Connections of peers that speak ZMTP: what a ROUTER does, in the caller's thread.
 
-Peers that have not authenticated are apart (``unauthenticated``): what they say comes by ``unauthenticated_messages``,
-and they are sent something by ``answer`` only.
+Peers that have not authenticated are kept apart (``unauthenticated``): ``unauthenticated_messages`` returns their
+messages, and only ``answer`` sends to them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +16,8 @@ SILENT_BEATS_LIMIT: int
 """Number of unanswered requests after which the peer counts as gone."""
 
 class ZmtpListener:
-    """Served by ``RouterFrames``. What ends a connection for lack of memory is raised once the messages of all others
-    have been returned. ``tell_lost`` is called when connections have ended; ``take_lost`` says how many."""
+    """Served by ``RouterFrames``. A MemoryError that ends a connection is raised after the messages of all others have
+    been returned. ``tell_lost`` is called when connections have ended; ``take_lost`` says how many."""
 
     def __init__(self, tell_lost: Callable[[], object], keys: ServerKeys | None = None) -> None:
         """``keys``: of connections that are encrypted, and whose peers show a key."""

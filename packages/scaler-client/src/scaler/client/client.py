@@ -1150,8 +1150,8 @@ class Client:
         return self._inquire(agents_of(ControlAction.RESUME, target))
 
     def drain_workers(self, target: str) -> list[str]:
-        """Like ``pause_workers``, but the agents end when their running tasks have ended. Large results that only their
-        hosts have are lost with the last agent of the host, and computed again if tasks need them."""
+        """Like ``pause_workers``, but the agents end when their running tasks have ended and other agents have fetched
+        the results and values that only they have."""
         return self._inquire(agents_of(ControlAction.DRAIN, target))
 
     def kill_worker(self, worker: str) -> None:

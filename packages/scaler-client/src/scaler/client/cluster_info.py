@@ -10,10 +10,12 @@ from scaler.client.representations import table
 from scaler.utility.exceptions import ScalerError
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import (
+    ActorStatus,
     AgentStatus,
     ClientStatus,
     FunctionStatus,
     GraphStatus,
+    GroupStatus,
     HostStoreStatus,
     MapStatus,
     PeerState,
@@ -70,7 +72,7 @@ class RunningTaskInfo:
 @dataclass(frozen=True, slots=True, repr=False)
 class ClusterInfo:
     """A cluster at one moment. ``snapshot`` has everything that monitors receive; the attributes name its parts. Of
-    functions, waits and graphs, the 200 most interesting ones are listed."""
+    functions, waits, graphs and actors, the 200 most interesting ones are listed."""
 
     snapshot: Snapshot
     workers: tuple[WorkerInfo, ...]
@@ -104,6 +106,16 @@ class ClusterInfo:
     @property
     def clients(self) -> tuple[ClientStatus, ...]:
         return self.snapshot.clients
+
+    @property
+    def groups(self) -> tuple[GroupStatus, ...]:
+        """The groups of these clients, with the weights and limits that operators have set."""
+        return self.snapshot.groups
+
+    @property
+    def actors(self) -> tuple[ActorStatus, ...]:
+        """Actors and their calls."""
+        return self.snapshot.actors
 
     @property
     def functions(self) -> tuple[FunctionStatus, ...]:

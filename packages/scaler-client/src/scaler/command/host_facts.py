@@ -26,7 +26,7 @@ def host_facts(packages: list[str], endpoints: list[tuple[str, int]]) -> dict[st
     began = time.time()
     import resource  # not every system on which clients run has these
 
-    from scaler_protocol.objects.disk import default_directory, space_of
+    from scaler_protocol.objects.spilling import default_directory, space_of
 
     spill_directory = os.environ.get("SCALER_SPILL_DIRECTORY") or default_directory()
     spill_bytes, spill_capacity_bytes = space_of(spill_directory)

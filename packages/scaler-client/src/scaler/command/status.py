@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from scaler import Client
 from scaler.client.cluster_info import ClusterInfo
 from scaler.command.settings import ReportSettings
 from scaler_protocol.monitor.document import document_of
 from scaler_protocol.monitor.format import format_span, printable
-from scaler_protocol.monitor.messages import AgentStatus, ClientStatus, PeerState, WaitGroup, user_of_client
+from scaler_protocol.monitor.messages import (
+    AgentStatus,
+    ClientStatus,
+    GroupStatus,
+    PeerState,
+    WaitGroup,
+    user_of_client,
+)
 from scaler_protocol.monitor.rows import short_id
+from scaler_protocol.monitor.shares import group_text, groups_by_name, weight_text
 
 _ROWS = 10
 """Maximum number of rows of each list."""
@@ -32,11 +40,12 @@ def run(settings: ReportSettings) -> int:
 def lines_of(info: ClusterInfo, own: tuple[str, int] = ("", 0)) -> list[str]:
     """The screen. ``own``: host and process of the client that asks, which is left out."""
     others = [each for each in info.clients if (each.host, each.pid) != own]
+    groups = groups_by_name(info.groups)
     return [
         f"Scheduler  {_scheduler(info)}",
         f"Workers    {_workers(info)}",
         f"Tasks      {_tasks(info)}",
-        *_section("Clients", [_client(each) for each in others]),
+        *_section("Clients", [_client(each, groups) for each in others]),
         *_section("Waiting", list(map(_wait, info.waits)), info.snapshot.wait_count),
         *_section("Running", [_running(info, index) for index in range(len(info.running))]),
         *_section("Managers", list(_managers(info))),
@@ -62,11 +71,13 @@ def _tasks(info: ClusterInfo) -> str:
     return f"{now}; {tasks.success:,} succeeded, {tasks.failed:,} failed, {tasks.canceled:,} cancelled"
 
 
-def _client(each: ClientStatus) -> str:
+def _client(each: ClientStatus, groups: Mapping[str, GroupStatus]) -> str:
     name = f"{short_id(each.session)} {each.host} (pid {each.pid})"
     who = [printable(text) for text in (user_of_client(each), each.program) if text]
     name = ": ".join([name, ", ".join(who)]) if who else name
-    group = f", group {printable(each.group)}" if each.group else ""
+    group = f", group {printable(group_text(each.group, groups.get(each.group)))}" if each.group else ""
+    weight = weight_text(each)
+    group += f", weight {weight}" if weight else ""
     away = "" if each.connected else ", away"
     return (
         f"{name}{group}{away}: {each.unassigned:,} waiting, {each.running:,} on hosts, {each.finished:,} finished, "

@@ -37,7 +37,7 @@ def scaler_address(pytestconfig: pytest.Config) -> Iterator[str]:
 
 @pytest.fixture
 def scaler_client(scaler_address: str) -> Iterator[Client]:
-    """A client for one test. What the test leaves unfinished is cancelled at its end."""
+    """A client for one test. Calls that the test leaves unfinished are cancelled at its end."""
     from scaler import Client
 
     with Client(scaler_address) as client:

@@ -66,7 +66,7 @@ def _groups(numbers: _Array, count: int) -> list[_Array]:
 
 
 class _Sweep:
-    """One way through the layers: each is ordered by the neighbours on one side. What it costs grows with the edges."""
+    """One way through the layers: each is ordered by the neighbours on one side. The cost grows with the edges."""
 
     def __init__(self, layers: _Array, columns: list[_Array], near: _Array, far: _Array) -> None:
         place = numpy.zeros(len(layers), numpy.int64)

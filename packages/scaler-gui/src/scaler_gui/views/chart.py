@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy
@@ -54,6 +56,7 @@ class Chart(QWidget):
         self._theme: Theme | None = None
         self._moving = False
         self._written: tuple[Any, ...] = ()
+        self._folded = (0, 0)
         self._set_up_plot()
         self.setAccessibleName(title)
 
@@ -132,7 +135,9 @@ class Chart(QWidget):
         return super().eventFilter(watched, event)
 
     def _show_title(self, moment: float | None = None) -> None:
-        """The title with the values at a moment, or the newest; as much as there is room for."""
+        """The title with the values at a moment, or the newest. Where names and values do not fit in a line, they take
+        two or three; without room for these, the values stand alone. In the same width there are never fewer lines than
+        before, so that the chart keeps its height when numbers change."""
         if self._theme is None:
             return
         values = [(line.name, self._text(_value_at(line, moment))) for line in self._lines]
@@ -140,21 +145,45 @@ class Chart(QWidget):
         if state == self._written:
             return
         self._written = state
-        for words in ("{names}", "<small>{names}</small>", "<small>{values}</small>"):
-            texts = {"names": [f"{name} {text}" for name, text in values], "values": [text for _, text in values]}
-            self._title.setText(words.format(**{each: self._coloured(parts) for each, parts in texts.items()}))
-            if self._title.sizeHint().width() <= self._title.width():
+        names = [f"{name} {text}" for name, text in values]
+        width, folds = self._title.width(), _folds(len(values))
+        texts = [
+            self._coloured(names),
+            f"<small>{self._coloured(names)}</small>",
+            *(f"<small>{self._coloured(names, fold)}</small>" for fold in folds),
+            f"<small>{self._coloured([text for _, text in values])}</small>",
+        ]
+        start = min(self._folded[1], len(texts) - 2) if self._folded[0] == width else 0
+        for place in range(start, len(texts)):
+            self._title.setText(texts[place])
+            self._folded = (width, place)
+            if self._title.sizeHint().width() <= width:
                 break
-        self._title.setToolTip(", ".join(f"{name} {text}" for name, text in values))
+        self._title.setToolTip(", ".join(names))
 
     def _text(self, value: float) -> str:
         return format_value(self._kind, round(value) if self._kind == "count" else value)
 
-    def _coloured(self, parts: Sequence[str]) -> str:
+    def _coloured(self, parts: Sequence[str], fold: Sequence[int] = ()) -> str:
+        """The title and these parts. ``fold``: the places of those that begin a new line."""
         assert self._theme is not None
         series = self._theme.series
         spans = [f"<span style='color:{series[place % len(series)]}'>{text}</span>" for place, text in enumerate(parts)]
-        return "&nbsp; ".join([f"<b style='color:{self._theme.text}'>{self.chart_title}</b>", *spans])
+        lines = [spans[first:stop] for first, stop in pairwise((0, *fold, len(spans)))]
+        lines[0] = [f"<b style='color:{self._theme.text}'>{self.chart_title}</b>", *lines[0]]
+        return "<br>".join("&nbsp; ".join(line) for line in lines)
+
+
+@functools.cache
+def _folds(count: int) -> list[tuple[int, ...]]:
+    """Return the ways to break so many parts into two lines, the one with the fullest first line first, and into three,
+    the most even one first."""
+    into_two = [(first,) for first in range(count - 1, 0, -1)]
+    into_three = sorted(
+        combinations(range(1, count), 2),
+        key=lambda fold: max(fold[0] + 1, fold[1] - fold[0], count - fold[1]),  # the title stands in the first line
+    )
+    return [*into_two, *into_three]
 
 
 class _Axis(pyqtgraph.AxisItem):

@@ -19,6 +19,7 @@ CORNERS = {
     "top right": (
         "workers",
         "running",
+        "actors",
         "progress",
         "processors",
         "agents",
@@ -48,6 +49,7 @@ def make_panes(monitor: Monitor) -> list[Pane]:
         TablePane(monitor, tables.OBJECTS),
         TablePane(monitor, tables.LARGEST),
         TablePane(monitor, tables.RUNNING),
+        TablePane(monitor, tables.ACTORS),
         TablePane(monitor, tables.PROGRESS),
         TablePane(monitor, tables.PROCESSORS),
         TablePane(monitor, tables.AGENTS),

@@ -30,6 +30,7 @@ _EMPTY = {
     "clients": "No clients are connected.",
     "functions": "No function has been called yet.",
     "running": "No task has run for a second or longer.",
+    "actors": "No client has made an actor.",
     "progress": "All tasks have ended.",
     "failures": "No task has failed while this window watched.",
     "waits": "No task waits.",

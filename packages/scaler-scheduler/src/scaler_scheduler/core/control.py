@@ -108,7 +108,7 @@ def _holder(client: ClientPeer) -> str:
 
 
 def pause(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
-    """Give agents no more tasks. What they have not started goes to others."""
+    """Give agents no more tasks. Tasks that they have not started go to others."""
     agents, refusal = _agents(state, client, "pause", body.target)
     for agent in agents:
         agent.is_paused = True
@@ -127,7 +127,7 @@ def resume(state: SchedulerState, client: ClientPeer, body: ControlRequest, now:
 
 
 def drain(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
-    """Have agents leave when their running tasks have ended."""
+    """Have agents leave when their running tasks have ended and other agents have their values."""
     agents, refusal = _agents(state, client, "drain", body.target)
     old = [agent.name for agent in agents if agent.hello.minor < CONTROL_SINCE_MINOR]
     if old:
@@ -135,7 +135,7 @@ def drain(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: 
             f"Cannot drain {body.target!r}: {', '.join(old)} is too old for this. Update scaler-worker there."
         )
     for agent in agents:
-        agent.is_paused = True  # none of them is to keep the values of another one
+        agent.is_paused = True  # so none of them is asked to keep the values of another one
     for agent in agents:
         draining.drain(state, agent, now)
     return _ActionResult(refusal, _names(agents))

@@ -1,4 +1,4 @@
-"""Agents that leave in good order: the values of tasks that only they have move to agents that stay.
+"""Agents that leave cleanly: the values of tasks that only they have move to agents that stay.
 
 | Event | Consequence |
 |---|---|

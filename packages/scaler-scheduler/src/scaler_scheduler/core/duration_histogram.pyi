@@ -12,7 +12,8 @@ class DurationHistogram:
     def observe(self, duration_us: int) -> None: ...
     def merge(self, other: DurationHistogram) -> None: ...
     def quantile(self, share: float) -> float:
-        """The duration in microseconds that ``share`` of all do not exceed, within a quarter; 0 without any."""
+        """The duration in microseconds that ``share`` of all do not exceed, within a quarter, and exact if it is the
+        longest one and no other is nearly as long; 0 without any."""
 
     def counts_between(self, bounds_us: Sequence[int]) -> tuple[int, ...]:
         """Return how many durations are shorter than the first bound, how many are between successive bounds, and how

@@ -53,11 +53,14 @@ cdef class DurationHistogram:
         self.longest_us = max(self.longest_us, other.longest_us)
 
     def quantile(self, double share):
-        cdef double rank = share * self.count, lower
+        cdef int64_t total = self.count
+        cdef double rank = share * total, lower
         cdef int64_t before = 0
         cdef int bucket
         for bucket in range(self.first, self.stop):
             count = self.counts[bucket - self.first]
+            if count == 1 and before + count == total:
+                return <double> self.longest_us
             if count and before + count >= rank:
                 lower = lower_bound(bucket)
                 found = lower + (lower_bound(bucket + 1) - lower) * (rank - before) / count

@@ -36,7 +36,7 @@ class Holds:
         return self._until is not None and now >= self._until
 
     def have_lasted(self, seconds: float, now: float) -> bool:
-        """Return whether tasks have waited for so long since the last one came."""
+        """Return whether tasks have waited for ``seconds`` since the last one came."""
         return self._until is not None and now >= self._until - self._seconds + seconds
 
     def end(self) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""A client needs objects no longer."""
+"""The release of objects that a client no longer needs."""
 
 from __future__ import annotations
 

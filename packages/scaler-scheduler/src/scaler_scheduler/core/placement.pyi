@@ -26,7 +26,7 @@ from scaler_scheduler.core.task_table import TaskTable
 Demand = tuple[tuple[str, int], ...]
 
 class Placement:
-    """All queue classes, and the agents that serve them. ``next_at``: when something reserved is to be given up."""
+    """All queue classes, and the agents that serve them. ``next_at``: when the next reservation ends."""
 
     locations: DataLocations
     next_at: float | None
@@ -62,7 +62,7 @@ class Placement:
         """The agent's host has another store."""
 
     def offer(self, agent: Agent) -> None:
-        """The agent's load, or whether it may be used, changed. It counts when something is to be handed out."""
+        """The agent's load, or whether it may be used, has changed. The next allocation considers it."""
 
     def move_share(self, table: TaskTable) -> None:
         """Note that the client of a table belongs to another share."""

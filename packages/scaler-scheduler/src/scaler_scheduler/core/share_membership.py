@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from scaler_protocol.groups import checked_group, checked_weight
+from scaler_protocol.groups import USUAL_WEIGHT, checked_group, checked_weight
 from scaler_protocol.keys import name_of_user
 from scaler_protocol.messages import Hello, RefusalReason, Refused, Role
 from scaler_scheduler.core import notices
@@ -41,7 +41,7 @@ def join(state: SchedulerState, client: ClientPeer, now: float) -> None:
     if hello.group and not hello.parent_session:
         _warn_if_unknown(state, client, hello.group, now)
     name = hello.group or name_of_user(client.user) or DEFAULT_GROUP
-    client.table.columns.share = state.shares.join(name, hello.weight or 1.0)
+    client.table.columns.share = state.shares.join(name, hello.weight or USUAL_WEIGHT)
 
 
 def _warn_if_unknown(state: SchedulerState, client: ClientPeer, name: str, now: float) -> None:

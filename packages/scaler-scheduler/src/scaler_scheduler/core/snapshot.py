@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import attrgetter
 
+from scaler_protocol.groups import USUAL_WEIGHT
 from scaler_protocol.ids import shown_id
 from scaler_protocol.keys import name_of_user
 from scaler_protocol.messages import Status, WorkerStatus
@@ -15,6 +16,7 @@ from scaler_protocol.monitor.messages import (
     EventTotals,
     FunctionStatus,
     GraphStatus,
+    GroupStatus,
     HostStoreStatus,
     PeerState,
     SchedulerStatus,
@@ -22,7 +24,7 @@ from scaler_protocol.monitor.messages import (
     Snapshot,
     TaskCounts,
 )
-from scaler_scheduler.core import managers, maps, object_reports, unsent_calls
+from scaler_scheduler.core import actor_reports, managers, maps, object_reports, unsent_calls
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.function_keys import FunctionKey
@@ -47,12 +49,16 @@ _OTHERS = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.CANCELLED, Status.NOT_FO
 
 def snapshot_of(state: SchedulerState, now: float) -> Snapshot:
     waits, wait_count = waits_of(state, now, _ROWS_SHOWN)
+    actors, actor_count = actor_reports.actors_of(state, now)
     functions = state.function_totals.with_current(state.function_loads.values(), unsent_calls.counts_of(state))
     return Snapshot(
         scheduler=_scheduler(state, now),
         tasks=_tasks(state),
         agents=tuple(_agent(state, agent, now) for agent in state.agents.values() if agent.attached),
         clients=_clients(state),
+        groups=_groups(state),
+        actors=actors,
+        actor_count=actor_count,
         ended_clients=state.ended_clients.rows(),
         functions=_functions(functions, state.function_totals.numbers),
         settings=_settings(state),
@@ -155,10 +161,23 @@ def _starting_worker(name: str) -> WorkerStatus:
 
 def _clients(state: SchedulerState) -> tuple[ClientStatus, ...]:
     shares = shares_of(state)
-    return tuple(_client(client, shares.get(client.table.columns.share, 0.0)) for client in state.clients.values())
+    asked = {
+        client.table.columns.share: client.hello.weight or USUAL_WEIGHT
+        for client in state.clients.values()
+        if not client.is_nested
+    }
+    return tuple(
+        _client(client, shares.get(share, 0.0), asked.get(share, 0.0))
+        for client, share in ((each, each.table.columns.share) for each in state.clients.values())
+    )
 
 
-def _client(client: ClientPeer, share: float) -> ClientStatus:
+def _groups(state: SchedulerState) -> tuple[GroupStatus, ...]:
+    groups = state.shares.groups.values()
+    return tuple(GroupStatus(group.name, group.weight, group.worker_limit) for group in groups)
+
+
+def _client(client: ClientPeer, share: float, asked_weight: float) -> ClientStatus:
     return ClientStatus(
         session=client.shown_id,
         host=client.hello.host,
@@ -177,6 +196,7 @@ def _client(client: ClientPeer, share: float) -> ClientStatus:
         user=client.hello.user,
         key_name=name_of_user(client.user),
         program=client.hello.program,
+        asked_weight=asked_weight,
     )
 
 

@@ -49,6 +49,10 @@ class TaskColumns:
         ``room``: so many tasks are looked at, in about as many nanoseconds. A run that has no room counts by the tasks
         that have not left the columns, among them those with large results, and what is behind it as a whole."""
 
+    def count_calls(self, counted: dict[QueueClass, list[int]], room: int) -> int:
+        """Add to ``counted``, by the queue of their actor, how many calls are unfinished and how many of these an agent
+        has. Looks at about ``room`` runs and calls, and returns what is left of it."""
+
     def runs_with_uploads(self, limit: int) -> list[RunRecord]:
         """Unfinished runs whose tasks need objects that a client has sent, at most ``limit``."""
 

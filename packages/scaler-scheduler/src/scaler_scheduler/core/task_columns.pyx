@@ -211,6 +211,26 @@ cdef class TaskColumns:
                 count_among(&page.state[begin & (PAGE_SIZE - 1)], <int> (end - begin), unfinished, running)
             begin = end
 
+    def count_calls(self, dict counted, int64_t room):
+        cdef RunRecord record
+        cdef int64_t unfinished, running
+        cdef Py_ssize_t place
+        cdef list found
+        for place in range(len(self.records)):
+            if room <= 0:
+                break
+            room -= 1
+            record = <RunRecord> self.records[place]
+            if record is None or not record.is_call:
+                continue
+            room -= <int64_t> (record.stop - record.first)
+            unfinished = running = 0
+            self.count_tasks(record, &unfinished, &running)
+            found = counted.setdefault(record.queue, [0, 0])
+            found[0] += unfinished
+            found[1] += running
+        return max(room, 0)
+
     def runs_with_uploads(self, Py_ssize_t limit):
         return list(islice(self.with_uploads.values(), limit))
 

@@ -26,8 +26,8 @@ class AuditLog:
         self._is_cut = path is not None and _is_cut(path)
 
     def record(self, audit: Audit) -> None:
-        """Errors are logged: the action has been carried out. What a full disk has left of a line stays, and the next
-        line begins after it."""
+        """Append a line. An error is only logged, because the action has been carried out. If a full disk has cut a
+        line, its beginning stays, and the next line begins after it."""
         if self._descriptor is None:
             return
         line = line_of(audit)

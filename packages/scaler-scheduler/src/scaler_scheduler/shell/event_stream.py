@@ -97,7 +97,7 @@ class EventStream:
 
     def history(self) -> list[bytes]:
         """Return the messages for a late watcher: all names, then the recent past, in few messages, as the queue of a
-        watcher is bounded. Those who come together get the same ones, which are in memory once."""
+        watcher is bounded. Watchers that connect together share these messages, which are in memory once."""
         if self._history is None:
             first = self._recent[0].first if self._recent else self._next
             recent = (self._encoded(batch) for batch in _joined(self._recent, BATCH_BYTES))

@@ -69,7 +69,7 @@ class Gateway:
         self.core = SchedulerCore(settings, time.monotonic())
         self.sent: defaultdict[type, int] = defaultdict(int)
         self.received: defaultdict[type, int] = defaultdict(int)
-        self.describe: Callable[[], bytes] = bytes  # what monitors are told now; the reporter knows
+        self.describe: Callable[[], bytes] = bytes  # returns the current snapshot for monitors; set by the reporter
         self._loop = _guarded(loop)
         self._retries = _guarded(loop)
         self._retry_timer: asyncio.TimerHandle | None = None
@@ -94,13 +94,13 @@ class Gateway:
         self._turn(time.monotonic())
 
     def stop(self, grace_seconds: float) -> None:
-        """Told to end."""
+        """Shut down: running tasks have ``grace_seconds`` to finish."""
         now = time.monotonic()
         self.core.on_stop(now, grace_seconds)
         self._turn(now)
 
     def record(self, ring: RingWriter | None, clock_offset: float) -> None:
-        """Have the core write what happens into ``ring``; None: nowhere."""
+        """Have the core write event records into ``ring``; None: it stops writing them."""
         now = time.monotonic()
         if ring is None:
             self.core.unwatch(now)
@@ -119,7 +119,7 @@ class Gateway:
     # ---- taking in -------------------------------------------------------------------------------------------------
 
     def _turn(self, now: float) -> None:
-        """Something else than a message may have moved the core."""
+        """Run a turn that no message has caused."""
         try:
             self._flush(now)
             self._take_in()
@@ -153,7 +153,7 @@ class Gateway:
         self._turn(time.monotonic())
 
     def _take_in(self) -> None:
-        """Take messages in until nothing waits: sending, too, can use up the readiness of the socket."""
+        """Read messages until none waits: sending, too, can use up the readiness of the socket."""
         self._take_messages()
         while gone := [peer for peer in self._missing if peer not in self._backlog]:
             now = time.monotonic()
@@ -224,7 +224,7 @@ class Gateway:
             self._feed(peer, frames, now)
 
     def _feed_unknown(self, peer: bytes, frames: list[bytes], user: bytes, now: float) -> None:
-        """Nothing but a Hello is decoded of a connection that has no session."""
+        """Handle a message of a connection that has no session: only a Hello is decoded."""
         try:
             body = codec.decode_hello(frames)
             if body is not None:
@@ -264,7 +264,7 @@ class Gateway:
         self._turn(time.monotonic())
 
     def _probe(self) -> None:
-        """Find out who has gone."""
+        """Find the peers whose connections have ended."""
         self._probe_timer = None
         now = time.monotonic()
         self._missing.update((peer, None) for peer in self._peers if not self._router.probe(peer))
@@ -287,7 +287,7 @@ class Gateway:
                         self._missing[effect.peer] = None
                 else:
                     self._carry_out(effect)
-            except Exception as error:  # the others are not to suffer
+            except Exception as error:  # the other effects are still carried out
                 self._not_carried_out(effect, error, now)
 
     def _not_carried_out(self, effect: Effect, error: Exception, now: float) -> None:

@@ -296,8 +296,8 @@ def _is_dead(entry: os.DirEntry[str]) -> bool:
 
 
 def _make_link(link: str, path: str) -> str:
-    """``link`` when it leads to ``path`` now; empty when there is none. What belongs to another user, and what leads to
-    another scheduler that runs, stays as it is."""
+    """Make ``link`` lead to ``path``. Return ``link``, or an empty string if that failed. A file of another user, and a
+    link to another running scheduler, stay as they are."""
     try:
         if link and _is_link_to(link, path):  # of a scheduler that was killed: its socket's path is this one's
             return link

@@ -9,7 +9,7 @@ KEYS = (
     ("1 t g i H", "overview, running tasks, progress, workers, hosts"),
     ("2 3 4 5", "functions, waiting tasks, failures, objects"),
     ("6 7 8 9 0 a", "graphs, stream, tasks, clients, settings, alerts"),
-    ("v e o y", "large objects, traffic, output of the function, logs"),
+    ("v e o y A", "large objects, traffic, output, logs, actors"),
     ("Tab, Shift-Tab", "next page, page before; on a row's page: links"),
     ("/", "show only rows with a text; Enter keeps, Esc drops it"),
     ("arrows j k PgUp PgDn ...", "scroll; Home and End: first and last row"),

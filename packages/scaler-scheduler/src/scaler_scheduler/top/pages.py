@@ -45,6 +45,7 @@ TITLES = {
     "alerts": "alerts",
     "output": "output",
     "logs": "logs",
+    "actors": "actors",
 }
 _SHORT_TITLES = {
     "overview": "all",
@@ -66,6 +67,7 @@ _SHORT_TITLES = {
     "alerts": "alert",
     "output": "out",
     "logs": "log",
+    "actors": "actor",
 }
 _SHORT_NAMES = {"  waiting ": "  wait ", "  running ": "  run ", "  succeeded ": "  done "}
 """Short names of counts in the line of totals."""
@@ -85,6 +87,7 @@ _COUNTED = {
     "progress": "row",
     "alerts": "alert",
     "logs": "line",
+    "actors": "actor",
 }
 DETAILS_HEIGHT_LEAST = 8
 """Details of failures stand below their table where so many lines are left."""
@@ -116,6 +119,7 @@ _NOTHING = {
     "alerts": "nothing is wrong",
     "progress": "all tasks have ended",
     "logs": "nothing has been logged yet",
+    "actors": "no client has made an actor",
 }
 
 _LEVEL = TABLES["logs"].index("level")
@@ -351,7 +355,12 @@ def _note(model: Model, view: View, total: int) -> Line:
     """A note if the table does not contain all rows."""
     snapshot, page = model.snapshot, view.page
     assert snapshot is not None
-    truths = {"functions": snapshot.function_count, "waits": snapshot.wait_count, "graphs": snapshot.graph_count}
+    truths = {
+        "functions": snapshot.function_count,
+        "waits": snapshot.wait_count,
+        "graphs": snapshot.graph_count,
+        "actors": snapshot.actor_count,
+    }
     if page == "failures":
         seen = model.activity.failures.total
         shown = f"{_counted(total, 'cause')} of {_counted(seen, 'failed execution')}"

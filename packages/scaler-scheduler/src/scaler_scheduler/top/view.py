@@ -43,6 +43,7 @@ PAGES = {
     "o": "output",
     "e": "traffic",
     "y": "logs",
+    "A": "actors",
 }
 """The pages by their keys. All but overview, workers, stream and output show the table of that name."""
 
@@ -55,6 +56,7 @@ PREVIEWED = ("failures", "waits", "alerts", "logs")
 DETAILED = (
     *PREVIEWED,
     "running",
+    "actors",
     "functions",
     "hosts",
     "objects",

@@ -158,7 +158,12 @@ def _note(model: Model, table: str, rows: int) -> str:
         dropped = model.activity.failures.dropped_text
         causes = f" cause{'s' if rows != 1 else ''} of {_plural(seen, 'failed execution')}"
         return ", ".join(filter(None, (causes, dropped, f"{_plural(failed, 'task')} failed")))
-    counts = {"functions": "function_count", "waits": "wait_count", "graphs": "graph_count"}
+    counts = {
+        "functions": "function_count",
+        "waits": "wait_count",
+        "graphs": "graph_count",
+        "actors": "actor_count",
+    }
     if model.snapshot is None or table not in counts:
         return ""
     total, shown = getattr(model.snapshot, counts[table]), len(getattr(model.snapshot, table))

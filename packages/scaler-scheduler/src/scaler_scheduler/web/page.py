@@ -47,6 +47,8 @@ class Page:
         """Messages for the page; none when nothing has changed. ``quick``: only what changes often, and what is new."""
         messages: list[str | bytes] = []
         results: dict[str, Any] = {}
+        slow = (key for key, query in self._watched.items() if query["what"] not in _QUICK)
+        is_whole = not quick or any(key not in self._sent for key in slow)
         for key, query in self._watched.items():
             if quick and key in self._sent and query["what"] not in _QUICK:
                 continue
@@ -55,11 +57,17 @@ class Page:
             else:
                 for result in self._news(key, self._answer(model, query)):
                     results[key] = result
+        status = status if is_whole else self._with_shown_badges(status)
         news = {"status": status} if self._news(" status", status) else {}
         if results or news or messages:
             self._number += 1
             messages.append(json.dumps({"number": self._number, "results": results} | news))
         return messages
+
+    def _with_shown_badges(self, status: dict[str, Any]) -> dict[str, Any]:
+        """The numbers next to the names of views change together with those in the views."""
+        shown = self._sent.get(" status", {}).get("badges")
+        return status if shown is None else {**status, "badges": shown}
 
     def _answer(self, model: Model, query: Query) -> Any:
         return self._samples.new(model) if query["what"] == "samples" else answer(model, query)

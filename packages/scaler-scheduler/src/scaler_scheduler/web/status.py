@@ -104,7 +104,7 @@ def _notices(model: Model, now: float, address: str) -> list[Notice]:
     elif state is FeedState.WAITING and model.silent_seconds(now) > PATIENCE_SECONDS:
         notices.append(("warning", _nothing_heard(address)))
     elif state is FeedState.LOST:
-        notices.append(("error", "The scheduler is silent. What you see is old; this page goes on when it is back."))
+        notices.append(("error", "The scheduler is silent. This page shows old data until it is back."))
     if model.restarted_at is not None and now - model.restarted_at < RESTART_SHOWN_SECONDS:
         notices.append(("info", "The scheduler has restarted: counts begin at zero."))
     if model.snapshot is not None and model.snapshot.trouble:

@@ -1,4 +1,4 @@
-"""Leaving the cluster in good order, and the end of the agent.
+"""Leaving the cluster cleanly, and the end of the agent.
 
 | Step | Until |
 |---|---|
@@ -51,17 +51,17 @@ class OrderlyLeave:
     # ---- the beginning ---------------------------------------------------------------------------------------
 
     def on_stop(self, now: float) -> None:
-        """Leave in good order: start nothing more, give back what waits, let what runs end within the grace time."""
+        """Leave cleanly: start nothing more, give back what waits, let what runs end within the grace time."""
         self._begin_to_leave(now + self._grace_seconds)
 
     def on_drain(self, drain: Drain, now: float) -> None:
-        """Leave in good order, and let what runs end."""
+        """Leave cleanly, and let what runs end."""
         text = "the scheduler drains this agent: it leaves when its running tasks have ended"
         self._state.outbox.add(Log("INFO", text))
         self._begin_to_leave(math.inf)
 
     def on_termination_notice(self, now: float) -> None:
-        """The machine will be taken away: leave in good order, as far as there is time."""
+        """The machine will be taken away: leave cleanly, as far as there is time."""
         text = "the machine will be taken back: this agent leaves when its running tasks have ended"
         self._state.outbox.add(Log("WARNING", text))
         self._begin_to_leave(math.inf)

@@ -90,19 +90,19 @@ class Joining:
     # ---- the connection --------------------------------------------------------------------------------------
 
     def on_connected(self, token: bytes, now: float) -> None:
-        """The transport is connected (again): say who this is. ``token``: what both ends prove to know."""
+        """The transport is connected (again): send Hello. ``token``: both ends prove that they know it."""
         self._connected = True
         self._handshake.token = token
         self._hello_again_seconds = HELLO_SECONDS
         self._say_hello(now)
 
     def on_peer_lost(self, peer: bytes, now: float) -> None:
-        """The connection is gone. The transport tries again; tasks that run go on."""
+        """The connection is lost. The transport connects again; running tasks continue."""
         self._connected = False
         self._leave(now)
 
     def on_key_refused(self, text: str, now: float) -> None:
-        """The scheduler does not let this key in. It may later."""
+        """The scheduler refused this key. It may accept it later."""
         self._connected = False
         self._leave(now)
         self._note_obstacle(text)
@@ -113,7 +113,7 @@ class Joining:
         self._note_obstacle(text)
 
     def _note_obstacle(self, text: str) -> None:
-        """Said once, until the scheduler has welcomed this agent."""
+        """Log the text once, until the scheduler has welcomed this agent."""
         if text != self._obstacle:
             self._state.outbox.add(Log("ERROR", text))
         self._obstacle = text
@@ -146,7 +146,7 @@ class Joining:
         self._state.welcomed = False
 
     def on_not_taken_in(self, now: float) -> None:
-        """A message of the scheduler was not, or not wholly, taken in: say what is here, so that it sends the rest."""
+        """A message of the scheduler was not processed completely: begin a new session, and report what is here."""
         self._epoch = 0
         self._say_hello(now)
 
@@ -166,7 +166,7 @@ class Joining:
 
     def on_refused(self, refused: Refused, now: float) -> None:
         if refused.reason == RefusalReason.MALFORMED and self._epoch:
-            self._state.outbox.add(Log("ERROR", f"the scheduler closed the session: {refused.text}"))
+            self._state.outbox.add(Log("ERROR", f"The scheduler closed the session: {refused.text}"))
             self._epoch = 0
             self._say_hello(now)
             return

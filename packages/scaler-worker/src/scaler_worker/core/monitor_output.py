@@ -1,7 +1,8 @@
 """The output of tasks on its way to monitors, while they watch.
 
-Text is sent four times a second. What one task writes in between is cut to its beginning and its end, and all of it
-together has a limit: then the tasks that began to write first are served first, and the others say how much is missing.
+Text is sent four times a second. The text that one task writes in between is cut to its beginning and its end, and the
+text of all tasks together has a limit. Beyond it, the tasks that began to write first are served first, and the others
+say how much is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scaler_worker.core.state import AgentState
 INTERVAL_SECONDS = 0.25
 HEAD_BYTES = 4 * 1024
 TAIL_BYTES = 12 * 1024
-"""Parts kept of what one task writes to one stream in an interval."""
+"""The parts that are kept of the text that one task writes to one stream in an interval."""
 
 LIMIT_BYTES = 64 * 1024
 """Limit of an interval."""

@@ -42,8 +42,8 @@ class Nodes:
         room: int,
         estimate: Callable[[bytes], float | None],
     ) -> list[TaskRun]:
-        """``runs`` go to worker process ``number``. What may go right behind them, for about ``seconds`` and at most
-        ``room`` tasks; ``estimate(function)`` is a task's seconds, if known."""
+        """``runs`` go to worker process ``number``. Returns the runs that may follow them, for about ``seconds`` and
+        at most ``room`` tasks; ``estimate(function)`` is a task's seconds, if known."""
 
     def values(self, runs: list[TaskRun]) -> tuple[list[ResultRun], list[ObjectKey]]:
         """The values that a worker process needs for ``runs``: small values as results, keys of large ones."""
@@ -55,11 +55,11 @@ class Nodes:
         """A fetched value is in the store; the runs that may be queued. None: no node waits for it."""
 
     def gone(self, session: bytes, tasks: Iterable[int]) -> list[Named]:
-        """These ended without a value, or left this host. What waited for them and must leave, too."""
+        """These ended without a value, or left this host. Returns the nodes that waited for them and must leave."""
 
     def missing(self, key: ObjectKey) -> list[Named]:
-        """A value that was to be fetched is nowhere: what waited for it must leave. A task that came here meanwhile
-        to make the value is not affected."""
+        """No host has a value that was requested. Returns the nodes that waited for it and must leave. A task that
+        came here meanwhile to make the value is not affected."""
 
     def put_back(self, run: TaskRun) -> tuple[list[TaskRun], list[Named]]:
         """A worker process gave these back unstarted: (runs to be queued, nodes to give back)."""

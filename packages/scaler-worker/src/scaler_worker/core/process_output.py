@@ -12,8 +12,8 @@ The agent reads two pipes; the board says which part of them belongs to which ta
 | other bytes after the mark | to be decided when more is known |
 
 Text is passed on in whole lines. A carriage return also ends a line, for progress bars. The rest of a line is passed on
-when its task ends, when another writer follows, or when it exceeds ``LINE_LIMIT_BYTES``. What a hostile task writes to
-the board cannot do more than give text of its process to the wrong one of the tasks of this process.
+when its task ends, when another writer follows, or when it exceeds ``LINE_LIMIT_BYTES``. A hostile task that
+overwrites the board can only attribute text of its process to another task of the same process.
 """
 
 from __future__ import annotations

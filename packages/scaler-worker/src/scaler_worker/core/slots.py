@@ -133,8 +133,8 @@ class Slots:
             self._starts.fill_slot(process.slot)
 
     def on_died(self, number: int, certificate: dict[str, Any], now: float) -> None:
-        """The process ended, for whatever reason. What it finished counts, the task under way fails, the others wait
-        for another worker process."""
+        """The process has ended. Tasks that it finished count, the running task ends as PROCESSOR_DIED, and the others
+        wait for another worker process."""
         process = self.processes.pop(number, None)
         reason = self._ended_for_memory.pop(number, "")
         if process is None:
@@ -266,7 +266,7 @@ class Slots:
     # ---- taking back -----------------------------------------------------------------------------------------
 
     def watch_full(self, now: float) -> None:
-        """Some hold more than the task that they run."""
+        """Some processes hold more than their running task: steal for idle ones, and look for results."""
         if self._roster.idle and not self._state.queue.count:
             self._steal(now)
         self._plan_poll(now)
@@ -282,7 +282,7 @@ class Slots:
                 self._prefetcher.fill_idle()
 
     def take_back(self, process: WorkerProcess, limit: int) -> int:
-        """Queue again up to ``limit`` tasks that the process has not started, newest first. How many it were."""
+        """Queue again up to ``limit`` tasks that the process has not started, newest first. Returns how many."""
         taken = self._reclaim(process, limit)
         self._put_back(taken)
         return len(taken)

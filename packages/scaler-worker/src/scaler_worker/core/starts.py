@@ -69,7 +69,7 @@ class Starts:
         self.failures += 1
         if self.failures >= 3:
             self.after = now + RESTART_AFTER_SECONDS
-            self._outbox.add(Log("ERROR", f"a worker process ended before it ran anything: {json.dumps(certificate)}"))
+            self._outbox.add(Log("ERROR", f"A worker process ended before it ran anything: {json.dumps(certificate)}"))
 
     def fill_slot(self, slot: int | None) -> None:
         """A spare worker process becomes the worker of a slot that lost its own, unless the slot has devices, which

@@ -32,7 +32,7 @@ class WorkerBackend(Protocol):
         Raises StartError if none could be started, and BadInput if none ever can."""
 
     def stop(self, ids: Sequence[str]) -> None:
-        """Ask these jobs to end in good order. Harmless for those that have ended."""
+        """Ask these jobs to end cleanly. Harmless for those that have ended."""
 
     def list(self) -> Sequence[Job]:
         """Every job of this manager that exists; one that ended without being asked to is listed once more. Where jobs

@@ -1,7 +1,7 @@
 """A job on a host that is reached through SSH: one ``scaler_cluster``, and the process that starts and ends it.
 
 The manager runs ``BOOTSTRAP`` there. On stdin it sends one line of JSON with the arguments, the keys and the address;
-then ``stop`` for the end in good order, and an empty line now and then. At the end of stdin, or when nothing comes for
+then ``stop`` for a clean end, and an empty line now and then. At the end of stdin, or when nothing comes for
 a long time, the connection or the manager is lost, and the job ends at once. On stdout it gets lines of JSON.
 """
 

@@ -275,7 +275,7 @@ class AgentShell:
     def died(self, number: int, certificate: dict[str, Any]) -> None:
         process = self._worker_processes.processes.get(number)
         if process is not None and not process.killed:
-            logging.warning(f"worker process {certificate['pid']} died: {_cause(certificate)}")
+            logging.warning(f"Worker process {certificate['pid']} died: {_cause(certificate)}")
         self._conversation.hear(self._core.on_worker_process_died, number, certificate)
 
     def written(self, number: int, stream: int, data: bytes) -> None:
@@ -481,7 +481,7 @@ def _end_quietly(end: Callable[[], None]) -> None:
     try:
         end()
     except Exception:
-        logging.exception("the agent failed to shut down cleanly")
+        logging.exception("The agent failed to shut down cleanly")
 
 
 def _core_settings(settings: ClusterSettings, worker_count: int, *, fixed_slots: bool) -> AgentSettings:

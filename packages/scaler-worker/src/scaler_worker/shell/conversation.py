@@ -101,7 +101,7 @@ class Conversation:
         self.end_turn()
 
     def end(self) -> None:
-        """No timer any more."""
+        """End the conversation: set no more timers."""
         self._ended = True
         self._alarm.set(None)
 
@@ -131,14 +131,14 @@ class Conversation:
         self._read(self._connection.receive(), time.monotonic())
 
     def _read(self, frames: list[bytes] | None, now: float) -> None:
-        """These and all that follow: the descriptor is edge-triggered. What raises here has lost a message, so the
-        connection ends: the scheduler sends the message again over the next one."""
+        """Process these frames and all that follow, because the descriptor is edge-triggered. An exception here loses a
+        message, so the connection ends, and the scheduler sends the message again over the next one."""
         try:
             while frames is not None:
                 try:
                     envelope = decode(frames)
                 except MalformedMessage as error:
-                    logging.error(f"the scheduler sent data that is not a message: {error}")
+                    logging.error(f"The scheduler sent data that is not a message: {error}")
                 else:
                     self._take_in(envelope, now)
                 frames = self._connection.receive()
@@ -151,7 +151,7 @@ class Conversation:
         self._turn_due = True
         try:
             self._core.on_message(SCHEDULER, envelope, now)
-        except Exception as error:  # what waits behind it is to be read
+        except Exception as error:  # later messages are still read
             self._has_failed(kind, error)
             self._core.on_not_taken_in(now)
         else:
@@ -228,7 +228,7 @@ class Conversation:
                     connection.send(encode(effect.envelope))
                 else:
                     self._carry_out[kind](effect)
-            except Exception as error:  # the others are not to suffer
+            except Exception as error:  # the other effects are still carried out
                 self._has_failed(kind.__name__, error)
                 self._core.on_not_carried_out(effect, now)
             else:

@@ -89,7 +89,7 @@ class NestedListener:
             if isinstance(error, MemoryError):
                 self._loop.failed("Disconnecting a client inside a task.", error)
             else:
-                logging.exception("disconnecting a client inside a task")
+                logging.exception("Disconnecting a client inside a task")
             self._end(connection)
 
     def _on_readable(self, connection: StreamConnection) -> None:

@@ -96,7 +96,7 @@ class HostPackages:
     def _start(self, requirements: tuple[str, ...], attempts: int) -> None:
         arguments = (str(os.getpid()), str(self._kept), *requirements)
         command, environment = module_command("scaler_worker.package_installation", *arguments)
-        logging.info(f"installing packages for tasks: {', '.join(requirements)}")
+        logging.info(f"Installing packages for tasks: {', '.join(requirements)}")
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, process_group=0
         )

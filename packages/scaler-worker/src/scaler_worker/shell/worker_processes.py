@@ -177,7 +177,7 @@ class WorkerProcesses:
             return
         reason = f"A task has written to descriptors that belong to its worker: {error}."
         trace = None if isinstance(error, ChannelError) else error
-        logging.error(f"killing worker process {process.pid}. {reason}", exc_info=trace)
+        logging.error(f"Killing worker process {process.pid}. {reason}", exc_info=trace)
         self._end_unheard(process, reason)
 
     def _end_unheard(self, process: WorkerProcessHandle, reason: str) -> None:
@@ -249,7 +249,7 @@ class WorkerProcesses:
         if process.maps_board:
             self._loop.call_later(DEAF_SECONDS, self._end_deaf, process)
             return
-        logging.warning(f"worker process {process.pid} has executed another program: killing it")
+        logging.warning(f"Worker process {process.pid} has executed another program: killing it")
         self.kill(process.number)
 
     def _read_rest(self, process: WorkerProcessHandle) -> None:

@@ -102,7 +102,7 @@ class Zygote:
             try:
                 socket.send_fds(self._control, [pickle.dumps(options)], fds)
             except OSError as error:  # it died: its end of file tells
-                logging.debug(f"the zygote takes no request: {error}")
+                logging.debug(f"The zygote takes no request: {error}")
             self._expect_answer()
 
     def _expect_answer(self) -> None:
@@ -116,7 +116,7 @@ class Zygote:
         if not self._asked or self._closing or self._process is None:
             return
         if self._answers == answers_before:
-            logging.warning(f"the zygote has not answered for {self._patience:g} s: killing it")
+            logging.warning(f"The zygote has not answered for {self._patience:g} s: killing it")
             self._patience = min(2 * self._patience, ANSWER_LIMIT_SECONDS)
             self._process.kill()
         self._expect_answer()
@@ -163,7 +163,7 @@ class Zygote:
         if self._process is not None:
             self._process.kill()
             code = self._process.wait()
-            logging.warning(f"the zygote ended ({code}); starting another")
+            logging.warning(f"The zygote ended ({code}): starting another")
         if not self._closing and self._loop is not None:
             self._restart_later()
 
@@ -178,7 +178,7 @@ class Zygote:
         try:
             self.start()
         except OSError as error:
-            logging.error(f"cannot start the zygote: {error}")
+            logging.error(f"Cannot start the zygote: {error}")
             self._restart_later()
             return
         lost, self._asked = self._asked, []

@@ -247,7 +247,7 @@ class SymphonyGateway:
         self._requests.put(effect)
 
     def stop(self) -> None:
-        """Nothing more is sent. What Symphony is doing for a call of ours is not waited for."""
+        """Send nothing more. Calls that Symphony is carrying out are not waited for."""
         self._requests.put(None)
         if self._session is not None:
             self._session.close()

@@ -29,7 +29,7 @@ class KeptValues:
         self._total = 0
 
     def add_array(self, key: ObjectKey, value: Any) -> bool:
-        """Keep it, if it is one and may be kept. What other values hold on to cannot be counted."""
+        """Keep the value if it is an array of limited size. The memory of other values cannot be counted."""
         size = _own_bytes(value)
         if size is None or size > ARRAY_LIMIT_BYTES:
             return False
@@ -39,7 +39,7 @@ class KeptValues:
         return True
 
     def add_copy(self, key: ObjectKey, payload: bytes | ObjectLayout) -> None:
-        """Keep what is as long as ``payload``, if it may be kept."""
+        """Keep a copy of ``payload``, if it is small enough."""
         if len(payload) > COPY_LIMIT_BYTES:
             return
         self.drop(key)

@@ -152,7 +152,7 @@ class StoreCore:
         return peer in self._peers
 
     def on_peer_lost(self, peer: int, now: float) -> None:
-        """It says nothing more. What it has pinned, and the memory that it may still write to, stay until
+        """The connection has ended. The peer's pins, and the memory that it may still write to, stay until
         ``on_pins_lost``: only its connection may have ended, and it may be in the middle of a copy."""
         lost = self._peers.pop(peer)
         for written in list(lost.writing.values()):
@@ -327,8 +327,8 @@ class StoreCore:
         self._answer_waiting(written.key, now)
 
     def _answer_waiting(self, key: ObjectKey, now: float) -> None:
-        """The object has come, or begins to come, or has one writer less. Those that cannot have it yet go on waiting
-        while there is a writer."""
+        """The object has arrived, begins to arrive, or has one writer less. Peers that cannot have it yet continue to
+        wait while there is a writer."""
         expecting = [_WaitingPeer(number, StoreGet(key)) for number in self._expected.pop(key, ())]
         for waiting in (*self._waiting.pop(key, ()), *expecting):
             peer = self._peers.get(waiting.peer)
@@ -503,7 +503,7 @@ class StoreCore:
         self._tell(peers, StoreFound(key, size))
 
     def _end_fetch(self, key: ObjectKey, answer: Any, now: float) -> None:
-        """It will not come; ``answer`` goes to those who want it."""
+        """The object will not arrive: send ``answer`` to the peers that wait for it."""
         self._tell(self.fetches.remove(key, now), answer)
         written = self._itself.writing.get(key)
         if written is not None:

@@ -60,6 +60,7 @@ const ICONS = {
   functions: "M13 3c-3 0-3 2-3.500 5S8.500 17 6 17M6 9h8",
   graphs: "M4 4h4v4H4zM12 12h4v4h-4zM12 3h4v4h-4zM8 6h4M8 8l4 5",
   running: "M5 3l11 7-11 7z",
+  actors: "M4 4h12v9h-7l-4 3v-3h-1z",
   alerts: "M10 3v1M5 14h10c-1-1-1.500-2-1.500-5a3.500 3.500 0 0 0-7 0c0 3-.500 4-1.500 5M8.500 16.500h3",
   waiting: "M10 3a7 7 0 1 0 0 14a7 7 0 1 0 0-14M10 6v4l3 2",
   failures: "M10 3l8 14H2zM10 8v4M10 14.500v.01",

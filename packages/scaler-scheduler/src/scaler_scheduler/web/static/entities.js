@@ -1,4 +1,4 @@
-// The page of one task, worker, host, client, function or graph. scaler_ui says what is known of it.
+// The page of one task, worker, host, client, group, function or graph. scaler_ui says what is known of it.
 
 import { h, setText } from "./dom.js";
 import { GraphDrawing } from "./graph.js";
@@ -11,6 +11,7 @@ export const KINDS = {
   worker: { title: "Worker", view: "workers" },
   host: { title: "Host", view: "workers" },
   client: { title: "Client", view: "clients" },
+  group: { title: "Group", view: "clients", missing: "None of the known clients is in it." },
   function: { title: "Function", view: "functions" },
   graph: { title: "Graph", view: "graphs" },
   map: { title: "Map", view: "progress" },
@@ -19,7 +20,7 @@ export const KINDS = {
 };
 // Of what the output is shown on the page.
 const PRINTED_BY = { task: ([client, task]) => ({ client, task: Number(task) }), worker: ([, worker]) => ({ worker }) };
-const WHOLE = { tasks: "All in the task log", running: "All running tasks" };
+const WHOLE = { tasks: "All in the task log", running: "All running tasks", actors: "All actors" };
 
 export class EntityView {
   constructor(page, kind, key) {

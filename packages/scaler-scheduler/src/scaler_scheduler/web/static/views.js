@@ -556,6 +556,7 @@ export const VIEWS = [
     ["overview", "Overview", "overview", (page) => new Overview(page), "1"],
     ["stream", "Task stream", "stream", (page) => new Stream(page), "2"],
     ["running", "Running", "running", (page) => new TableView(page, "running"), "r"],
+    ["actors", "Actors", "actors", (page) => new TableView(page, "actors"), "e"],
     ["progress", "Progress", "progress", (page) => new TableView(page, "progress"), "p"],
     ["alerts", "Alerts", "alerts", (page) => new TableView(page, "alerts", { hide: ["rule"] }), "a"],
     ["workers", "Workers", "workers", (page) => new TableView(page, "workers"), "3"],

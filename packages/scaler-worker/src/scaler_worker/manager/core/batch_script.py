@@ -11,7 +11,7 @@ STOPPED_CODE = 75
 """The exit code of a job that had to end although its workers were needed: at its time limit, or for another job."""
 
 END = "end"
-"""A script ends its command in good order: the manager has asked for it."""
+"""A script ends its command cleanly: the manager has asked for it."""
 
 DRAIN = "stopped=yes; end"
 """The same, because the batch system has asked for it, so that the job is replaced."""

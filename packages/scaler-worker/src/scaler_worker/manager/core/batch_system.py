@@ -82,7 +82,7 @@ class BatchSystem:
 
     ``submit``: with a number of workers per job, and of jobs. ``select``: the ids of the jobs that ``list_jobs`` shows,
     a line each; None: it needs none. ``nothing``: what a command says when there are no such jobs. ``inspect``: asks
-    how a job has ended. ``stop``: tells jobs to end in good order. ``cancel`` ends them. ``controller``: a command, and
+    how a job has ended. ``stop``: tells jobs to end cleanly. ``cancel`` ends them. ``controller``: a command, and
     a pattern of the host in its output that nodes and this host reach."""
 
     title: str

@@ -10,7 +10,7 @@ class JobState(Enum):
     STARTING = "starting"  # accepted, but its workers do not run yet
     RUNNING = "running"
     FAILED = "failed"  # ended although it was needed
-    DISMISSED = "dismissed"  # ended in good order: its scheduler was shut down, or a user stopped it
+    DISMISSED = "dismissed"  # ended cleanly: its scheduler was shut down, or a user stopped it
 
 
 @dataclass(frozen=True, slots=True)

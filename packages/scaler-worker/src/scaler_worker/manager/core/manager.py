@@ -26,7 +26,7 @@ class ManagerCore:
     effects; ``finished`` tells when the manager may end.
 
     ``maximum``: the scheduler orders between ``workers`` and this many workers, as its load changes. Then it also
-    drains those that are too many, and a job that ended in good order was drained. None: the number is fixed.
+    drains those that are too many, and a job that ended cleanly was drained. None: the number is fixed.
 
     Where jobs outlive their manager, some of those that are reported may be those of another manager of the same name,
     which still runs. Until the scheduler has granted the name, they are counted, but not stopped as surplus."""

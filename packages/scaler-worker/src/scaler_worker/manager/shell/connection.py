@@ -71,7 +71,7 @@ class ManagerConnection:
             try:
                 self.session.on_message(decode(frames), now)
             except MalformedMessage as error:
-                logging.error(f"the scheduler sent data that is not a message: {error}")
+                logging.error(f"The scheduler sent data that is not a message: {error}")
 
     def _carry_out(self) -> None:
         for effect in self.session.take_effects():

@@ -122,7 +122,7 @@ class SSHConnection:
             self._say("")
 
     def stop(self) -> None:
-        """Ask the job to end in good order; at once if it has not begun."""
+        """Ask the job to end cleanly; at once if it has not begun."""
         if "version" in self.facts:
             self._say("stop")
         else:

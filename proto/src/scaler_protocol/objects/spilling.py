@@ -1,4 +1,4 @@
-"""Objects on disk: in one file without a name, so that nothing is left whichever process dies.
+"""Spilling: objects on disk, in one file without a name, so that nothing is left whichever process dies.
 
 A thread of its own moves the bytes. The caller knows where there is room in the file.
 """
