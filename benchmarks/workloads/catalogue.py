@@ -62,6 +62,7 @@ WORKLOADS = {
             50_000_000, 1e9, False,
         ),
         Workload("makespan", "uneven sleeps", balance.makespan, "engine", "slow_first_ratio", -1, 0, False),
+        Workload("ideal_share", "share of the ideal time", balance.ideal_share, "engine", "1ms_map", -1, 0),
         Workload("startup", "first result", startup.first_result, "peer", "seconds", 0, 0, False),
         Workload(
             "clusters", "uneven sleeps, two clusters", elastic.two_clusters_makespan, "here", "slow_first_ratio", 0, 0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import pickle
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -332,6 +333,35 @@ def test_finished_results_do_not_hide_behind_a_long_task() -> None:
     stage.processes[0].notified = 0
     stage.pass_time(0.1)
     assert len(stage.results()) == 8
+
+
+def pause(number: int) -> None:
+    time.sleep(0.006)  # longer than results are held back
+
+
+def test_one_worker_process_tells_of_the_results_of_all() -> None:
+    stage = Stage(2)
+    stage.core.slots.durations.add(run_of(1).function, 1, 0.0001)
+    stage.give(run_of(4))
+    for process in stage.processes.values():
+        process.run()
+    stage.core.on_worker_process_news(0, stage.now)
+    stage.turn()
+    assert set(stage.results()) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("is_harvested", [False, True])
+def test_results_that_the_agent_takes_by_itself_need_not_be_told_of_so_soon(is_harvested: bool) -> None:
+    stage = Stage(1)
+    process = stage.processes[0]
+    stage.core.slots.durations.add(run_of(1, function=pause).function, 1, 0.0001)
+    stage.give(run_of(3, function=pause), function=pause)
+    if is_harvested:
+        process.board.harvest([], stage.now)
+    told = []
+    process.notify = lambda: told.append(process.board.position)  # type: ignore[method-assign]
+    process.run()
+    assert (len(told) == 1) is is_harvested
 
 
 # ---- lease -------------------------------------------------------------------------------------------------------

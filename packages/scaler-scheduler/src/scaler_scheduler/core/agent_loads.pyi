@@ -1,11 +1,11 @@
 """The load of an agent, in counts and in estimated microseconds (contract of agent_loads.pyx).
 
 An agent has room while a slot is free, or while what is queued there would last less than its horizon: 10 ms, or 5 ms
-and one and a half of its round trip to the scheduler if that is longer. While its tasks take at most 50 ms on average, it also has
-room for one waiting task per slot, so that no worker waits for a round trip after each task. It never has room for more
-than ``ceiling``, which is meant for 10 ms and grows with the round trip. Tasks that are less deep than a new one do not
-count against it: they may be waiting for it. It has no room while actors have all its workers: an actor at rest may
-last for days, and what waits behind it could start elsewhere.
+and one and a half of its round trip to the scheduler if that is longer. While its tasks take at most 50 ms on average,
+it also has room for one waiting task per slot, so that no worker waits for a round trip after each task. It never has
+room for more than ``ceiling``, which is meant for 10 ms and grows with the round trip. Tasks that are less deep than a
+new one do not count against it: they may be waiting for it. It has no room while actors have all its workers: an actor
+at rest may last for days, and what waits behind it could start elsewhere.
 """
 
 from typing import Any

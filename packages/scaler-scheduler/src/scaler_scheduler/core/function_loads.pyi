@@ -1,7 +1,7 @@
 """The durations of the tasks of a function, and their number (contract of function_loads.pyx).
 
-``estimate_us`` is what a task is given out with: the recent mean, or 10 ms while nothing is known. A task that was given
-out with one estimate is given back with the same, whatever has been measured since.
+``estimate_us`` is what a task is given out with: the recent mean, or 10 ms while nothing is known. A task that was
+given out with one estimate is given back with the same, whatever has been measured since.
 """
 
 from collections.abc import Iterable

@@ -618,7 +618,7 @@ cdef class Runner:
         self.host.restore_environment()
 
     cdef bint _is_news(self, uint64_t now) noexcept:
-        """Return whether it was so long ago that the agent was told of results, or took some by itself."""
+        """Return whether the agent is to be told: it was not for so long, nor has it taken results by itself."""
         return now > max(self.notified_ns, self.board.harvested_ns()) + NOTIFY_NS
 
     cdef _notify(self, uint64_t now):
