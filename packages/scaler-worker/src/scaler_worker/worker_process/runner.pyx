@@ -618,7 +618,7 @@ cdef class Runner:
         self.host.restore_environment()
 
     cdef bint _is_news(self, uint64_t now) noexcept:
-        """Return whether the agent is to be told: it was not for so long, nor has it taken results by itself."""
+        """Return whether the agent must be told of results: it was last told of some, or took some, too long ago."""
         return now > max(self.notified_ns, self.board.harvested_ns()) + NOTIFY_NS
 
     cdef _notify(self, uint64_t now):
