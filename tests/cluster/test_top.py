@@ -624,7 +624,7 @@ def test_actions_on_a_real_cluster() -> None:
             (agent,) = client.cluster_info().agents
             terminal.wait_for("Total 1 worker(s)")
             terminal.press("p", *agent.name, "Enter")
-            terminal.wait_for(f"Pause {agent.name}, with all workers of the agent? Running tasks continue. (y/n)")
+            terminal.wait_for(f"Pause {agent.name}? All workers of its agents pause; running tasks continue. (y/n)")
             terminal.press("y")
             terminal.wait_for(f"Paused: {agent.name}.")
             waiting = [client.submit(functions.sleep_and_return, 1000) for _ in range(3)]

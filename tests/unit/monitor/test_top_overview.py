@@ -84,6 +84,13 @@ def test_a_silent_host_and_full_memory_stand_out() -> None:
     assert Style.BAD in {span.style for span in memory}
 
 
+def test_a_paused_host_says_so() -> None:
+    made = Model(0.0)
+    made.apply(snapshot((agent_status(0, 2, state=PeerState.PAUSED, host="resting"),)), 100.0)
+    (line,) = [line for line in shown(made, 100, 40) if line.startswith("resting ")]
+    assert " paused " in line
+
+
 def test_keys_for_sorting_and_moving_do_nothing_there(model: Model) -> None:
     view = View(page="overview")
     assert all(view.pressed(key, 10) == view for key in ("s", "S", "r", "down", "end", "enter", "x"))

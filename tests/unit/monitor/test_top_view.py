@@ -110,7 +110,9 @@ def test_a_number_that_an_action_needs_is_typed() -> None:
     assert asked.question is not None and asked.is_typing
     asked = pressed(asked, *"2.5x")
     assert asked.question is not None and asked.question.text == "weight (1 = usual): 2.5x_"
-    assert pressed(asked, "enter").question == asked.question
+    refused = pressed(asked, "enter")
+    assert refused.question is not None and refused.question.text.endswith(": 2.5x_  (not a number)")
+    assert pressed(refused, "backspace", "x") == asked
     asked = pressed(asked, "backspace", "enter")
     assert asked.question == Question(Operation(ControlAction.SET_CLIENT_WEIGHT, "abcd", 2.5), typed="2.5")
     assert asked.question.text == "Give client abcd the weight 2.5 within its group? (y/n)"

@@ -101,9 +101,9 @@ TARGET_LIMIT = 10_000
 _SHOWN_TARGET_LIMIT = 60
 _SHOWN_NAMES_LIMIT = 5
 _QUESTIONS: dict[Action, str] = {
-    ControlAction.PAUSE: "Pause {}, with all workers of the agent? Running tasks continue.",
-    ControlAction.RESUME: "Resume {}, with all workers of the agent?",
-    ControlAction.DRAIN: "Drain {}, with all workers of the agent? They end when their running tasks have ended.",
+    ControlAction.PAUSE: "Pause {}? All workers of its agents pause; running tasks continue.",
+    ControlAction.RESUME: "Resume {}? All workers of its agents resume.",
+    ControlAction.DRAIN: "Drain {}? All workers of its agents end when their running tasks have ended.",
     ControlAction.CANCEL_CLIENT: "Cancel all tasks of client {}? Running ones are interrupted.",
     ControlAction.CANCEL_FUNCTION: "Cancel all tasks of function {}? Running ones are interrupted.",
     ControlAction.CANCEL_TASK: "Cancel task {}? If it runs, it is interrupted.",

@@ -14,6 +14,7 @@ from scaler_protocol.monitor.format import (
     format_rate,
 )
 from scaler_protocol.monitor.host_memory import total_memory
+from scaler_protocol.monitor.messages import PeerState
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.progress import ALL, cannot_run_text, left_text
 from scaler_protocol.monitor.running import longest_running, summary_of
@@ -68,6 +69,10 @@ def series(model: Model, chart: str, since: float) -> list[Series]:
     return [Series(name, *model.history(history, since - 60.0)) for name, history in _CHARTS[chart]]
 
 
+def _counted(workers: int, state: str) -> str:
+    return f", {workers:,} {state}" if workers else ""
+
+
 _LEFT_HELP = "until all tasks have ended, at the recent pace"
 
 
@@ -78,6 +83,7 @@ def figures(model: Model) -> list[Figure]:
     rows = model.worker_rows
     silent = sum(is_silent(row.state) for row in rows)
     busy = sum(row.has_task for row in rows if not is_silent(row.state))
+    paused = sum(row.state is PeerState.PAUSED for row in rows)
     failed = tasks.failed if tasks else 0
     return [
         Figure("tasks/s", _rate(model), help="tasks that ended in the last second"),
@@ -90,7 +96,7 @@ def figures(model: Model) -> list[Figure]:
         Figure("cancelled", _short_count(tasks.canceled if tasks else 0), help=_since(tasks.canceled if tasks else 0)),
         Figure(
             "busy workers",
-            f"{busy:,} / {len(rows):,}" + (f", {silent:,} silent" if silent else ""),
+            f"{busy:,} / {len(rows):,}" + _counted(silent, "silent") + _counted(paused, "paused"),
             "bad" if silent else "",
             "workers that run a task, of all; those of silent agents are not counted as busy",
         ),

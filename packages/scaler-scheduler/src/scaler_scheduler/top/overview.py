@@ -18,7 +18,7 @@ from scaler_protocol.monitor.format import (
     right,
 )
 from scaler_protocol.monitor.host_memory import memory_of, total_memory
-from scaler_protocol.monitor.messages import AgentStatus, Snapshot
+from scaler_protocol.monitor.messages import AgentStatus, PeerState, Snapshot
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.progress import ALL, Progress, cannot_run_text, short_left_text, until_text
@@ -247,7 +247,8 @@ def _hosts(agents: Sequence[AgentStatus], width: int, height: int, blocks: bool)
 
 def _host(agent: AgentStatus, name_width: int, width: int, blocks: bool) -> Line:
     cpu = format_percent(sum(worker.cpu_percent for worker in agent.workers))
-    text = f" {right(cpu, 8)} {right(memory_of(agent).text, _MEMORY_WIDTH)}"
+    paused = " paused" if agent.state is PeerState.PAUSED else ""
+    text = f"{paused} {right(cpu, 8)} {right(memory_of(agent).text, _MEMORY_WIDTH)}"
     marks = max(1, width - name_width - 1 - len(text))
     on, off = ("■", "□") if blocks else ("#", ".")
     busy = sum(worker.has_task for worker in agent.workers)

@@ -59,12 +59,13 @@ _VALUE_LIMIT = 20
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``typed``: the value so far."""
+    """``typed``: the value so far. ``is_refused``: it was entered, and is not a number."""
 
     operation: Operation
     stage: Literal["target", "value", "confirmation"] = "confirmation"
     typed: str = ""
     is_confirmed: bool = False
+    is_refused: bool = False
 
     @property
     def is_typing(self) -> bool:
@@ -76,11 +77,9 @@ class Question:
         action = self.operation.action
         if self.stage == "target":
             return f"{_PROMPTS[action]}{self.operation.target}_"
-        return (
-            f"{VALUE_LABELS[action]}: {self.typed}_"
-            if self.stage == "value"
-            else f"{question_of(self.operation)} (y/n)"
-        )
+        if self.stage == "value":
+            return f"{VALUE_LABELS[action]}: {self.typed}_" + ("  (not a number)" if self.is_refused else "")
+        return f"{question_of(self.operation)} (y/n)"
 
     def pressed(self, key: str) -> Question | None:
         """The question after a key; None: it is withdrawn."""
@@ -101,12 +100,12 @@ class Question:
             return replace(self, stage="confirmation", is_confirmed=is_confirmed) if self.operation.target else None
         number = read_value(self.typed)
         if number is None:
-            return self if self.typed else None
-        return replace(self, stage="confirmation", operation=replace_value(self.operation, number))
+            return replace(self, is_refused=True) if self.typed else None
+        return replace(self, stage="confirmation", is_refused=False, operation=replace_value(self.operation, number))
 
     def _with_text(self, text: str) -> Question:
         if self.stage == "value":
-            return replace(self, typed=text)
+            return replace(self, typed=text, is_refused=False)
         return replace(self, operation=Operation(self.operation.action, text))
 
 

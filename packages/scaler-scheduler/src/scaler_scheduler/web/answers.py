@@ -31,7 +31,7 @@ from scaler_protocol.monitor.graphs import WatchedGraph, nodes_of
 from scaler_protocol.monitor.host_memory import HostMemory, memory_of, total_memory
 from scaler_protocol.monitor.importance import columns_by_importance
 from scaler_protocol.monitor.links import FUNCTION, GRAPH, TASK, WORKER, EntityLink, cell_link, row_link
-from scaler_protocol.monitor.messages import AgentStatus, GraphStatus, Snapshot
+from scaler_protocol.monitor.messages import AgentStatus, GraphStatus, PeerState, Snapshot
 from scaler_protocol.monitor.model import Model, StreamRow, ended_count
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.open_bars import OpenBar
@@ -221,7 +221,9 @@ def _latest(model: Model, query: Query) -> dict[str, float]:
 def _workers_note(snapshot: Snapshot) -> str:
     hosts = f"on {_plural(len({agent.host for agent in snapshot.agents}), 'host')}"
     silent = len({agent.host for agent in silent_agents(snapshot)})
-    return f"{hosts}, {silent} silent" if silent else hosts
+    paused = sum(len(agent.workers) for agent in snapshot.agents if agent.state is PeerState.PAUSED)
+    notes = [f"{silent} silent"] if silent else []
+    return ", ".join([hosts, *notes, *([f"{format_count(paused)} paused"] if paused else [])])
 
 
 def _running_note(model: Model, queued: int) -> str:
