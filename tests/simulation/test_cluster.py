@@ -206,7 +206,7 @@ REGRESSION_SEEDS = [
     ("nested, everything", 91),  # a parent that said Hello twice after a restart ended its children
     ("nested, everything", 122),
     ("graphs, everything", 14),  # what an agent gave back before its client came was still taken to be there
-    ("graphs, once, everything", 4),  # the value of a last node for which no client came back was kept for ever
+    ("graphs, once, everything", 4),  # an agent kept the value of a last node for ever, as its client did not come back
 ]
 """(scenario, seed) of failures that were found."""
 

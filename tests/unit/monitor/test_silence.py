@@ -28,7 +28,7 @@ def test_nothing_is_said_while_all_agents_are_heard() -> None:
 
 def test_overviews_say_how_many_workers_are_paused() -> None:
     model = model_of(agent_status(0, 2), agent_status(1, 2, state=PeerState.PAUSED))
-    assert answer(model, {"what": "overview"})["workers"][1:] == ["on 1 host, 2 paused", False]
+    assert answer(model, {"what": "overview"})["workers"][1:] == ["on 1 host, 2 workers paused", False]
     overview = pytest.importorskip("scaler_gui.models.overview")
     figure = next(each for each in overview.figures(model) if each.title == "busy workers")
     assert figure.text.endswith(" / 4, 2 paused") and figure.tone == ""

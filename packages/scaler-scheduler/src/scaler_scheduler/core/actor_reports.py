@@ -43,8 +43,8 @@ def actors_of(state: SchedulerState, now: float) -> tuple[tuple[ActorStatus, ...
 
 
 def _anchor(state: SchedulerState, key: ActorKey) -> TaskFacts | None:
-    """Return the facts about the task that makes an actor; None: there is no such actor. Clients choose the numbers in
-    their calls."""
+    """Return the facts about the task that makes an actor, or None if no task with this key makes one: clients choose
+    the numbers in their calls."""
     client = state.clients.get(key[0])
     known = client.table.columns.describe(key[1]) if client is not None else None
     return known if known is not None and known.record.hosts_actor else None

@@ -222,8 +222,8 @@ def _workers_note(snapshot: Snapshot) -> str:
     hosts = f"on {_plural(len({agent.host for agent in snapshot.agents}), 'host')}"
     silent = len({agent.host for agent in silent_agents(snapshot)})
     paused = sum(len(agent.workers) for agent in snapshot.agents if agent.state is PeerState.PAUSED)
-    notes = [f"{silent} silent"] if silent else []
-    return ", ".join([hosts, *notes, *([f"{format_count(paused)} paused"] if paused else [])])
+    notes = (hosts, f"{silent} silent" if silent else "", f"{_plural(paused, 'worker')} paused" if paused else "")
+    return ", ".join(filter(None, notes))
 
 
 def _running_note(model: Model, queued: int) -> str:
