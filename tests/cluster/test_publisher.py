@@ -388,6 +388,18 @@ def test_a_scheduler_whose_publisher_keeps_dying_goes_on() -> None:
         wait_until(lambda: heard_at(default_monitor_address(address)))
 
 
+def test_a_signal_to_the_group_of_a_scheduler_ends_no_publisher_before_it() -> None:
+    address = free_address()
+    with start_scheduler(address) as scheduler:
+        child = wait_until(lambda: publisher_of(scheduler))
+        wait_until(lambda: heard_at(default_monitor_address(address)))
+        os.kill(child.pid, signal.SIGTERM)  # as one to the group does, but certainly before the scheduler looks
+        assert heard_at(default_monitor_address(address)) and alive(child.pid)
+        scheduler.process.terminate()
+        assert scheduler.wait() == 0 and not alive(child.pid)
+        assert "The publisher ended" not in scheduler.output
+
+
 def watched_path(scheduler: Command) -> str:
     scheduler.wait_for_output("monitor address is")
     wait_until(lambda: publisher_of(scheduler))

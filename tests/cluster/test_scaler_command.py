@@ -152,9 +152,9 @@ def test_doctor_without_workers_and_with_a_wrong_name() -> None:
 def test_workers_are_paused_and_resumed(address: str) -> None:
     with Client(address) as client:
         agent = client.cluster_info().agents[0]
-        assert scaler("pause", address, agent.host, "--yes").stdout == f"Paused: {agent.name}\n"
+        assert scaler("pause", address, agent.host, "--yes").stdout == f"Paused {agent.name}.\n"
         assert f"Problems   {agent.name} is paused." in scaler("status", address).stdout
-        assert scaler("resume", address, agent.host, "-y").stdout == f"Resumed: {agent.name}\n"
+        assert scaler("resume", address, agent.host, "-y").stdout == f"Resumed {agent.name}.\n"
         assert client.submit(abs, -1).result() == 1
 
 
@@ -163,7 +163,7 @@ def test_tasks_of_a_function_are_cancelled(address: str) -> None:
         futures = [client.submit(time.sleep, 60) for _ in range(5)]
         wait_until(lambda: client.cluster_info().unfinished.running)
         shown = scaler("cancel", address, "--function", "sleep", "--yes")
-        assert (shown.returncode, shown.stdout) == (0, "Cancelled 5 tasks.\n")
+        assert (shown.returncode, shown.stdout) == (0, "Cancelled 5 tasks of function sleep.\n")
         wait_until(lambda: all(future.cancelled() for future in futures))
 
 
@@ -190,6 +190,28 @@ def test_values_of_groups_and_tasks_are_set(address: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            ("pause", "vm", "-y"),
+            "scaler pause: Cannot do this: {} has no key that permits it. Copy admin.key there from",
+        ),
+        (("cancel", "--client", "a", "-y"), "of the client whose tasks these are."),
+        (("status",), "scaler status: Cannot use {}/submit.key: it is missing."),
+    ],
+)
+def test_who_may_only_watch_hears_which_key_suffices(tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+    folder = tmp_path / "keys"
+    generate(folder, new_key_pair)
+    for each in folder.glob("*.key"):
+        if each.name != "observe.key":
+            each.unlink()
+    shown = scaler(arguments[0], "tcp://127.0.0.1:1", *arguments[1:], SCALER_KEYS=str(folder))
+    assert (shown.returncode, shown.stdout, len(shown.stderr.splitlines())) == (1, "", 1)
+    assert text.format(folder) in shown.stderr
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
         ((), 2, "scaler: A subcommand is missing. Give one of init, up, down, status, progress, doctor,"),
@@ -197,7 +219,7 @@ def test_values_of_groups_and_tasks_are_set(address: str) -> None:
         (("pause", "tcp://127.0.0.1:1", "host"), 2, "scaler pause: Cannot ask for confirmation: this is not a"),
         (("cancel", "tcp://127.0.0.1:1"), 2, "scaler cancel: Cannot tell which tasks to cancel."),
         (("set", "tcp://127.0.0.1:1", "-y"), 2, "scaler set: Cannot tell what to change."),
-        (("status", "nonsense"), 2, "scaler status: Cannot use ADDRESS"),
+        (("status", "nonsense"), 2, "scaler status: Cannot use ADDRESS 'nonsense': it is not an address. Write tcp:"),
         (
             ("status", "tcp://127.0.0.1:1", "-t", "0.3"),
             1,

@@ -626,19 +626,19 @@ def test_actions_on_a_real_cluster() -> None:
             terminal.press("p", *agent.name, "Enter")
             terminal.wait_for(f"Pause {agent.name}? All workers of its agents pause; running tasks continue. (y/n)")
             terminal.press("y")
-            terminal.wait_for(f"Paused: {agent.name}.")
+            terminal.wait_for(f"Paused {agent.name}.")
             waiting = [client.submit(functions.sleep_and_return, 1000) for _ in range(3)]
             terminal.press("2")
             wait_until(lambda: "sleep_and_return 3" in _squeezed(terminal))
             terminal.press("x")
             terminal.wait_for("Cancel all tasks of function sleep_and_return?")
             terminal.press("y")
-            terminal.wait_for("Cancelled 3 tasks.")
+            terminal.wait_for("Cancelled 3 tasks of function sleep_and_return.")
             wait_until(lambda: all(future.cancelled() for future in waiting))
             terminal.press("i", "u", *"nobody", "Enter", "y")
             terminal.wait_for("Cannot resume 'nobody': no agent, worker or host has this name.")
             terminal.press("u", *agent.name, "Enter", "y")
-            terminal.wait_for(f"Resumed: {agent.name}.")
+            terminal.wait_for(f"Resumed {agent.name}.")
             assert client.submit(abs, -1).result() == 1
 
 

@@ -1031,17 +1031,17 @@ def test_actions_on_a_real_cluster(browser: Browser) -> None:
         with Ui(default_monitor_address(address), "--port", 0) as ui, Watched(browser, ui.url) as watched:
             (agent,) = client.cluster_info().agents
             watched.open("workers")
-            act(watched, f"{agent.name}-0", "Pause", f"Paused: {agent.name}.")
+            act(watched, f"{agent.name}-0", "Pause", f"Paused {agent.name}.")
             waiting = [client.submit(functions.sleep_and_return, 1000) for _ in range(3)]
             watched.open("functions")
-            act(watched, "sleep_and_return", "Cancel", "Cancelled 3 tasks.")
+            act(watched, "sleep_and_return", "Cancel", "Cancelled 3 tasks of function sleep_and_return.")
             wait_until(lambda: all(future.cancelled() for future in waiting))
             watched.open("workers")
-            act(watched, f"{agent.name}-0", "Resume", f"Resumed: {agent.name}.")
+            act(watched, f"{agent.name}-0", "Resume", f"Resumed {agent.name}.")
             assert client.submit(abs, -1).result() == 1
             watched.open("clients")
             row = str(client.cluster_info().clients[0].session.hex()[:8])
-            act(watched, row, "Set weight of group", "Set the weight of: default.", value="2")
+            act(watched, row, "Set weight of group", "Gave group default the weight 2.", value="2")
             running = client.submit(functions.sleep_and_return, 1000)
             watched.open("running")
             look(watched, "sleep_and_return", "Show stack", "pre.report:has-text('in sleep_and_return')")

@@ -59,6 +59,10 @@ _ROLES = {role.name.lower(): role for role in Role}
 _PUBLIC_FILE = re.compile(rf"({'|'.join(_ROLES)})(?:-([^:]+?))?(?:\.before-\d{{8}}T\d{{6}}Z)?\.pub")
 
 
+class KeysError(ValueError):
+    """Keys are missing or unusable. The message says what to do."""
+
+
 class PublicKey(NamedTuple):
     """``expires``: seconds since 1970; infinite for one that does not. ``name`` is empty in ROLE.pub."""
 
@@ -223,7 +227,7 @@ def _server_keys(address: Address, name: str, admitted: frozenset[Role]) -> Serv
         return None
     secret = read_key(directory / f"{name}.key")
     if not public_keys(directory):
-        raise ValueError(
+        raise KeysError(
             f"Cannot use the keys in {directory}: it has no public key of a peer, such as submit.pub, so no peer could "
             "connect. Make keys with scaler_keygen."
         )
@@ -247,14 +251,14 @@ def parse_public_key(path: Path, content: bytes) -> tuple[bytes, float]:
     """The key, and when it expires. ValueError, with a sentence, for what is neither."""
     first, _, rest = content.partition(b"\n")
     if not _KEY.fullmatch(first.strip()):
-        raise ValueError(f"Cannot use {path}: it is not a key. Make keys with scaler_keygen.")
+        raise KeysError(f"Cannot use {path}: it is not a key. Make keys with scaler_keygen.")
     match = _EXPIRES.fullmatch(rest.decode(errors="replace").strip())
     if rest.strip() and match is None:
-        raise ValueError(f"Cannot use {path}: its second line is not an expiry. {_EXPIRY_ADVICE}")
+        raise KeysError(f"Cannot use {path}: its second line is not an expiry. {_EXPIRY_ADVICE}")
     try:
         return first.strip(), _expiry(match) if match is not None else float("inf")
     except ValueError as error:
-        raise ValueError(f"Cannot use {path}: {error}. {_EXPIRY_ADVICE}") from None
+        raise KeysError(f"Cannot use {path}: {error}. {_EXPIRY_ADVICE}") from None
 
 
 def _expiry(match: re.Match[str]) -> float:
@@ -318,7 +322,7 @@ def read_key(path: Path) -> bytes:
     """A secret key. Raises as ``scheduler_keys``."""
     key = _checked(path, read_private_file(path))
     if not _KEY.fullmatch(key):
-        raise ValueError(f"Cannot use {path}: it is not a key. Make keys with scaler_keygen.")
+        raise KeysError(f"Cannot use {path}: it is not a key. Make keys with scaler_keygen.")
     return key
 
 
@@ -329,7 +333,7 @@ def read_public_file(path: Path) -> bytes:
 
 def _checked(path: Path, content: bytes | None) -> bytes:
     if content is None:
-        raise ValueError(
+        raise KeysError(
             f"Cannot use {path}: it is missing. Copy it from the host where scaler_keygen has made the keys, or make "
             f"new ones if there are none. {VARIABLE} names their directory."
         )

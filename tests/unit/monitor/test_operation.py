@@ -81,7 +81,7 @@ def test_an_action_is_carried_out() -> None:
     assert talk.session.outcome is None
     talk.hears(ControlReply(1, True, names=("vm-3",)), 1)
     assert talk.sent() == [Goodbye()]
-    assert talk.session.outcome == OperationOutcome(True, "Paused: vm-3.")
+    assert talk.session.outcome == OperationOutcome(True, "Paused vm-3.")
 
 
 def test_the_scheduler_hears_which_monitor_asks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,14 +181,28 @@ def test_names_of_others_are_cut_and_harmless() -> None:
 @pytest.mark.parametrize(
     ("names", "count", "action", "text"),
     [
-        (("a", "b"), 0, ControlAction.DRAIN, "Draining: a, b."),
-        (tuple("abcdefg"), 0, ControlAction.RESUME, "Resumed: a, b, c, d, e and 2 others."),
-        ((), 1, ControlAction.CANCEL_CLIENT, "Cancelled 1 task."),
-        ((), 1204, ControlAction.CANCEL_FUNCTION, "Cancelled 1,204 tasks."),
+        (("a", "b"), 0, ControlAction.DRAIN, "Draining a, b: they leave when the running tasks have ended."),
+        (tuple("abcdefg"), 0, ControlAction.RESUME, "Resumed a, b, c, d, e and 2 others."),
+        ((), 1, ControlAction.CANCEL_CLIENT, "Cancelled 1 task of client x."),
+        ((), 1204, ControlAction.CANCEL_FUNCTION, "Cancelled 1,204 tasks of function x."),
+        ((), 1, ControlAction.CANCEL_TASK, "Cancelled task x."),
+        ((), 3, ControlAction.CANCEL_GRAPH, "Cancelled 3 tasks of graph x."),
+        (("vm-0",), 0, ControlAction.KILL_WORKER, "Killed the process of worker vm-0. Another takes its place."),
+        (("g",), 0, ControlAction.SET_GROUP_WEIGHT, "Gave group g the weight 2."),
+        (("g",), 0, ControlAction.SET_GROUP_LIMIT, "Group g may use at most 2 workers."),
+        ((), 1, ControlAction.SET_FUNCTION_PRIORITY, "Gave 1 waiting task of function x the priority 2."),
+        ((), 0, ControlAction.SET_CLIENT_PRIORITY, "Nothing has changed: no task of x waits."),
     ],
 )
-def test_done(names: tuple[str, ...], count: int, action: ControlAction, text: str) -> None:
-    assert done_text(action, names, count) == text
+def test_the_answer_says_what_happened(names: tuple[str, ...], count: int, action: ControlAction, text: str) -> None:
+    assert done_text(Operation(action, "x", 2.0), names, count) == text
+
+
+@pytest.mark.parametrize(("value", "words"), [(0.0, "any number of workers"), (1.0, "at most 1 worker")])
+def test_a_limit_is_said_in_words(value: float, words: str) -> None:
+    operation = Operation(ControlAction.SET_GROUP_LIMIT, "g", value)
+    assert question_of(operation) == f"Let group g use {words}?"
+    assert done_text(operation, ("g",), 0) == f"Group g may use {words}."
 
 
 @pytest.mark.parametrize(
@@ -225,10 +239,8 @@ def test_every_action_of_a_table_has_its_words_and_its_columns() -> None:
             assert action_of(int(action)) is action
             if not needs_confirmation(operation):
                 continue
+            assert "a target" in done_text(operation, (), 3)
             assert "a target" in question_of(operation) and ("2" in question_of(operation)) is (action in VALUE_LABELS)
-    assert done_text(ControlAction.SET_FUNCTION_PRIORITY, (), 1) == "Set the priority of 1 task."
-    assert done_text(ControlAction.CANCEL_GRAPH, (), 1200) == "Cancelled 1,200 tasks."
-    assert done_text(ControlAction.KILL_WORKER, ("vm-0",), 0) == "Killed the process of: vm-0."
 
 
 def test_the_target_of_a_row_is_made_of_its_columns() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scaler_protocol.command.errors import BadInput
+from scaler_protocol.command.errors import BadInput, unusable_text
 from scaler_protocol.options import METADATA_KEY, Description, argument, option
 
 __all__ = ["CommandSetting", "argument", "option", "settings_of"]
@@ -129,7 +129,7 @@ class CommandSetting:
 
 
 def _unusable(source: str, reason: str) -> BadInput:
-    return BadInput(f"Cannot use {source}: {reason.rstrip('.')}.")
+    return BadInput(f"{unusable_text(source, reason).rstrip('.')}.")
 
 
 def _convert(text: str, kind: type) -> Any:

@@ -59,6 +59,7 @@ VALUE_LABELS: dict[Action, str] = {
 }
 """The number that these actions need."""
 
+_PRIORITIES = (ControlAction.SET_CLIENT_PRIORITY, ControlAction.SET_FUNCTION_PRIORITY)
 _ON_HOSTS = (ControlAction.PAUSE, ControlAction.RESUME, ControlAction.DRAIN)
 _LOOKS = (LookAction.STACK, LookAction.PROFILE_WORKER)
 _ON_PROCESSES = (ControlAction.RESTART_WORKER, ControlAction.KILL_WORKER)
@@ -103,7 +104,7 @@ _SHOWN_NAMES_LIMIT = 5
 _QUESTIONS: dict[Action, str] = {
     ControlAction.PAUSE: "Pause {}? All workers of its agents pause; running tasks continue.",
     ControlAction.RESUME: "Resume {}? All workers of its agents resume.",
-    ControlAction.DRAIN: "Drain {}? All workers of its agents end when their running tasks have ended.",
+    ControlAction.DRAIN: "Drain {}? Its agents leave when their running tasks have ended.",
     ControlAction.CANCEL_CLIENT: "Cancel all tasks of client {}? Running ones are interrupted.",
     ControlAction.CANCEL_FUNCTION: "Cancel all tasks of function {}? Running ones are interrupted.",
     ControlAction.CANCEL_TASK: "Cancel task {}? If it runs, it is interrupted.",
@@ -112,21 +113,28 @@ _QUESTIONS: dict[Action, str] = {
     ControlAction.RESTART_WORKER: "Replace the process of worker {} when its task has ended?",
     ControlAction.SET_CLIENT_WEIGHT: "Give client {} the weight {value} within its group?",
     ControlAction.SET_GROUP_WEIGHT: "Give group {} the weight {value}?",
-    ControlAction.SET_GROUP_LIMIT: "Let group {} use at most {value}? 0 means any number.",
+    ControlAction.SET_GROUP_LIMIT: "Let group {} use {value}?",
     ControlAction.SET_CLIENT_PRIORITY: "Give the waiting tasks of client {} the priority {value}?",
     ControlAction.SET_FUNCTION_PRIORITY: "Give the waiting tasks of function {} the priority {value}?",
 }
 _DONE: dict[Action, str] = {
-    ControlAction.PAUSE: "Paused",
-    ControlAction.RESUME: "Resumed",
-    ControlAction.DRAIN: "Draining",
-    ControlAction.KILL_WORKER: "Killed the process of",
-    ControlAction.RESTART_WORKER: "Restarting when its task has ended",
-    ControlAction.SET_CLIENT_WEIGHT: "Set the weight of",
-    ControlAction.SET_GROUP_WEIGHT: "Set the weight of",
-    ControlAction.SET_GROUP_LIMIT: "Set the limit of",
+    ControlAction.PAUSE: "Paused {}.",
+    ControlAction.RESUME: "Resumed {}.",
+    ControlAction.DRAIN: "Draining {}: {they} when the running tasks have ended.",
+    ControlAction.KILL_WORKER: "Killed the process of worker {}. Another takes its place.",
+    ControlAction.RESTART_WORKER: "The process of worker {} is replaced when its task has ended.",
+    ControlAction.CANCEL_CLIENT: "Cancelled {tasks} of client {}.",
+    ControlAction.CANCEL_FUNCTION: "Cancelled {tasks} of function {}.",
+    ControlAction.CANCEL_TASK: "Cancelled task {}.",
+    ControlAction.CANCEL_GRAPH: "Cancelled {tasks} of graph {}.",
+    ControlAction.SET_CLIENT_WEIGHT: "Gave client {} the weight {value} within its group.",
+    ControlAction.SET_GROUP_WEIGHT: "Gave group {} the weight {value}.",
+    ControlAction.SET_GROUP_LIMIT: "Group {} may use {value}.",
+    ControlAction.SET_CLIENT_PRIORITY: "Gave {tasks} of client {} the priority {value}.",
+    ControlAction.SET_FUNCTION_PRIORITY: "Gave {tasks} of function {} the priority {value}.",
 }
-_PRIORITIES = (ControlAction.SET_CLIENT_PRIORITY, ControlAction.SET_FUNCTION_PRIORITY)
+"""The place without a name is that of the agents, worker, client or group that the scheduler has named, otherwise that
+of the target."""
 
 
 @value(frozen=True, slots=True)
@@ -206,22 +214,21 @@ class OperationOutcome:
 
 def question_of(operation: Operation) -> str:
     """The question to which a person says yes before it is carried out."""
-    value = f"{operation.value:g}"
-    if operation.action == ControlAction.SET_GROUP_LIMIT:
-        value = f"{value} worker{'' if operation.value == 1 else 's'}"
-    return _QUESTIONS[operation.action].format(_shown(operation.target), value=value)
+    return _QUESTIONS[operation.action].format(_shown(operation.target), value=_shown_value(operation))
 
 
-def done_text(action: Action, names: tuple[str, ...], count: int) -> str:
+def done_text(operation: Operation, names: tuple[str, ...], count: int) -> str:
     """``names``, ``count``: as in ControlReply."""
-    tasks = f"{format_count(count)} task{'' if count == 1 else 's'}"
-    if action in _PRIORITIES:
-        return f"Set the priority of {tasks}."
-    if action not in _DONE:
-        return f"Cancelled {tasks}."
+    if operation.action in _PRIORITIES and not count:
+        return f"Nothing has changed: no task of {_shown(operation.target)} waits."
     others = len(names) - _SHOWN_NAMES_LIMIT
-    shown = ", ".join(_shown(name) for name in names[:_SHOWN_NAMES_LIMIT])
-    return f"{_DONE[action]}: {shown}{f' and {others} others' if others > 0 else ''}."
+    named = ", ".join(_shown(name) for name in names[:_SHOWN_NAMES_LIMIT]) or _shown(operation.target)
+    tasks = (
+        f"{format_count(count)} {'waiting ' if operation.action in _PRIORITIES else ''}task{'' if count == 1 else 's'}"
+    )
+    shown = f"{named}{f' and {others} others' if others > 0 else ''}"
+    they = "it leaves" if len(names) == 1 else "they leave"
+    return _DONE[operation.action].format(shown, value=_shown_value(operation), tasks=tasks, they=they)
 
 
 def scheduler_address(watched: Address, listening: Address) -> Address:
@@ -239,6 +246,15 @@ def _is_wildcard(host: str) -> bool:
         return host == "*" or ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False
+
+
+def _shown_value(operation: Operation) -> str:
+    number = f"{operation.value:g}"
+    if operation.action != ControlAction.SET_GROUP_LIMIT:
+        return number
+    return (
+        f"at most {number} worker{'' if operation.value == 1 else 's'}" if operation.value else "any number of workers"
+    )
 
 
 def _shown(target: str) -> str:

@@ -15,7 +15,7 @@ from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hell
 from scaler_protocol.ids import ID_SIZE_BYTES
 from scaler_protocol.keys import files_of_peer, keys_directory, peer_keys
 from scaler_protocol.messages import ControlAction, Role
-from scaler_protocol.monitor.operation import Operation, OperationOutcome
+from scaler_protocol.monitor.operation import Action, Operation, OperationOutcome
 from scaler_protocol.monitor.operator_session import OperatorSession
 from scaler_protocol.transport.context import new_context
 from scaler_protocol.transport.dealer_connection import DealerConnection
@@ -42,7 +42,7 @@ def operate(
     """Blocks until the scheduler at ``address`` has answered, at most ``TIMEOUT_SECONDS``. Never raises for what a user
     can do wrong. ``distribution``: of the monitor; ``program``: its name; ``keys``: the directory of keys, None for the
     one that $SCALER_KEYS names."""
-    obstacle = _missing_key(address, operation, keys or keys_directory())
+    obstacle = missing_key(address, operation.action, keys or keys_directory())
     if obstacle:
         return OperationOutcome(False, obstacle)
     session = os.urandom(ID_SIZE_BYTES)
@@ -62,12 +62,12 @@ def operate(
         context.term()
 
 
-def _missing_key(address: Address, operation: Operation, directory: Path | None) -> str:
+def missing_key(address: Address, action: Action, directory: Path | None) -> str:
     """Return which key suffices for the action, if the directory has none for actions, such as that of a user who only
     watches. Empty: it has one, or none is needed."""
     if directory is None or address.scheme != "tcp" or files_of_peer(directory, Role.SUBMIT)[0].exists():
         return ""
-    alternative = _SUBMIT_KEY_TEXT if operation.action in _CANCELLATIONS else ""
+    alternative = _SUBMIT_KEY_TEXT if action in _CANCELLATIONS else ""
     return _NO_KEY_TEXT.format(directory=directory, alternative=alternative)
 
 

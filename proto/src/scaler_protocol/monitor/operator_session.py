@@ -158,7 +158,7 @@ class OperatorSession:
 
     def _on_reply(self, reply: ControlReply) -> None:
         self._send(Goodbye())
-        text = done_text(self._operation.action, reply.names, reply.count) if reply.accepted else reply.text
+        text = done_text(self._operation, reply.names, reply.count) if reply.accepted else reply.text
         self._end(reply.accepted, text)
 
     def _send(self, body: Body) -> None:

@@ -8,38 +8,34 @@ from functools import partial
 from typing import NamedTuple
 
 from scaler import Client
-from scaler.command.settings import CancelSettings, SetSettings, WorkerSettings, WorkersSettings
+from scaler.command.settings import AddressSettings, CancelSettings, SetSettings, WorkerSettings, WorkersSettings
+from scaler.utility.exceptions import ControlError
+from scaler_protocol.address import parse_address
 from scaler_protocol.command import BadInput
+from scaler_protocol.keys import keys_directory
+from scaler_protocol.messages import ControlAction
+from scaler_protocol.monitor.operation import Action, Operation, done_text, question_of
+from scaler_protocol.monitor.operator import missing_key
 
 
 def pause(settings: WorkersSettings) -> int:
-    return _act_on_workers(settings, "Pause", "Paused", Client.pause_workers)
+    return _act_on_workers(settings, ControlAction.PAUSE, Client.pause_workers)
 
 
 def resume(settings: WorkersSettings) -> int:
-    return _act_on_workers(settings, "Resume", "Resumed", Client.resume_workers)
+    return _act_on_workers(settings, ControlAction.RESUME, Client.resume_workers)
 
 
 def drain(settings: WorkersSettings) -> int:
-    return _act_on_workers(settings, "Drain", "Draining", Client.drain_workers)
+    return _act_on_workers(settings, ControlAction.DRAIN, Client.drain_workers)
 
 
 def kill(settings: WorkerSettings) -> int:
-    if not _is_confirmed(f"Kill the process of worker {settings.worker}?", settings.yes):
-        return 1
-    with Client(settings.address, timeout_seconds=settings.timeout) as client:
-        client.kill_worker(settings.worker)
-    print(f"Killed the process of worker {settings.worker}. Another takes its place.")
-    return 0
+    return _act_on_process(settings, ControlAction.KILL_WORKER, Client.kill_worker)
 
 
 def restart(settings: WorkerSettings) -> int:
-    if not _is_confirmed(f"Replace the process of worker {settings.worker} when its task has ended?", settings.yes):
-        return 1
-    with Client(settings.address, timeout_seconds=settings.timeout) as client:
-        client.restart_worker(settings.worker)
-    print(f"The process of worker {settings.worker} will be replaced when its task has ended.")
-    return 0
+    return _act_on_process(settings, ControlAction.RESTART_WORKER, Client.restart_worker)
 
 
 def cancel(settings: CancelSettings) -> int:
@@ -49,13 +45,14 @@ def cancel(settings: CancelSettings) -> int:
         raise BadInput("Cannot find a task or a graph by a function. Give --client ID with it.")
     if settings.task is not None and settings.graph is not None:
         raise BadInput("Cannot cancel a task and a graph at once. Give either --task NUMBER or --graph NUMBER.")
-    if not _is_confirmed(f"Cancel {_cancelled(settings)}?", settings.yes):
+    operation = _cancellation(settings)
+    if not _is_confirmed(question_of(operation), settings.yes):
         return 1
-    with Client(settings.address, timeout_seconds=settings.timeout) as client:
+    with _connected(settings, operation.action) as client:
         count = client.cancel_tasks(
             client=settings.client, function=settings.function, task=settings.task, graph=settings.graph
         )
-    print(f"Cancelled {_tasks(count)}.")
+    print(done_text(operation, (), count))
     return 0
 
 
@@ -70,7 +67,7 @@ def set_values(settings: SetSettings) -> int:
     texts = [f"the {change.quantity} of {whose} to {change.value}" for change in changes]
     if not _is_confirmed(f"Set {' and '.join(texts)}?", settings.yes):
         return 1
-    with Client(settings.address, timeout_seconds=settings.timeout) as client:
+    with _connected(settings, ControlAction.SET_GROUP_WEIGHT) as client:
         for text, change in zip(texts, changes, strict=True):
             count = change.make(client)
             print(f"Set {text}{'' if count is None else f', for {_tasks(count)}'}.")
@@ -109,20 +106,20 @@ def _changes(settings: SetSettings) -> list[SettingChange]:
     return changes
 
 
-def _whose(settings: SetSettings | CancelSettings) -> str:
+def _whose(settings: SetSettings) -> str:
     if settings.client is not None:
         return f"client {settings.client}"
-    return f"function {settings.function}" if settings.function is not None else f"group {settings.group}"  # type: ignore[union-attr]
+    return f"function {settings.function}" if settings.function is not None else f"group {settings.group}"
 
 
-def _cancelled(settings: CancelSettings) -> str:
+def _cancellation(settings: CancelSettings) -> Operation:
+    if settings.function is not None:
+        return Operation(ControlAction.CANCEL_FUNCTION, settings.function)
     if settings.task is not None:
-        return f"task {settings.task} of {_whose(settings)}"
-    return (
-        f"graph {settings.graph} of {_whose(settings)}"
-        if settings.graph is not None
-        else f"all tasks of {_whose(settings)}"
-    )
+        return Operation(ControlAction.CANCEL_TASK, f"{settings.client}/{settings.task}")
+    if settings.graph is not None:
+        return Operation(ControlAction.CANCEL_GRAPH, f"{settings.client}/{settings.graph}")
+    return Operation(ControlAction.CANCEL_CLIENT, settings.client or "")
 
 
 def _tasks(count: int) -> str:
@@ -130,14 +127,33 @@ def _tasks(count: int) -> str:
 
 
 def _act_on_workers(
-    settings: WorkersSettings, verb: str, done: str, act: Callable[[Client, str], Sequence[str]]
+    settings: WorkersSettings, action: ControlAction, act: Callable[[Client, str], Sequence[str]]
 ) -> int:
-    if not _is_confirmed(f"{verb} all workers of {settings.target}?", settings.yes):
+    operation = Operation(action, settings.target)
+    if not _is_confirmed(question_of(operation), settings.yes):
         return 1
-    with Client(settings.address, timeout_seconds=settings.timeout) as client:
+    with _connected(settings, action) as client:
         names = act(client, settings.target)
-    print(f"{done}: {', '.join(names)}")
+    print(done_text(operation, tuple(names), 0))
     return 0
+
+
+def _act_on_process(settings: WorkerSettings, action: ControlAction, act: Callable[[Client, str], None]) -> int:
+    operation = Operation(action, settings.worker)
+    if not _is_confirmed(question_of(operation), settings.yes):
+        return 1
+    with _connected(settings, action) as client:
+        act(client, settings.worker)
+    print(done_text(operation, (), 0))
+    return 0
+
+
+def _connected(settings: AddressSettings, action: Action) -> Client:
+    """Raises ControlError if this user has no key that could permit the action."""
+    obstacle = missing_key(parse_address(settings.address), action, keys_directory())
+    if obstacle:
+        raise ControlError(obstacle)
+    return Client(settings.address, timeout_seconds=settings.timeout)
 
 
 def _is_confirmed(question: str, yes: bool) -> bool:

@@ -39,6 +39,7 @@ from scaler.utility.exceptions import DisconnectedError, ScalerError
 from scaler_protocol.command import run_command
 from scaler_protocol.command.completion import FLAG, Completable
 from scaler_protocol.command.runner import print_completion
+from scaler_protocol.keys import KeysError
 from scaler_protocol.monitor.format import printable
 
 
@@ -104,7 +105,7 @@ def _run(name: str, body: Callable[[Any], int], settings: Any) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is written when Python ends
         return 0
-    except (ScalerError, OSError) as error:
+    except (ScalerError, KeysError, OSError) as error:
         advice = f" Check with: scaler doctor {settings.address}" if isinstance(error, DisconnectedError) else ""
         text = printable(" ".join(str(error).split()))  # it may contain the names of others
         print(f"scaler {name}: {text}{advice}", file=sys.stderr)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.command import BadInput
+from scaler_protocol.command.errors import unusable_text
 from scaler_protocol.command.interpreter import module_command
 from scaler_protocol.private_file import read_private_file
 
@@ -85,7 +86,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     try:
         parsed = parse_address(address if "://" in address else f"tcp://{address}")
     except ValueError as error:
-        raise BadInput(f"Cannot use --prometheus-address: {error}") from None
+        raise BadInput(unusable_text("--prometheus-address", str(error))) from None
     if parsed.scheme != "tcp":
         raise BadInput(f"Cannot use --prometheus-address: {address!r} is not of the form host:port. Give host:port.")
     return parsed.host, parsed.port

@@ -21,7 +21,6 @@ import signal
 import socket
 import sys
 import time
-from types import FrameType
 from typing import NamedTuple
 
 import zmq
@@ -180,10 +179,6 @@ def _read_snapshot(descriptor: int) -> tuple[Snapshot, int]:
         return snapshot_transfer.load(memory)
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(0)
-
-
 def _yield_to_tasks() -> None:
     """Whenever there is something to publish, others have work to do: this process interrupts none of them, and is run
     when its turn comes. A container may forbid this; then it is run like others."""
@@ -194,8 +189,8 @@ def _yield_to_tasks() -> None:
 def main() -> int:
     _yield_to_tasks()  # first: threads that are started later do as this one does
     restore_signals()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the scheduler, which then closes this process
-    signal.signal(signal.SIGTERM, _leave)
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the group, they reach the scheduler: it ends this process
+        signal.signal(number, signal.SIG_IGN)
     task = _task(sys.argv[1:])
     scheduler = socket.socket(fileno=task.scheduler)
     try:
