@@ -336,6 +336,14 @@ def test_a_task_that_calls_an_ended_actor(client: Client) -> None:
         client.submit(add_often, counter, 1).result(timeout=60)
 
 
+def test_an_actor_of_another_cluster(client: Client) -> None:
+    with SchedulerClusterCombo(n_workers=1) as elsewhere, Client(elsewhere.get_address()) as owner:
+        counter = owner.actor(Counter)
+        with pytest.raises(ActorDiedError, match="The actor of Counter is unknown to this cluster: "):
+            client.submit(add_often, counter, 1).result(timeout=60)
+        assert counter.add().result(timeout=60) == 1
+
+
 def call_later(counters: list[Any], *gate: str) -> int:
     functions.wait_at_gate(*gate)
     return int(counters[0].add().result(timeout=60))

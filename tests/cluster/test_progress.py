@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -74,3 +76,27 @@ def test_a_graph_of_dask(client: Client, shown: Callable[[], str]) -> None:
     total = dask.delayed(sum)([dask.delayed(square)(n) for n in range(5)])
     assert total.compute(scheduler=client, progress=True) == 30
     assert "get: 100%" in shown()
+
+
+@pytest.mark.parametrize("value", ["foo", "", None, 2])
+def test_what_is_neither_true_nor_false_is_refused(client: Client, value: Any) -> None:
+    with client.as_executor() as executor:
+        methods: list[Callable[..., Any]] = [client.map, client.imap, client.imap_unordered, executor.map]
+        calls: list[Callable[[], object]] = [
+            *(partial(method, increment, [1], progress=value) for method in methods),
+            lambda: client.starmap(increment, [(1,)], progress=value),
+            lambda: client.get({"one": 1, "a": (increment, "one")}, ["a"], progress=value),
+            lambda: client.gather([], progress=value),
+            lambda: client.wait([], progress=value),
+        ]
+        for call in calls:
+            with pytest.raises(TypeError, match=f"^progress must be True or False, not {value!r}.$"):
+                call()
+
+
+def test_true_and_false_of_numpy(client: Client, shown: Callable[[], str]) -> None:
+    numpy = pytest.importorskip("numpy")
+    assert client.map(square, [1], progress=numpy.True_) == [1]
+    assert "square: 100%" in shown()
+    assert client.map(square, [1], progress=numpy.False_) == [1]
+    assert not shown()

@@ -21,6 +21,7 @@ HEARTBEAT_TIMEOUT_SECONDS = (1.5, 2.0)
 """A process that stands still for longer loses its connection."""
 
 END_LIMIT_SECONDS = 300.0
+SETTLE_LIMIT_SECONDS = 30.0
 WATCH_SECONDS = 0.05
 
 
@@ -72,6 +73,9 @@ class Cluster:
         self.keeper = Keeper()
         self.scheduler = self._start_scheduler()
         self.agents = [self._start_agent() for _ in range(scenario.agents)]
+        self.departing: list[AgentNode] = []
+        """Those that were told to leave, also when they have."""
+
         self.clients = [self._start_client(number) for number in range(scenario.clients)]
         self._watch()
 
@@ -88,9 +92,24 @@ class Cluster:
             self.world.now + END_LIMIT_SECONDS, lambda: not any(client.unfinished for client in self.clients)
         )
         assert finished, self.report()
-        self.world.run(max([self.world.now, *(agent.resumes_at for agent in self.agents)]))
+        self._await_all()
         self.check_ends()
         self._check_quiet()
+
+    def _await_all(self) -> None:
+        """Wait until all who stand still run again, leaving agents too, and are welcomed, and until the scheduler waits
+        for no agent that may have started tasks before it was restarted."""
+        everybody = [self.scheduler, *self.clients, *self.agents, *self.departing]
+        self.world.run(max([self.world.now, *(node.resumes_at for node in everybody)]))
+        is_settled = self.world.run(self.world.now + SETTLE_LIMIT_SECONDS, self._has_settled)
+        assert is_settled, self.scheduler.log[-10:]
+
+    def _has_settled(self) -> bool:
+        return (
+            all(agent.core.state.welcomed for agent in [*self.agents, *self.departing] if agent.alive)
+            and all(client.core.welcomed for client in self.staying_clients())
+            and not any(client.known_agents.awaited for client in self.scheduler.core.state.clients.values())
+        )
 
     def report(self) -> str:
         lines = [f"{client.name}: {client.unfinished} tasks never ended" for client in self.clients]
@@ -262,12 +281,16 @@ class Cluster:
         self.agents.append(self._start_agent())
 
     def _have_agent_leave(self) -> None:
-        self.agents.append(self._start_agent())
-        self.agents.pop(self.world.chance.randrange(len(self.agents) - 1)).leave()
+        self._pop_departing().leave()
 
     def _drain_agent(self) -> None:
+        self._pop_departing().drain(self.scheduler)
+
+    def _pop_departing(self) -> AgentNode:
+        """Another agent takes its place."""
         self.agents.append(self._start_agent())
-        self.agents.pop(self.world.chance.randrange(len(self.agents) - 1)).drain(self.scheduler)
+        self.departing.append(self.agents.pop(self.world.chance.randrange(len(self.agents) - 1)))
+        return self.departing[-1]
 
     def _kill_worker_process(self) -> None:
         self.world.chance.choice(self.agents).kill_worker_process()

@@ -70,6 +70,12 @@ class Status(enum.IntEnum):
     NOT_FOUND = 12
 
 
+UNKNOWN_ACTOR_TEXT = (
+    "The actor is unknown to this cluster: the client that made it has left, or is one of another cluster."
+)
+"""The sentence of WORKER_DIED for a call of an actor that no client of this scheduler has made."""
+
+
 class RefusalReason(enum.IntEnum):
     VERSION = 0
     TOKEN = 1

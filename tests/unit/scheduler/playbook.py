@@ -256,6 +256,12 @@ def statuses(said: list, client: Peer) -> dict[int, Status]:
     return found
 
 
+def payloads(said: list, client: Peer) -> dict[int, bytes]:
+    """{task: payload} of all results said to a client."""
+    runs = [part for name, body in said if name == client.name and isinstance(body, Results) for part in body.runs]
+    return {row[0]: bytes(row[3]) for part in runs for row in part.rows()}
+
+
 def handed(said: list, agent: Peer) -> list[tuple[int, int]]:
     """[(task, attempt)] of all tasks said to an agent."""
     return [

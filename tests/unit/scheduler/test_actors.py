@@ -8,6 +8,7 @@ import pytest
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import (
+    UNKNOWN_ACTOR_TEXT,
     ActorsReady,
     Blocked,
     Cancel,
@@ -28,7 +29,7 @@ from scaler_scheduler.core.count_check import RECOUNT_SECONDS
 from scaler_scheduler.core.settings import HOLD_ONCE_SECONDS, HOLD_SECONDS
 from scaler_scheduler.core.snapshot import snapshot_of
 
-from .playbook import Peer, Playbook, results, run, statuses, tasks
+from .playbook import Peer, Playbook, payloads, results, run, statuses, tasks
 
 ANCHOR = {"hosts_actor": True, "rerun": False}
 CALL = {"actor": 1, "rerun": False}
@@ -183,6 +184,16 @@ def test_calls_of_other_clients_fail_with_the_actor():
     said += other.says(tasks(other, 6, 1, **borrowed(client))) + book.wait(6, (agent,))
     assert statuses(said, other) == {6: Status.WORKER_DIED}
     assert statuses(agent.says(results(other, (5, 1, Status.PROCESSOR_DIED))), other) == {5: Status.PROCESSOR_DIED}
+
+
+def test_a_call_of_an_actor_of_another_cluster_says_so():
+    book = Playbook()
+    agent, client = book.agent(), book.client()
+    elsewhere = {**CALL, "actor_session": b"elsewhere".ljust(16, b".")}
+    assert client.says(tasks(client, 1, 1, **elsewhere)) == []  # this may be a restart, and the owner still come
+    said = book.wait(6, (agent, client))
+    said += client.says(tasks(client, 2, 1, **elsewhere))
+    assert payloads(said, client) == dict.fromkeys((1, 2), UNKNOWN_ACTOR_TEXT.encode())
 
 
 def test_a_call_of_another_client_may_overtake_the_actor():

@@ -169,6 +169,49 @@ def test_tasks_that_may_have_started_fail_if_an_agent_does_not_come_back():
     assert handed(book.wait(3.0, (late, idle)), late) == []
 
 
+def test_an_agent_that_is_lost_before_it_has_reported_is_waited_for():
+    """It has attached, but its results were still under way."""
+    book, client, [agent] = restarted("agent")
+    client.starting_agents[agent.session] = None
+    client.says(client.states_agents(agent), restated(client, 1, 2))
+    idle = returned(book, "idle", slots=4)
+    book.lose(book.agent("agent"))
+    said = book.wait(4.0, (idle,))
+    assert agent.session not in book.core.state.agents
+    assert (handed(said, idle), statuses(said, client)) == ([], {})
+    assert agent.session in client.starting_agents  # for another restart
+    back = returned(book, "agent", holds=(TaskColumn(client.session, (1,), (1,)),))
+    said = book.wait(0.5, (back, idle))
+    assert [*handed(said, back), *handed(said, idle)] == [(2, 1)]
+
+
+def test_tasks_fail_if_an_agent_is_lost_before_it_has_reported():
+    book, client, [agent] = restarted("agent")
+    client.starting_agents[agent.session] = None
+    client.says(client.states_agents(agent), restated(client, 1, 2))
+    idle = returned(book, "idle", slots=4)
+    book.lose(book.agent("agent"))
+    said = book.wait(10.5, (idle,))
+    assert handed(said, idle) == []
+    assert statuses(said, client) == {1: Status.WORKER_DIED, 2: Status.WORKER_DIED}
+    assert agent.session not in client.starting_agents
+
+
+@pytest.mark.parametrize("has_result", [False, True])
+def test_what_was_lost_with_an_agent_before_its_client_had_stated_it_is_not_started_again(has_result: bool):
+    book, client, [agent] = restarted("agent")
+    client.says(client.states_agents(agent))
+    idle = returned(book, "idle", slots=4)
+    agent = book.agent("agent", holds=() if has_result else (TaskColumn(client.session, (1,), (1,)),))
+    agent.says(*([results(client, 1)] if has_result else []), AllReported())
+    book.lose(agent)
+    book.wait(0.9, (idle,))
+    assert agent.session not in book.core.state.agents
+    said = client.says(restated(client, 1, 2))
+    assert statuses(said, client) == {1: Status.WORKER_DIED}
+    assert handed(book.wait(12.0, (idle,)), idle) == [(2, 1)]
+
+
 def test_the_same_with_nodes_of_graphs():
     book, client, [agent] = restarted("agent")
     client.says(client.states_agents(agent), *restated_graph(client))

@@ -85,7 +85,7 @@ from scaler.client.options import (
 )
 from scaler.client.outcomes import failure_of, hide_frames
 from scaler.client.program_names import program_name, user_name
-from scaler.client.progress import map_tasks_of, progress_bar, progress_of, progress_of_results
+from scaler.client.progress import map_tasks_of, progress_bar, progress_of, progress_of_results, wants_progress
 from scaler.client.published import PublishedValue, publish_all, published_names
 from scaler.client.queue import Queue
 from scaler.client.representations import table
@@ -635,6 +635,7 @@ class Client:
     def _run_map(
         self, method: str, fn: Callable[..., Any], groups: Groups, options: TaskOptions, progress: bool
     ) -> list[Any]:
+        shows_progress = wants_progress(progress)
         self._client_io.check_usable()
         if not groups:
             return []
@@ -645,7 +646,7 @@ class Client:
             shaped.append((shape_of(function, arity, (), options), items))
         count = sum(len(items) for _, items in groups)
         try:
-            if not progress:
+            if not shows_progress:
                 return self._map_call(fn, count).run(shaped)
             with progress_bar(count, function.name) as bar:
                 return self._map_call(fn, count, bar.update).run(shaped)
@@ -710,8 +711,9 @@ class Client:
         """Yield the results in order. The call is lazy: it takes from the iterables as results are taken, at most
         ``buffer_size`` items ahead. Tuples are never unpacked. ``progress`` as in ``map``, for results taken."""
         try:
+            shows_progress = wants_progress(progress)
             results = self._prepare_imap(fn, iterables, buffer_size).in_order()
-            return progress_of_results(results, iterables, function_name(fn)) if progress else results
+            return progress_of_results(results, iterables, function_name(fn)) if shows_progress else results
         except BaseException as error:
             hide_frames(error)
             raise
@@ -765,8 +767,9 @@ class Client:
     ) -> Generator[Any, None, None]:
         """Like ``imap``, but yield the results in the order in which the tasks end."""
         try:
+            shows_progress = wants_progress(progress)
             results = self._prepare_imap(fn, iterables, buffer_size).as_ended()
-            return progress_of_results(results, iterables, function_name(fn)) if progress else results
+            return progress_of_results(results, iterables, function_name(fn)) if shows_progress else results
         except BaseException as error:
             hide_frames(error)
             raise
@@ -835,7 +838,8 @@ class Client:
         the caller waits for. ``reserialize`` has no effect."""
         try:
             parts = ClientParts(self._arguments, self._functions, self._client_io)
-            return get(parts, self._options, graph, keys, block, capabilities, dask_options, progress)
+            shows_progress = wants_progress(progress)
+            return get(parts, self._options, graph, keys, block, capabilities, dask_options, shows_progress)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -978,7 +982,7 @@ class Client:
         their results. Collections of Dask are computed. Raises the first exception, in the order of the futures. An
         interruption (Ctrl-C) cancels the futures. ``progress`` as in ``map``."""
         try:
-            if not progress:
+            if not wants_progress(progress):
                 return gather(nested, self.get)
             with progress_of(futures_in(nested), "gather"):
                 return gather(nested, self.get)
@@ -996,8 +1000,9 @@ class Client:
     ) -> concurrent.futures._base.DoneAndNotDoneFutures[T]:
         """``concurrent.futures.wait``: an interruption (Ctrl-C) leaves the futures. A persisted collection of Dask
         stands for its futures. ``progress`` as in ``map``."""
+        shows_progress = wants_progress(progress)
         futures = futures_to_wait_for(futures)
-        if not progress:
+        if not shows_progress:
             return concurrent.futures.wait(futures, timeout, return_when)
         with progress_of(futures, "wait"):
             return concurrent.futures.wait(futures, timeout, return_when)

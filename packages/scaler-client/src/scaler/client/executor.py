@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, ParamSpec, Protocol, 
 from scaler.client.future import ScalerFuture, ask_to_cancel, cancel_unstarted
 from scaler.client.map_items import note_item
 from scaler.client.outcomes import hide_frames
-from scaler.client.progress import map_tasks_of, progress_of_results, require_tqdm
+from scaler.client.progress import map_tasks_of, progress_of_results, require_tqdm, wants_progress
 from scaler.client.signatures import function_module, function_name
 from scaler.core.outcome import Outcome
 from scaler.shell.client_io import ClientIO
@@ -302,17 +302,18 @@ class Executor(concurrent.futures.Executor):
             raise TypeError("buffersize must be an integer or None")
         if buffersize is not None and buffersize < 1:
             raise ValueError("buffersize must be None or > 0")
-        if progress:
+        shows_progress = wants_progress(progress)
+        if shows_progress:
             require_tqdm()
         deadline = None if timeout is None else timeout + time.monotonic()
         calls = zip(*iterables, strict=False)
         tasks = 0 if buffersize is None else map_tasks_of(iterables, chunksize)
         if chunksize == 1:
             results = self._map(fn, calls, deadline, buffersize, tasks, 1)
-            return progress_of_results(results, iterables, function_name(fn)) if progress else results
+            return progress_of_results(results, iterables, function_name(fn)) if shows_progress else results
         chunks = ((chunk,) for chunk in iter(lambda: list(islice(calls, chunksize)), []))
         lists = self._map(_chunk_function(fn), chunks, deadline, buffersize, tasks, chunksize)
-        if progress:
+        if shows_progress:
             return progress_of_results(_items_of(lists), iterables, function_name(fn))
         return chain.from_iterable(lists)
 

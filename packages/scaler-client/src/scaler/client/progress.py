@@ -11,6 +11,13 @@ from typing import Any
 from scaler_protocol.messages import MAP_TASKS_UNKNOWN
 
 
+def wants_progress(progress: bool) -> bool:
+    """Return the option ``progress`` of a call. Raises TypeError for anything but True and False."""
+    if progress not in (False, True):
+        raise TypeError(f"progress must be True or False, not {progress!r}.")
+    return bool(progress)
+
+
 def progress_bar(total: int | None, title: str) -> Any:
     """A context manager whose ``update(n)`` says that ``n`` more tasks ended. Raises ImportError without tqdm.
     ``total`` is None if it is not known."""

@@ -8,7 +8,7 @@ After a restart of the scheduler, calls wait until it is known which calls agent
 
 from __future__ import annotations
 
-from scaler_protocol.messages import ActorsReady, Status, TaskOptions
+from scaler_protocol.messages import UNKNOWN_ACTOR_TEXT, ActorsReady, Status, TaskOptions
 from scaler_scheduler.core import actor_starts, withdrawals
 from scaler_scheduler.core.actor_queues import ActorKey
 from scaler_scheduler.core.agents import Agent, agents_with_actors
@@ -54,7 +54,7 @@ def route(state: SchedulerState, now: float) -> list[Agent]:
             given[agent.index] = agent
             state.actors.kept[queue] = None
         elif _has_ended(state, key, now):
-            _fail_all(state, queue)
+            _fail_all(state, queue, ENDED_TEXT if key[0] in state.clients else UNKNOWN_ACTOR_TEXT.encode())
             state.actors.drop(queue)
         elif queue in state.actors.depths:
             actor_starts.precede(state, queue, now)
@@ -149,17 +149,17 @@ def _options_of_held(client: ClientPeer, first: int, stop: int) -> TaskOptions |
     return None if held is None else columns.record(held).run.options
 
 
-def _fail_all(state: SchedulerState, queue: QueueClass) -> None:
+def _fail_all(state: SchedulerState, queue: QueueClass, text: bytes) -> None:
     for client, first, stop in queue.take_ranges():
         for task in range(first, stop):
             if (
                 client.table.columns.state(task) == TaskState.QUEUED
                 and client.table.columns.record(task).queue is queue
             ):
-                _fail(state, client, task)
+                _fail(state, client, task, text)
 
 
-def _fail(state: SchedulerState, client: ClientPeer, task: int, text: bytes = ENDED_TEXT) -> None:
+def _fail(state: SchedulerState, client: ClientPeer, task: int, text: bytes) -> None:
     client.forget(task)
     client.table.finish(task, Status.WORKER_DIED)
     client.row(task, Status.WORKER_DIED, text)

@@ -1,4 +1,5 @@
-"""Tasks of which an agent had something that it was told to drop, because their client was away.
+"""Tasks of which an agent had something that it was told to drop, because their client was away, or that was lost with
+the agent before their client was back.
 
 A client that comes back later states them again. That no agent has them does not mean that they have not started.
 """

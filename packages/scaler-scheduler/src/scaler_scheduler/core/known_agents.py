@@ -51,8 +51,11 @@ class KnownAgents:
         learned, self._learned = self._learned, []
         return learned
 
-    def lose(self, session: bytes) -> bool:
-        """The agent is gone. Returns whether the client is to be told."""
+    def lose(self, session: bytes, has_reported: bool = True) -> bool:
+        """The agent is gone. Returns whether the client is to be told. One that has not said everything that it has is
+        still awaited, and the client keeps its name: the scheduler may be restarted again meanwhile."""
+        if session in self.awaited and not has_reported:
+            return False
         is_known = session in self
         self.sessions.pop(session, None)
         self.under_way.pop(session, None)

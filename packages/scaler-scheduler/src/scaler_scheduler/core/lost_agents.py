@@ -47,10 +47,9 @@ def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -
     outbox.send_all(state, state.objects.forget_agent(agent.session), now)
     state.transfers.forget_agent(agent.session)
     draining.on_agent_lost(state, agent, now)
-    starting_agents.on_agent_gone(state, agent)
+    starting_agents.on_agent_gone(state, agent, now)
     values.forget_reader(state, agent.session, now)
     lost_reads = values.forget_holder(state, agent.session, now)
-    state.unclaimed.forget_agent(agent)
     nested = [client for client in state.clients.values() if client.route == agent.session]
     ended = [(client, _take_from(state, client, agent, end)) for client in list(state.clients.values())]
     for read in lost_reads:

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from scaler_protocol.ids import ID_SIZE_BYTES
 from scaler_protocol.messages import (
     STARTING_AGENTS_LIMIT,
-    STARTING_AGENTS_SINCE_MINOR,
     AllReported,
     StartingAgents,
     Status,
@@ -19,7 +18,7 @@ from scaler_scheduler.core import cancellation, graph_progress, requeue, task_en
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.settings import HOLD_ONCE_SECONDS, HOLD_SECONDS
-from scaler_scheduler.core.starting_agents import takes_names
+from scaler_scheduler.core.starting_agents import has_reported, takes_names
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 
@@ -28,8 +27,8 @@ MISSING_TEXT = (
     f"{HOLD_ONCE_SECONDS:g} seconds. Look at what the task has done before you submit it again."
 )
 DROPPED_TEXT = (
-    "Workers were told to drop this task because its client was away. Look at what the task has done before you submit "
-    "it again."
+    "Workers have dropped this task, or were lost with it, while its client was away. Look at what the task has done "
+    "before you submit it again."
 )
 
 
@@ -66,10 +65,7 @@ def look_at_held(state: SchedulerState, client: ClientPeer, now: float) -> None:
 
 def _has_reported(state: SchedulerState, session: bytes, now: float) -> bool:
     agent = state.agents.get(session)
-    if agent is None or not agent.attached:
-        return False
-    is_old = agent.hello.minor < STARTING_AGENTS_SINCE_MINOR
-    return agent.has_reported or (is_old and now >= agent.attached_at + HOLD_SECONDS)
+    return agent is not None and has_reported(agent, now)
 
 
 def _end_hold(state: SchedulerState, client: ClientPeer, now: float) -> None:

@@ -11,6 +11,8 @@ what they have: the others have not started then. If an agent is missing at the 
 | tasks wait, and no known agent has room | the client is told of agents that could run them |
 | the client has acknowledged that | these agents get its tasks |
 | an agent is lost or has left | the client is told, after the results that tell how its tasks have ended |
+| it has not said before what it has | it is waited for like one that has not come back |
+| a client had not stated its tasks yet | these count as started, too (``forgotten_tasks``) |
 | the client states agents | its tasks are held until these have reported |
 | the client's session ends | its tasks and calls count as started: agents are told to drop them (``forgotten_tasks``) |
 
@@ -28,6 +30,7 @@ from scaler_scheduler.core import outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.priority_queues import QueueClass
+from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 Demand = tuple[tuple[str, int], ...]
@@ -116,11 +119,21 @@ def takes_names(client: ClientPeer) -> bool:
 # ---- agents that are gone --------------------------------------------------------------------------------------------
 
 
-def on_agent_gone(state: SchedulerState, agent: Agent) -> None:
-    """An agent is lost or has left: clients drop it when they have been told how its tasks have ended."""
+def on_agent_gone(state: SchedulerState, agent: Agent, now: float) -> None:
+    """An agent is lost or has left: clients drop it when they have been told how its tasks have ended. Tasks of clients
+    that have not stated them yet are lost with it, and may have started."""
+    reported = has_reported(agent, now)
     for client in state.clients.values():
-        if client.known_agents.lose(agent.session):
+        if client.known_agents.lose(agent.session, reported):
             state.clients_to_part[client.session] = client
+    for session, tasks in state.unclaimed.forget_agent(agent):
+        state.forgotten.add(session, tasks)
+
+
+def has_reported(agent: Agent, now: float) -> bool:
+    """Return whether an agent has said everything that it has from before a restart."""
+    is_old = agent.hello.minor < STARTING_AGENTS_SINCE_MINOR
+    return agent.attached and (agent.has_reported or (is_old and now >= agent.attached_at + HOLD_SECONDS))
 
 
 def part(state: SchedulerState, now: float) -> None:

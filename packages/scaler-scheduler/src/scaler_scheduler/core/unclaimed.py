@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scaler_protocol.codec import ResultRun
@@ -78,9 +78,16 @@ class Unclaimed:
             for items in kept.values():
                 items[:] = [(item[0] + seconds, *item[1:]) for item in items]
 
-    def forget_agent(self, agent: Agent) -> None:
+    def forget_agent(self, agent: Agent) -> list[tuple[bytes, Sequence[int]]]:
+        """An agent is gone: what it has reported is dropped. Returns these tasks by session."""
+        gone: list[tuple[bytes, Sequence[int]]] = []
+        for session, holds in self._holds.items():
+            gone += [(session, hold[2]) for hold in holds if hold[1] is agent]
+        for session, results in self._results.items():
+            gone += [(session, result[2].task_column) for result in results if result[1] is agent]
         self._holds = _kept(self._holds, lambda item: item[1] is not agent)
         self._results = _kept(self._results, lambda item: item[1] is not agent)
+        return gone
 
 
 def _without(hold: Hold, gone: frozenset[int]) -> Hold:
