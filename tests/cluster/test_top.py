@@ -18,7 +18,7 @@ import pytest
 import zmq
 
 from scaler import Client
-from scaler.utility.exceptions import ProcessorDiedError
+from scaler.utility.exceptions import ActorDiedError, ProcessorDiedError
 from scaler_protocol.address import default_monitor_address
 from scaler_protocol.monitor.feed import SNAPSHOT_KIND, encode
 from scaler_protocol.monitor.log_frames import EVENTS, MAGIC, SNAPSHOT, frame
@@ -640,6 +640,31 @@ def test_actions_on_a_real_cluster() -> None:
             terminal.press("u", *agent.name, "Enter", "y")
             terminal.wait_for(f"Resumed {agent.name}.")
             assert client.submit(abs, -1).result() == 1
+
+
+def test_actors_of_a_real_cluster() -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1, "-wn", "home") as cluster, Client(address) as client:
+        cluster.remember_family()
+        with Tmux(
+            command_line("scaler_top", default_monitor_address(address), "--page", "actors"), 130, 24
+        ) as terminal:
+            terminal.wait_for("no client has made an actor")
+            actor = client.actor(functions.Sleeper)
+            call = actor.sleep(1000)
+            wait_until(lambda: re.search(r"Sleeper busy 1 0 0 of 0 .* home ", _squeezed(terminal)))
+            [shown] = client.cluster_info().actors
+            assert (shown.function, shown.is_made, shown.running, shown.waiting) == ("Sleeper", True, 1, 0)
+            assert (shown.host, shown.worker) == (client.cluster_info().agents[0].host, "home")
+            actor.sleep(0)
+            wait_until(lambda: "Sleeper busy 1 1 " in _squeezed(terminal))
+            terminal.press("x")
+            terminal.wait_for(f"Cancel task {client.identity.hex()[:8]}/{shown.task}? If it runs, it is interrupted.")
+            terminal.press("y")
+            terminal.wait_for(f"Cancelled task {client.identity.hex()[:8]}/{shown.task}.")
+            assert isinstance(call.exception(60), ActorDiedError)
+            terminal.wait_for("no client has made an actor")
+            assert client.cluster_info().actors == ()
 
 
 def fail_with(text: str) -> None:

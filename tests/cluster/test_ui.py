@@ -21,6 +21,7 @@ import pytest
 import zmq
 
 from scaler import Client
+from scaler.utility.exceptions import ActorDiedError
 from scaler_protocol.address import default_monitor_address
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor import feed
@@ -1047,6 +1048,24 @@ def test_actions_on_a_real_cluster(browser: Browser) -> None:
             look(watched, "sleep_and_return", "Show stack", "pre.report:has-text('in sleep_and_return')")
             look(watched, "sleep_and_return", "Profile", ".flame div:has-text('sleep_and_return')")
             running.cancel()
+            assert watched.errors == []
+
+
+def test_actors_of_a_real_cluster(browser: Browser) -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 1, "-wn", "home") as cluster, Client(address) as client:
+        cluster.remember_family()
+        with Ui(default_monitor_address(address), "--port", 0) as ui, Watched(browser, ui.url) as watched:
+            actor = client.actor(functions.Sleeper)
+            call = actor.sleep(1000)
+            watched.open("actors")
+            for text in ("Sleeper", "busy", "home", "0 of 0"):
+                watched.wait_for_text(text, "tbody")
+            [shown] = client.cluster_info().actors
+            name = f"{client.identity.hex()[:8]}/{shown.task}"
+            act(watched, "Sleeper", "Cancel task", f"Cancelled task {name}.")
+            assert isinstance(call.exception(60), ActorDiedError)
+            watched.page.locator("tbody").get_by_text("Sleeper").first.wait_for(state="detached")
             assert watched.errors == []
 
 

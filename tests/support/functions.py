@@ -139,3 +139,10 @@ def fail_at_first(path: str, failures: int) -> int:
 def warn_of(text: str, category: type[Warning] = UserWarning) -> str:
     warnings.warn(text, category, stacklevel=1)
     return text
+
+
+class Sleeper:
+    """An actor that is busy for as long as its caller says."""
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
