@@ -77,6 +77,30 @@ def test_items_are_taken_in_their_order_and_once():
     ]
 
 
+def test_an_item_passes_by_a_client_whose_connection_has_ended():
+    book, one, two = pair()
+    assert replies(one.says(take(1))) == [("one", 1, WAITING, b"")]
+    assert book.lose(one) == []
+    assert replies(two.says(put(1, b"a"))) == [("two", 1, DONE, b"")]
+    assert replies(two.says(take(2), take(3))) == [("two", 2, DONE, b"a"), ("two", 3, WAITING, b"")]
+    assert replies(two.says(put(4, b"b"), put(5, b"c"))) == [
+        ("two", 4, DONE, b""),
+        ("two", 3, DONE, b"b"),
+        ("two", 5, DONE, b""),
+    ]
+    assert replies(one.connect()) == [("one", 1, DONE, b"c")]
+
+
+def test_a_client_that_does_not_come_back_takes_nothing():
+    book, one, two = pair()
+    one.says(take(1))
+    book.lose(one)
+    two.says(put(1, b"a"))
+    book.wait(book.core.state.settings.client_timeout_seconds + 1)
+    assert one.session not in book.core.state.clients and not book.core.state.named.away
+    assert replies(two.says(take(2))) == [("two", 2, DONE, b"a")]
+
+
 def test_getters_are_served_in_their_order():
     _, one, two = pair()
     assert replies(two.says(take(1), take(2))) == [("two", 1, WAITING, b""), ("two", 2, WAITING, b"")]
@@ -228,12 +252,16 @@ def test_every_item_is_taken_once_and_in_order(seed: int):
             elif body.named_state == NamedState.DONE:
                 taken.append(bytes(body.value))
 
+    away: set[str] = set()
     for step in range(300):
         client = chance.choice(clients)
         mine = sorted(each for each in waiting if each[0] == client.name)
-        if chance.random() < 0.05:
-            book.lose(client)
+        if client.name in away:
+            away.discard(client.name)
             hear(client.connect())
+        elif chance.random() < 0.05:
+            away.add(client.name)
+            hear(book.lose(client))
         elif mine and chance.random() < 0.2:
             hear(client.says(withdraw(mine[0][1])))
         else:

@@ -16,6 +16,7 @@ from scaler_protocol.messages import (
 from scaler_scheduler.core import (
     heartbeat,
     locks,
+    named_values,
     notices,
     outbox,
     recording,
@@ -106,6 +107,8 @@ def _resume(state: SchedulerState, peer: ClientPeer | Agent, hello: Hello, now: 
     outbox.answer(state, peer.session, peer.route, _welcome(state, hello, peer.link.received, True), now)
     for envelope in peer.link.resume(hello.received):
         outbox.transmit(state, peer.connection, envelope, now)
+    if isinstance(peer, ClientPeer):
+        named_values.on_connection_resumed(state, peer.session, now)
 
 
 def _greet_again(state: SchedulerState, client: ClientPeer, hello: Hello, now: float) -> None:
@@ -117,6 +120,7 @@ def _greet_again(state: SchedulerState, client: ClientPeer, hello: Hello, now: f
     client.states_until = now + HOLD_SECONDS
     _adopt_named(state, client, hello)
     outbox.answer(state, client.session, client.route, _welcome(state, hello, 0, False), now)
+    named_values.on_connection_resumed(state, client.session, now)
 
 
 def _adopt_named(state: SchedulerState, client: ClientPeer, hello: Hello) -> None:

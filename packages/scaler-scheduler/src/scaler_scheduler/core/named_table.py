@@ -3,7 +3,8 @@
 An event is a variable whose value is empty. A queue has items in their order, and may have a limit. A name belongs to
 the clients that have used it, and is forgotten with the last of them; the clients inside the tasks of a client count as
 that client. Only a published value stays until it is cleared. Requests that wait for a value are served in the order in
-which they came. Such a request also ends with its session, and with the execution of the task that made it.
+which they came. Such a request also ends with its session, and with the execution of the task that made it. A session
+whose connection has ended may never come back: it takes no item of a queue until it does.
 
 The state is soft. Each change of a variable has a version. After a restart, each session states again what it has set
 or cleared, and the highest version counts. The items of queues are lost. Until sessions had time for that, other
@@ -122,6 +123,8 @@ class NamedTable:
         self.held: dict[tuple[bytes, int], PendingRequest] = {}
         self.waiting: dict[bytes, dict[int, PendingRequest]] = {}
         """Requests that wait or are held, by session and number."""
+        self.away: set[bytes] = set()
+        """The sessions whose connection has ended, and that may come back."""
         self.by_task: dict[bytes, dict[Execution, list[PendingRequest]]] = {}
         """The requests made in tasks, by the session and the execution of the task. Stays the same object."""
 
@@ -132,7 +135,7 @@ class NamedTable:
         for name, found in self.names.items():
             assert found.users or found.readers or found.writers or name in self.published, name
             assert (name in self.published) == (_is_published(name) and bool(found.values)), name
-            assert not (found.readers and found.values), name
+            assert not (found.values and _next_reader(self, found)), name
             assert not (found.writers and found.has_room), name
             assert all(name in self.of_user[user] for user in found.users), name
             waits = [*found.readers.values(), *found.writers.values()]
@@ -209,7 +212,7 @@ def _append(table: NamedTable, found: NamedEntry, request: PendingRequest) -> li
 
 
 def _take(table: NamedTable, found: NamedEntry, request: PendingRequest) -> list[Answer]:
-    if found.values:
+    if found.values and request.session not in table.away:
         return [Answer(request, NamedState.DONE, _removed(table, found)), *_serve(table, found)]
     if request.action == NamedAction.TRY_TAKE:
         return [Answer(request, NamedState.ABSENT)]
@@ -290,7 +293,20 @@ def restate(table: NamedTable, request: PendingRequest, version: int) -> list[An
     return [Answer(request, NamedState.DONE, version=version), *_serve(table, found)]
 
 
-# ---- the ends of users -----------------------------------------------------------------------------------------------
+# ---- the ends of connections and users -------------------------------------------------------------------------------
+
+
+def note_away(table: NamedTable, session: bytes) -> None:
+    """The connection of this session has ended."""
+    table.away.add(session)
+
+
+def note_back(table: NamedTable, session: bytes) -> list[Answer]:
+    """The session has come back. Returns its requests that are answered by that."""
+    table.away.discard(session)
+    waiting = table.waiting.get(session, {}).values()
+    names = dict.fromkeys(each.name for each in waiting if each.key not in table.held)
+    return [answer for name in names for answer in _serve(table, table.names[name])]
 
 
 def end_session(table: NamedTable, session: bytes) -> None:
@@ -298,6 +314,7 @@ def end_session(table: NamedTable, session: bytes) -> None:
     for request in list(table.waiting.get(session, {}).values()):
         withdraw(table, request)
     table.last_numbers.pop(session, None)
+    table.away.discard(session)
     for name in table.of_user.pop(session, {}):
         found = table.names[name]
         del found.users[session]
@@ -400,8 +417,8 @@ def _serve(table: NamedTable, found: NamedEntry) -> list[Answer]:
     """Answer the requests that need not wait any more."""
     answers = []
     while True:
-        if found.readers and found.values:
-            request = found.readers.pop(next(iter(found.readers)))
+        if found.values and (request := _next_reader(table, found)) is not None:
+            del found.readers[request.key]
             value = _removed(table, found) if request.action == NamedAction.TAKE else found.values[0]
             answers.append(Answer(request, NamedState.DONE, value))
         elif found.writers and found.has_room:
@@ -411,6 +428,13 @@ def _serve(table: NamedTable, found: NamedEntry) -> list[Answer]:
         else:
             return answers
         _forget(table, request)
+
+
+def _next_reader(table: NamedTable, found: NamedEntry) -> PendingRequest | None:
+    for request in found.readers.values():
+        if request.action != NamedAction.TAKE or request.session not in table.away:
+            return request
+    return None
 
 
 def _removed(table: NamedTable, found: NamedEntry) -> bytes:

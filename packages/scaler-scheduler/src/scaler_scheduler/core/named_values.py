@@ -12,6 +12,16 @@ from scaler_scheduler.core.state import SchedulerState
 _TASK_ENDED_TEXT = "The task that waited has ended."
 
 
+def on_connection_ended(state: SchedulerState, session: bytes) -> None:
+    """The session may come back."""
+    named_table.note_away(state.named, session)
+
+
+def on_connection_resumed(state: SchedulerState, session: bytes, now: float) -> None:
+    """The session has come back."""
+    tell(state, named_table.note_back(state.named, session), now)
+
+
 def on_session_ended(state: SchedulerState, session: bytes) -> None:
     """Nothing more comes from this session."""
     named_table.end_session(state.named, session)
