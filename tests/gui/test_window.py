@@ -495,7 +495,7 @@ def test_a_number_that_an_action_needs_is_asked_for_first(busy_window: MainWindo
     entry.setDoubleValue(3)
     entry.accept()
     (dialog,) = pane.findChildren(ActionDialog)
-    assert dialog.text() == "Let group ci use at most 3 workers? 0 means any number."
+    assert dialog.text() == "Let group ci use at most 3 workers?"
     dialog.close()
 
 

@@ -186,11 +186,15 @@ def _yield_to_tasks() -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
+def _stay(_number: int, _frame: object) -> None:
+    """A signal that is sent to the whole process group reaches the scheduler, too, which then ends this process."""
+
+
 def main() -> int:
     _yield_to_tasks()  # first: threads that are started later do as this one does
     restore_signals()
-    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the group, they reach the scheduler: it ends this process
-        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the scheduler, which then closes this process
+    signal.signal(signal.SIGTERM, _stay)
     task = _task(sys.argv[1:])
     scheduler = socket.socket(fileno=task.scheduler)
     try:
