@@ -206,7 +206,7 @@ REGRESSION_SEEDS = [
     ("nested, everything", 91),  # a parent that said Hello twice after a restart ended its children
     ("nested, everything", 122),
     ("graphs, everything", 14),  # what an agent gave back before its client came was still taken to be there
-    ("graphs, once, everything", 4),  # an agent kept the value of a last node for ever, as its client did not come back
+    ("graphs, once, everything", 4),  # an agent kept the value of a last node whose client never came back
 ]
 """(scenario, seed) of failures that were found."""
 

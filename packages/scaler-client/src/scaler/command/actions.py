@@ -67,7 +67,7 @@ def set_values(settings: SetSettings) -> int:
     texts = [f"the {change.quantity} of {whose} to {change.value}" for change in changes]
     if not _is_confirmed(f"Set {' and '.join(texts)}?", settings.yes):
         return 1
-    with _connected(settings, ControlAction.SET_GROUP_WEIGHT) as client:
+    with _connected(settings, ControlAction.SET_GROUP_WEIGHT) as client:  # all of them need the same key
         for text, change in zip(texts, changes, strict=True):
             count = change.make(client)
             print(f"Set {text}{'' if count is None else f', for {_tasks(count)}'}.")

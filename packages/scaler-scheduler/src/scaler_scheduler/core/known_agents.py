@@ -52,8 +52,8 @@ class KnownAgents:
         return learned
 
     def lose(self, session: bytes, has_reported: bool = True) -> bool:
-        """The agent is gone. Returns whether the client is to be told. One that has not said everything that it has is
-        still awaited, and the client keeps its name: the scheduler may be restarted again meanwhile."""
+        """Forget an agent that is gone. Returns whether the client is to be told. Does nothing if the client still
+        waits for the agent to report: then its name is needed, also if the scheduler is restarted again."""
         if session in self.awaited and not has_reported:
             return False
         is_known = session in self
