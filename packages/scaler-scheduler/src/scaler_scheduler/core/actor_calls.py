@@ -16,6 +16,7 @@ from scaler_scheduler.core.assignments import assign_calls
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.settings import HOLD_SECONDS
+from scaler_scheduler.core.starting_agents import has_reported
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 
@@ -108,14 +109,23 @@ def _may_still_come(state: SchedulerState, client: ClientPeer, key: ActorKey, no
 
 def may_have_started(state: SchedulerState, client: ClientPeer, first: int, stop: int, now: float) -> bool:
     """After a restart: return whether held tasks of one run are calls of an actor of which it is not known yet whether
-    an agent has it. That agent may have the calls, too."""
+    an agent has it, or whose agent has not said yet which calls it has, or results of which."""
     options = _options_of_held(client, first, stop)
     if options is None or not options.actor:
         return False
     owner = state.clients.get(options.actor_session or client.session)
     if owner is None:
         return now < state.started_at + _RETURN_SECONDS
-    return owner.table.columns.state(options.actor) == TaskState.HELD
+    known = owner.table.columns.describe(options.actor)
+    if known is None or known.state != TaskState.ASSIGNED:
+        return known is not None and known.state == TaskState.HELD
+    return not has_reported(state.agent_by_index[known.agent_index], now)
+
+
+def are_calls(client: ClientPeer, first: int, stop: int) -> bool:
+    """After a restart: return whether held tasks of one run are calls of an actor."""
+    options = _options_of_held(client, first, stop)
+    return options is not None and bool(options.actor)
 
 
 def were_lost(state: SchedulerState, client: ClientPeer, first: int, stop: int) -> bool:
