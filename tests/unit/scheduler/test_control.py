@@ -148,6 +148,33 @@ def test_a_drained_agent_is_told_to_leave():
     assert handed(other.joined, other) == [(2, 2), (3, 1)]
 
 
+def test_monitors_see_that_an_agent_leaves():
+    book = Playbook()
+    client, ended = book.client(), book.agent("ended")
+    book.agent("drained")
+    ask(client, ControlAction.PAUSE, "drained")
+    assert state_names_of(book) == {"drained": "paused", "ended": "connected"}
+    ask(client, ControlAction.DRAIN, "drained")
+    ended.says(Withdrawn((), leaving=True))
+    assert state_names_of(book) == {"drained": "draining", "ended": "draining"}
+
+
+def state_names_of(book):
+    return {row.name: row.state_name for row in book.core.snapshot(book.now).agents}
+
+
+def test_an_agent_that_leaves_cannot_be_resumed():
+    book = Playbook()
+    client, leaving, paused = book.client(), book.agent("leaving"), book.agent("paused")
+    ask(client, ControlAction.PAUSE, paused.name)
+    ask(client, ControlAction.DRAIN, leaving.name)
+    client.says(tasks(client, 1, 2))
+    assert refusal(client, ControlAction.RESUME, "leaving") == (
+        "Cannot resume 'leaving': it is draining, and leaves when its running tasks have ended."
+    )
+    assert state_names_of(book) == {"leaving": "draining", "paused": "paused"}
+
+
 def test_an_agent_that_is_too_old_cannot_be_drained(monkeypatch):
     monkeypatch.setattr(control, "CONTROL_SINCE_MINOR", PROTOCOL_MINOR + 1)
     book = Playbook()

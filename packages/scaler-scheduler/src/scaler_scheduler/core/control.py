@@ -3,7 +3,7 @@
 | Action | Target | Effect |
 |---|---|---|
 | pause | agents | they get no more tasks, and return what has not started |
-| resume | agents | they get tasks again |
+| resume | agents | they get tasks again, except those that leave |
 | drain | agents | as pause; they leave when their running tasks have ended |
 | cancel | a task, or the tasks of a client, a function or a graph | those that have not ended are cancelled |
 | kill | a worker process | its task dies; another process takes its place |
@@ -118,12 +118,15 @@ def pause(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: 
 
 
 def resume(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
-    """Give agents tasks again."""
+    """Give agents tasks again, except those that leave."""
     agents, refusal = _agents(state, client, "resume", body.target)
-    for agent in agents:
+    staying = [agent for agent in agents if not draining.is_draining(agent)]
+    if agents and not staying:
+        return _refused(f"Cannot resume {body.target!r}: it is draining, and leaves when its running tasks have ended.")
+    for agent in staying:
         agent.is_paused = False
         state.placement.offer(agent)
-    return _ActionResult(refusal, _names(agents))
+    return _ActionResult(refusal, _names(staying))
 
 
 def drain(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
