@@ -503,10 +503,39 @@ def test_calls_that_the_lost_instance_may_have_had_do_not_reach_the_next_one():
     assert statuses(said, caller) == dict.fromkeys((1, 2), Status.WORKER_DIED)
     assert numbers(other.says(ready(client)), other) == []
     assert numbers(client.says(tasks(client, 5, 1, **CALL)), other) == [5]
-    client.says(Goodbye())
-    other.says(results(client, (1, 1, Status.CANCELLED), (5, 1, Status.PROCESSOR_DIED)))
-    book.wait(1.0, (other,))
-    assert not book.core.state.actors.made_again
+
+
+def test_all_agents_are_told_that_an_actor_is_made_again():
+    """One of them gets it, and the next scheduler must know, too, that there was an instance before."""
+    book, client, _ = awaited(rerun=True, retries=1)
+    agents = [book.agent("first"), book.agent("second")]
+    said = book.wait(HOLD_SECONDS + 1.5, tuple(agents))
+    told = [name for name, body in said if body == DroppedTasks(client.session, (1,))]
+    assert told == ["first", "second"]
+
+
+def test_an_agent_is_told_that_its_actor_was_lost_before():
+    book = Playbook()
+    client, host = book.client(), book.agent("host")
+    client.says(tasks(client, 1, 1, hosts_actor=True, retries=1))
+    assert host.says(ready(client)) == []
+    book.lose(host)
+    book.wait(20)
+    other = book.agent("other")
+    assert other.says(ready(client, attempt=2)) == [("other", DroppedTasks(client.session, (1,)))]
+
+
+def test_calls_from_before_do_not_reach_an_instance_that_an_earlier_scheduler_had_made_again():
+    """The caller was away while the actor was made again."""
+    book = Playbook(epoch=3)
+    client, caller = book.client(), book.client("caller")
+    agent = book.agent(slots=2, holds=(TaskColumn(client.session, (1,), (1,)),))
+    agent.says(DroppedTasks(client.session, (1,)), ready(client), AllReported())
+    client.says(Tasks(tasks(client, 1, 1, hosts_actor=True, retries=1).runs, resubmitted=True))
+    caller.says(Tasks([run(caller, 1, 2, **borrowed(client))], resubmitted=True))
+    said = book.wait(HOLD_SECONDS + 0.5, (agent,))
+    assert (numbers(said, agent), statuses(said, caller)) == ([], dict.fromkeys((1, 2), Status.WORKER_DIED))
+    assert numbers(caller.says(tasks(caller, 3, 1, **borrowed(client))), agent) == [3]
 
 
 @pytest.mark.parametrize("has_ended", [False, True])

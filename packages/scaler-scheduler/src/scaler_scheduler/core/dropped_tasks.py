@@ -8,6 +8,8 @@ not know them.
 |---|---|
 | an agent drops what it has reported for a client that is away | this agent: the client waits for its report |
 | a client is given up | all agents: no one knows which of them have had its calls |
+| an actor is made again after a restart, because its agent is away | all agents: one of them gets it |
+| an agent has an actor again that was lost | this agent: calls that the lost one may have had never go to this one |
 """
 
 from __future__ import annotations
@@ -25,6 +27,13 @@ def note(state: SchedulerState, agent: Agent, session: bytes, tasks: Sequence[in
     """An agent is about to be told to drop these tasks, or their results."""
     state.forgotten.add(session, tasks)
     _tell(state, agent, DroppedTasks(session, tuple(tasks)), now)
+
+
+def note_at_all(state: SchedulerState, session: bytes, task: int, now: float) -> None:
+    """A task that may have started starts again."""
+    state.forgotten.add(session, (task,))
+    for agent in state.agents.values():
+        _tell(state, agent, DroppedTasks(session, (task,)), now)
 
 
 def note_all(state: SchedulerState, client: ClientPeer, now: float) -> None:
