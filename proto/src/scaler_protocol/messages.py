@@ -827,7 +827,7 @@ class UnsentCalls:
 
 
 STARTING_AGENTS_SINCE_MINOR = 4
-"""The first minor version of the protocol that has ``StartingAgents`` and ``AllReported``."""
+"""The first minor version of the protocol that has ``StartingAgents``, ``AllReported`` and ``DroppedTasks``."""
 
 STARTING_AGENTS_LIMIT = 16_384
 """The most agents that a client may name in all."""
@@ -847,6 +847,17 @@ class StartingAgents:
 @value(frozen=True, slots=True)
 class AllReported:
     """Agent to scheduler, after AgentAttach: it has said everything that it has from before, results included."""
+
+
+@value(frozen=True, slots=True)
+class DroppedTasks:
+    """Scheduler to agent: these tasks of a client were dropped while it was away, and may have started. Agent to a
+    scheduler of another epoch, before AllReported: what it has been told so. ``below``: all tasks below this number are
+    meant, too."""
+
+    session: bytes
+    tasks: tuple[int, ...] = ()
+    below: int = 0
 
 
 @value(frozen=True, slots=True)
@@ -1241,7 +1252,7 @@ Body = Union[
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
     StackReply, HostSoftware, EndProcess, ProfileRequest, ProfileReply, OutputRequest, OutputReply,
     PrintedOutput, Leaving, KeepValues, MayLeave, LogLines, UnsentCalls, ObjectsStored, StorePlaceMany,
-    StartingAgents, AllReported,
+    StartingAgents, AllReported, DroppedTasks,
 ]  # fmt: skip
 
 UNNUMBERED = (
