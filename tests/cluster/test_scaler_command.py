@@ -23,6 +23,8 @@ from tests.support.commands import Command, child_environment, command_line, sta
 from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
+GRACE = ("-n", 1, "--grace-seconds", 100)
+
 
 def scaler(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -156,6 +158,28 @@ def test_workers_are_paused_and_resumed(address: str) -> None:
         assert f"Problems   {agent.name} is paused." in scaler("status", address).stdout
         assert scaler("resume", address, agent.host, "-y").stdout == f"Resumed {agent.name}.\n"
         assert client.submit(abs, -1).result() == 1
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_host_that_leaves_is_draining_until_its_tasks_have_ended(gate: Gate, is_told: bool) -> None:
+    """An operator drains it, or it is told to end."""
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, *GRACE) as leaving, Client(address) as client:
+        running = client.submit(functions.wait_at_gate, *gate.paths)
+        wait_until(lambda: gate.waiting_pids)
+        name = client.cluster_info().agents[0].name
+        if is_told:
+            assert scaler("drain", address, name, "--yes").returncode == 0
+        else:
+            leaving.signal(signal.SIGTERM)
+        wait_until(lambda: client.cluster_info().agents[0].state_name == "draining")
+        sentence = f"{name} is draining: it leaves when its running tasks have ended."
+        assert f"Problems   {sentence}\n" in scaler("status", address).stdout
+        refused = scaler("resume", address, name, "--yes")
+        assert refused.returncode == 1 and f"Cannot resume '{name}': it is draining" in refused.stderr
+        gate.open()
+        running.result(60)
+        assert leaving.wait() == 0
 
 
 def test_tasks_of_a_function_are_cancelled(address: str) -> None:

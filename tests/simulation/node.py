@@ -83,7 +83,8 @@ class Node:
             self._look_at_timer(now)
         waiting, self._inbox = self._inbox, []
         for action in waiting:
-            action(now)
+            if self.alive:  # a client may leave in one of them
+                action(now)
         self._look_at_timer(now)
         for effect in self.core.take_effects(now):
             if isinstance(effect, Log):

@@ -46,6 +46,9 @@ REGRESSION_SEEDS = [
     ("cancels", 161),  # the same
     ("everything", 187),  # a call that its agent was told to drop, because its client was away, ran again
     ("scheduler restarts without an agent", 195),  # such a call, and the scheduler that knew this was restarted
+    ("scheduler restarts without an agent", 205),  # a call was queued while its result was on its way
+    ("scheduler restarts without an agent", 225),  # such a call, and its client was still away
+    ("scheduler restarts without an agent, restarts", 28),  # the same, and the actor had been made again
 ]
 """(scenario, seed) of failures that were found."""
 

@@ -271,10 +271,12 @@ class TaskColumn:
 class Cancel:
     """Client to scheduler, scheduler to agent. An agent answers each with a result of status CANCELLED unless the task
     ended otherwise first. For a graph task that succeeded there it means that the value is not needed any more (with
-    attempt 0 also a value that was fetched); that is not answered."""
+    attempt 0 also a value that was fetched); that is not answered. Scheduler to client: an operator cancels these
+    tasks of the client, which end with results as always; ``reason`` is a sentence that says who does."""
 
     columns: tuple[TaskColumn, ...]
     unstarted_only: bool = False  # cancel tasks that have not started; CancelRefused names the others, which continue
+    reason: str = ""  # for a client
 
 
 @value(frozen=True, slots=True)
@@ -825,7 +827,7 @@ class UnsentCalls:
 
 
 STARTING_AGENTS_SINCE_MINOR = 4
-"""The first minor version of the protocol that has ``StartingAgents`` and ``AllReported``."""
+"""The first minor version of the protocol that has ``StartingAgents``, ``AllReported`` and ``DroppedTasks``."""
 
 STARTING_AGENTS_LIMIT = 16_384
 """The most agents that a client may name in all."""
@@ -845,6 +847,17 @@ class StartingAgents:
 @value(frozen=True, slots=True)
 class AllReported:
     """Agent to scheduler, after AgentAttach: it has said everything that it has from before, results included."""
+
+
+@value(frozen=True, slots=True)
+class DroppedTasks:
+    """Scheduler to agent: these tasks of a client were dropped while it was away, and may have started. Agent to a
+    scheduler of another epoch, before AllReported: what it has been told so. ``below``: all tasks below this number are
+    meant, too."""
+
+    session: bytes
+    tasks: tuple[int, ...] = ()
+    below: int = 0
 
 
 @value(frozen=True, slots=True)
@@ -880,6 +893,9 @@ class MayLeave:
 
 LOCKS_SINCE_MINOR = 2
 """The first minor version of the protocol that has locks."""
+
+CANCEL_REASONS_SINCE_MINOR = 4
+"""The first minor version of the protocol in which clients are told who cancels their tasks."""
 
 UNSTARTED_ONLY_SINCE_MINOR = 3
 """The first minor version of the protocol that can cancel only what has not started."""
@@ -1236,7 +1252,7 @@ Body = Union[
     NamedRequest, NamedReply, ManagerReport, ManagerOrder, ActorsReady, StackRequest,
     StackReply, HostSoftware, EndProcess, ProfileRequest, ProfileReply, OutputRequest, OutputReply,
     PrintedOutput, Leaving, KeepValues, MayLeave, LogLines, UnsentCalls, ObjectsStored, StorePlaceMany,
-    StartingAgents, AllReported,
+    StartingAgents, AllReported, DroppedTasks,
 ]  # fmt: skip
 
 UNNUMBERED = (

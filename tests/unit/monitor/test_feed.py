@@ -69,6 +69,18 @@ def test_a_state_of_a_later_version_reads_as_suspect() -> None:
     assert feed.decode(root.to_bytes()).message.agents[0].state is PeerState.SUSPECT
 
 
+def test_an_earlier_version_does_not_say_whether_a_paused_agent_leaves() -> None:
+    paused = agent_status(0, state=PeerState.PAUSED)
+    wire = feed._snapshot_to_wire(snapshot((replace(paused, draining=True),)))
+    assert wire["agents"]["state"] == int(PeerState.PAUSED).to_bytes(8, "little")
+    states = []
+    for names in (set(wire["agents"]), set(wire["agents"]) - {"draining"}):
+        sent = {**wire, "agents": {name: wire["agents"][name] for name in names}}
+        root = feed._library()[1].MonitorMessage.new_message(major=MONITOR_MAJOR, snapshot=sent)
+        states += [agent.state_name for agent in feed.decode(root.to_bytes()).message.agents]
+    assert states == ["draining", "paused"]
+
+
 def test_columns_of_different_lengths_are_refused() -> None:
     wire = feed._snapshot_to_wire(snapshot((agent_status(0),)))
     wire["workers"]["pid"] = bytes(8)

@@ -60,10 +60,15 @@ def test_the_table_of_hosts_has_a_row_for_each_host_the_fullest_first() -> None:
     assert [row[7:9] for row in rows] == [(2, 1), (4, 2)]
 
 
-def test_the_table_of_hosts_says_which_are_paused() -> None:
+def test_tables_say_which_hosts_are_paused_and_which_leave() -> None:
     paused = replace(AGENTS[1], state=PeerState.PAUSED)
-    rows = model_of(AGENTS[0], paused, replace(AGENTS[2], state=PeerState.PAUSED)).rows("hosts")[0]
-    assert [row[:2] for row in rows] == [("far", "paused"), ("near", "connected; paused")]
+    draining = replace(AGENTS[2], state=PeerState.PAUSED, draining=True)
+    model = model_of(AGENTS[0], paused, draining)
+    assert [row[:2] for row in model.rows("hosts")[0]] == [("far", "draining"), ("near", "connected; paused")]
+    assert [row[3] for row in model.rows("agents")[0]] == ["draining", "connected", "paused"]
+    assert {row[1]: row[3] for row in model.rows("workers")[0]}["far"] == "draining"
+    page = page_of(model, EntityLink("worker", ("far", draining.workers[0].name)))
+    assert page is not None and any(fact.text.endswith(", draining") for fact in page.facts)
 
 
 def test_the_page_of_a_host_says_it() -> None:

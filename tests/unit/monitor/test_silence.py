@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scaler_protocol.monitor.messages import PeerState
@@ -26,12 +28,21 @@ def test_nothing_is_said_while_all_agents_are_heard() -> None:
     assert answer(model, {"what": "overview"})["workers"][1:] == ["on 1 host", False]
 
 
-def test_overviews_say_how_many_workers_are_paused() -> None:
-    model = model_of(agent_status(0, 2), agent_status(1, 2, state=PeerState.PAUSED))
-    assert answer(model, {"what": "overview"})["workers"][1:] == ["on 1 host, 2 workers paused", False]
+def test_overviews_say_how_many_workers_are_paused_and_how_many_leave() -> None:
+    paused = agent_status(1, 2, state=PeerState.PAUSED)
+    draining = replace(agent_status(2, 1, state=PeerState.PAUSED), draining=True)
+    model = model_of(agent_status(0, 2), paused, draining)
+    said = ["on 1 host, 2 workers paused, 1 worker draining", False]
+    assert answer(model, {"what": "overview"})["workers"][1:] == said
     overview = pytest.importorskip("scaler_gui.models.overview")
     figure = next(each for each in overview.figures(model) if each.title == "busy workers")
-    assert figure.text.endswith(" / 4, 2 paused") and figure.tone == ""
+    assert figure.text.endswith(" / 5, 2 paused, 1 draining") and figure.tone == ""
+
+
+def test_an_agent_that_leaves_and_is_not_heard_of_is_silent() -> None:
+    silent = replace(agent_status(1, 2, **SILENT), draining=True)  # type: ignore[arg-type]
+    assert silent.state_name == "suspect"
+    assert answer(model_of(silent), {"what": "overview"})["workers"][1:] == ["on 1 host, 1 silent", True]
 
 
 def test_the_agent_that_has_been_silent_longest_comes_first() -> None:

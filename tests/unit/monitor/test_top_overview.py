@@ -84,11 +84,13 @@ def test_a_silent_host_and_full_memory_stand_out() -> None:
     assert Style.BAD in {span.style for span in memory}
 
 
-def test_a_paused_host_says_so() -> None:
+@pytest.mark.parametrize("word", ["paused", "draining"])
+def test_a_host_that_is_paused_or_leaves_says_so(word: str) -> None:
     made = Model(0.0)
-    made.apply(snapshot((agent_status(0, 2, state=PeerState.PAUSED, host="resting"),)), 100.0)
+    agent = agent_status(0, 2, state=PeerState.PAUSED, host="resting")
+    made.apply(snapshot((replace(agent, draining=word == "draining"),)), 100.0)
     (line,) = [line for line in shown(made, 100, 40) if line.startswith("resting ")]
-    assert " paused " in line
+    assert f" {word} " in line
 
 
 def test_keys_for_sorting_and_moving_do_nothing_there(model: Model) -> None:

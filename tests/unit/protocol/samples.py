@@ -27,6 +27,7 @@ from scaler_protocol.messages import (
     ControlRequest,
     CoordinationKind,
     Drain,
+    DroppedTasks,
     EndProcess,
     Envelope,
     ExplainRequest,
@@ -265,6 +266,7 @@ def all_bodies() -> list[Body]:
         StorePlaceMany(SESSION, (2**64 - 1, 2**64 - 2), 2**12, (2**15, 2**16)),
         StartingAgents(SESSION + FUNCTION, b"g" * 16),
         AllReported(),
+        DroppedTasks(SESSION, (0, 2**64 - 1), 2**63),
     ]
 
 

@@ -29,6 +29,7 @@ from scaler_protocol.messages import (
     ControlAction,
     ControlRequest,
     CoordinationKind,
+    DroppedTasks,
     EndProcess,
     Envelope,
     ExplainRequest,
@@ -591,6 +592,9 @@ class Attack:
             ),
             lambda: Leaving(),
             AllReported,
+            lambda: DroppedTasks(
+                chance.choice(self.everybody).session, (0, chance.choice(EDGES)), chance.choice(EDGES)
+            ),
             lambda: CancelRefused((self.column(),), chance.random() < 0.5),
             lambda: ProfileReply(
                 chance.choice([0, 1, 2, 2**64 - 1]), chance.random() < 0.5, "", chance.choice([0, 1]), b"not compressed"

@@ -10,8 +10,10 @@ from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import (
     UNKNOWN_ACTOR_TEXT,
     ActorsReady,
+    AllReported,
     Blocked,
     Cancel,
+    DroppedTasks,
     Goodbye,
     Heartbeat,
     Refused,
@@ -310,8 +312,7 @@ def restarted(agent_holds: tuple[int, ...], is_live: bool = True) -> tuple[Playb
     client.says(Tasks([run(client, 2, 5, **CALL)], resubmitted=True))
     attempts = (1,) * len(agent_holds)
     agent = book.agent(holds=(TaskColumn(client.session, agent_holds, attempts),) if agent_holds else ())
-    if is_live:
-        agent.says(ready(client))
+    agent.says(*([ready(client)] if is_live else []), AllReported())
     return book, agent, client
 
 
@@ -334,7 +335,7 @@ def test_after_a_restart_an_agent_may_come_before_the_client():
     book = Playbook(epoch=2)
     name = b"client".ljust(16, b".")
     agent = book.agent(holds=(TaskColumn(name, (1, 2), (1, 1)),))
-    agent.says(ActorsReady((TaskColumn(name, (1,), (1,)),)))
+    agent.says(ActorsReady((TaskColumn(name, (1,), (1,)),)), AllReported())
     client = book.client()
     client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
     client.says(Tasks([run(client, 2, 2, **CALL)], resubmitted=True))
@@ -502,10 +503,39 @@ def test_calls_that_the_lost_instance_may_have_had_do_not_reach_the_next_one():
     assert statuses(said, caller) == dict.fromkeys((1, 2), Status.WORKER_DIED)
     assert numbers(other.says(ready(client)), other) == []
     assert numbers(client.says(tasks(client, 5, 1, **CALL)), other) == [5]
-    client.says(Goodbye())
-    other.says(results(client, (1, 1, Status.CANCELLED), (5, 1, Status.PROCESSOR_DIED)))
-    book.wait(1.0, (other,))
-    assert not book.core.state.actors.made_again
+
+
+def test_all_agents_are_told_that_an_actor_is_made_again():
+    """One of them gets it, and the next scheduler must know, too, that there was an instance before."""
+    book, client, _ = awaited(rerun=True, retries=1)
+    agents = [book.agent("first"), book.agent("second")]
+    said = book.wait(HOLD_SECONDS + 1.5, tuple(agents))
+    told = [name for name, body in said if body == DroppedTasks(client.session, (1,))]
+    assert told == ["first", "second"]
+
+
+def test_an_agent_is_told_that_its_actor_was_lost_before():
+    book = Playbook()
+    client, host = book.client(), book.agent("host")
+    client.says(tasks(client, 1, 1, hosts_actor=True, retries=1))
+    assert host.says(ready(client)) == []
+    book.lose(host)
+    book.wait(20)
+    other = book.agent("other")
+    assert other.says(ready(client, attempt=2)) == [("other", DroppedTasks(client.session, (1,)))]
+
+
+def test_calls_from_before_do_not_reach_an_instance_that_an_earlier_scheduler_had_made_again():
+    """The caller was away while the actor was made again."""
+    book = Playbook(epoch=3)
+    client, caller = book.client(), book.client("caller")
+    agent = book.agent(slots=2, holds=(TaskColumn(client.session, (1,), (1,)),))
+    agent.says(DroppedTasks(client.session, (1,)), ready(client), AllReported())
+    client.says(Tasks(tasks(client, 1, 1, hosts_actor=True, retries=1).runs, resubmitted=True))
+    caller.says(Tasks([run(caller, 1, 2, **borrowed(client))], resubmitted=True))
+    said = book.wait(HOLD_SECONDS + 0.5, (agent,))
+    assert (numbers(said, agent), statuses(said, caller)) == ([], dict.fromkeys((1, 2), Status.WORKER_DIED))
+    assert numbers(caller.says(tasks(caller, 3, 1, **borrowed(client))), agent) == [3]
 
 
 @pytest.mark.parametrize("has_ended", [False, True])
@@ -516,12 +546,38 @@ def test_calls_that_an_agent_was_told_to_drop_do_not_run_again(has_ended: bool):
     client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
     called = () if has_ended else (TaskColumn(name, (1,), (1,)),)
     agent = book.agent(slots=2, holds=(TaskColumn(client.session, (1,), (1,)), *called))
-    agent.says(ready(client), *([Results([ResultRun(name, [(1, 1, 0, b"result", 0, 0, 0)])])] if has_ended else []))
+    result = [Results([ResultRun(name, [(1, 1, 0, b"result", 0, 0, 0)])])] if has_ended else []
+    agent.says(ready(client), *result, AllReported())
     book.wait(HOLD_SECONDS + 0.5, (agent,))
     caller = book.client("caller")
     said = caller.says(Tasks([run(caller, 1, 2, **borrowed(client))], resubmitted=True))
     assert statuses(said, caller) == {1: Status.WORKER_DIED}
     assert numbers(book.wait(HOLD_SECONDS + 0.5, (agent,)), agent) == [2]
+
+
+def test_calls_that_an_earlier_scheduler_had_an_agent_drop_do_not_run_again():
+    book = Playbook(epoch=2)
+    client, caller = book.client(), book.client("caller")
+    client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
+    caller.says(Tasks([run(caller, 1, 2, **borrowed(client))], resubmitted=True))
+    agent = book.agent(slots=2, holds=(TaskColumn(client.session, (1,), (1,)),))
+    said = agent.says(DroppedTasks(caller.session, (1,)), ready(client), AllReported())
+    assert statuses(said, caller) == {1: Status.WORKER_DIED}
+    assert numbers(book.wait(HOLD_SECONDS + 0.5, (agent,)), agent) == [2]
+
+
+def test_calls_wait_until_the_agent_of_the_actor_has_said_which_results_it_has():
+    """It has attached, but its results were still under way: it has run the first call."""
+    book = Playbook(epoch=2)
+    client = book.client()
+    client.says(Tasks(tasks(client, 1, 1, **ANCHOR).runs, resubmitted=True))
+    client.says(Tasks(tasks(client, 2, 2, **CALL).runs, resubmitted=True))
+    agent = book.agent(slots=2, holds=(TaskColumn(client.session, (1,), (1,)),))
+    agent.says(ready(client))
+    assert numbers(book.wait(HOLD_SECONDS + 1.0, (agent,)), agent) == []
+    said = agent.says(results(client, 2), AllReported())
+    assert statuses(said, client) == {2: Status.SUCCESS}
+    assert numbers(book.wait(0.5, (agent,)), agent) == [3]
 
 
 def test_calls_of_a_client_that_was_given_up_do_not_run_again():

@@ -11,6 +11,7 @@ from scaler_protocol.monitor.messages import (
     EventTotals,
     FunctionStatus,
     HostStoreStatus,
+    PeerState,
     WaitGroup,
 )
 from tests.support.monitoring import MIB, agent_status, snapshot
@@ -34,6 +35,14 @@ def test_stores_have_figures_by_host() -> None:
     assert found["scaler_store_sent_bytes_total", "a"] == 300
     assert found["scaler_store_received_bytes_total", "a"] == 7
     assert found["scaler_store_objects", "b"] == 0
+
+
+def test_agents_are_counted_by_the_state_that_monitors_show() -> None:
+    paused = agent_status(1, state=PeerState.PAUSED)
+    agents = (agent_status(0), paused, replace(paused, draining=True), replace(paused, draining=True))
+    samples = [sample for family in families_of(snapshot(agents)) for sample in family.samples]
+    found = {each.labels["state"]: each.value for each in samples if each.name == "scaler_agents"}
+    assert found == {"connected": 1, "paused": 1, "draining": 2}
 
 
 def test_unfinished_tasks_are_told_apart_by_where_they_are() -> None:

@@ -11,6 +11,7 @@ from scaler_protocol.messages import (
     OBJECT_WINDOW_BYTES,
     OWNER_SOURCE,
     Cancel,
+    DroppedTasks,
     FunctionDefinition,
     Goodbye,
     ObjectChunk,
@@ -536,6 +537,7 @@ def test_a_large_result_that_nobody_claims_is_released():
     assert ("agent", ObjectRelease((ObjectKey(client.session, 1),))) in said
     said = agent.says(results(client, (2, 1, Status.SUCCESS_LARGE, SIZE)))
     freed = [
+        ("agent", DroppedTasks(client.session, (2,))),
         ("agent", ObjectRelease((ObjectKey(client.session, 2),))),
         ("agent", Cancel((TaskColumn(client.session, (2,), (1,)),))),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import Cancel, Status, TaskColumn, Tasks
+from scaler_protocol.messages import Cancel, DroppedTasks, Status, TaskColumn, Tasks
 from tests.unit.scheduler.playbook import Peer, Playbook, attach, definition, handed, results, run, statuses, tasks
 
 
@@ -141,7 +141,11 @@ def test_what_nobody_comes_back_for_is_cancelled_and_released():
     agent.says(results(client, (1, 3)))
     said = book.wait(1.5, (agent,))
     # The first may be a node of a graph, whose value the agent keeps.
-    assert said == [("agent", Cancel((TaskColumn(client.session, (2, 1), (5, 3)),)))]
+    assert said == [
+        ("agent", DroppedTasks(client.session, (2,))),
+        ("agent", DroppedTasks(client.session, (1,))),
+        ("agent", Cancel((TaskColumn(client.session, (2, 1), (5, 3)),))),
+    ]
     assert not book.core.state.unclaimed
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import (
     STARTING_AGENTS_LIMIT,
     AllReported,
     Cancel,
+    DroppedTasks,
     Goodbye,
     Refused,
+    Results,
     StartingAgents,
     Status,
     TaskColumn,
@@ -263,6 +266,71 @@ def test_what_an_agent_dropped_before_its_client_was_back_is_not_started_again()
     said = client.says(client.states_agents(agent), restated(client, 1, 2))
     assert statuses(said, client) == {1: Status.WORKER_DIED}  # at once: another restart would forget why
     assert handed(book.wait(2.0, (agent,)), agent) == [(2, 1)]
+
+
+@pytest.mark.parametrize("has_result", [False, True])
+def test_the_agent_is_told_what_it_drops_because_the_next_scheduler_must_know(has_result: bool):
+    book = Playbook(epoch=2)
+    session = b"client".ljust(16, b".")
+    agent = book.agent("agent", holds=() if has_result else (TaskColumn(session, (1,), (1,)),))
+    agent.says(*([Results([ResultRun(session, [(1, 1, 0, b"", 0, 0, 0)])])] if has_result else []), AllReported())
+    said = [body for name, body in book.wait(1.5, (agent,)) if name == "agent"]
+    assert said[:2] == [DroppedTasks(session, (1,)), Cancel((TaskColumn(session, (1,), (1,)),))]
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_what_an_earlier_scheduler_had_an_agent_drop_is_not_started_again(is_first: bool):
+    book, client, [agent] = restarted("agent")
+    stated = [client.states_agents(agent), restated(client, 1, 3)]
+    said = client.says(*stated) if is_first else []
+    agent = book.agent("agent")
+    said += agent.says(DroppedTasks(client.session, (2,)), AllReported())
+    said += client.says(*stated) if not is_first else []
+    assert statuses(said, client) == {2: Status.WORKER_DIED}
+    assert handed(book.wait(2.0, (agent,)), agent) == [(1, 1), (3, 1)]
+
+
+def test_nodes_that_an_earlier_scheduler_had_an_agent_drop_are_not_started_again():
+    book, client, [agent] = restarted("agent")
+    client.says(client.states_agents(agent), *restated_graph(client))
+    agent = book.agent("agent")
+    agent.says(DroppedTasks(client.session, (1,)), AllReported())
+    said = book.wait(2.0, (agent,))
+    assert handed(said, agent) == []
+    assert statuses(said, client)[2] in (Status.WORKER_DIED, Status.CANCELLED)
+
+
+def test_other_tasks_that_an_agent_dropped_start_again():
+    book = Playbook(epoch=2)
+    client = book.client(epoch=1, received=7)
+    client.says(Tasks(tasks(client, 1, 1).runs, resubmitted=True))
+    agent = book.agent("agent")
+    agent.says(DroppedTasks(client.session, (1,)), AllReported())
+    assert handed(book.wait(2.0, (agent,)), agent) == [(1, 1)]
+
+
+def test_an_agent_that_has_reported_cannot_add_to_its_report():
+    book = Playbook()
+    client, agent = book.client(), returned(book, "agent")
+    agent.says(DroppedTasks(client.session, below=9))
+    assert client.session not in book.core.state.forgotten
+
+
+def test_agents_are_told_of_a_client_that_was_given_up():
+    book = Playbook(client_timeout_seconds=1.0)
+    client, agent = book.client(), returned(book, "agent")
+    client.says(tasks(client, 1, 1, rerun=False))
+    book.lose(client)
+    said = [body for name, body in book.wait(2.0, (agent,)) if name == "agent"]
+    assert said == [DroppedTasks(client.session, below=2), Cancel((TaskColumn(client.session, (1,), (1,)),))]
+
+
+def test_agents_are_not_told_of_a_client_that_leaves():
+    book = Playbook()
+    client = book.client()
+    returned(book, "agent")
+    client.says(tasks(client, 1, 1, rerun=False))
+    assert client.says(Goodbye()) == [("agent", Cancel((TaskColumn(client.session, (1,), (1,)),)))]
 
 
 def test_a_client_that_was_given_up_does_not_start_its_tasks_again():

@@ -13,15 +13,18 @@ import pytest
 
 from scaler_protocol.codec import TaskRun
 from scaler_protocol.effects import Log
+from scaler_protocol.link import Link
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     OBJECT_WINDOW_BYTES,
     WORKERS_UNCHANGED_SINCE_MINOR,
     Acknowledgement,
     AgentAttach,
+    AllReported,
     Blocked,
     Cancel,
     CancelRefused,
+    DroppedTasks,
     Envelope,
     Goodbye,
     Heartbeat,
@@ -213,6 +216,32 @@ def test_a_new_epoch_is_told_what_is_held() -> None:
     stage.connect(epoch=2)
     (column,) = stage.bodies(AgentAttach)[-1].holds
     assert column.session == CLIENT and set(column.tasks) == set(range(5)) and set(column.attempts) == {7}
+
+
+def test_a_new_epoch_is_told_of_tasks_that_the_one_before_had_agents_drop() -> None:
+    stage = Stage(1)
+    stage.say(DroppedTasks(CLIENT, (3,)))
+    stage.say(DroppedTasks(CLIENT, (1,)))
+    stage.say(DroppedTasks(b"O" * 16, below=8))
+    assert stage.bodies(DroppedTasks) == []
+    told = [DroppedTasks(CLIENT, (1, 3)), DroppedTasks(b"O" * 16, below=8)]
+    for epoch in (2, 3):
+        stage.sent.clear()
+        stage.connect(epoch=epoch)
+        said = [envelope.body for envelope in stage.sent]
+        assert stage.bodies(DroppedTasks) == told
+        assert said.index(told[0]) > said.index(stage.bodies(AgentAttach)[0])
+        assert said.index(told[-1]) < said.index(AllReported())
+
+
+def test_a_scheduler_of_an_older_version_is_not_told_of_dropped_tasks() -> None:
+    stage = Stage(1)
+    stage.say(DroppedTasks(CLIENT, (1,)))
+    stage.core.on_connected(b"", stage.now)
+    stage.turn()
+    stage.link = Link()
+    stage.say_raw(Welcome(b"S" * 16, 2, minor=3, number=stage.bodies(Hello)[-1].number))
+    assert stage.bodies(DroppedTasks) == []
 
 
 def test_a_resumed_link_sends_what_was_lost() -> None:

@@ -380,7 +380,7 @@ def _worker(model: Model, host: str, name: str) -> EntityPage | None:
 
 def _worker_facts(agent: AgentStatus, worker: WorkerStatus) -> list[Fact]:
     return [
-        Fact("agent", f"{agent.name} (pid {agent.pid}), {agent.state.name.lower()}"),
+        Fact("agent", f"{agent.name} (pid {agent.pid}), {agent.state_name}"),
         Fact("process id", str(worker.pid)),
         Fact("state", state_of_worker(worker)),
         Fact("CPU", format_percent(worker.cpu_percent)),

@@ -31,7 +31,7 @@ class PeerState(enum.IntEnum):
     CONNECTED = 0
     SUSPECT = 1  # silent: gets no new tasks
     LOST = 2
-    PAUSED = 3  # gets no new tasks because someone wants it so, or because it leaves
+    PAUSED = 3  # gets no new tasks because an operator has paused it, or because it leaves (AgentStatus.draining)
 
 
 @value(frozen=True, slots=True)
@@ -121,6 +121,12 @@ class AgentStatus:
     memory_limit_bytes: int = 0  # what its host or control group may use; 0: not known
     capabilities: str = ""  # that each of its workers offers: "gpu=1, linux"
     capabilities_left: str = ""  # that no task has taken, of all its workers: "gpu 2 of 4"; not of unlimited ones
+    draining: bool = False  # it leaves when its running tasks have ended
+
+    @property
+    def state_name(self) -> str:
+        """The state as monitors show it: connected, suspect, paused, draining or lost."""
+        return "draining" if self.draining and self.state is PeerState.PAUSED else self.state.name.lower()
 
 
 @value(frozen=True, slots=True)

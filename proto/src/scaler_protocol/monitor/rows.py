@@ -155,7 +155,7 @@ def _value_of(table: TableSpec, key: str) -> Callable[[Row], Any]:
 def _worker_rows(model: TabularState) -> list[Row]:
     return [
         (
-            row.pid, row.host, row.name, row.state.name.lower(), row.capabilities, row.agent_cpu_percent,
+            row.pid, row.host, row.name, row.state_name, row.capabilities, row.agent_cpu_percent,
             row.agent_rss_bytes, row.cpu_percent, row.rss_bytes, row.free, row.sent, row.queued, row.lag_seconds,
             format_flags(row.initialized, row.has_task, row.slot_lent),
         )
@@ -166,7 +166,7 @@ def _worker_rows(model: TabularState) -> list[Row]:
 def _agent_rows(model: TabularState) -> list[Row]:
     return [
         (
-            agent.name, agent.host, agent.pid, agent.state.name.lower(), len(agent.workers), agent.cpu_percent,
+            agent.name, agent.host, agent.pid, agent.state_name, len(agent.workers), agent.cpu_percent,
             agent.rss_bytes, agent.rss_free_bytes, agent.free, agent.sent, agent.queued, agent.lag_seconds,
             agent.silent_seconds, agent.capabilities, agent.capabilities_left,
         )
@@ -185,7 +185,7 @@ def _host_rows(model: TabularState) -> list[Row]:
 def _host_row(host: str, agents: Sequence[AgentStatus], memory: HostMemory) -> Row:
     workers = [worker for agent in agents for worker in agent.workers]
     return (
-        host, _joined(agent.state.name.lower() for agent in agents), memory.used_bytes, memory.limit_bytes,
+        host, _joined(agent.state_name for agent in agents), memory.used_bytes, memory.limit_bytes,
         memory.share, memory.free_bytes, sum(worker.rss_bytes for worker in workers), len(workers), len(agents),
         sum(worker.cpu_percent for worker in workers), _joined(agent.capabilities for agent in agents),
         "; ".join(agent.capabilities_left for agent in agents if agent.capabilities_left),

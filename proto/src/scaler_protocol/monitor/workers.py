@@ -21,6 +21,7 @@ class WorkerRow:
 
     agent_session: bytes
     state: PeerState
+    state_name: str
     pid: int
     host: str
     name: str
@@ -111,7 +112,7 @@ def sort_rows(rows: Iterable[WorkerRow], order: Order) -> list[WorkerRow]:
 def filter_rows(rows: Iterable[WorkerRow], text: str) -> list[WorkerRow]:
     """Rows whose pid, host, name, state or capabilities contain the text, whatever the case."""
     wanted = text.casefold()
-    return [row for row in rows if wanted in f"{row.label}|{row.state.name}|{row.capabilities}".casefold()]
+    return [row for row in rows if wanted in f"{row.label}|{row.state_name}|{row.capabilities}".casefold()]
 
 
 def total_of(rows: Sequence[WorkerRow]) -> WorkerTotals:
@@ -134,6 +135,7 @@ def _row(agent: AgentStatus, worker: WorkerStatus, free: int, sent: int) -> Work
     return WorkerRow(
         agent_session=agent.session,
         state=agent.state,
+        state_name=agent.state_name,
         pid=worker.pid,
         host=agent.host,
         name=worker.name,

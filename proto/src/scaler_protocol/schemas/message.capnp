@@ -99,6 +99,7 @@ struct Message {
     storePlaceMany @86 :StorePlaceMany;
     startingAgents @87 :StartingAgents;
     allReported @88 :Void;  # an agent has said all that it has
+    droppedTasks @89 :DroppedTasks;
   }
 }
 
@@ -305,6 +306,7 @@ struct TaskColumn {
 struct Cancel {
   columns @0 :List(TaskColumn);
   unstartedOnly @1 :Bool;  # cancel tasks that have not started; cancelRefused names the others, which continue
+  reason @2 :Text;         # scheduler to client: who cancels these tasks of the client, in a sentence
 }
 
 struct CancelRefused {
@@ -385,6 +387,14 @@ struct StartingAgents {
   # started any unfinished one any more. Client to a scheduler that has restarted: those that may have started some.
   sessions @0 :Data;  # 16 bytes each
   gone @1 :Data;
+}
+
+struct DroppedTasks {
+  # Scheduler to agent: tasks that were dropped because their client was away. They may have started. Agent to a
+  # scheduler that has restarted, before allReported: what schedulers have told it so.
+  session @0 :Data;   # of the client
+  tasks @1 :Data;     # u64 column
+  below @2 :UInt64;   # and all tasks below this number
 }
 
 struct UnsentCount {

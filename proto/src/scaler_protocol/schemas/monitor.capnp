@@ -105,6 +105,7 @@ struct AgentColumns {
   memoryLimitBytes @15 :Data; # u64: what the host or control group may use; 0: not known
   capabilities @16 :List(Text); # that each worker offers
   capabilitiesLeft @17 :List(Text); # that no task has taken, of all workers together
+  draining @18 :Data; # u8: it is paused because it leaves
 }
 
 struct RunningTaskColumns {

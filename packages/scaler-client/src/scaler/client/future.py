@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from scaler.client.object_reference import ObjectReference
-from scaler.client.outcomes import failure_of, unloadable
+from scaler.client.outcomes import cancelled, failure_of, unloadable
 from scaler.client.representations import table
 from scaler.core.effects import Finish
 from scaler.core.large_results import LargeResult
@@ -438,7 +438,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._state is RUNNING:
             self._client_io.wait(self, timeout)
         if self._state is not FINISHED:
-            raise self._with_note(concurrent.futures.CancelledError())
+            raise self._with_note(cancelled(self._outcome))
         outcome = self._outcome
         if self._loaded:  # by another thread, just now
             return

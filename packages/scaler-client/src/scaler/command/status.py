@@ -110,7 +110,10 @@ def _problems(info: ClusterInfo) -> Iterator[str]:
 def _agent_problem(agent: AgentStatus) -> str:
     if agent.state == PeerState.SUSPECT:
         return f"{agent.name} has been silent for {format_span(agent.silent_seconds)}."
-    return f"{agent.name} is {agent.state.name.lower()}."
+    text = f"{agent.name} is {agent.state_name}"
+    if agent.draining and agent.sent:
+        return f"{text}: it leaves when its running tasks have ended."
+    return f"{text}."
 
 
 def _wait(group: WaitGroup) -> str:

@@ -14,7 +14,6 @@ from scaler_protocol.monitor.format import (
     format_rate,
 )
 from scaler_protocol.monitor.host_memory import total_memory
-from scaler_protocol.monitor.messages import PeerState
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.progress import ALL, cannot_run_text, left_text
 from scaler_protocol.monitor.running import longest_running, summary_of
@@ -83,7 +82,7 @@ def figures(model: Model) -> list[Figure]:
     rows = model.worker_rows
     silent = sum(is_silent(row.state) for row in rows)
     busy = sum(row.has_task for row in rows if not is_silent(row.state))
-    paused = sum(row.state is PeerState.PAUSED for row in rows)
+    paused, draining = (sum(row.state_name == state for row in rows) for state in ("paused", "draining"))
     failed = tasks.failed if tasks else 0
     return [
         Figure("tasks/s", _rate(model), help="tasks that ended in the last second"),
@@ -96,7 +95,8 @@ def figures(model: Model) -> list[Figure]:
         Figure("cancelled", _short_count(tasks.canceled if tasks else 0), help=_since(tasks.canceled if tasks else 0)),
         Figure(
             "busy workers",
-            f"{busy:,} / {len(rows):,}" + _counted(silent, "silent") + _counted(paused, "paused"),
+            f"{busy:,} / {len(rows):,}"
+            + "".join(map(_counted, (silent, paused, draining), ("silent", "paused", "draining"))),
             "bad" if silent else "",
             "workers that run a task, of all; those of silent agents are not counted as busy",
         ),

@@ -20,7 +20,7 @@ from scaler_protocol.monitor.running import STUCK
 from scaler_protocol.monitor.tables import Row, TableSpec
 
 _TYPING_PAUSE_MILLISECONDS = 120
-_WARNINGS = {"suspect", "paused", "away", "warning"}
+_WARNINGS = {"suspect", "paused", "draining", "away", "warning"}
 _ALARMS = {"lost", "error", "critical"}
 _EMPTY = {
     "workers": "No workers are connected. Start some: scaler_cluster ADDRESS",

@@ -9,13 +9,14 @@ After a restart of the scheduler, calls wait until it is known which calls agent
 from __future__ import annotations
 
 from scaler_protocol.messages import UNKNOWN_ACTOR_TEXT, ActorsReady, Status, TaskOptions
-from scaler_scheduler.core import actor_starts, withdrawals
+from scaler_scheduler.core import actor_starts, dropped_tasks, withdrawals
 from scaler_scheduler.core.actor_queues import ActorKey
 from scaler_scheduler.core.agents import Agent, agents_with_actors
 from scaler_scheduler.core.assignments import assign_calls
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.settings import HOLD_SECONDS
+from scaler_scheduler.core.starting_agents import has_reported
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 
@@ -38,6 +39,8 @@ def on_ready(state: SchedulerState, agent: Agent, body: ActorsReady, now: float)
             if len(agent.actors) < _READY_LIMIT:
                 agent.actors[column.session, task] = attempt
                 state.actors.look_at((column.session, task))
+                if _was_lost(state, (column.session, task)):
+                    dropped_tasks.note(state, agent, column.session, (task,), now)
 
 
 def route(state: SchedulerState, now: float) -> list[Agent]:
@@ -65,8 +68,6 @@ def on_tick(state: SchedulerState, now: float) -> None:
     """Look at all calls that wait: their actors may have ended. Forget what agents have said of ended actors. Take back
     what waits behind actors."""
     state.actors.look_at_all()
-    for key in [key for key in state.actors.made_again if _has_ended(state, key, now)]:
-        del state.actors.made_again[key]
     for agent in agents_with_actors(state.agents):
         _forget_ended(state, agent, now)
         is_held = agent.load.has_only_live_actors()  # what has come before they were made could start elsewhere
@@ -108,24 +109,37 @@ def _may_still_come(state: SchedulerState, client: ClientPeer, key: ActorKey, no
 
 def may_have_started(state: SchedulerState, client: ClientPeer, first: int, stop: int, now: float) -> bool:
     """After a restart: return whether held tasks of one run are calls of an actor of which it is not known yet whether
-    an agent has it. That agent may have the calls, too."""
+    an agent has it, or whose agent has not said yet which calls it has, or results of which."""
     options = _options_of_held(client, first, stop)
     if options is None or not options.actor:
         return False
     owner = state.clients.get(options.actor_session or client.session)
     if owner is None:
         return now < state.started_at + _RETURN_SECONDS
-    return owner.table.columns.state(options.actor) == TaskState.HELD
+    known = owner.table.columns.describe(options.actor)
+    if known is None or known.state != TaskState.ASSIGNED:
+        return known is not None and known.state == TaskState.HELD
+    return not has_reported(state.agent_by_index[known.agent_index], now)
+
+
+def are_calls(client: ClientPeer, first: int, stop: int) -> bool:
+    """After a restart: return whether held tasks of one run are calls of an actor."""
+    options = _options_of_held(client, first, stop)
+    return options is not None and bool(options.actor)
 
 
 def were_lost(state: SchedulerState, client: ClientPeer, first: int, stop: int) -> bool:
     """After a restart: return whether held tasks of one run are calls of an actor that is being made again. Its lost
     instance may have had them, too."""
     options = _options_of_held(client, first, stop)
-    key = (options.actor_session or client.session, options.actor) if options is not None else (b"", 0)
+    return options is not None and _was_lost(state, (options.actor_session or client.session, options.actor))
+
+
+def _was_lost(state: SchedulerState, key: ActorKey) -> bool:
+    """Return whether an actor is not the first instance, as far as this scheduler knows or agents have reported."""
     owner = state.clients.get(key[0])
     known = owner.table.columns.describe(key[1]) if owner is not None else None
-    return known is not None and known.record.hosts_actor and (key in state.actors.made_again or known.losses > 0)
+    return known is not None and known.record.hosts_actor and (known.losses > 0 or state.forgotten.has(*key))
 
 
 def fail_held(state: SchedulerState, client: ClientPeer, first: int, stop: int) -> None:
@@ -135,12 +149,12 @@ def fail_held(state: SchedulerState, client: ClientPeer, first: int, stop: int) 
             _fail(state, client, task, _UNCLAIMED_TEXT)
 
 
-def note_made_again(state: SchedulerState, client: ClientPeer, first: int, stop: int) -> None:
+def note_made_again(state: SchedulerState, client: ClientPeer, first: int, stop: int, now: float) -> None:
     """No agent has claimed these tasks of one run, which are queued now: perhaps they make actors."""
     options = _options_of_held(client, first, stop)
     for task in range(first, stop) if options is not None and options.hosts_actor else ():
         if client.table.columns.state(task) == TaskState.HELD:
-            state.actors.made_again[client.session, task] = None
+            dropped_tasks.note_at_all(state, client.session, task, now)
 
 
 def _options_of_held(client: ClientPeer, first: int, stop: int) -> TaskOptions | None:

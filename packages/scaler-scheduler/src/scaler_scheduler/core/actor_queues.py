@@ -15,8 +15,7 @@ class ActorQueues:
     ``depths``: the depth of the deepest call of an actor, if it is not 0. ``asked_for``: the attempts of the tasks that
     agents were asked to return, because calls wait for them: the actor, or tasks whose results it needs. ``waiting``:
     the queues that ``actor_calls`` must look at. ``kept``: those of calls that are elsewhere and may come back.
-    ``made_again``: the actors that are made again because no agent has claimed them after a restart of the
-    scheduler. ``called_by_others``: since when other clients than its own have called an actor."""
+    ``called_by_others``: since when other clients than its own have called an actor."""
 
     def __init__(self) -> None:
         self._queues: dict[ActorKey, QueueClass] = {}
@@ -25,7 +24,6 @@ class ActorQueues:
         self.asked_for: dict[QueueClass, dict[int, int]] = {}
         self.waiting: dict[QueueClass, None] = {}
         self.kept: dict[QueueClass, None] = {}
-        self.made_again: dict[ActorKey, None] = {}
         self.called_by_others: dict[ActorKey, float] = {}
 
     def __bool__(self) -> bool:

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from scaler_protocol.messages import ObjectKey, ObjectRelease, RefusalReason, Refused, TaskName
 from scaler_scheduler.core import (
     definitions,
+    dropped_tasks,
     locks,
     named_values,
     notices,
@@ -144,6 +145,7 @@ def orphan(state: SchedulerState, client: ClientPeer, now: float) -> None:
 def end_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """A client left or is given up: its tasks are cancelled and its objects released. Until agents have answered, the
     client stays in the state to account for cancelled tasks that they still have."""
+    dropped_tasks.note_all(state, client, now)
     client.drop_deliveries()
     client.is_orphan = client.is_broken = True
     client.connection.is_open = False
@@ -153,8 +155,6 @@ def end_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     cancel(state, client, None, now)
     client.rows.clear()
     object_release.release_objects(state, client, list(client.objects), now)
-    if client.known_agents.demands or client.has_called:
-        state.forgotten.add_below(client.session, client.table.columns.next_task)
     state.clients_waiting.pop(client.session, None)
     state.lineage.remove(client)
     for child in state.lineage.of_client(client.session):

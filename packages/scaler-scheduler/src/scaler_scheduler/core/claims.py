@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import TaskColumn
-from scaler_scheduler.core import cancellation, results, stated_cancels, timers
+from scaler_scheduler.core import cancellation, dropped_tasks, results, stated_cancels, timers
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
@@ -48,8 +48,8 @@ def expire(state: SchedulerState, now: float) -> None:
     """Clients did not come back in time: agents stop and forget what they have for them."""
     holds, results_kept = state.unclaimed.expire(now)
     for agent, session, tasks, attempts in holds:
+        dropped_tasks.note(state, agent, session, tasks, now)
         agent.cancel(session, list(tasks), list(attempts))
-        state.forgotten.add(session, tasks)
     for agent, run, delivery in results_kept:
         results.drop_unclaimed(state, agent, run, range(run.count), now)
         delivery.release()

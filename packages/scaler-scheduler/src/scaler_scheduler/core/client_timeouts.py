@@ -32,7 +32,7 @@ def look_at_client(state: SchedulerState, client: ClientPeer, now: float) -> Non
             elif actor_calls.were_lost(state, client, first, stop):
                 actor_calls.fail_held(state, client, first, stop)
             else:
-                actor_calls.note_made_again(state, client, first, stop)
+                actor_calls.note_made_again(state, client, first, stop, now)
                 requeue.push(client, client.table.ready(first, stop))
     once_holds.look_at_held(state, client, now)
     if client.output_left_out_bytes and client.connection.is_open and not client.is_paused:

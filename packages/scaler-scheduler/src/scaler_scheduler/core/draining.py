@@ -65,6 +65,11 @@ def drain(state: SchedulerState, agent: Agent, now: float) -> None:
     state.placement.offer(agent)
 
 
+def is_draining(agent: Agent) -> bool:
+    """Return whether the agent has been told to leave, or has said that it leaves."""
+    return agent.is_drained or agent.is_leaving
+
+
 def on_leaving(state: SchedulerState, agent: Agent, body: Leaving, now: float) -> None:
     """An agent leaves, and has values. To say it again changes nothing."""
     if not agent.attached or agent.session in state.departures:

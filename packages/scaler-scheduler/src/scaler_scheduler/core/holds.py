@@ -39,6 +39,9 @@ class Holds:
         """Return whether tasks have waited for ``seconds`` since the last one came."""
         return self._until is not None and now >= self._until - self._seconds + seconds
 
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        return tuple(self._ranges)
+
     def end(self) -> list[tuple[int, int]]:
         """Agents had time to report these ranges. Returns them."""
         ended, self._ranges, self._until = self._ranges, [], None

@@ -19,6 +19,7 @@ from scaler_protocol.messages import (
     Clear,
     ClusterInfoRequest,
     ControlRequest,
+    DroppedTasks,
     ExplainRequest,
     Goodbye,
     Heartbeat,
@@ -60,6 +61,7 @@ from scaler_scheduler.core import (
     control,
     daemon_logs,
     draining,
+    dropped_reports,
     heartbeat,
     lock_requests,
     managers,
@@ -108,6 +110,7 @@ CLIENT_RULES: dict[type, Callable[[SchedulerState, ClientPeer, Any, float], None
 AGENT_RULES: dict[type, Callable[[SchedulerState, Agent, Any, float], None]] = {
     AgentAttach: agent_messages.on_attach,
     AllReported: once_holds.on_all_reported,
+    DroppedTasks: dropped_reports.on_dropped,
     ActorsReady: actor_calls.on_ready,
     CancelRefused: unstarted_cancels.on_refused,
     Withdrawn: withdrawals.on_withdrawn,

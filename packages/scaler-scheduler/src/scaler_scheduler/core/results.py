@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, ObjectRelease, Status
-from scaler_scheduler.core import cancellation, lost_inputs, outbox, retry, timers, values
+from scaler_scheduler.core import cancellation, dropped_tasks, lost_inputs, outbox, retry, timers, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
@@ -76,7 +76,7 @@ def _on_large(
 
 def drop_unclaimed(state: SchedulerState, agent: Agent, run: ResultRun, indices: Iterable[int], now: float) -> None:
     """No client waits for these results: their agent drops what it keeps of them, for the client or for other nodes."""
-    state.forgotten.add(run.session, [run.task(index) for index in indices])
+    dropped_tasks.note(state, agent, run.session, [run.task(index) for index in indices], now)
     held = _held_values(run, indices)
     cancellation.cancel_rows(agent, run.session, run.task_column, run.attempt_column, held)
     release_large(state, agent, run, held, now)

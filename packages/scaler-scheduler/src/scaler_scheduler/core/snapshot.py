@@ -27,6 +27,7 @@ from scaler_protocol.monitor.messages import (
 from scaler_scheduler.core import actor_reports, managers, maps, object_reports, unsent_calls
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.draining import is_draining
 from scaler_scheduler.core.function_keys import FunctionKey
 from scaler_scheduler.core.function_numbers import FunctionNumbers
 from scaler_scheduler.core.function_totals import NAME_LIMIT, FunctionTotal
@@ -137,6 +138,7 @@ def _agent(state: SchedulerState, agent: Agent, now: float) -> AgentStatus:
         memory_limit_bytes=beat.memory_limit_bytes if beat else 0,
         capabilities=agent.shown_capabilities,
         capabilities_left=agent.shown_capabilities_left(),
+        draining=is_draining(agent),
     )
 
 

@@ -15,6 +15,7 @@ what they have: the others have not started then. If an agent is missing at the 
 | a client had not stated its tasks yet | these count as started, too (``forgotten_tasks``) |
 | the client states agents | its tasks are held until these have reported |
 | the client's session ends | its tasks and calls count as started: agents are told to drop them (``forgotten_tasks``) |
+| the scheduler restarts once more | agents tell the next one what was dropped (``dropped_tasks``) |
 
 While a client has a graph, it is not told that agents are gone: a node may run again for its dependants until the graph
 is over. An orphan need not be told of agents, because no one states its tasks again. Clients of versions before 1.4

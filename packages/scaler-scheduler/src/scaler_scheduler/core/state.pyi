@@ -4,6 +4,7 @@ A rule is a function ``on_x(state, peer, body, now)`` or a step of one. The grou
 structure is compiled because ``hot_path`` reads it with every message; it has no behaviour of its own.
 """
 
+from scaler_protocol.forgotten_tasks import ForgottenTasks
 from scaler_protocol.log_lines import LatestLines
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, TaskOptions
 from scaler_scheduler.core.action_rates import ActionRates
@@ -15,7 +16,6 @@ from scaler_scheduler.core.effects import Effect
 from scaler_scheduler.core.ended_clients import EndedClients
 from scaler_scheduler.core.events import Recorder
 from scaler_scheduler.core.fair_shares import Shares
-from scaler_scheduler.core.forgotten_tasks import ForgottenTasks
 from scaler_scheduler.core.function_loads import FunctionLoad
 from scaler_scheduler.core.function_totals import FunctionTotals
 from scaler_scheduler.core.lineage import Lineage

@@ -9,7 +9,7 @@ from scaler_scheduler.core.action_rates import ActionRates
 from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.work_stealing import Balancer
 from scaler_scheduler.core.ended_clients import EndedClients
-from scaler_scheduler.core.forgotten_tasks import ForgottenTasks
+from scaler_protocol.forgotten_tasks import ForgottenTasks
 from scaler_scheduler.core.function_totals import FunctionTotals
 from scaler_scheduler.core.lineage import Lineage
 from scaler_scheduler.core.lock_table import LockTable

@@ -79,7 +79,7 @@ def _messages(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _agents(snapshot: Snapshot) -> Iterator[Metric]:
-    states = Counter((agent.state.name.lower(),) for agent in snapshot.agents)
+    states = Counter((agent.state_name,) for agent in snapshot.agents)
     yield _gauges("scaler_agents", "Agents, one per cluster command.", ("state",), states)
     labels = ("host", "agent")
     agents = snapshot.agents

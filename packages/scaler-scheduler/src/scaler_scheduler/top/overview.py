@@ -247,8 +247,8 @@ def _hosts(agents: Sequence[AgentStatus], width: int, height: int, blocks: bool)
 
 def _host(agent: AgentStatus, name_width: int, width: int, blocks: bool) -> Line:
     cpu = format_percent(sum(worker.cpu_percent for worker in agent.workers))
-    paused = " paused" if agent.state is PeerState.PAUSED else ""
-    text = f"{paused} {right(cpu, 8)} {right(memory_of(agent).text, _MEMORY_WIDTH)}"
+    pause = f" {agent.state_name}" if agent.state is PeerState.PAUSED else ""
+    text = f"{pause} {right(cpu, 8)} {right(memory_of(agent).text, _MEMORY_WIDTH)}"
     marks = max(1, width - name_width - 1 - len(text))
     on, off = ("■", "□") if blocks else ("#", ".")
     busy = sum(worker.has_task for worker in agent.workers)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -31,7 +32,7 @@ from scaler_protocol.monitor.graphs import WatchedGraph, nodes_of
 from scaler_protocol.monitor.host_memory import HostMemory, memory_of, total_memory
 from scaler_protocol.monitor.importance import columns_by_importance
 from scaler_protocol.monitor.links import FUNCTION, GRAPH, TASK, WORKER, EntityLink, cell_link, row_link
-from scaler_protocol.monitor.messages import AgentStatus, GraphStatus, PeerState, Snapshot
+from scaler_protocol.monitor.messages import AgentStatus, GraphStatus, Snapshot
 from scaler_protocol.monitor.model import Model, StreamRow, ended_count
 from scaler_protocol.monitor.natural_order import natural_key
 from scaler_protocol.monitor.open_bars import OpenBar
@@ -221,9 +222,11 @@ def _latest(model: Model, query: Query) -> dict[str, float]:
 def _workers_note(snapshot: Snapshot) -> str:
     hosts = f"on {_plural(len({agent.host for agent in snapshot.agents}), 'host')}"
     silent = len({agent.host for agent in silent_agents(snapshot)})
-    paused = sum(len(agent.workers) for agent in snapshot.agents if agent.state is PeerState.PAUSED)
-    notes = (hosts, f"{silent} silent" if silent else "", f"{_plural(paused, 'worker')} paused" if paused else "")
-    return ", ".join(filter(None, notes))
+    counts = Counter(dict.fromkeys(("paused", "draining"), 0))
+    for agent in snapshot.agents:
+        counts[agent.state_name] += len(agent.workers)
+    resting = (f"{_plural(counts[each], 'worker')} {each}" for each in ("paused", "draining") if counts[each])
+    return ", ".join(filter(None, (hosts, f"{silent} silent" if silent else "", *resting)))
 
 
 def _running_note(model: Model, queued: int) -> str:
@@ -290,7 +293,7 @@ def _host(agent: AgentStatus) -> dict[str, Any]:
     return {
         "key": agent.session.hex(),
         "name": _shown(f"{agent.host} · {agent.name}" if agent.name != agent.host else agent.host),
-        "state": agent.state.name.lower(),
+        "state": agent.state_name,
         "facts": facts,
         "workers": [_process(agent, worker) for worker in agent.workers],
     }

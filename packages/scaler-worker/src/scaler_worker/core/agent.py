@@ -27,6 +27,7 @@ from scaler_protocol.messages import (
     Cancel,
     Challenge,
     Drain,
+    DroppedTasks,
     EndProcess,
     HeartbeatEcho,
     Hello,
@@ -145,6 +146,7 @@ class AgentCore:
         """The messages of an established connection, apart from those of the hot path."""
         return {
             Cancel: self._tasks.on_cancel,
+            DroppedTasks: self._joining.on_dropped_tasks,
             Withdraw: self._tasks.on_withdraw,
             ResultsReleased: self._tasks.on_results_released,
             HeartbeatEcho: self._heartbeats.on_echo,

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from scaler_protocol.effects import Log
+from scaler_protocol.forgotten_tasks import ForgottenTasks
 from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.link import Link, LinkGap
 from scaler_protocol.messages import (
@@ -22,6 +23,7 @@ from scaler_protocol.messages import (
     Blocked,
     Body,
     Challenge,
+    DroppedTasks,
     Envelope,
     Hello,
     ObjectKey,
@@ -77,6 +79,7 @@ class Joining:
         self._heartbeats = heartbeats
         self._leaving = leaving
         self._epoch = 0
+        self._forgotten = ForgottenTasks()
         self._connected = False
         self._obstacle = ""
         self._has_told_absence = False
@@ -222,6 +225,10 @@ class Joining:
         if self._state.scheduler_minor >= STARTING_AGENTS_SINCE_MINOR:
             send(self._state, self._state.link.wrap(AllReported()), now)
 
+    def on_dropped_tasks(self, body: DroppedTasks, now: float) -> None:
+        """The next scheduler must know of these tasks, whose client is away."""
+        self._forgotten.take_in(body)
+
     def _return_results(self) -> None:
         """Send every result that is not released again, before those that are not sent yet."""
         state = self._state
@@ -237,6 +244,8 @@ class Joining:
             settings.name, self._hello.host, self._hello.pid, settings.worker_names, settings.capabilities,
             tuple(self._backend.holds()), settings.manager,
         )  # fmt: skip
+        if state.scheduler_minor >= STARTING_AGENTS_SINCE_MINOR:
+            yield from self._forgotten.messages()
         if state.host_store is not None:
             yield state.host_store
         store = state.host_store.store if state.host_store is not None else NO_STORE

@@ -3,7 +3,7 @@
 import { h, icon, setText } from "./dom.js";
 
 const STATES = {
-  connected: "good", succeeded: "good", suspect: "warning", paused: "warning", lost: "bad", error: "bad", critical: "bad", warning: "warning", away: "warning", cancelled: "",
+  connected: "good", succeeded: "good", suspect: "warning", paused: "warning", draining: "warning", lost: "bad", error: "bad", critical: "bad", warning: "warning", away: "warning", cancelled: "",
 };
 const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning" : undefined);
 const LONG = 44; // characters: a sentence, which may take several lines, and has lines of its own on a phone

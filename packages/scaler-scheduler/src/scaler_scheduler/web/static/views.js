@@ -437,7 +437,7 @@ export class WorkerProcesses extends View {
   fill(card, host) {
     setText(card.title, host.name);
     card.title.title = host.name;
-    card.state.className = `status ${{ connected: "good", suspect: "warning", paused: "warning", lost: "bad" }[host.state] ?? ""}`;
+    card.state.className = `status ${{ connected: "good", suspect: "warning", paused: "warning", draining: "warning", lost: "bad" }[host.state] ?? ""}`;
     setText(card.state, host.state);
     if (card.lineShown !== (card.lineShown = host.facts.join("\0"))) card.line.replaceChildren(...host.facts.map((fact) => h("span", {}, fact)));
     card.cells.classList.toggle("many", host.workers.length > 64);

@@ -1,12 +1,15 @@
-"""Tasks of which an agent had something that it was told to drop, because their client was away, or that was lost with
-the agent before their client was back.
+"""Tasks of which agents had something that they were told to drop, because their client was away, or that was lost with
+an agent before their client was back.
 
-A client that comes back later states them again. That no agent has them does not mean that they have not started.
+A client that comes back later states them again. That no agent has them does not mean that they have not started. The
+scheduler keeps them, and agents keep them for the scheduler that follows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from scaler_protocol.messages import DroppedTasks
 
 SESSIONS_LIMIT = 10_000
 TASKS_LIMIT = 1_000_000
@@ -40,6 +43,21 @@ class ForgottenTasks:
             known = 1 + max(known, default=0)
         self._tasks[session] = max(known, stop)
         self._limit_sessions()
+
+    def take_in(self, dropped: DroppedTasks) -> None:
+        """Add what a message says."""
+        if dropped.below:
+            self.add_below(dropped.session, dropped.below)
+        if dropped.tasks:
+            self.add(dropped.session, dropped.tasks)
+
+    def messages(self) -> Iterator[DroppedTasks]:
+        """Return what is known, one message for each session."""
+        for session, known in self._tasks.items():
+            if isinstance(known, int):
+                yield DroppedTasks(session, below=known)
+            else:
+                yield DroppedTasks(session, tuple(sorted(known)))
 
     def __contains__(self, session: bytes) -> bool:
         return session in self._tasks
