@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pwd
+import re
+import socket
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from scaler import Client, SchedulerClusterCombo
+from scaler import AsyncClient, Client, SchedulerClusterCombo
 from scaler.utility.exceptions import ControlError
 from scaler_protocol.address import parse_address
 from scaler_protocol.messages import ControlAction
@@ -68,10 +71,41 @@ def test_the_tasks_of_a_client_are_cancelled(client: Client, operator: Client, g
     futures = [client.submit(functions.wait_at_gate, *gate.paths) for _ in range(5)]
     wait_until(lambda: len(gate.waiting_pids) == 2)
     assert operator.cancel_tasks(client=client.identity.hex()[:8]) == 5
+    user, here = pwd.getpwuid(os.getuid()).pw_name, re.escape(socket.gethostname())
+    said = rf"^An operator has cancelled all tasks of this client: {user} on {here} \(pid {os.getpid()}\), with .*\.$"
     for future in futures:
-        with pytest.raises(CancelledError):
+        with pytest.raises(CancelledError, match=said):
             future.result(60)
     assert client.submit(functions.square, 3).result(60) == 9
+
+
+def test_a_map_a_graph_and_an_awaited_task_say_who_has_cancelled_them(
+    combo: SchedulerClusterCombo, client: Client, operator: Client, gate: Gate
+) -> None:
+    said = "^An operator has cancelled all tasks of function wait_at_gate: "
+
+    def cancel_all(count: int) -> None:
+        wait_until(lambda: sum(operator.cluster_info().unfinished) == count)
+        assert operator.cancel_tasks(function="wait_at_gate") == count
+
+    async def await_one() -> None:
+        async with AsyncClient(combo.get_address()) as connected:
+            future = connected.submit(functions.wait_at_gate, *gate.paths)
+            await asyncio.to_thread(cancel_all, 1)
+            with pytest.raises(asyncio.CancelledError, match=said):
+                await future
+
+    asyncio.run(await_one())
+    wait_until(lambda: not sum(operator.cluster_info().unfinished))
+    graph = {"path": gate.paths[0], "gate": gate.paths[1], "a": (functions.wait_at_gate, "path", "gate")}
+    targets = client.get(graph, ["a"], block=False)
+    with ThreadPoolExecutor(1) as pool:
+        cancelling = pool.submit(cancel_all, 6)
+        with pytest.raises(CancelledError, match=said):
+            client.starmap(functions.wait_at_gate, [gate.paths] * 5)
+        cancelling.result(60)
+    with pytest.raises(CancelledError, match=said):
+        targets["a"].result(60)
 
 
 def test_the_tasks_of_a_function_are_cancelled_in_maps_and_graphs(client: Client, operator: Client, gate: Gate) -> None:

@@ -10,15 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import MODULES, REPOSITORY, run_python
+from tests.support.documentation import blocks
 
 DOCS = REPOSITORY / "docs"
 PAGES = [*sorted(REPOSITORY.glob("*.md")), REPOSITORY / "tests" / "README.md", *sorted(DOCS.rglob("*.md"))]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _FLAG = re.compile(r"^  (--[a-z][a-z-]+)", re.MULTILINE)
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 def run_blocks(page: Path, count: int | None, folder: Path) -> str:

@@ -20,6 +20,7 @@ from tests.support.manager_scenarios import (
     adopt_waiting_jobs,
     end_with_the_scheduler,
     follow_the_load,
+    keep_names_of_another_case_apart,
     leave_no_job_without_scheduler,
     leave_no_late_job,
 )
@@ -157,6 +158,19 @@ def test_a_rejected_job_ends_the_manager_with_a_sentence(address: str, flag: str
     done = run_command("scaler_worker_manager", "gridengine", address, *count, flag, *queue)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert re.search(sentence, done.stderr), done.stderr
+
+
+def test_managers_whose_names_differ_in_case_have_jobs_of_their_own(site: GridEngineSite, address: str) -> None:
+    keep_names_of_another_case_apart(manager, address, site, "r")
+
+
+def test_one_call_tells_why_jobs_that_start_later_are_rejected(site: GridEngineSite) -> None:
+    reason = 'Grid Engine rejects the jobs: .*unknown queue "absent". Give another --queue'
+    with pytest.raises(ValueError, match=reason):
+        GridEngineCluster(maximum_workers=1, queue="absent")
+    with pytest.raises(ValueError, match="no suitable queues"):
+        GridEngineCluster(maximum_workers=1, queue="brief.q", time_limit_seconds=300)
+    assert not site.jobs()
 
 
 def test_a_rescheduled_job_starts_its_workers_again(site: GridEngineSite, address: str) -> None:

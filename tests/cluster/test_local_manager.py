@@ -50,6 +50,20 @@ def test_tasks_run_on_workers_with_the_options_of_the_manager(address: str) -> N
         assert command.terminate() == 0
 
 
+def test_the_scheduler_tells_whether_a_manager_has_left_or_is_lost() -> None:
+    address = free_address()
+    with start_scheduler(address) as scheduler:
+        with manager(address, "-n", 1, "--name=night") as command:
+            scheduler.wait_for_output("Worker manager night joined")
+            assert command.terminate() == 0
+        scheduler.wait_for_output("Worker manager night left")
+        with manager(address, "-n", 1, "--name=day") as command:
+            scheduler.wait_for_output("Worker manager day joined")
+            command.kill()
+        scheduler.wait_for_output("Worker manager day is lost")
+        assert "Worker manager night is lost" not in scheduler.output
+
+
 def test_a_killed_job_is_replaced_and_the_reason_is_logged(address: str) -> None:
     with manager(address, "-n", 1) as command, Client(address) as client:
         assert client.submit(abs, -1).result() == 1

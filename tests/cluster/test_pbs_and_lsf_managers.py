@@ -16,7 +16,12 @@ from tests.cluster.conftest import Gate
 from tests.support.batch_programs import BatchPrograms
 from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
-from tests.support.manager_scenarios import end_with_the_scheduler, follow_the_load, leave_no_late_job
+from tests.support.manager_scenarios import (
+    end_with_the_scheduler,
+    follow_the_load,
+    keep_names_of_another_case_apart,
+    leave_no_late_job,
+)
 from tests.support.ports import free_port
 from tests.support.slurm_site import network_address
 from tests.support.waiting import wait_until
@@ -103,6 +108,12 @@ def test_a_manager_that_is_killed_while_it_submits_leaves_no_job(
 ) -> None:
     program = {"pbs": "qsub", "lsf": "bsub"}[kind]
     leave_no_late_job(partial(manager, kind), address, site, program, tmp_path, monkeypatch)
+
+
+def test_managers_whose_names_differ_in_case_have_jobs_of_their_own(
+    kind: str, site: BatchPrograms, address: str
+) -> None:
+    keep_names_of_another_case_apart(partial(manager, kind), address, site, "running")
 
 
 def test_a_held_job_is_explained(kind: str, site: BatchPrograms, address: str) -> None:

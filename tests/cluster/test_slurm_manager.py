@@ -13,7 +13,8 @@ import pytest
 
 from scaler import Client, SlurmCluster
 from tests.cluster.conftest import Gate
-from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
+from tests.support.commands import Command, child_environment, command_line, run_command, run_python, start_scheduler
+from tests.support.documentation import MANAGERS, README, arguments_of, program_with
 from tests.support.functions import wait_at_gate
 from tests.support.manager_scenarios import (
     adopt_a_running_job,
@@ -242,6 +243,43 @@ def test_one_call_starts_a_scheduler_and_jobs(site: SlurmSite, monkeypatch: pyte
     assert not site.jobs("PENDING,RUNNING")
 
 
-def test_one_call_tells_why_jobs_are_rejected() -> None:
-    with pytest.raises(ValueError, match="Invalid partition name specified. Give another --partition"):
-        SlurmCluster(1, partition="none")
+@pytest.mark.parametrize("page", [README, MANAGERS], ids=lambda each: each.stem)
+def test_the_program_of_a_page_runs(
+    site: SlurmSite, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    done = run_python(program_with(page, "SlurmCluster"), cwd=str(tmp_path), timeout_seconds=100)
+    assert (done.returncode, done.stdout) == (0, "[1, 2]\n"), done.stderr
+    assert not site.jobs("PENDING,RUNNING")
+
+
+def test_the_command_of_the_page_of_managers_runs(site: SlurmSite, address: str) -> None:
+    """With as many workers as the nodes have room for."""
+    _, *flags = arguments_of(MANAGERS, "scaler_worker_manager slurm")
+    with manager(address, *flags, "-n=2", "--workers-per-job=1") as command, Client(address) as client:
+        wait_until(lambda: len(client.cluster_info().workers) == 2)
+        (job, _) = site.jobs()
+        assert "TimeLimit=08:00:00" in site.run("scontrol", "show", "job", job)
+        assert command.terminate() == 0
+
+
+@pytest.mark.parametrize("numbers", [{"n_workers": 1}, {"maximum_workers": 1}], ids=lambda each: next(iter(each)))
+def test_one_call_tells_why_jobs_are_rejected(numbers: dict[str, int]) -> None:
+    """At once, also when the first job is submitted later."""
+    reason = "Slurm rejects the jobs: Invalid partition name specified. Give another --partition"
+    with pytest.raises(ValueError, match=reason):
+        SlurmCluster(**numbers, partition="none")
+
+
+def test_a_manager_that_follows_the_load_starts_while_all_nodes_are_drained(site: SlurmSite, address: str) -> None:
+    """Slurm would accept its jobs, although it says that there are no such nodes when it is asked."""
+    site.run("scontrol", "update", "nodename=ALL", "state=drain", "reason=test")
+    try:
+        with manager(address, "--maximum-workers=1") as command, Client(address) as client:
+            task = client.submit(abs, -1)
+            command.wait_for_output("1 worker waits in the queue of Slurm for the reason")
+            site.run("scontrol", "update", "nodename=ALL", "state=resume")
+            assert task.result() == 1
+            assert command.terminate() == 0
+    finally:
+        site.attempt("scontrol", "update", "nodename=ALL", "state=resume")

@@ -33,9 +33,11 @@ from tests.support.commands import (
     descendants,
     start_scheduler,
 )
+from tests.support.documentation import MANAGERS, program_with
 from tests.support.functions import wait_at_gate
 from tests.support.namespaces import on, two_hosts
 from tests.support.ports import free_address, free_port
+from tests.support.slurm_site import network_address
 from tests.support.ssh_server import SSHServer, ssh_server, stand_in_for_program
 from tests.support.waiting import wait_until
 
@@ -282,6 +284,19 @@ def test_a_call_that_reaches_no_host_says_why(server: SSHServer, monkeypatch: py
     assert "SCALER_KEYS" not in os.environ
 
 
+def test_a_call_that_follows_the_load_waits_for_its_hosts(server: SSHServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for its manager any more when the first job starts, so that it must not give up."""
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    python = server.folder / "bin" / "python"
+    cluster = SSHCluster([server.name], maximum_workers=1, ssh_config=str(server.config), remote_python=str(python))
+    with cluster, Client(cluster.get_address()) as client:
+        task = client.submit(abs, -1)
+        wait_until(lambda: any("it has no program" in each.value for each in client.cluster_info().snapshot.settings))
+        stand_in_for_program(python, f'exec {sys.executable} "$@"')
+        assert task.result() == 1
+    wait_until(lambda: is_empty(server))
+
+
 KILLED_SCRIPT = """
 import os, sys
 from scaler import Client, SSHCluster
@@ -337,6 +352,21 @@ def test_the_program_of_the_first_second_machine_runs(tmp_path: Path) -> None:
         environment.pop("SCALER_KEYS", None)
         with Command([*on(here), sys.executable, str(tmp_path / "first.py")], environment) as script:
             assert script.wait(90) == 0 and script.output == f"{socket.gethostname()}\n", script.output
+
+
+def test_the_program_of_the_page_of_managers_runs(tmp_path: Path) -> None:
+    """Both of its hosts are this one."""
+    address = network_address()
+    with ssh_server(tmp_path, address) as server:
+        with server.config.open("a") as config:
+            config.write(f"Host node1 node2\n  HostName {address}\n  Port {server.port}\n")
+        stand_in_for_program(tmp_path / "bin" / "ssh", f'exec {shutil.which("ssh")} -F {server.config} "$@"')
+        environment = child_environment(PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+        environment.pop("SCALER_KEYS", None)
+        program = program_with(MANAGERS, "SSHCluster")
+        with Command([sys.executable, "-c", program], environment) as script:
+            assert script.wait(90) == 0 and script.output == "[1, 2]\n", script.output
+        wait_until(lambda: is_empty(server))
 
 
 def test_one_call_reaches_a_second_host(tmp_path: Path) -> None:

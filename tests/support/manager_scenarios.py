@@ -100,6 +100,18 @@ def leave_no_late_job(
     assert not site.jobs()
 
 
+def keep_names_of_another_case_apart(start_manager: StartManager, address: str, site: Site, running: str) -> None:
+    """Managers whose names differ in case only have jobs of their own. ``running``: the state of a job that runs."""
+    with start_manager(address, "-n=1", "--name=gpu") as first, start_manager(address, "-n=1", "--name=GPU") as second:
+        wait_until(lambda: list(site.jobs().values()) == [running] * 2)
+        with Client(address) as client:
+            wait_until(lambda: len(client.cluster_info().workers) == 2)
+            assert first.terminate() == 0
+            assert list(site.jobs().values()) == [running]
+            assert client.submit(abs, -1).result() == 1
+        assert second.terminate() == 0
+
+
 def leave_no_job_without_scheduler(start_manager: StartManager, address: str, site: Site) -> None:
     """The jobs of a killed manager, which no other one adopts, end when their scheduler has ended."""
     with start_scheduler(address, "--protected=False") as scheduler, Client(address) as client:

@@ -59,6 +59,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SchedulerParameters=batch_sched_delay=0,sched_interval=2
 PartitionName=main Nodes=ALL Default=YES State=UP PriorityTier=1
+PartitionName=long Nodes=ALL State=UP PriorityTier=1
 PartitionName=urgent Nodes=ALL State=UP PriorityTier=10 PreemptMode=OFF
 """
 

@@ -271,10 +271,12 @@ class TaskColumn:
 class Cancel:
     """Client to scheduler, scheduler to agent. An agent answers each with a result of status CANCELLED unless the task
     ended otherwise first. For a graph task that succeeded there it means that the value is not needed any more (with
-    attempt 0 also a value that was fetched); that is not answered."""
+    attempt 0 also a value that was fetched); that is not answered. Scheduler to client: an operator cancels these
+    tasks of the client, which end with results as always; ``reason`` is a sentence that says who does."""
 
     columns: tuple[TaskColumn, ...]
     unstarted_only: bool = False  # cancel tasks that have not started; CancelRefused names the others, which continue
+    reason: str = ""  # for a client
 
 
 @value(frozen=True, slots=True)
@@ -891,6 +893,9 @@ class MayLeave:
 
 LOCKS_SINCE_MINOR = 2
 """The first minor version of the protocol that has locks."""
+
+CANCEL_REASONS_SINCE_MINOR = 4
+"""The first minor version of the protocol in which clients are told who cancels their tasks."""
 
 UNSTARTED_ONLY_SINCE_MINOR = 3
 """The first minor version of the protocol that can cancel only what has not started."""

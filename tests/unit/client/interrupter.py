@@ -26,6 +26,9 @@ def points_of(code: CodeType) -> frozenset[int]:
     return frozenset(points)
 
 
+sys._getframe().f_trace_opcodes = True  # Python 3.12 obeys this from the next trace function on, of any frame
+
+
 class Interrupter:
     def __init__(self, at: int) -> None:
         self.left = at

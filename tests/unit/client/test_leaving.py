@@ -62,13 +62,19 @@ def scheduler() -> Iterator[SlowScheduler]:
         yield running
 
 
+class Alarm:
+    is_set = False
+    """A signal that another thread received may be handled after its timer was switched off."""
+
+
 @pytest.fixture
 def alarm() -> Iterator[None]:
     """Interrupts a call that only waits, which ends a test: what is behind that is reached by being interrupted."""
 
     def interrupt(*_: object) -> None:
-        sys.settrace(None)
-        raise Interruption
+        if Alarm.is_set:
+            sys.settrace(None)
+            raise Interruption
 
     before = signal.signal(signal.SIGALRM, interrupt)
     yield
@@ -139,6 +145,7 @@ def with_alarm(call: Callable[[Client], object], client: Client) -> None:
     try:
         given = call_until_alarm(call, client)
     finally:
+        Alarm.is_set = False
         signal.setitimer(signal.ITIMER_REAL, 0)  # the alarm may have struck just before it was switched off
     if isinstance(given, ScalerFuture):
         sys.settrace(None)
@@ -146,10 +153,12 @@ def with_alarm(call: Callable[[Client], object], client: Client) -> None:
 
 
 def call_until_alarm(call: Callable[[Client], object], client: Client) -> object:
+    Alarm.is_set = True
     signal.setitimer(signal.ITIMER_REAL, BLOCKED_SECONDS, AGAIN_SECONDS)
     try:
         return call(client)
     finally:
+        Alarm.is_set = False
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 

@@ -16,6 +16,7 @@ from scaler_protocol.messages import (
     Explanation,
     Goodbye,
     Heartbeat,
+    Results,
     RunningTask,
     Status,
     TaskColumn,
@@ -24,7 +25,7 @@ from scaler_protocol.messages import (
     Withdrawn,
 )
 from scaler_protocol.monitor.messages import PeerState
-from scaler_scheduler.core import control
+from scaler_scheduler.core import control, operator_cancels
 from scaler_scheduler.core.action_rates import ACTIONS_LIMIT
 from scaler_scheduler.core.snapshot import snapshot_of
 from tests.unit.scheduler.playbook import (
@@ -206,6 +207,45 @@ def test_the_tasks_of_a_client_are_cancelled():
     assert statuses(said, other) == {3: Status.CANCELLED}
     assert handed(agent.says(results(other, (1, 1, Status.CANCELLED, b""), (2, 1, Status.CANCELLED, b""))), agent) == []
     assert ask(client, ControlAction.CANCEL_CLIENT, other.session.hex())[0].count == 0
+
+
+def test_a_client_is_told_who_cancels_its_tasks_before_they_end():
+    book = Playbook()
+    client, other, _ = book.client(host="vm-3", pid=7, program="night\x1b[2J"), book.client("other"), book.agent()
+    other.says(tasks(other, 1, 3))
+    name = other.session.hex()[:8]
+    for action, target, numbers, what in (
+        (ControlAction.CANCEL_TASK, f"{name}/2", (2,), "this task"),
+        (ControlAction.CANCEL_FUNCTION, "f", (1, 3), "all tasks of function f"),
+    ):
+        said = ask(client, action, target)[1]
+        reason = f"An operator has cancelled {what}: a user on vm-3 (pid 7), with night?[2J."
+        told = [body for to, body in said if to == "other"]
+        assert told[0] == Cancel((TaskColumn(other.session, numbers),), reason=reason)
+    assert type(told[1]) is Results
+
+
+def test_a_client_is_told_in_messages_that_are_not_too_large(monkeypatch):
+    monkeypatch.setattr(operator_cancels, "CANCELS_PER_MESSAGE", 2)
+    book = Playbook()
+    client, other = book.client(), book.client("other")
+    give_key(book, client, b"admin:alice:A")
+    other.says(tasks(other, 1, 3))
+    said = ask(client, ControlAction.CANCEL_CLIENT, other.session.hex())[1]
+    told = [body for to, body in said if to == "other" and isinstance(body, Cancel)]
+    assert [column.tasks for body in told for column in body.columns] == [(1, 2), (3,)]
+    assert {body.reason.split(" on ")[0] for body in told} == {
+        "An operator has cancelled all tasks of this client: admin-alice"
+    }
+
+
+def test_an_older_client_is_not_told(monkeypatch):
+    monkeypatch.setattr(operator_cancels, "CANCEL_REASONS_SINCE_MINOR", PROTOCOL_MINOR + 1)
+    book = Playbook()
+    client = book.client()
+    client.says(tasks(client, 1, 1))
+    said = ask(client, ControlAction.CANCEL_FUNCTION, "f")[1]
+    assert statuses(said, client) == {1: Status.CANCELLED} and not any(isinstance(body, Cancel) for _, body in said)
 
 
 def test_the_tasks_of_a_function_are_cancelled_for_all_clients():

@@ -26,6 +26,7 @@ from scaler_protocol.messages import (
     Withdrawn,
 )
 from scaler_scheduler.core import draining, managers
+from scaler_scheduler.core.settings import ATTACH_SECONDS
 from tests.unit.scheduler.playbook import Playbook, results, tasks
 
 LARGE = (10**6).to_bytes(8, "little")
@@ -56,6 +57,20 @@ def joined(book, name, slots=1):
     names = tuple(f"{name}-{slot}" for slot in range(slots))
     peer.says(AgentAttach(name, "host", 1, names, manager="cloud"))
     return peer
+
+
+def test_lines_about_managers_name_them():
+    book = Playbook()
+    leaving, lost = manager(book, "cloud"), manager(book, "night")
+    leaving.says(report("cloud"))
+    lost.says(report("night"))
+    leaving.says(Goodbye())
+    book.lose(lost)
+    book.wait(ATTACH_SECONDS + 1)
+    assert [line for line in book.logs if line.endswith((" left", " is lost"))] == [
+        "Worker manager cloud left",
+        "Worker manager night is lost",
+    ]
 
 
 def test_a_manager_is_told_how_many_workers_the_tasks_need():

@@ -345,6 +345,38 @@ def test_the_jobs_belong_to_a_manager_that_scales(commands: PreparedAnswers) -> 
     assert "--manager=night" in commands.calls[-1][2]
 
 
+def following_the_load(*words: str) -> BatchBackend:
+    return BatchBackend(read(SCHEDULER, "--maximum-workers=8", "--name=night", *words))
+
+
+def test_a_manager_that_follows_the_load_asks_whether_its_jobs_will_be_accepted(commands: PreparedAnswers) -> None:
+    """One with jobs from the start submits them instead."""
+    following_the_load("--minimum-workers=1")
+    backend()
+    assert not commands.calls
+    following_the_load("--workers-per-job=3")
+    ((program, arguments, script),) = commands.calls
+    assert program == "sbatch" and "--test-only" in arguments and "--num-of-workers=3" in script
+    commands.answers["sbatch"] = BatchAnswer("", "allocation failure: Invalid qos specification")
+    with pytest.raises(BadInput, match="^Slurm rejects the jobs: Invalid qos specification. Give another --qos"):
+        following_the_load()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "allocation failure: Requested node configuration is not available",
+        "allocation failure: Unable to contact slurm controller (connect failure)",
+        "sbatch timed out after 20 s",
+    ],
+)
+def test_an_answer_that_may_change_does_not_end_a_manager_that_follows_the_load(
+    commands: PreparedAnswers, said: str
+) -> None:
+    commands.answers["sbatch"] = BatchAnswer("", said)
+    assert following_the_load().list() == []
+
+
 def test_a_final_rejection_ends_a_manager_without_jobs(commands: PreparedAnswers) -> None:
     commands.answers["sbatch"] = BatchAnswer(
         "", "sbatch: error: Batch job submission failed: Invalid qos specification"

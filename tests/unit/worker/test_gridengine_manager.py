@@ -19,6 +19,7 @@ from scaler_worker.manager.core.gridengine import (
     read_jobs,
     stop,
     submission,
+    verification,
 )
 from scaler_worker.manager.core.jobs import JobState
 from scaler_worker.manager.gridengine_config import GridEngineSettings
@@ -42,6 +43,13 @@ def test_every_option_becomes_an_argument_of_qsub() -> None:
         "-N", "scaler.night.4.f7c334ca", "-pe", "smp", "8", "-l", "h_rt=5400", "-l", "h_vmem=750M", "-o", "/log",
         "-t", "1-2", "-q", "long.q", "-P", "physics", "-l", "gpu=1", "-p", "-100",
     ]  # fmt: skip
+
+
+def test_a_verification_submits_nothing_whatever_the_options_say() -> None:
+    call = submission(read(SCHEDULER, "-n=1", "--name=night", "--qsub-options=-w n -p -100").terms(), 1, 1)
+    words = verification(call).arguments
+    assert len(words) == len(call.arguments) and words[-4:] == ["-w", "v", "-p", "-100"]
+    assert [words[place + 1] for place, word in enumerate(words) if word == "-w"] == ["v", "v"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.log_lines import LINES_LIMIT
 from scaler_protocol.messages import (
     Envelope,
+    Goodbye,
     Hello,
     LogLine,
     LogLines,
@@ -353,6 +354,14 @@ def test_the_session_ends_with_its_reason(body: Stop | Refused, is_refused: bool
     found = session()
     found.on_message(Envelope(body), 1.0)
     assert found.ended and found.is_refused == is_refused
+
+
+def test_a_manager_that_ends_says_goodbye_once() -> None:
+    found = session()
+    found.leave()
+    found.leave()
+    found.report(REPORT, 1.0)
+    assert sent(found) == [Goodbye()]
 
 
 def test_an_old_scheduler_is_named() -> None:

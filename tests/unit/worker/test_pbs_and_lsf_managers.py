@@ -66,7 +66,7 @@ def test_the_ids_of_accepted_jobs() -> None:
 
 
 def pbs_job(**values: Any) -> list[BatchJob]:
-    job = {"Variable_List": {"SCALER_JOB": f"4.{CHECKSUM}"}, **values}
+    job = {"Job_Name": "scaler.night", "Variable_List": {"SCALER_JOB": f"4.{CHECKSUM}"}, **values}
     return pbs.read_jobs(json.dumps({"Jobs": {"7.server": job}}), TERMS)
 
 
@@ -106,9 +106,10 @@ def test_jobs_of_an_array_have_its_comment_and_other_jobs_are_skipped() -> None:
     mine, other = {"SCALER_JOB": f"4.{CHECKSUM}"}, {"SCALER_JOB": "4.00000000"}
     jobs = {
         "7[].server": {"job_state": "B", "comment": "Not Running: Insufficient amount of resource: ncpus"},
-        "7[0].server": {"job_state": "Q", "Variable_List": mine},
-        "8.server": {"job_state": "R", "Variable_List": other},
-        "9.server": {"job_state": "R"},
+        "7[0].server": {"job_state": "Q", "Variable_List": mine, "Job_Name": "scaler.night"},
+        "8.server": {"job_state": "R", "Variable_List": other, "Job_Name": "scaler.night"},
+        "9.server": {"job_state": "R", "Variable_List": mine, "Job_Name": "scaler.Night"},
+        "10.server": {"job_state": "R", "Job_Name": "scaler.night"},
     }
     (job,) = pbs.read_jobs(json.dumps({"Jobs": jobs}), TERMS)
     assert (job.id, job.reason) == ("7[0].server", "Insufficient amount of resource: ncpus")

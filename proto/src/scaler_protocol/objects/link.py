@@ -96,8 +96,7 @@ class StoreLink:
         """Ask, and go on; ``finish`` takes the answer."""
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
-            while key in self._pending:  # another thread asks about the same key, and waits for its answer
-                self._wait(deadline)
+            self._await_others(key, deadline)
             self._pending[key] = []
             try:
                 self._send(body)
@@ -108,14 +107,22 @@ class StoreLink:
     def finish(self, key: ObjectKey, timeout: float | None = None) -> Any:
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            while not self._pending[key]:
-                if self._wait_or_lead(key, deadline):
-                    self._lead(deadline)
-            return self._pending[key][0]
+            return self._await_answer(key, deadline)
         finally:
             with self._lock:
                 del self._pending[key]
                 self._condition.notify_all()
+
+    def _await_others(self, key: ObjectKey, deadline: float | None) -> None:
+        """Another thread may ask about the same key, and wait for its answer."""
+        while key in self._pending:
+            self._wait(deadline)
+
+    def _await_answer(self, key: ObjectKey, deadline: float | None) -> Any:
+        while not self._pending[key]:
+            if self._wait_or_lead(key, deadline):
+                self._lead(deadline)
+        return self._pending[key][0]
 
     def _send(self, body: Any) -> None:
         self._check_in_use()

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from scaler_protocol.codec import decode, encode
 from scaler_protocol.command.interpreter import module_command
 from scaler_protocol.command.remedies import with_remedy
-from scaler_protocol.handshake import make_hello
+from scaler_protocol.handshake import PeerHandshake, make_hello
 from scaler_protocol.ids import new_session
 from scaler_protocol.messages import Body, Challenge, Envelope, Hello, Refused, Role, Welcome
 from scaler_protocol.objects import silence
@@ -116,10 +116,7 @@ def _try(cluster: bytes, deadline: float) -> Reached | str:
         handshake = handshake_with(cluster)
         hello = make_hello(Role.WORK, new_session(), features=(DIRECTORY_FEATURE, PLACE_MANY_FEATURE))
         releases = _say_hello(stream, handshake.begin(hello))
-        answer = _first(stream, deadline)
-        while isinstance(answer, Challenge) and (proved := handshake.answer(answer)) is not None:
-            stream.send(encode(Envelope(proved)))
-            answer = _first(stream, deadline)
+        answer = _answer_of(stream, handshake, deadline)
         if isinstance(answer, Refused):
             raise StoreUnavailable(answer.text)
         if isinstance(answer, Welcome):
@@ -133,6 +130,15 @@ def _try(cluster: bytes, deadline: float) -> Reached | str:
     stream.close()
     time.sleep(_PAUSE_SECONDS)
     return _ENDED
+
+
+def _answer_of(stream: StreamConnection, handshake: PeerHandshake, deadline: float) -> Body | None:
+    """Return the answer of the store to the Hello, after its challenges have been answered."""
+    answer = _first(stream, deadline)
+    while isinstance(answer, Challenge) and (proved := handshake.answer(answer)) is not None:
+        stream.send(encode(Envelope(proved)))
+        answer = _first(stream, deadline)
+    return answer
 
 
 def _connect(cluster: bytes) -> socket.socket | None:

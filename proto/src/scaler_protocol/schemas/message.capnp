@@ -306,6 +306,7 @@ struct TaskColumn {
 struct Cancel {
   columns @0 :List(TaskColumn);
   unstartedOnly @1 :Bool;  # cancel tasks that have not started; cancelRefused names the others, which continue
+  reason @2 :Text;         # scheduler to client: who cancels these tasks of the client, in a sentence
 }
 
 struct CancelRefused {

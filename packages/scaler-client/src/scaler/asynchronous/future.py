@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 from scaler.asynchronous.tasks import LoopTask
 from scaler.client.fronts import FutureFront
 from scaler.client.future import FutureInArgument, ProfilingInfo, ScalerFuture, blame_of, with_note
-from scaler.client.outcomes import failure_of, unloadable
+from scaler.client.outcomes import cancelled, failure_of, unloadable
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.shell.interruptions import is_interruption
 from scaler.utility.private_apis import has_callbacks
@@ -316,7 +316,7 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
             self._outcome = None  # the task has it
             self._await_request(task)
         elif task.cancelled():
-            self.fail(concurrent.futures.CancelledError())
+            self.fail(cancelled(outcome))
         elif (error := task.exception()) is not None:
             self.fail(error)
         else:
@@ -325,7 +325,7 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
     def fail(self, error: BaseException) -> None:
         """End with ``error``, unless this has ended."""
         if isinstance(error, concurrent.futures.CancelledError):
-            super().cancel()
+            super().cancel(*error.args)
         elif not self._is_over():
             self.set_exception(awaitable_error(error))
             if self._is_argument:

@@ -377,7 +377,9 @@ def _results(
     """Yield the results. One of the ``later`` calls is submitted for each result that is taken."""
     taken = 0
     try:
-        while futures:
+        while True:
+            if not futures:
+                return
             submitter = executor()
             call = next(later, None) if submitter is not None else None
             if submitter is not None and call is not None:

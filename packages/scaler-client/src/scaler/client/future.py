@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from scaler.client.object_reference import ObjectReference
-from scaler.client.outcomes import failure_of, unloadable
+from scaler.client.outcomes import cancelled, failure_of, unloadable
 from scaler.client.representations import table
 from scaler.core.effects import Finish
 from scaler.core.large_results import LargeResult
@@ -438,7 +438,7 @@ class ScalerFuture(concurrent.futures.Future[T]):
         if self._state is RUNNING:
             self._client_io.wait(self, timeout)
         if self._state is not FINISHED:
-            raise self._with_note(concurrent.futures.CancelledError())
+            raise self._with_note(cancelled(self._outcome))
         outcome = self._outcome
         if self._loaded:  # by another thread, just now
             return
@@ -607,19 +607,23 @@ def cancel_unstarted(client_io: ClientIO, futures: Iterable[ScalerFuture[Any]]) 
     """Cancel the futures whose tasks have not started, and wait until it is known which these are, for 5 s at most."""
     asked = list(futures)
     answers = ask_to_cancel(client_io, asked)
-    deadline = time.monotonic() + _ANSWER_SECONDS
     try:
-        for place, answer in answers.items():
-            future = asked[place]
-            future.add_done_callback(partial(_end_wait, answer))
-            answer.wait(max(0.0, deadline - time.monotonic()))
-            if not future.is_settled():
-                future.note_started()
+        _await_answers({asked[place]: answer for place, answer in answers.items()})
     except TimeoutError:
         pass
     finally:
         requests: dict[int, Sink] = {asked[place].task_id: answer for place, answer in answers.items()}
         client_io.take_turn_shielded(lambda session: session.unstarted_cancels.withdraw(requests))
+
+
+def _await_answers(answers: dict[ScalerFuture[Any], PendingAnswer]) -> None:
+    """Raises TimeoutError."""
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    for future, answer in answers.items():
+        future.add_done_callback(partial(_end_wait, answer))
+        answer.wait(max(0.0, deadline - time.monotonic()))
+        if not future.is_settled():
+            future.note_started()
 
 
 def _end_wait(answer: PendingAnswer, future: ScalerFuture[Any]) -> None:

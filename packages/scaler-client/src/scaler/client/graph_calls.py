@@ -54,14 +54,18 @@ def submit_calls(parts: ClientParts, graph: CallGraph, options_of: Callable[[Any
     futures: dict[int, Future] = {}
     new_future = _futures_for(parts.client_io, graph)
     calls = InputCalls(parts.arguments, parts.functions, parts.client_io)
+
+    def send(call: int) -> None:
+        slots = graph.arguments(call)
+        values = [futures[slot] if slot >= 0 else graph.data[~slot] for slot in slots]
+        options = options_of(graph.names[call])
+        shape = shape_of(functions[call], len(values), graph.keywords.get(call, ()), options)
+        future = futures[call] = new_future(call, [futures[slot] for slot in slots if slot >= 0])
+        calls.send(graph.functions[call], shape, values, future)
+
     try:
         for call in analysis_for(len(graph))(graph, groups).order:
-            slots = graph.arguments(call)
-            values = [futures[slot] if slot >= 0 else graph.data[~slot] for slot in slots]
-            options = options_of(graph.names[call])
-            shape = shape_of(functions[call], len(values), graph.keywords.get(call, ()), options)
-            future = futures[call] = new_future(call, [futures[slot] for slot in slots if slot >= 0])
-            calls.send(graph.functions[call], shape, values, future)
+            send(call)
         return SubmittedCalls(parts, graph, futures)
     except BaseException:
         cancel_futures(parts.client_io, futures.values())

@@ -96,24 +96,29 @@ class InputCalls:
         if predecessor is None and join_at_once(self._client_io, plain_types, shape, values, sink):
             return
         future = task_future(sink)
-        uploads: list[Upload] = []
         held: list[Upload] = []
         try:
             shape, parts = self._parts(fn, shape, values)
-            payloads = [part for part in parts if not isinstance(part, ScalerFuture)]
-            if len(payloads) < len(parts):
-                self._check_inputs(fn, parts)
-            for part in payloads:
-                if isinstance(part, Upload):  # its reference may be dropped while the call is held
-                    self._arguments.hold(part, held)
-            if payloads:
-                slots, uploads, _ = self._arguments.place(payloads, held)
-                placed = iter(slots)
-                parts = [part if isinstance(part, ScalerFuture) else next(placed) for part in parts]
+            parts, uploads = self._placed(fn, parts, held)
         except BaseException:
             self._arguments.let_go(held)
             raise
         attempt_all([HeldCall(self._arguments, self._client_io, shape, parts, uploads, held, future, predecessor)])
+
+    def _placed(self, fn: Callable[..., Any], parts: list[Any], held: list[Upload]) -> tuple[list[Any], list[Upload]]:
+        """The parts with slots in the places of payloads, and the uploads that these need, which are added to
+        ``held``."""
+        payloads = [part for part in parts if not isinstance(part, ScalerFuture)]
+        if len(payloads) < len(parts):
+            self._check_inputs(fn, parts)
+        for part in payloads:
+            if isinstance(part, Upload):  # its reference may be dropped while the call is held
+                self._arguments.hold(part, held)
+        if not payloads:
+            return parts, []
+        slots, uploads, _ = self._arguments.place(payloads, held)
+        placed = iter(slots)
+        return [part if isinstance(part, ScalerFuture) else next(placed) for part in parts], uploads
 
     def _parts(self, fn: Callable[..., Any], shape: Shape, values: Sequence[Any]) -> tuple[Shape, list[Any]]:
         """The shape of the task, and a payload or a future for each of its slots."""

@@ -79,11 +79,7 @@ class MapCall:
         try:
             for shape, items in groups:
                 self._send_items(shape, items)
-            while self._ended < self._count - len(self._with_inputs):
-                self._take_large_here()
-                if not self._pending:
-                    self._client_io.wait(self)
-                self._absorb()
+            self._take_all()
             self._take_with_inputs()
             self._fetch_large()
             return self._results
@@ -266,6 +262,14 @@ class MapCall:
             self._arguments.let_go(held)
 
     # ---- receiving -----------------------------------------------------------------------------------------------
+
+    def _take_all(self) -> None:
+        """Wait for all tasks but those with futures as arguments."""
+        while self._ended < self._count - len(self._with_inputs):
+            self._take_large_here()
+            if not self._pending:
+                self._client_io.wait(self)
+            self._absorb()
 
     def _absorb(self) -> None:
         pending = self._pending

@@ -70,11 +70,17 @@ def failure_of(outcome: Outcome) -> BaseException:
     if status in (Status.EXCEPTION, Status.EXCEPTION_NOT_SERIALIZABLE, Status.DESERIALIZE_FAILED):
         return _raised_by_task(status, payload)
     if status == Status.CANCELLED:
-        return concurrent.futures.CancelledError()
+        return cancelled(outcome)
     if status == Status.PROCESSOR_DIED:
         return processor_died(payload)
     error_class = _ERRORS_WITH_TEXT.get(status, ScalerError)
     return error_class(payload.decode(errors="replace") or f"The task ended with status {status}.")
+
+
+def cancelled(outcome: Outcome | None) -> concurrent.futures.CancelledError:
+    """The exception of a cancelled task. Its text says who has cancelled it, unless its client has."""
+    known = outcome is not None and outcome.status == Status.CANCELLED and bytes(outcome.payload)
+    return concurrent.futures.CancelledError(*([known.decode(errors="replace")] if known else []))
 
 
 def actor_died(
@@ -83,7 +89,8 @@ def actor_died(
     """The exception of a call whose actor has ended. ``anchor``: the future of the task that made it, if that is known
     to have ended. ``restarts``: how often it may be made again."""
     if anchor is not None and anchor.cancelled():
-        return ActorDiedError(f"The actor of {name} was killed.")
+        who = cancelled(getattr(anchor, "_outcome", None))
+        return ActorDiedError(f"The actor of {name} was killed. {who}".rstrip())
     cause = anchor.exception() if anchor is not None else failure_of(outcome)
     if isinstance(cause, WorkerDiedError) and str(cause) == UNKNOWN_ACTOR_TEXT:
         return ActorDiedError(UNKNOWN_ACTOR_TEXT.replace("The actor", f"The actor of {name}", 1))

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
+from operator import methodcaller
 from typing import Any
 
 from scaler_protocol.messages import MAP_TASKS_UNKNOWN
@@ -61,7 +62,7 @@ def progress_of(futures: Sequence[Future[Any]], title: str) -> Iterator[None]:
         finally:
             with lock:
                 is_open = False
-                show({id(future) for future in different if future.done()})
+                show(set(map(id, filter(methodcaller("done"), different))))
 
 
 def progress_of_results(

@@ -12,6 +12,7 @@ from scaler.core.graphs import GraphGroup, GraphPart, end_tasks
 from scaler.core.kept_objects import KeptObjects
 from scaler.core.large_results import LargeResults
 from scaler.core.open_graph import DependentSink, NodePart
+from scaler.core.operator_cancels import OperatorCancels
 from scaler.core.outcome import CANCELLED, Outcome
 from scaler.core.outgoing import Outgoing
 from scaler.core.runs import AnyRange, ClosedRanges, MapPart, Range
@@ -38,6 +39,7 @@ class TaskEndings:
         objects: KeptObjects,
         large: LargeResults,
         completion: Completion,
+        operator_cancels: OperatorCancels,
     ) -> None:
         self._session = session
         self._ranges = ranges
@@ -45,6 +47,7 @@ class TaskEndings:
         self._objects = objects
         self._large = large
         self._completion = completion
+        self._operator_cancels = operator_cancels
         self._unexplained: list[tuple[Range[NodePart], int, Outcome]] = []
 
     def cancel(self, entry: AnyRange, index: int) -> bool:
@@ -86,6 +89,8 @@ class TaskEndings:
                     self._take_run(run)
         if self._unexplained:
             self._explain_late()
+        if self._operator_cancels and not self._ranges:
+            self._operator_cancels.clear()
 
     def _take_run(self, run: ResultRun) -> None:
         """Take results of maps that all succeeded as they are, range by range, and all others row by row."""
@@ -133,7 +138,7 @@ class TaskEndings:
                 first, stop = entry.first, entry.first + entry.count
                 part = entry.part
                 nodes = part if type(part) is NodePart else None
-                is_usual = (part is None or nodes is not None) and not entry.references
+                is_usual = (part is None or nodes is not None) and not (entry.references or self._operator_cancels)
             assert entry is not None
             outcome = _new_tuple(Outcome, (status, payload, duration_us, cpu_time_us, memory_peak))
             is_simple = is_usual and (status == _SMALL if nodes is not None else status != _LARGE)
@@ -154,6 +159,8 @@ class TaskEndings:
                 ranges.pop(first, None)
 
     def _take_outcome(self, entry: AnyRange, index: int, outcome: Outcome) -> None:
+        if self._operator_cancels:
+            outcome = self._operator_cancels.explained(entry.first + index, outcome)
         if isinstance(entry.part, GraphPart) and self._ends_graph(entry, index, outcome):
             return
         if isinstance(entry.part, NodePart):

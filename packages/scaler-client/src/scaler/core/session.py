@@ -19,6 +19,7 @@ from scaler.core.endings import TaskEndings
 from scaler.core.kept_objects import KeptObjects
 from scaler.core.large_results import LargeResults
 from scaler.core.named_calls import NamedCalls
+from scaler.core.operator_cancels import OperatorCancels
 from scaler.core.outcome import CANCELLED, DISCONNECTED, Outcome, Sink
 from scaler.core.outgoing import Outgoing
 from scaler.core.questions import Questions
@@ -119,7 +120,10 @@ class Session:
         self.unstarted_cancels = UnstartedCancels(self.session, outgoing)
         completion = Completion(self.ranges, self.objects)
         self.large = LargeResults(self.session, outgoing, completion)
-        self.endings = TaskEndings(self.session, self.ranges, outgoing, self.objects, self.large, completion)
+        self._operator_cancels = OperatorCancels(self.session)
+        self.endings = TaskEndings(
+            self.session, self.ranges, outgoing, self.objects, self.large, completion, self._operator_cancels
+        )
         self._definitions = Definitions(serializer, outgoing, self.objects, self.ranges)
         self.submissions = Submissions(
             self.session, self._connection, outgoing, self.ranges, self._definitions, completion
@@ -161,6 +165,7 @@ class Session:
             LockReply: self.claims.on_reply,
             NamedReply: self.named.on_reply,
             CancelRefused: self.unstarted_cancels.on_refused,
+            Cancel: self._operator_cancels.on_cancel,
             StartingAgents: self._on_starting_agents,
         }
 

@@ -280,10 +280,8 @@ class ClientIO:
         if self.notices or self.background.reads or self._submissions.open_runs or self._nested:
             self._enter_wait(kind)
         try:
-            while self.leading.setdefault(0, me) != me:
-                if self._follow(target, deadline):
-                    return None
-            self._lead(target, deadline)
+            if self.leading.setdefault(0, me) == me or self._follow_until_it_leads(me, target, deadline):
+                self._lead(target, deadline)
         finally:
             if not in_callback and 0 in self.leading and self.leading[0] == me:  # no call: nothing interrupts
                 del self.leading[0]
@@ -292,6 +290,13 @@ class ClientIO:
             if self.background.is_parked or self._nested or (self.background.dozes and self.session.ranges):
                 self._leave_wait(kind)
         return None
+
+    def _follow_until_it_leads(self, me: int, target: Target, deadline: float | None) -> bool:
+        """Follow other threads. Returns False if ``target`` is settled, and True if this thread leads now."""
+        while self.leading.setdefault(0, me) != me:
+            if self._follow(target, deadline):
+                return False
+        return True
 
     def fetch(self, large: LargeResult) -> PendingAnswer:
         """Get a large result."""

@@ -37,7 +37,7 @@ def on_blocked(state: SchedulerState, agent: Agent, body: Blocked, now: float) -
 
 def on_goodbye(state: SchedulerState, agent: Agent, body: Goodbye, now: float) -> None:
     """An agent leaves. That does not count against its tasks."""
-    notices.log(state, f"Agent {agent.title()} left")
+    notices.log(state, f"{notices.title(agent)} left")
     outbox.acknowledge(state, agent, now)
     outbox.ignore(state, agent.session)
     lost_agents.end_agent(state, agent, now)

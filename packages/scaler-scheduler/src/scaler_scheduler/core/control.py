@@ -34,7 +34,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.monitor.format import printable
-from scaler_scheduler.core import admission, cancellation, draining, notices, outbox, withdrawals
+from scaler_scheduler.core import admission, draining, notices, operator_cancels, outbox, withdrawals
 from scaler_scheduler.core.action_rates import TOO_MANY_TEXT
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
@@ -86,8 +86,7 @@ def _record(state: SchedulerState, client: ClientPeer, body: ControlRequest, res
     value = f" {body.value:g}" if body.action in _WITH_VALUE else ""
     done = ", ".join(result.names) if result.names else f"{result.tasks} tasks"
     notices.log(state, f"Client {client.session.hex()[:8]}{_holder(client)}: {verb}{value} {body.target!r}: {done}")
-    user = holder_of_user(client.user) if client.user else state.settings.user
-    hello = client.hello
+    user, hello = operator_cancels.user_of(state, client), client.hello
     state.effects.append(Audit(user, hello.host, hello.pid, verb, body.target, body.value, result.names, result.tasks))
 
 
@@ -177,7 +176,10 @@ def _names(agents: list[Agent]) -> tuple[str, ...]:
 def cancel_client(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
     """Cancel the tasks of one client, which may go on to submit others."""
     other, refusal = _permitted_client(state, client, "cancel the tasks of client", body.target)
-    return _refused(refusal) if other is None else _ActionResult(tasks=_cancel(state, other, None, now))
+    if other is None:
+        return _refused(refusal)
+    tasks = other.table.unfinished_tasks()
+    return _ActionResult(tasks=operator_cancels.cancel(state, client, other, tasks, "all tasks of this client", now))
 
 
 def cancel_function(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
@@ -185,7 +187,9 @@ def cancel_function(state: SchedulerState, client: ClientPeer, body: ControlRequ
     verb = "cancel the tasks of function"
     if not _has_function(state, body.target):
         return _refused(f"Cannot {verb} {body.target!r}: no task has a function with this name.")
-    count = sum(_cancel(state, each, body.target, now) for each in _permitted(state, client))
+    what = f"all tasks of function {short_text(body.target, _SHOWN_TARGET_LIMIT)}"
+    tasks = [(each, each.table.unfinished_tasks(body.target)) for each in _permitted(state, client)]
+    count = sum(operator_cancels.cancel(state, client, each, numbers, what, now) for each, numbers in tasks)
     if not count and any(each.table.unfinished_tasks(body.target) for each in _forbidden(state, client)):
         return _refused(NOT_ADMIN_TEXT.format(verb=verb, target=body.target))
     return _ActionResult(tasks=count)
@@ -198,8 +202,7 @@ def cancel_task(state: SchedulerState, client: ClientPeer, body: ControlRequest,
         return _refused(refusal)
     if other.table.columns.describe(number) is None:
         return _refused(f"Cannot cancel task {number}: it has ended, or was never submitted.")
-    cancellation.cancel(state, other, [number], now)
-    return _ActionResult(tasks=1)
+    return _ActionResult(tasks=operator_cancels.cancel(state, client, other, [number], "this task", now))
 
 
 def cancel_graph(state: SchedulerState, client: ClientPeer, body: ControlRequest, now: float) -> _ActionResult:
@@ -211,8 +214,7 @@ def cancel_graph(state: SchedulerState, client: ClientPeer, body: ControlRequest
     if graph is None:
         return _refused(f"Cannot cancel graph {number}: it has ended, or was never submitted.")
     tasks = [task for task in other.table.unfinished_tasks() if graph.base <= task <= graph.last]
-    cancellation.cancel(state, other, tasks, now)
-    return _ActionResult(tasks=len(tasks))
+    return _ActionResult(tasks=operator_cancels.cancel(state, client, other, tasks, "this graph", now))
 
 
 def _permitted_client(
@@ -261,12 +263,6 @@ def _root_of(state: SchedulerState, client: ClientPeer) -> ClientPeer:
     while client.parent is not None and client.parent.session in state.clients:
         client = state.clients[client.parent.session]
     return client
-
-
-def _cancel(state: SchedulerState, client: ClientPeer, function: str | None, now: float) -> int:
-    tasks = client.table.unfinished_tasks(function)
-    cancellation.cancel(state, client, tasks, now)
-    return len(tasks)
 
 
 # ---- worker processes ------------------------------------------------------------------------------------------------

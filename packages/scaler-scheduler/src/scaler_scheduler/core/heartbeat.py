@@ -24,7 +24,7 @@ def on_heard(state: SchedulerState, agent: Agent, now: float) -> None:
     agent.excused_seconds = 0.0
     if agent.suspect:
         agent.suspect = agent.is_relieved = False
-        notices.log(state, f"Agent {agent.title()} is back")
+        notices.log(state, f"{notices.title(agent)} is back")
         state.placement.offer(agent)
 
 
@@ -47,12 +47,12 @@ def look_at_agent(state: SchedulerState, agent: Agent, now: float) -> None:
         agent.idle_at = now
     silent_seconds = now - (agent.heard_at if is_idle else max(agent.heard_at, agent.idle_at)) - agent.excused_seconds
     if (agent.lost_at is not None and now >= agent.lost_at) or silent_seconds >= _timeout_seconds(state, agent):
-        notices.log(state, f"Agent {agent.title()} is lost", "WARNING")
+        notices.log(state, f"{notices.title(agent)} is lost", "WARNING")
         lost_agents.lose_agent(state, agent, now)
         return
     if silent_seconds >= (IDLE_SUSPECT_SECONDS if is_idle else SUSPECT_SECONDS) and not agent.suspect:
         agent.suspect = True
-        notices.log(state, f"Agent {agent.title()} has been silent for {silent_seconds:.1f} s", "WARNING")
+        notices.log(state, f"{notices.title(agent)} has been silent for {silent_seconds:.1f} s", "WARNING")
         state.placement.offer(agent)
     if silent_seconds >= RELIEF_SECONDS and not agent.is_relieved:
         agent.is_relieved = True

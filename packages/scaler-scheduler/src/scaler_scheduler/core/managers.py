@@ -7,7 +7,7 @@
 | fewer are needed than run | its agents without tasks are drained: first those without values of tasks |
 | only agents with values are left to drain | one at a time is drained, if another agent can keep its values |
 | it does not say that it leaves, or may leave and stays | the next one has its turn |
-| its connection is lost | its agents remain; nothing is started or drained until it reports again |
+| it says goodbye, or its connection is lost | its agents remain; nothing is started or drained until it reports again |
 | its name is in use by another one | it is refused |
 
 A manager has the session of an agent that never attaches, so it has no tasks. Agents name the manager that started

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.effects import Log
 from scaler_scheduler.core.repetition import Repetition
 from scaler_scheduler.core.state import SchedulerState
@@ -10,6 +11,11 @@ from scaler_scheduler.core.state import SchedulerState
 def log(state: SchedulerState, text: str, level: str = "INFO") -> None:
     """Write a line."""
     state.effects.append(Log(level, text))
+
+
+def title(agent: Agent) -> str:
+    """Return the beginning of a line about an agent, or about a worker manager, which has the session of one."""
+    return f"Agent {agent.title()}" if agent.manager is None else f"Worker manager {agent.manager.report.name}"
 
 
 def warn(state: SchedulerState, kind: Repetition, text: str, now: float) -> None:

@@ -58,14 +58,17 @@ class CallThreads(Generic[T]):
     def _serve(self) -> None:
         try:
             while True:
-                call = self._next(was_woken=True)
-                while call is not None:
-                    self._run(call)
-                    call = self._next()
+                self._run_all()
                 self._wakes.get()
         except BaseException:  # as in the main thread, where it ends the process: a call without a result never ends
             traceback.print_exc()
             os._exit(1)
+
+    def _run_all(self) -> None:
+        call = self._next(was_woken=True)
+        while call is not None:
+            self._run(call)
+            call = self._next()
 
     def _next(self, was_woken: bool = False) -> T | None:
         with self._lock:

@@ -7,6 +7,7 @@ import faulthandler
 import fcntl
 import gc
 import importlib
+import io
 import mmap
 import os
 import pickle
@@ -243,9 +244,7 @@ class WorkerProcessMain:
         fd = os.memfd_create("scaler-result", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             with open(fd, "wb", buffering=0, closefd=False) as file:
-                view = memoryview(data)
-                while view:
-                    view = view[file.write(view) :]
+                _write_all(file, data)
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, channel.RESULT_SEALS)
             self._connection.send([channel.LARGE, channel.pack_number(sequence), channel.pack_number(len(data))], [fd])
         finally:
@@ -420,6 +419,12 @@ def _install_interrupt(board: Board, process: WorkerProcessMain) -> None:
 
     signal.signal(channel.INTERRUPT_SIGNAL, on_interrupt)
     offer_stacks()
+
+
+def _write_all(file: io.FileIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
 
 
 def _resident_bytes() -> int:

@@ -17,8 +17,7 @@ def shortened(error: BaseException, size_bytes: int, limit_bytes: int) -> BaseEx
         short.__cause__ = short.__context__ = short.__traceback__ = None
         short.args = tuple(_shortened_part(each) for each in short.args)
         for name, value in list(vars(short).items()):
-            if name != "__notes__":
-                setattr(short, name, _shortened_part(value))
+            setattr(short, name, value if name == "__notes__" else _shortened_part(value))
         short.add_note(
             f"This exception takes {size_bytes:,} bytes, of which at most {limit_bytes:,} are sent: its arguments and "
             "attributes are cut."

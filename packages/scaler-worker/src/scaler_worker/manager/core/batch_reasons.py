@@ -65,5 +65,5 @@ def last_words(errors: str) -> str:
 _SKIPPED = re.compile(r"Try |Exiting\.|usage:|Request aborted by esub")
 _NAMES = re.compile(
     r"^(?:Unable to run job: |\w+: )?(?:(?:error|fatal): )?"
-    r"(?:Batch job submission failed: |Job was rejected because |job rejected: )?"
+    r"(?:Batch job submission failed: |Job was rejected because |job rejected: |allocation failure: )?"
 )

@@ -80,7 +80,9 @@ class BatchSystem:
     ``traps``: what the script of a job does when a signal comes. ``has_notice``: the system tells jobs before their
     time limit; otherwise their script looks at the time. ``names_users``: users are given by name, otherwise by number.
 
-    ``submit``: with a number of workers per job, and of jobs. ``select``: the ids of the jobs that ``list_jobs`` shows,
+    ``submit``: with a number of workers per job, and of jobs. ``verify``: changes the call that submits into one that
+    tells whether such jobs are accepted, and submits none; None: there is no such call. ``unsure``: a pattern of
+    complaints that it has about jobs that would be accepted. ``select``: the ids of the jobs that ``list_jobs`` shows,
     a line each; None: it needs none. ``nothing``: what a command says when there are no such jobs. ``inspect``: asks
     how a job has ended. ``stop``: tells jobs to end cleanly. ``cancel`` ends them. ``controller``: a command, and
     a pattern of the host in its output that nodes and this host reach."""
@@ -99,6 +101,8 @@ class BatchSystem:
     largest_array: int = 1000
     names_users: bool = True
     submit: Callable[[BatchTerms, int, int], BatchCall]
+    verify: Callable[[BatchCall], BatchCall] | None = None
+    unsure: str | None = None
     read_ids: Callable[[str, int], list[str]]
     select: Callable[[BatchTerms, str], BatchCall] | None = None
     list_jobs: Callable[[BatchTerms, str, Sequence[str]], BatchCall]
@@ -112,6 +116,10 @@ class BatchSystem:
     waits: Advice
     rejections: Advice
     delays: Advice
+
+    def is_unsure(self, complaint: str) -> bool:
+        """The answer of ``verify`` does not tell whether a job would be accepted."""
+        return self.unsure is not None and re.search(self.unsure, complaint) is not None
 
     def says_nothing(self, complaint: str) -> bool:
         """A command failed because there are no such jobs."""

@@ -78,6 +78,12 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
     return BatchCall("qsub", [*arguments, *terms.options])
 
 
+def verification(call: BatchCall) -> BatchCall:
+    """Let qsub only say whether the job can ever run, with -w v. The options of the user may contain another -w."""
+    pairs = zip(("", *call.arguments), call.arguments, strict=False)
+    return call._replace(arguments=["v" if before == "-w" else word for before, word in pairs])
+
+
 def read_ids(text: str, jobs: int) -> list[str]:
     """Return the ids of the jobs that qsub has accepted. Raises ValueError for other output."""
     match = _SUBMITTED.fullmatch(text.strip().rpartition("\n")[2])
@@ -154,6 +160,7 @@ GRID_ENGINE = BatchSystem(
     foreign_variables=("SGE_", "JOB_ID", "JOB_NAME", "PE_HOSTFILE"),
     traps={"USR1": DRAIN, "USR2": DRAIN, "TERM": DRAIN},
     submit=submission,
+    verify=verification,
     read_ids=read_ids,
     list_jobs=listing,
     read_jobs=read_jobs,

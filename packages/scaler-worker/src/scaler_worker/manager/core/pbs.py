@@ -123,10 +123,12 @@ def read_jobs(text: str, terms: BatchTerms) -> list[BatchJob]:
 
 
 def _jobs(jobs: Mapping[str, Mapping[str, Any]], terms: BatchTerms) -> Iterator[BatchJob]:
-    """An array is listed, too; its comment holds for those of its jobs that have none."""
+    """An array is listed, too; its comment holds for those of its jobs that have none. Jobs of other managers are
+    skipped, however qselect compares names."""
     for id, each in jobs.items():
         workers, _, checksum = str(each.get("Variable_List", {}).get(_RECORD, "")).partition(".")
-        if "[]" not in id and workers.isdigit() and checksum == _checksum(terms):
+        is_own = (each.get("Job_Name"), checksum) == (_job_name(terms), _checksum(terms))
+        if "[]" not in id and workers.isdigit() and is_own:
             array = jobs.get(re.sub(r"\[[0-9]+\]", "[]", id), {})
             yield _job(id, int(workers), each, str(each.get("comment") or array.get("comment") or ""))
 

@@ -10,6 +10,7 @@
 | welcomed | WhoAreYou: the scheduler has restarted | says Hello |
 | welcomed | nothing came for some seconds | the connection is replaced |
 | any | the connection is lost | away; the last order holds |
+| welcomed | the manager ends | says goodbye |
 | any | Refused, or Stop | ended, with the reason |
 | welcomed | Refused, since another manager has the name | ended, with the reason: this manager leaves |
 
@@ -26,6 +27,7 @@ from scaler_protocol.messages import (
     Body,
     Challenge,
     Envelope,
+    Goodbye,
     Hello,
     LogLine,
     ManagerOrder,
@@ -121,6 +123,12 @@ class ManagerSession:
             self._heard_at = now
             self.on_peer_lost(now)
             self._effects.append(Reconnect())
+
+    def leave(self) -> None:
+        """Say goodbye: the manager ends. Without that, the scheduler would warn that it is lost."""
+        if self._welcomed and not self.is_refused:
+            self._welcomed = False
+            self._send(Goodbye())
 
     def take_effects(self) -> list[Send | Reconnect | Log]:
         effects, self._effects = self._effects, []

@@ -79,6 +79,10 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
     return BatchCall("sbatch", ["--parsable", "--requeue", *given, *terms.options])
 
 
+def verification(call: BatchCall) -> BatchCall:
+    return call._replace(arguments=["--test-only", *call.arguments])
+
+
 def read_ids(text: str, jobs: int) -> list[str]:
     """Return the ids of the jobs that sbatch has accepted. Raises ValueError for other output."""
     match = _SUBMITTED.fullmatch(text.strip().rpartition("\n")[2])
@@ -172,6 +176,8 @@ SLURM = BatchSystem(
     has_notice=True,
     names_users=False,
     submit=submission,
+    verify=verification,
+    unsure=r"node configuration is not available",  # it also says this while all nodes are drained
     read_ids=read_ids,
     list_jobs=listing,
     read_jobs=read_jobs,

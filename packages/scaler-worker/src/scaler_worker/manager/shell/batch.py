@@ -15,7 +15,7 @@ from scaler_worker.manager.backend import ListError, StartError
 from scaler_worker.manager.batch_config import BatchSettings
 from scaler_worker.manager.core.batch_reasons import explain_rejection, explain_unlisted, explain_waits
 from scaler_worker.manager.core.batch_script import SIGNAL_MARGIN_SECONDS, job_script, notice_seconds
-from scaler_worker.manager.core.batch_system import BatchJob, JobEnd
+from scaler_worker.manager.core.batch_system import BatchCall, BatchJob, JobEnd
 from scaler_worker.manager.core.jobs import Job, JobState
 from scaler_worker.manager.shell.batch_commands import BatchAnswer, check_programs, run_batch
 from scaler_worker.manager.shell.name_lock import NameLock
@@ -48,6 +48,22 @@ class BatchBackend:
         self._told_at = 0.0  # when they were told to end
         self._accepted = False
         self._listed_at: float | None = None
+        if settings.scales and not settings.minimum_workers:
+            self._verify()
+
+    def _verify(self) -> None:
+        """Ask whether the batch system will accept the jobs, long before tasks need them: the user may wait for these
+        tasks, and get no answer. Raises BadInput."""
+        if self._system.verify is None:
+            return
+        workers = min(self._settings.most_per_job, self._settings.maximum_workers or 1)
+        complaint = run_batch(
+            self._system, self._system.verify(self._submission(workers, 1, self._settings.per_worker_capabilities))
+        ).complaint
+        if complaint is not None and not self._system.is_unsure(complaint):
+            sentence, is_final = explain_rejection(complaint, self._system)
+            if is_final:
+                raise BadInput(sentence)
 
     # ---- start -------------------------------------------------------------------------------------------------------
 
@@ -66,8 +82,8 @@ class BatchBackend:
         return jobs
 
     def _submit(self, workers: int, count: int, capabilities: Sequence[str]) -> list[Job]:
-        call = self._system.submit(self._terms, workers, count)
-        answer = run_batch(self._system, call._replace(script=self._script(workers, capabilities)))
+        call = self._submission(workers, count, capabilities)
+        answer = run_batch(self._system, call)
         if answer.complaint is not None:
             self._refuse(answer.complaint)
         try:
@@ -84,6 +100,10 @@ class BatchBackend:
         if is_final and not self._accepted and not self._jobs:
             raise BadInput(sentence)
         raise StartError(sentence)
+
+    def _submission(self, workers: int, count: int, capabilities: Sequence[str]) -> BatchCall:
+        call = self._system.submit(self._terms, workers, count)
+        return call._replace(script=self._script(workers, capabilities))
 
     def _script(self, workers: int, capabilities: Sequence[str]) -> str:
         settings, limit = self._settings, self._terms.time_limit_seconds

@@ -32,8 +32,8 @@ class ManagerConnection:
         self._log_tail = log_tail
 
     async def run(self, report: Callable[[], ManagerReport], on_change: Callable[[], None]) -> None:
-        """Run until cancelled; then close the connection. ``report`` tells what to report. ``on_change`` is called when
-        there is another order, and when the session ends."""
+        """Run until cancelled; then say goodbye and close the connection. ``report`` tells what to report.
+        ``on_change`` is called when there is another order, and when the session ends."""
         self._report, self._on_change = report, on_change
         loop, dealer = asyncio.get_running_loop(), self._connection.dealer
         descriptors = [each for each in (dealer.fd, dealer.monitor_fd) if each is not None]
@@ -46,6 +46,8 @@ class ManagerConnection:
         finally:
             for each in descriptors:
                 loop.remove_reader(each)
+            self.session.leave()
+            self._carry_out()
             self._connection.close(linger_milliseconds=200)
 
     def _turn(self) -> None:

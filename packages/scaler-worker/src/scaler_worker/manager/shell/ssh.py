@@ -41,7 +41,7 @@ END_SECONDS = 15.0
 class SSHBackend:
     """A job belongs to a host until it is stopped. When it fails, it is tried again on the same host after a pause of
     its own, so that a host that is lost does not delay the others. When the first attempts on all hosts have failed, a
-    manager that a script has started gives up, so that the script gets the reason."""
+    manager that a script has started gives up while the script waits for it, so that the script gets the reason."""
 
     def __init__(self, settings: SSHSettings) -> None:
         self._settings = settings
@@ -49,7 +49,7 @@ class SSHBackend:
         self._capacities = settings.host_capacities
         self._jobs: dict[str, RemoteJob] = {}
         self._count = 0
-        self._gives_up = current_parent() is not None
+        self._gives_up = current_parent() is not None and (not settings.scales or settings.minimum_workers > 0)
         if shutil.which("ssh") is None:
             raise BadInput("Cannot run ssh: this host has no such program. Install openssh-client.")
         settings.check_ssh_config()

@@ -1,0 +1,113 @@
+"""Ctrl-C in a loop reaches the handlers around the loop.
+
+The jump back to the head of a loop is a place where Python calls signal handlers. Python 3.12 and 3.13 forget that this
+jump is inside a ``try`` or ``with`` if it depends on a condition: the loop is a ``while`` with a condition, it ends
+with an ``if``, or it is a comprehension with an ``if``. An exception that a signal handler raises there leaves the
+function without its ``finally``, and a lock stays locked (https://github.com/python/cpython/issues/130279). Such a loop
+must be in a function of its own, which the ``try`` or ``with`` calls."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Iterator, Sequence
+from types import CodeType
+
+import pytest
+
+from tests.unit.architecture.sources import sources
+
+INTERRUPTED = (
+    "scaler/client/",
+    "scaler/core/",
+    "scaler/shell/",
+    "scaler_protocol/objects/link.py",
+    "scaler_protocol/objects/starting.py",
+    "scaler_worker/worker_process/",
+)
+"""Code in which Ctrl-C, or the cancellation of a task, raises an exception."""
+
+EVERYTHING = {"BaseException", "KeyboardInterrupt"}
+NAMES = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_FAST", "LOAD_DEREF", "BUILD_TUPLE"}
+
+
+def code_objects(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from code_objects(each)
+
+
+def handles_interruptions(handler: Sequence[dis.Instruction]) -> bool:
+    """Whether the handler that begins with these instructions is a ``finally``, the end of a ``with``, or an ``except``
+    for interruptions: not an ``except`` for others, nor what Python adds to comprehensions."""
+    names = []
+    if handler[0].opname != "PUSH_EXC_INFO":
+        return False
+    for instruction in handler[1:]:
+        if instruction.opname == "CHECK_EXC_MATCH":
+            return not EVERYTHING.isdisjoint(names)
+        if instruction.opname not in NAMES:
+            return True
+        names.append(instruction.argval)
+    return True
+
+
+def unprotected_lines(code: CodeType) -> Iterator[int | None]:
+    """The lines of jumps to the head of a loop that are not inside the ``try`` or ``with`` in which the head is."""
+    table = dis._parse_exception_table(code)  # type: ignore[attr-defined]
+    instructions = list(dis.get_instructions(code))
+    places = {instruction.offset: place for place, instruction in enumerate(instructions)}
+
+    def handler_of(offset: int) -> int | None:
+        for entry in table:
+            if entry.start <= offset < entry.end:
+                if handles_interruptions(instructions[places[entry.target] :]):
+                    return int(entry.target)
+                return handler_of(entry.target)
+        return None
+
+    previous = ""
+    for instruction in instructions:
+        if instruction.opname == "JUMP_BACKWARD" and previous != "CLEANUP_THROW":  # the end of an ``await``
+            handler = handler_of(instruction.argval)
+            if handler is not None and handler != handler_of(instruction.offset):
+                yield instruction.positions.lineno if instruction.positions else None
+        previous = instruction.opname
+
+
+def in_try(items: list[int]) -> None:
+    try:
+        while items:
+            items.pop()
+    finally:
+        items.append(1)
+
+
+def in_function(items: list[int]) -> None:
+    try:
+        take_all(items)
+    finally:
+        items.append(1)
+
+
+def take_all(items: list[int]) -> None:
+    while items:
+        items.pop()
+
+
+@pytest.mark.skipif(sys.version_info[:2] not in ((3, 12), (3, 13)), reason="other Pythons do not have the defect")
+def test_an_unprotected_loop_is_found() -> None:
+    assert list(unprotected_lines(in_try.__code__)) == [in_try.__code__.co_firstlineno + 2]
+    assert not list(unprotected_lines(in_function.__code__))
+
+
+def test_loops_that_interruptions_may_leave_are_protected() -> None:
+    found = [
+        f"{source.name}:{line} {code.co_name}"
+        for source in sources(".py")
+        if source.name.startswith(INTERRUPTED)
+        for code in code_objects(compile(source.text, source.name, "exec"))
+        for line in unprotected_lines(code)
+    ]
+    assert not found
