@@ -48,9 +48,12 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     return parsed
 
 
-def size_of(workload: str, peer: RemotePeer, scale: float) -> int:
-    """Return as many tasks as the peer does in the workload's time, at most the full number."""
+def size_of(workload: str, peer: RemotePeer, scale: float, workers: int) -> int:
+    """Return as many tasks as the peer does in the workload's time, at most the full number. Workloads whose size is
+    negative get the number of all workers."""
     known = WORKLOADS[workload]
+    if known.size < 0:
+        return workers
     rate = min(PEERS[peer.catalogue_name].rate, 4_000) if workload == "latency" else PEERS[peer.catalogue_name].rate
     return max(20, int(scale * min(known.size, rate * known.seconds)))
 
@@ -61,7 +64,7 @@ def run_peer(peer: RemotePeer, hosts: list[Host], arguments: argparse.Namespace,
     with peer.start(python, hosts, arguments.workers) as (address, settings):
         for workload in arguments.workloads:
             command = [python, "-m", "benchmarks.peers.between_hosts", peer.name, address, workload]
-            size = size_of(workload, peer, arguments.scale)
+            size = size_of(workload, peer, arguments.scale, arguments.workers * arguments.worker_hosts)
             finished = subprocess.run(
                 [*hosts[2].on(), *command, str(size)],
                 cwd=ROOT,

@@ -71,9 +71,10 @@ def test_map_shows_a_bar(executor: Executor, capsys: pytest.CaptureFixture[str],
     assert "abs: 100%" in capsys.readouterr().err
 
 
-def test_map_without_tqdm_submits_nothing(executor: Executor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_map_without_bars_submits_nothing(executor: Executor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with pytest.raises(ImportError, match="tqdm is not installed"):
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with pytest.raises(ImportError, match="neither tqdm nor rich is installed"):
         next(executor.map(Path.touch, [tmp_path / "called"], progress=True))
     executor.shutdown()
     assert not (tmp_path / "called").exists()

@@ -212,8 +212,9 @@ def test_progress_of_a_map_that_fails_is_closed(client: Client, capsys: pytest.C
     assert client.starmap(functions.add, [(1, 2)], progress=True) == [3]
 
 
-def test_progress_without_tqdm_says_what_to_install(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_without_bars_says_what_to_install(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
     with pytest.raises(ImportError, match=r"pip install 'scaler-client\[progress\]'"):
         client.map(functions.square, range(10), progress=True)
 

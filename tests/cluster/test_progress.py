@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -100,3 +101,19 @@ def test_true_and_false_of_numpy(client: Client, shown: Callable[[], str]) -> No
     assert "square: 100%" in shown()
     assert client.map(square, [1], progress=numpy.False_) == [1]
     assert not shown()
+
+
+def test_bars_of_rich_if_tqdm_is_not_installed(
+    client: Client, shown: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    assert client.map(square, range(100), progress=True) == [n * n for n in range(100)]
+    bar = shown()
+    assert bar.startswith("square ")
+    assert "100/100" in bar
+    assert list(client.imap(increment, (n for n in range(10)), progress=True)) == list(range(1, 11))
+    assert "10/?" in shown()
+    with pytest.raises(ValueError, match="no 3"):
+        client.map(fail, [3], progress=True)
+    assert "1/1" in shown()

@@ -156,7 +156,7 @@ def test_workers_are_paused_and_resumed(address: str) -> None:
         agent = client.cluster_info().agents[0]
         assert scaler("pause", address, agent.host, "--yes").stdout == f"Paused {agent.name}.\n"
         assert f"Problems   {agent.name} is paused." in scaler("status", address).stdout
-        assert scaler("resume", address, agent.host, "-y").stdout == f"Resumed {agent.name}.\n"
+        assert scaler("resume", address, "-y", agent.host).stdout == f"Resumed {agent.name}.\n"
         assert client.submit(abs, -1).result() == 1
 
 

@@ -42,6 +42,7 @@ OWNERS = {
     "prometheus_client": ("scaler_scheduler/metrics/",),
     "PySide6": ("scaler_gui/",),
     "psutil": ("scaler_scheduler/shell/", "scaler_worker/shell/"),
+    "rich": ("scaler/client/progress.py",),
     "soamapi": ("scaler_worker/symphony/soam.py",),
     "pyqtgraph": ("scaler_gui/views/chart.py",),
     "tblib": ("scaler/client/", "scaler_worker/worker_process/", "scaler_worker/symphony/shim.py"),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from scaler.command.cli import SUBCOMMANDS
 from scaler_protocol.command import BadInput, LoggingSettings, argument, option, read_settings, settings_arguments
 from scaler_protocol.units import BYTES, SECONDS
 
@@ -123,6 +124,58 @@ def test_an_argument_with_a_default_may_be_left_out(arguments: list[str], addres
     assert read.address == address
 
 
+@dataclass(frozen=True, kw_only=True)
+class WithTwoWords(LoggingSettings):
+    address: str = argument(help="where")
+    target: str = argument(help="what")
+    yes: bool = option(False, "-y", help="do not ask")
+    timeout: float = option(60.0, "-t", unit=SECONDS, minimum=0.1, help="silence")
+    names: tuple[str, ...] = option((), help="names")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["a", "b"],
+        ["a", "--yes", "b"],
+        ["--yes", "a", "-t", "3", "b"],
+        ["a", "-t", "3", "--yes", "b", "--timeout=3"],
+        ["a", "b", "-y", "--names", "x", "y"],
+        ["a", "--names", "x", "y", "--yes", "b"],
+        ["--names", "x", "y", "--", "a", "b"],
+        ["a", "--yes", "--", "b"],
+        ["a", "--names", "x", "y", "b"],
+    ],
+)
+def test_options_may_stand_between_the_arguments(arguments: list[str]) -> None:
+    read = read_settings(WithTwoWords, arguments, program="program", section="top", environment={})
+    assert (read.address, read.target) == ("a", "b")
+    assert read.yes is bool({"--yes", "-y"} & {*arguments})
+    assert read.timeout == (3 if "-t" in arguments else 60)
+    assert read.names == (("x", "y") if "--names" in arguments else ())
+
+
+def test_a_name_that_begins_with_a_dash_stands_behind_two_dashes() -> None:
+    for arguments in (["a", "--yes", "--", "-b"], ["--yes", "--", "a", "-b"]):
+        read = read_settings(WithTwoWords, arguments, program="program", section="top", environment={})
+        assert (read.address, read.target, read.yes) == ("a", "-b", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["a", "--bogus", "b"], "Unknown option --bogus."),
+        (["a", "--bogus", "b", "c"], "Unknown option --bogus."),
+        (["a", "--yes", "b", "c"], "Unexpected argument 'c'."),
+        (["a", "--yes"], "Missing argument TARGET."),
+        (["a", "b", "-t", "--"], "expected one argument"),
+    ],
+)
+def test_bad_arguments_among_several(arguments: list[str], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        read_settings(WithTwoWords, arguments, program="program", section="top", environment={})
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -239,3 +292,11 @@ def test_arguments_of_values_give_the_values_back() -> None:
 def test_arguments_of_an_unknown_setting() -> None:
     with pytest.raises(TypeError, match="nonsense"):
         settings_arguments(Settings, {"nonsense": 1})
+
+
+@pytest.mark.parametrize("name", ["pause", "resume", "drain", "kill", "restart", "stack", "output"])
+def test_options_of_subcommands_may_stand_between_their_arguments(name: str) -> None:
+    settings_class = SUBCOMMANDS[name].settings_class
+    words = ["tcp://a:1", "--timeout", "3", "vm-3"]
+    read = read_settings(settings_class, words, program="scaler", section=name, environment={})
+    assert (read.address, read.timeout, words[-1]) == ("tcp://a:1", 3, getattr(read, "target", None) or read.worker)

@@ -17,7 +17,10 @@ from scaler_protocol.monitor.links import CLIENT, GROUP, EntityLink, cell_link, 
 from scaler_protocol.monitor.messages import ClientStatus, EndedClientStatus, FunctionStatus, GroupStatus, Setting
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.tables import CLIENTS, FUNCTIONS, Row, TableSpec
-from tests.support.monitoring import snapshot
+from scaler_scheduler.top.lines import text_of
+from scaler_scheduler.top.screen import draw
+from scaler_scheduler.top.view import View
+from tests.support.monitoring import agent_status, snapshot
 
 ENDED = (
     EndedClientStatus(b"\x12" * 16, "laptop", 99, "ann", 40, 2.5),
@@ -151,3 +154,15 @@ def test_functions_have_a_distribution_and_processor_time() -> None:
     values = by_column(FUNCTIONS, row)
     assert (values["mean"], values["median"], values["p95"], values["longest"]) == (2.0, 1.0, 4.0, 5.0)
     assert (values["total"], values["cpu_time"]) == (12.0, 3.0)
+
+
+@pytest.mark.parametrize("width", range(76, 200))
+def test_a_weight_that_an_operator_has_set_is_not_cut_in_a_terminal(width: int) -> None:
+    client = ClientStatus(b"\1" * 16, "vm-3.example.org", 4242, True, 120, 3, 5000, used_seconds=3600, share=0.5)
+    named = replace(client, group="default", user="alice", program="night_batch.py", asked_weight=1.0)
+    clients = (replace(named, weight=3.0), replace(named, session=b"\2" * 16, weight=0.25))
+    model = Model(0.0)
+    model.apply(replace(snapshot((agent_status(),)), clients=clients), 0.0)
+    shown = [text_of(line) for line in draw(model, View(page="clients"), width, 12, 0.0, "address").lines]
+    for text in ("3 (asked 1)", "0.25 (asked 1)"):
+        assert any(f" {text} " in line for line in shown)

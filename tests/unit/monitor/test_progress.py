@@ -34,7 +34,13 @@ from scaler_protocol.monitor.progress import (
     seconds_left,
     short_left_text,
 )
-from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_AVAILABLE_WORKER, NO_WORKERS, RESULTS_MISSING
+from scaler_protocol.monitor.reasons import (
+    LIMIT_TAKEN_BY_ACTORS,
+    MISSING_CAPABILITIES,
+    NO_AVAILABLE_WORKER,
+    NO_WORKERS,
+    RESULTS_MISSING,
+)
 from scaler_protocol.monitor.tables import CLIENTS, PROGRESS
 from tests.support.monitoring import agent_status, snapshot
 
@@ -323,6 +329,53 @@ def test_nothing_is_estimated_when_no_task_can_run(reason: str, text: str) -> No
         (kind, text) for kind in (ALL, CLIENT, GROUP, FUNCTION)
     ]
     assert {short_left_text(row) for row in watch.rows} == {"60 cannot run"}
+
+
+HELD = f"{LIMIT_TAKEN_BY_ACTORS.capitalize()}: 1 in 'night'."
+
+
+def with_actor(time: float, ended: int, unfinished: int, reason: str = "") -> Snapshot:
+    """An actor runs on one host, and the other unfinished tasks wait."""
+    actor = RunningTaskStatus(SESSION, "Account", b"", 1, 1, 0, 17, 60.0, actor=True)
+    functions = (
+        FunctionStatus(b"\x01" * 16, "simulate", unfinished, ended, ended),
+        FunctionStatus(b"\x02" * 16, "Account", 1, 0, 0),
+    )
+    return replace(
+        at(time, ended, unfinished),
+        tasks=TaskCounts(unassigned=unfinished, running=1, success=ended),
+        clients=(ClientStatus(SESSION, "notebook", 777, True, unfinished, 1, ended, group="night"),),
+        functions=functions,
+        waits=(group(unfinished, reason),) if reason and unfinished else (),
+        wait_count=int(bool(reason and unfinished)),
+        agents=(replace(agent_status(), running=(actor,)),),
+    )
+
+
+def test_an_actor_that_holds_the_workers_of_its_group_makes_no_estimate_longer() -> None:
+    """Ten tasks end each second, then none for three hours, until the actor is ended."""
+    seen = [with_actor(1000.0 + second, 10 * second, 100 - 10 * second) for second in range(6)]
+    watch = watched(*seen)
+    assert {row.kind: row.seconds_left for row in watch.rows if row.kind in (ALL, CLIENT, GROUP)} == {
+        kind: pytest.approx(5.0) for kind in (ALL, CLIENT, GROUP)
+    }
+    for minute in range(1, 181):
+        watch.add(with_actor(1005.0 + 60 * minute, 50, 50, HELD))
+    text = "50 cannot run: actors hold the workers that their group may use"
+    assert {row.kind: left_text(row, 0.0) for row in watch.rows if row.key != "Account"} == dict.fromkeys(
+        (ALL, CLIENT, GROUP, FUNCTION), text
+    )
+    watch.add(with_actor(11_806.0, 60, 40))
+    assert [row.seconds_left for row in watch.rows if row.kind == CLIENT] == [pytest.approx(4.0)]
+
+
+def test_actors_alone_have_no_estimate_and_take_no_time() -> None:
+    seen = [with_actor(1000.0 + second, 10 * second, 50 - 10 * second) for second in range(6)]
+    watch = watched(*seen, *(with_actor(1005.0 + 60 * minute, 50, 0) for minute in range(1, 181)))
+    assert {left_text(row, 0.0) for row in watch.rows} == {"no estimate: only actors run, until they are ended"}
+    assert {short_left_text(row) for row in watch.rows} == {"only actors run"}
+    watch.add(with_actor(11_806.0, 60, 90))
+    assert [row.seconds_left for row in watch.rows if row.kind == CLIENT] == [pytest.approx(9.0)]
 
 
 def test_tasks_that_need_results_of_blocked_tasks_cannot_run_either() -> None:

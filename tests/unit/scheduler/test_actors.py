@@ -84,6 +84,22 @@ def test_calls_take_no_slot():
     assert book.core.state.agents[agent.session].load.outstanding == 2
 
 
+def test_tasks_of_a_group_whose_workers_are_held_by_actors_say_so():
+    book, agent, client = with_actor(group_limits="default=1")
+    assert numbers(client.says(tasks(client, 2, 3)), agent) == []
+    text = "actors hold the workers that its group may use: 1 in 'default'."
+    assert text in explanation.explain(book.core.state, client.session, 2)
+    reasons = {(each.reason, each.count) for each in snapshot_of(book.core.state, book.now).waits}
+    assert reasons == {(text.capitalize(), 3)}
+
+
+def test_an_actor_does_not_hold_all_workers_of_a_larger_limit():
+    book, agent, client = with_actor(group_limits="default=2")
+    assert numbers(client.says(tasks(client, 2, 3)), agent) == [2]
+    text = "its group 'default' uses the 2 workers that it may use."
+    assert text in explanation.explain(book.core.state, client.session, 3)
+
+
 def test_an_actor_keeps_its_slot_and_is_not_given_another_agent():
     book = Playbook()
     agent, client = book.agent(), book.client()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -124,9 +125,9 @@ def _help(setting: CommandSetting) -> str:
 
 def _given(parser: _Parser, settings: Sequence[CommandSetting], arguments: Sequence[str]) -> dict[str, Any]:
     """The values on the command line: lists of texts by field name, and the path of ``config``."""
-    namespace, extra = parser.parse_known_args(_with_switch_values(settings, arguments))
+    namespace, extra = parser.parse_known_args(_with_words_together(settings, _with_switch_values(settings, arguments)))
     if extra:
-        raise BadInput(_unknown_argument(extra[0], settings))
+        raise BadInput(_unknown_argument(next((word for word in extra if word.startswith("-")), extra[0]), settings))
     _refuse_dashes(settings, namespace)
     given = {
         name: value if isinstance(value, list) or name == "config" else [value]
@@ -162,6 +163,25 @@ def _with_switch_values(settings: Iterable[CommandSetting], arguments: Sequence[
             result.append(f"{switches[word]}=True")
         word = following
     return result
+
+
+def _with_words_together(settings: Iterable[CommandSetting], arguments: Sequence[str]) -> list[str]:
+    """``ADDRESS --yes NAME`` becomes ``ADDRESS NAME --yes``: argparse takes positional arguments together, and would
+    refuse the second one."""
+    valued = {flag: each.many for each in settings if not each.is_switch for flag in each.flags} | {"--config": False}
+    words: list[str] = []
+    options: list[str] = []
+    waiting = deque(arguments)
+    while waiting:
+        word = waiting.popleft()
+        if word == "--":
+            return [*options, "--", *words, *waiting]
+        (options if word.startswith("-") else words).append(word)
+        if word in valued and waiting and waiting[0] != "--":
+            options.append(waiting.popleft())
+            while valued[word] and waiting and not waiting[0].startswith("-"):
+                options.append(waiting.popleft())
+    return [*words, *options]
 
 
 def _move_trailing_words(settings: Sequence[CommandSetting], given: dict[str, Any]) -> None:

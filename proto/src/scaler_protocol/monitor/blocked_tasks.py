@@ -13,6 +13,7 @@ from typing import NamedTuple
 from scaler_protocol.monitor.format import printable
 from scaler_protocol.monitor.messages import WaitGroup
 from scaler_protocol.monitor.reasons import (
+    LIMIT_TAKEN_BY_ACTORS,
     MISSING_CAPABILITIES,
     NO_AVAILABLE_WORKER,
     NO_WORKERS,
@@ -23,6 +24,7 @@ _REASONS = {
     NO_WORKERS: "no worker is connected",
     MISSING_CAPABILITIES: "no worker has {demand}",
     NO_AVAILABLE_WORKER: "suitable workers are paused, leaving or silent",
+    LIMIT_TAKEN_BY_ACTORS: "actors hold the workers that their group may use",
 }
 
 

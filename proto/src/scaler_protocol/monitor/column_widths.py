@@ -62,9 +62,13 @@ def _cut_to(characters: int, column: Column, ideal: int, size: CellSize) -> int:
 
 
 def _shared(columns: Sequence[tuple[Column, int]], width: int, size: CellSize) -> list[int]:
-    """The width of each column: at least its minimum; texts share the rest from left to right, evenly at first."""
-    widths = [_cut_to(min(column.width, TEXT_WIDTH_LEAST), column, ideal, size) for column, ideal in columns]
-    spare = width - sum(widths) - (len(widths) - 1) * size.gap
+    """The width of each column: the usual one, or at least its minimum if there is no room for that. Texts share the
+    rest from left to right, evenly at first."""
+    gaps = (len(columns) - 1) * size.gap
+    widths = [_usual(column, ideal, size) for column, ideal in columns]
+    if sum(widths) + gaps > width:
+        widths = [_cut_to(min(column.width, TEXT_WIDTH_LEAST), column, ideal, size) for column, ideal in columns]
+    spare = width - sum(widths) - gaps
     wanting = [index for index, (_, ideal) in enumerate(columns) if ideal > widths[index]]
     while spare > 0 and wanting:
         for index in list(wanting):

@@ -4,8 +4,9 @@ The estimate is the same on every screen: the number of unfinished tasks times t
 is lately depends on how many end: the last half minute, or the last ten tasks if these took longer. Tasks that are
 cancelled do not count: they say nothing about the time that the others take. Nothing ends before a part of it: all
 tasks take at least as long as those of each client, group and function. Tasks that a map has still to submit
-count; there is no estimate if their number is not known. Tasks that no worker can run at present do not count; there is
-no estimate if these are all, or if it is not known to which map or graph they belong.
+count; there is no estimate if their number is not known. Tasks that no worker can run at present do not count, nor do
+actors, which run until they are ended. There is no estimate if these are all, or if it is not known to which map or
+graph they belong. The time in which there is nothing else is not part of the time that a task takes.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ RECENT_SECONDS = 30.0
 RECENT_ENDINGS = 10.0
 
 _OPEN = "further tasks may come, and their number is not known"
+_ONLY_ACTORS = "only actors run, until they are ended"
 _FUNCTION_OF_CLIENT = "function of a client"
 
 
@@ -56,6 +58,7 @@ class Progress(NamedTuple):
     is_open: bool = False  # further tasks may come, and their number is not known
     seconds_left: float = 0.0  # until all that can run have ended; 0: not known, or all have ended
     cannot_run: int = 0  # of the unfinished ones: no worker can run them at present
+    actors: int = 0  # of those on hosts: they run until they are ended
     obstacle: str = ""  # why these cannot run, or why nothing can be estimated
 
     @property
@@ -99,8 +102,10 @@ def until_text(row: Progress, now: float) -> str:
 
 
 def cannot_run_text(row: Progress) -> str:
-    """``7 cannot run``; empty if all can."""
-    return f"{format_count(row.cannot_run)} cannot run" if row.cannot_run else ""
+    """``7 cannot run``, or that there are only actors; empty if all can run, and will end."""
+    if row.cannot_run:
+        return f"{format_count(row.cannot_run)} cannot run"
+    return "only actors run" if row.actors and row.actors == row.unfinished else ""
 
 
 class Pace:
@@ -112,11 +117,13 @@ class Pace:
         self._time, self._ended = time, ended
         self._endings = self._seconds = 0.0
 
-    def add(self, time: float, ended: int) -> None:
-        """At ``time``, so many had ended since the beginning."""
+    def add(self, time: float, ended: int, could_run: bool = True) -> None:
+        """At ``time``, so many had ended since the beginning. ``could_run``: there was something to run."""
         seconds, endings = time - self._time, ended - self._ended
         self._time, self._ended = time, ended
         if seconds <= 0 or endings < 0:  # the clock was set, or counts began again
+            return
+        if not could_run and not endings:
             return
         kept = math.exp(-min(seconds / RECENT_SECONDS, endings / RECENT_ENDINGS))
         self._endings = kept * self._endings + endings
@@ -139,14 +146,18 @@ class ProgressWatch:
         paces: dict[tuple[str, Hashable], Pace] = {}
         self.rows = []
         coming, waiting, owners = _coming(snapshot), _waiting(snapshot), _owners(snapshot)
+        actors = _actors(snapshot)
         for counted in _counted(snapshot):
             key = counted.kind, counted.key
             to_come, is_open = coming.get(key, (0, False))
             row = _with_obstacle(counted, waiting.get(owners.get(key, key), NONE))
-            can_run = row.cannot_run < row.unfinished if row.cannot_run else not row.obstacle
+            row = row._replace(actors=min(actors[key], row.on_hosts))
+            can_run = row.cannot_run + row.actors < row.unfinished if row.cannot_run else not row.obstacle
             row = row._replace(unfinished=row.unfinished + to_come, is_open=is_open)
+            if row.actors and row.actors == row.unfinished:
+                row, can_run = row._replace(obstacle=_ONLY_ACTORS), False
             if row.unfinished:
-                pace = paces[key] = self._pace(row, snapshot.time)
+                pace = paces[key] = self._pace(row, snapshot.time, can_run)
                 row = _estimated(row, pace) if can_run else row
             if row.unfinished or row.kind == ALL:
                 self.rows.append(row)
@@ -160,18 +171,18 @@ class ProgressWatch:
     def by_key(self, kind: str) -> dict[Hashable, Progress]:
         return {row.key: row for row in self.rows if row.kind == kind}
 
-    def _pace(self, row: Progress, time: float) -> Pace:
+    def _pace(self, row: Progress, time: float, can_run: bool) -> Pace:
         pace = self._paces.get((row.kind, row.key))
         if pace is None:
             return Pace(time, row.done + row.failed)
-        pace.add(time, row.done + row.failed)
+        pace.add(time, row.done + row.failed, can_run)
         return pace
 
 
 def _estimated(row: Progress, pace: Pace) -> Progress:
     if row.is_open:
         return row._replace(obstacle=row.obstacle or _OPEN)
-    return row._replace(seconds_left=pace.seconds_left(row.unfinished - row.cannot_run))
+    return row._replace(seconds_left=pace.seconds_left(row.unfinished - row.cannot_run - row.actors))
 
 
 def _not_before_parts(rows: list[Progress], snapshot: Snapshot) -> list[Progress]:
@@ -227,6 +238,18 @@ def _on_hosts(snapshot: Snapshot) -> Counter[str]:
     found = Counter({each.name: each.unfinished for each in snapshot.functions})
     for each in snapshot.waits:
         found[each.function] = max(0, found[each.function] - each.count)
+    return found
+
+
+def _actors(snapshot: Snapshot) -> Counter[tuple[str, Hashable]]:
+    """Return how many actors have run for a second or longer, by kind and key."""
+    found: Counter[tuple[str, Hashable]] = Counter()
+    groups = {client.session: client.group for client in snapshot.clients}
+    for agent in snapshot.agents:
+        for task in agent.running:
+            if task.actor:
+                group = groups.get(task.session, "")
+                found.update(((ALL, ""), (CLIENT, task.session), (GROUP, group), (FUNCTION, task.function)))
     return found
 
 

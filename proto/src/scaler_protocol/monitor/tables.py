@@ -195,7 +195,7 @@ CLIENTS = TableSpec(
         Column("group_weight", "group weight", "text", 12, "of its group among the groups; empty: 1, the usual one"),
         Column("group_limit", "group limit", "text", 11, "how many workers its group may use; empty: any number"),
         Column(
-            "weight", "weight", "text", 7,
+            "weight", "weight", "text", 14,
             "within its group, and the one that it asked for if an operator has set another; empty: 1, the usual one",
         ),
         Column("share", "share", "share", 7, "of all running time, what it and its nested clients are due"),

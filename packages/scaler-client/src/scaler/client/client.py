@@ -592,7 +592,7 @@ class Client:
         so. ``starmap`` and ``imap`` never have to choose.
 
         The first failure is raised with a note that names its item, and the other tasks of this call are cancelled.
-        ``progress`` shows a progress bar on stderr or in the notebook; it needs tqdm. ``reserialize`` has no effect."""
+        ``progress`` shows a bar on stderr or in the notebook; it needs tqdm or rich. ``reserialize`` has no effect."""
         try:
             options = self._make_options(
                 capabilities, priority, retries, rerun, timeout_seconds, memory_bytes, profiling

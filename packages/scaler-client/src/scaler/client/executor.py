@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, ParamSpec, Protocol, 
 from scaler.client.future import ScalerFuture, ask_to_cancel, cancel_unstarted
 from scaler.client.map_items import note_item
 from scaler.client.outcomes import hide_frames
-from scaler.client.progress import map_tasks_of, progress_of_results, require_tqdm, wants_progress
+from scaler.client.progress import map_tasks_of, progress_of_results, require_bars, wants_progress
 from scaler.client.signatures import function_module, function_name
 from scaler.core.outcome import Outcome
 from scaler.shell.client_io import ClientIO
@@ -298,7 +298,7 @@ class Executor(concurrent.futures.Executor):
         """Return an iterator over the results, in order. All calls are submitted now; with ``buffersize``, at most this
         many are ahead of the results that are taken. ``chunksize``: calls per task. The iterator raises TimeoutError if
         a result is not available ``timeout`` seconds after the call of ``map``. When it ends early, calls that have not
-        started are cancelled. ``progress`` shows a bar with the number of results taken; it needs tqdm."""
+        started are cancelled. ``progress`` shows a bar with the number of results taken; it needs tqdm or rich."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         if buffersize is not None and not isinstance(buffersize, int):
@@ -307,7 +307,7 @@ class Executor(concurrent.futures.Executor):
             raise ValueError("buffersize must be None or > 0")
         shows_progress = wants_progress(progress)
         if shows_progress:
-            require_tqdm()
+            require_bars()
         deadline = None if timeout is None else timeout + time.monotonic()
         calls = zip(*iterables, strict=False)
         tasks = 0 if buffersize is None else map_tasks_of(iterables, chunksize)

@@ -1,9 +1,10 @@
-"""Progress bars: tqdm's, in a terminal or a notebook."""
+"""Progress bars, in a terminal or a notebook: those of tqdm, or of rich if tqdm is not installed."""
 
 from __future__ import annotations
 
+import importlib
 import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
 from operator import methodcaller
@@ -20,20 +21,57 @@ def wants_progress(progress: bool) -> bool:
 
 
 def progress_bar(total: int | None, title: str) -> Any:
-    """A context manager whose ``update(n)`` says that ``n`` more tasks ended. Raises ImportError without tqdm.
-    ``total`` is None if it is not known."""
-    return require_tqdm()(total=total, desc=title, unit="task")
+    """A context manager whose ``update(n)`` says that ``n`` more tasks ended. Raises ImportError without a library of
+    bars. ``total`` is None if it is not known."""
+    return require_bars()(total, title)
 
 
-def require_tqdm() -> Any:
-    """Return the class of tqdm's bars. Raises ImportError without tqdm."""
+def require_bars() -> Callable[[int | None, str], Any]:
+    """Return what makes a bar of a total and a title. Raises ImportError without a library of bars."""
+    if _is_importable("tqdm.auto"):
+        return _tqdm_bar
+    if _is_importable("rich.progress"):
+        return _RichBar
+    raise ImportError(
+        "Cannot show a progress bar: neither tqdm nor rich is installed. Run pip install 'scaler-client[progress]'."
+    )
+
+
+def _is_importable(module: str) -> bool:
     try:
-        from tqdm.auto import tqdm
+        importlib.import_module(module)
     except ImportError:
-        raise ImportError(
-            "Cannot show a progress bar: tqdm is not installed. Run pip install 'scaler-client[progress]'."
-        ) from None
-    return tqdm
+        return False
+    return True
+
+
+def _tqdm_bar(total: int | None, title: str) -> Any:
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, desc=title, unit="task")
+
+
+class _RichBar:
+    """On stderr, as tqdm's, and with a console of its own: a console shows one bar at a time."""
+
+    def __init__(self, total: int | None, title: str) -> None:
+        from rich import progress
+        from rich.console import Console
+
+        columns = (progress.TextColumn("{task.description}", markup=False), progress.BarColumn())
+        counts = (progress.MofNCompleteColumn(), progress.TimeElapsedColumn(), progress.TimeRemainingColumn())
+        self._progress = progress.Progress(*columns, *counts, console=Console(stderr=True))
+        self._task = self._progress.add_task(title, total=total)
+
+    def __enter__(self) -> _RichBar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def update(self, count: int) -> None:
+        self._progress.advance(self._task, count)
 
 
 @contextmanager

@@ -107,7 +107,7 @@ def why_queued(state: SchedulerState, client: ClientPeer, record: RunRecord) -> 
     """Return why such tasks are not dispatched; the same for all of them."""
     if client.is_paused:
         return "its client has too many results under way, further tasks wait until it has taken them."
-    return share_reports.why_limited(client) or _queued(state, record)
+    return share_reports.why_limited(state, client) or _queued(state, record)
 
 
 def more_of_queued(

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
+from scaler_protocol.monitor.reasons import LIMIT_TAKEN_BY_ACTORS
+from scaler_scheduler.core.actor_queues import ActorKey
+from scaler_scheduler.core.agents import agents_with_actors
 from scaler_scheduler.core.clients import ClientPeer
-from scaler_scheduler.core.fair_shares import Share
+from scaler_scheduler.core.fair_shares import Share, ShareGroup
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import ON_HOSTS, TaskState
@@ -25,13 +31,24 @@ def _is_active(client: ClientPeer) -> bool:
     return any(client.table.columns.count(each) for each in (TaskState.QUEUED, *ON_HOSTS))
 
 
-def why_limited(client: ClientPeer) -> str:
+def why_limited(state: SchedulerState, client: ClientPeer) -> str:
     """Empty: the group of the client may use more workers."""
     group = client.table.columns.share.group
     if not group.worker_limit or group.running < group.worker_limit:
         return ""
+    if len(list(islice(_actors_in(state, group), group.worker_limit))) == group.worker_limit:
+        return f"{LIMIT_TAKEN_BY_ACTORS}: {group.worker_limit} in {group.name!r}."
     workers = f"{group.worker_limit} worker" + ("s" if group.worker_limit != 1 else "")
     return f"its group {group.name!r} uses the {workers} that it may use."
+
+
+def _actors_in(state: SchedulerState, group: ShareGroup) -> Iterator[ActorKey]:
+    """Yield the actors that hold workers which count for the group."""
+    for agent in agents_with_actors(state.agents):
+        for key in agent.actors:
+            client = state.clients.get(key[0])
+            if client is not None and client.table.columns.share.group is group:
+                yield key
 
 
 def place_in_queue(shares: dict[Share, float], client: ClientPeer, task: int, record: RunRecord) -> str:

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from scaler_protocol.monitor.messages import WaitGroup
 from scaler_protocol.monitor.reasons import (
+    LIMIT_TAKEN_BY_ACTORS,
     MISSING_CAPABILITIES,
     NO_AVAILABLE_WORKER,
     NO_WORKERS,
@@ -54,6 +55,7 @@ _KINDS = {
     NO_WORKERS: NO_WORKERS.capitalize(),
     MISSING_CAPABILITIES: MISSING_CAPABILITIES.capitalize(),
     NO_AVAILABLE_WORKER: f"{NO_AVAILABLE_WORKER.capitalize()} paused, leaving or silent",
+    LIMIT_TAKEN_BY_ACTORS: LIMIT_TAKEN_BY_ACTORS.capitalize(),
     RESULTS_MISSING: RESULTS_MISSING.capitalize(),
     "": "Waits",
 }
