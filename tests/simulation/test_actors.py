@@ -52,7 +52,7 @@ REGRESSION_SEEDS = [
     (
         "scheduler restarts without an agent, restarts",
         261,
-    ),  # the lost instance was back, and ran a call that had failed
+    ),  # a lost instance was back and ran a failed call
 ]
 """(scenario, seed) of failures that were found."""
 
