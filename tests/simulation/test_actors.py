@@ -44,6 +44,7 @@ REGRESSION_SEEDS = [
     ("everything", 3),  # calls that an agent was running when it left ran again on the next instance
     ("everything", 172),  # a call of a cancelled task saw that its own task was cancelled before it ended itself
     ("cancels", 161),  # the same
+    ("everything", 63),  # a task was cancelled that an earlier scheduler had an agent drop
     ("everything", 187),  # a call that its agent was told to drop, because its client was away, ran again
     ("scheduler restarts without an agent", 195),  # such a call, and the scheduler that knew this was restarted
     ("scheduler restarts without an agent", 205),  # a call was queued while its result was on its way

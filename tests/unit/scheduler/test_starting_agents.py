@@ -300,6 +300,21 @@ def test_nodes_that_an_earlier_scheduler_had_an_agent_drop_are_not_started_again
     assert statuses(said, client)[2] in (Status.WORKER_DIED, Status.CANCELLED)
 
 
+@pytest.mark.parametrize("rerun", [False, True])
+def test_a_task_that_its_agent_had_not_stopped_yet_when_it_reported_is_not_cancelled(rerun: bool):
+    """An earlier scheduler had told the agent to drop it."""
+    book, client, [agent] = restarted("agent")
+    agent = book.agent("agent", slots=2, holds=(TaskColumn(client.session, (1,), (1,)),))
+    if rerun:
+        client.says(Tasks(tasks(client, 1, 1).runs, [definition()], [], True))
+    else:
+        client.says(client.states_agents(agent), restated(client, 1, 1))
+    agent.says(DroppedTasks(client.session, (1,)), AllReported())
+    said = agent.says(results(client, (1, 1, Status.CANCELLED)))
+    assert statuses(said, client) == ({} if rerun else {1: Status.WORKER_DIED})
+    assert handed(said + book.wait(2.0, (agent,)), agent) == ([(1, 2)] if rerun else [])
+
+
 def test_other_tasks_that_an_agent_dropped_start_again():
     book = Playbook(epoch=2)
     client = book.client(epoch=1, received=7)

@@ -26,10 +26,6 @@ MISSING_TEXT = (
     "The scheduler was restarted, and a worker that may have started this task did not come back within "
     f"{HOLD_ONCE_SECONDS:g} seconds. Look at what the task has done before you submit it again."
 )
-DROPPED_TEXT = (
-    "Workers have dropped this task, or were lost with it, while its client was away. Look at what the task has done "
-    "before you submit it again."
-)
 
 
 def on_stated(state: SchedulerState, client: ClientPeer, body: StartingAgents, now: float) -> None:
@@ -99,7 +95,7 @@ def fail_dropped(state: SchedulerState, client: ClientPeer, first: int, stop: in
     not when their hold is over: if the scheduler is restarted meanwhile, the next one does not know of this."""
     if client.session in state.forgotten:
         dropped = [task for task in range(first, stop) if state.forgotten.has(client.session, task)]
-        _fail_held(state, client, dropped, DROPPED_TEXT)
+        _fail_held(state, client, dropped, task_endings.DROPPED_TEXT)
 
 
 def _fail_held(state: SchedulerState, client: ClientPeer, tasks: Iterable[int], text: str) -> None:

@@ -126,5 +126,6 @@ _RULES: dict[Action, _Rule] = {
     Action.DECIDE_RETRY: retry.on_failed,
     Action.DECIDE_INPUT: lost_inputs.on_missing,
     Action.DECIDE_DEATH: retry.on_worker_process_died,
+    Action.DECIDE_STOPPED: retry.on_stopped,
     Action.REFUSE: _on_refused,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import Status
-from scaler_scheduler.core import cancellation, requeue
+from scaler_scheduler.core import cancellation, requeue, task_endings
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import CERTIFICATE_LIMIT_BYTES
@@ -45,6 +45,24 @@ def on_worker_process_died(
     client.forget(task)
     client.table.finish(task, Status.PROCESSOR_DIED)
     client.row(task, Status.PROCESSOR_DIED, payload, run.attempt(index))
+
+
+def on_stopped(
+    state: SchedulerState, client: ClientPeer, agent: Agent, run: ResultRun, index: int, task: int, now: float
+) -> None:
+    """An agent stopped a task that is not being cancelled: its client has asked for that if it had not started. Or an
+    earlier scheduler had told the agent so while the client was away, and the agent reported the task to this one
+    before it had stopped. Then it runs again unless that is forbidden."""
+    cancellation.cancel_children(state, client.session, task, now)
+    if not state.forgotten.has(client.session, task):
+        client.forget(task)
+        client.table.finish(task, Status.CANCELLED)
+        client.row(task, Status.CANCELLED, b"", run.attempt(index))
+    elif client.table.columns.record(task).rerun:
+        requeue.requeue(client, task)
+    else:
+        client.table.finish(task, Status.WORKER_DIED)
+        task_endings.report_failed(state, client, task, Status.WORKER_DIED, task_endings.DROPPED_TEXT)
 
 
 def _may_run_again(client: ClientPeer, record: RunRecord, task: int) -> bool:

@@ -62,7 +62,7 @@ cdef enum:
     ON_GRAPH_OVER = 27
 
 cdef enum:
-    ACTIONS = 16
+    ACTIONS = 17
     DO_NOTHING = 0
     DO_KEEP_UNKNOWN = 1
     DO_FORWARD = 2
@@ -79,3 +79,4 @@ cdef enum:
     DO_FREE_AT_AGENT = 13
     DO_DELIVER = 14
     DO_DECIDE_INPUT = 15
+    DO_DECIDE_STOPPED = 16

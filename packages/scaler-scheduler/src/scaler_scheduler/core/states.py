@@ -156,6 +156,8 @@ class Action(enum.IntEnum):
     """The client no longer needs the value; dependants may."""
     DECIDE_INPUT = 15
     """Decide by the inputs whether the task waits for them, runs again or fails."""
+    DECIDE_STOPPED = 16
+    """Decide whether the client has asked for that, or an earlier scheduler: then the task may run again."""
 
 
 class Transition(NamedTuple):
@@ -201,6 +203,7 @@ _END = Transition(_ENDED, Action.FORWARD)
 _DEATH = Transition(_DECIDING, Action.DECIDE_DEATH)
 _RETRY = Transition(_DECIDING, Action.DECIDE_RETRY)
 _INPUT = Transition(_DECIDING, Action.DECIDE_INPUT)
+_STOPPED = Transition(_DECIDING, Action.DECIDE_STOPPED)
 _CANCELLED = Transition(_ENDED, Action.TELL_CANCELLED)
 _CANCEL = Transition(_CANCELLING, Action.CANCEL_AT_AGENT)
 _LARGE = Transition(_DONE_LARGE, Action.KEEP_LARGE)
@@ -235,7 +238,7 @@ TASKS: Table = {
     TaskEvent.FAILED_WITH_RETRIES: {_HELD: _RETRY, _ASSIGNED: _RETRY, _CANCELLING: _END, _ENDED: _UNKNOWN},
     TaskEvent.FAILED: {_HELD: _END, _ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
     TaskEvent.INPUT_MISSING: {_HELD: _INPUT, _ASSIGNED: _INPUT, _CANCELLING: _END, _ENDED: _UNKNOWN},
-    TaskEvent.STOPPED: {_ASSIGNED: _END, _CANCELLING: _END, _ENDED: _UNKNOWN},
+    TaskEvent.STOPPED: {_ASSIGNED: _STOPPED, _CANCELLING: _END, _ENDED: _UNKNOWN},
     TaskEvent.WITHDRAWN: {_ASSIGNED: _REQUEUED, _CANCELLING: _CANCELLED},
     TaskEvent.AGENT_LOST: {
         _ASSIGNED: _REQUEUED, _CANCELLING: _CANCELLED, _DONE_LARGE: _REQUEUED, _DECIDING: _REQUEUED,

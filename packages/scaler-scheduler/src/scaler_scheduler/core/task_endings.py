@@ -7,6 +7,10 @@ from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
 
 LOST_TEXT = "The worker that had this task was lost."
+DROPPED_TEXT = (
+    "Workers have dropped this task, or were lost with it, while its client was away. Look at what the task has done "
+    "before you submit it again."
+)
 MISSING_TEXT = "The result of another task that this one needs is not there."
 
 
