@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import random
 import signal
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 
 import pytest
 
@@ -123,16 +126,90 @@ def test_a_gather_in_which_a_task_fails_leaves_the_other_futures(single_client: 
     assert futures[1].result(timeout=60) == 9
 
 
-@pytest.mark.parametrize("name", ["result", "wait"])
+FUTURE_WAITS: dict[str, Callable[[Client, Future], object]] = {
+    "result": lambda client, future: future.result(),
+    "exception": lambda client, future: future.exception(),
+    "wait": lambda client, future: client.wait([future]),
+    "wait with progress": lambda client, future: client.wait([future], progress=True),
+}
+
+
+WAITING_FILES = ("/scaler/shell/client_io.py", "/concurrent/futures/_base.py")
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGALRM raises what Ctrl-C does."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+def wait_until_interrupted(client: Client, future: Future, gate: Gate, name: str, error: type[BaseException]) -> None:
+    main = threading.get_ident()
+
+    def waits() -> bool:
+        codes = [frame.f_code for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
+        return any(code.co_name == "wait" and code.co_filename.endswith(WAITING_FILES) for code in codes)
+
+    def interrupt() -> None:
+        wait_until(lambda: gate.waiting_pids and waits())
+        signal.pthread_kill(main, signal.SIGALRM)
+        while not is_over.wait(0.05):  # a signal just before a lock blocks is handled after the next one
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+    is_over = threading.Event()
+    watcher = threading.Thread(target=interrupt)
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        with pytest.raises(error):
+            watcher.start()
+            FUTURE_WAITS[name](client, future)
+    finally:
+        is_over.set()
+        watcher.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("name", FUTURE_WAITS)
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.timeout(110)
+def test_ctrl_c_cancels_exactly_the_futures_that_are_waited_for(single_client: Client, gate: Gate, name: str) -> None:
+    future = single_client.submit(functions.wait_at_gate, *gate.paths)
+    other = single_client.submit(functions.square, 3)
+    wait_until_interrupted(single_client, future, gate, name, KeyboardInterrupt)
+    assert future.cancelled()
+    assert other.result(timeout=60) == 9  # the gate is still closed
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.timeout(110)
+def test_ctrl_c_cancels_the_graph_whose_future_is_waited_for(single_client: Client, gate: Gate) -> None:
+    names = dict(zip(("started", "gate"), gate.paths, strict=True))
+    graph = {**names, "wait": (functions.wait_at_gate, "started", "gate"), "type": (type, "wait")}
+    futures = single_client.get(graph, ["wait", "type"], block=False)
+    wait_until_interrupted(single_client, futures["type"], gate, "result", KeyboardInterrupt)
+    assert futures["wait"].cancelled()
+    assert single_client.submit(functions.square, 3).result(timeout=60) == 9  # the gate is still closed
+
+
+@pytest.mark.parametrize("name", FUTURE_WAITS)
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.timeout(110)
+def test_ctrl_c_leaves_the_futures_of_an_executor(single_client: Client, gate: Gate, name: str) -> None:
+    with single_client.as_executor() as executor:
+        future = executor.submit(functions.wait_at_gate, *gate.paths, "opened")
+        wait_until_interrupted(single_client, future, gate, name, KeyboardInterrupt)
+        gate.open()
+        assert future.result(timeout=60) == "opened"
+
+
+@pytest.mark.parametrize("name", FUTURE_WAITS)
 @pytest.mark.usefixtures("interrupting")
 @pytest.mark.timeout(110)
-def test_an_interrupted_wait_leaves_its_futures(single_client: Client, gate: Gate, name: str) -> None:
+def test_another_exception_of_a_signal_handler_leaves_the_futures(single_client: Client, gate: Gate, name: str) -> None:
     future = single_client.submit(functions.wait_at_gate, *gate.paths, "opened")
-    watcher = interruption_at(gate)
-    with pytest.raises(Interruption):
-        watcher.start()
-        future.result() if name == "result" else single_client.wait([future])
-    watcher.join()
+    wait_until_interrupted(single_client, future, gate, name, Interruption)
     gate.open()
     assert future.result(timeout=60) == "opened"
 

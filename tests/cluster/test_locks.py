@@ -392,3 +392,29 @@ def test_a_lock_that_was_lost_says_so(client: Client, tmp_path: Path) -> None:
     client.submit(leave_a_thread, client.lock("lost"), path).result(50)
     text = wait_until(lambda: os.path.exists(path) and functions.notes(path))
     assert text == ["The lock 'lost' was lost while it was held. The task that used this lock has ended."]
+
+
+WAITING_PROGRAM = """
+import os, signal, sys, threading, traceback
+from scaler import Client
+
+lock = Client(sys.argv[1]).lock("a killed client")
+waiter = threading.Thread(target=lock.acquire, daemon=True)
+waiter.start()
+while all(frame.f_code.co_name != "wait" for frame, _ in traceback.walk_stack(sys._current_frames()[waiter.ident])):
+    pass
+lock.locked()  # is answered after the request that waits was received
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_client_that_is_killed_while_it_waits_is_granted_nothing(
+    combo: SchedulerClusterCombo, client: Client
+) -> None:
+    lock = client.lock("a killed client")
+    with lock:
+        found = subprocess.run([sys.executable, "-c", WAITING_PROGRAM, combo.get_address()], check=False, timeout=50)
+        assert found.returncode == -signal.SIGKILL
+        wait_until(lambda: sum(each.connected for each in client.cluster_info().clients) == 1)
+    assert lock.acquire(timeout=20)
+    lock.release()

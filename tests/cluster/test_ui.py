@@ -216,6 +216,13 @@ def test_the_former_address_of_a_view_leads_to_it(made_up: Ui, browser: Browser)
         watched.wait_until("() => document.querySelector('main h1')?.textContent === 'Worker processes'")
 
 
+def test_the_worst_of_several_states_has_its_colour(made_up: Ui, browser: Browser) -> None:
+    texts = ["connected", "connected; paused", "paused; draining", "lost; draining", "cancelled", "stuck? idle", "new"]
+    with Watched(browser, made_up.url) as watched:
+        script = "async texts => { const { stateOf } = await import('./table.js'); return texts.map(stateOf); }"
+        assert watched.page.evaluate(script, texts) == ["good", "warning", "warning", "bad", "", "warning", None]
+
+
 def test_tables_sort_filter_and_page(made_up: Ui, browser: Browser) -> None:
     with Watched(browser, made_up.url + "#/tasks") as watched:
         wait_for_rows(watched)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtGui import QColor
 
 from scaler_gui.models.table import PAGE_ROWS, VALUE_ROLE, TableModel
-from scaler_protocol.monitor.tables import FUNCTIONS, TASKS, WORKERS, Row
+from scaler_gui.views.table_pane import TablePane
+from scaler_protocol.monitor.tables import FUNCTIONS, HOSTS, TASKS, WORKERS, Row
 from tests.gui.conftest import feed
 
 
@@ -95,6 +97,15 @@ def test_values_are_written_as_on_other_screens(monitor) -> None:  # type: ignor
     assert model.data(index, VALUE_ROLE) == model.value(0, "rss")
     assert model.data(index, Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignRight
     assert model.headerData(column, Qt.Orientation.Horizontal, Qt.ItemDataRole.ToolTipRole) == "its own memory"
+
+
+def test_the_worst_of_several_states_has_its_colour(monitor) -> None:  # type: ignore[no-untyped-def]
+    pane = TablePane(monitor, HOSTS)
+    theme, row = pane._theme, [""] * len(HOSTS.columns)
+    for state, colour in (("paused; draining", theme.warning), ("draining; lost", theme.bad), ("connected", None)):
+        row[HOSTS.index("state")] = state
+        found = pane._style(tuple(row), "state", Qt.ItemDataRole.ForegroundRole)
+        assert (found.name() if found is not None else None) == (QColor(colour).name() if colour is not None else None)
 
 
 def test_a_row_is_found_by_its_key(monitor) -> None:  # type: ignore[no-untyped-def]

@@ -49,6 +49,10 @@ REGRESSION_SEEDS = [
     ("scheduler restarts without an agent", 205),  # a call was queued while its result was on its way
     ("scheduler restarts without an agent", 225),  # such a call, and its client was still away
     ("scheduler restarts without an agent, restarts", 28),  # the same, and the actor had been made again
+    (
+        "scheduler restarts without an agent, restarts",
+        261,
+    ),  # a lost instance was back and ran a failed call
 ]
 """(scenario, seed) of failures that were found."""
 

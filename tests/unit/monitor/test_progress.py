@@ -373,6 +373,7 @@ def test_actors_alone_have_no_estimate_and_take_no_time() -> None:
     seen = [with_actor(1000.0 + second, 10 * second, 50 - 10 * second) for second in range(6)]
     watch = watched(*seen, *(with_actor(1005.0 + 60 * minute, 50, 0) for minute in range(1, 181)))
     assert {left_text(row, 0.0) for row in watch.rows} == {"no estimate: only actors run, until they are ended"}
+    assert {short_left_text(row) for row in watch.rows} == {"only actors run"}
     watch.add(with_actor(11_806.0, 60, 90))
     assert [row.seconds_left for row in watch.rows if row.kind == CLIENT] == [pytest.approx(9.0)]
 

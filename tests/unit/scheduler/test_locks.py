@@ -136,6 +136,43 @@ def test_a_client_that_is_away_for_a_moment_keeps_its_lock():
     assert replies(one.says(release(1))) == [("two", 1, LockState.GRANTED), ("one", 1, LockState.RELEASED)]
 
 
+def test_a_lock_passes_by_a_client_whose_connection_has_ended():
+    book, one, two = pair()
+    three = book.client("three")
+    one.says(request(1))
+    two.says(request(1))
+    three.says(request(1))
+    book.lose(two)
+    assert replies(one.says(release(1))) == [("three", 1, LockState.GRANTED), ("one", 1, LockState.RELEASED)]
+    assert replies(two.connect()) == []
+    assert replies(three.says(release(1))) == [("two", 1, LockState.GRANTED), ("three", 1, LockState.RELEASED)]
+
+
+def test_a_client_that_comes_back_gets_a_lock_that_is_free():
+    book, one, two = pair()
+    one.says(request(1))
+    two.says(request(1), request(2))
+    book.lose(two)
+    assert replies(one.says(release(1))) == [("one", 1, LockState.RELEASED)]
+    assert replies(one.says(request(2, LockAction.ASK))) == [("one", 2, LockState.FREE)]
+    assert replies(one.says(request(3, LockAction.TRY), release(3))) == [
+        ("one", 3, LockState.GRANTED),
+        ("one", 3, LockState.RELEASED),
+    ]
+    assert replies(two.connect()) == [("two", 1, LockState.GRANTED)]
+
+
+def test_a_client_that_does_not_come_back_gets_no_lock():
+    book, one, two = pair()
+    one.says(request(1))
+    two.says(request(1))
+    book.lose(two)
+    one.says(release(1))
+    book.wait(book.core.state.settings.client_timeout_seconds + 1)
+    assert two.session not in book.core.state.clients and not book.core.state.locks.away
+    assert not book.core.state.locks.locks and not any("is released" in text for text in book.logs)
+
+
 def test_a_client_that_was_given_up_is_told_that_it_lost_its_lock():
     book = opened(client_timeout_seconds=3)
     one, two = book.client("one"), book.client("two")
@@ -377,12 +414,16 @@ def test_two_never_hold_a_lock_at_the_same_time(seed: int):
             if state == LockState.DENIED:
                 open_requests.discard((name, number))
 
+    away: set[str] = set()
     for _ in range(300):
         client = chance.choice(clients)
         mine = [each for each in open_requests if each[0] == client.name]
-        if chance.random() < 0.1:
-            book.lose(client)
+        if client.name in away:
+            away.discard(client.name)
             hear(client.connect())
+        elif chance.random() < 0.1:
+            away.add(client.name)
+            hear(book.lose(client))
         elif mine and chance.random() < 0.5:
             chosen = chance.choice(sorted(mine))
             open_requests.discard(chosen)
@@ -393,4 +434,5 @@ def test_two_never_hold_a_lock_at_the_same_time(seed: int):
             open_requests.add((client.name, numbers[client.name]))
             action = chance.choice([LockAction.ACQUIRE, LockAction.ACQUIRE, LockAction.TRY])
             hear(client.says(request(numbers[client.name], action)))
-        assert holders or not [lock for lock in book.core.state.locks.locks.values() if lock.waiting]
+        table = book.core.state.locks
+        assert holders or not [lock for lock in table.locks.values() if lock_table.next_request(table, lock)]

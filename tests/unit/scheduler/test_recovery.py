@@ -57,6 +57,15 @@ def test_resubmitted_tasks_wait_for_the_agent_that_has_them():
     assert handed(book.wait(1.5, (agent,)), agent) == [(1, 1), (3, 1)]
 
 
+def test_what_the_client_has_not_stated_again_is_cancelled_at_once():
+    """It has stated a later task, so it does not wait for the first any more. It may state the last one."""
+    book, client = restarted()
+    client.says(resubmit(client, 2, 1))
+    agent = book.agent(slots=4, holds=(TaskColumn(client.session, (1, 2, 3), (1, 1, 1)),))
+    assert agent.joined == [("agent", Cancel((TaskColumn(client.session, (1,), (1,)),)))]
+    assert client.says(resubmit(client, 3, 1)) == []
+
+
 def cancelled(said: list, agent: Peer) -> list[tuple[int, int]]:
     return [
         pair

@@ -82,6 +82,20 @@ def test_several_are_granted_when_a_session_with_several_ends():
     assert replies(one.says(Goodbye())) == [("client 1", 1, LockState.GRANTED), ("client 2", 1, LockState.GRANTED)]
 
 
+def test_a_semaphore_passes_by_clients_whose_connection_has_ended():
+    book = opened()
+    one, two, three, four = clients(book)
+    one.says(request(1), request(2))
+    for each in (two, three, four):
+        each.says(request(1))
+    book.lose(two)
+    book.lose(three)
+    assert replies(one.says(release(1))) == [("client 3", 1, LockState.GRANTED), ("client 0", 1, LockState.RELEASED)]
+    assert replies(one.says(release(2))) == [("client 0", 2, LockState.RELEASED)]
+    assert replies(three.connect()) == [("client 2", 1, LockState.GRANTED)]
+    assert replies(two.connect()) == []
+
+
 # ---- limits ----------------------------------------------------------------------------------------------------------
 
 

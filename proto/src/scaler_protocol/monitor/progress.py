@@ -102,8 +102,10 @@ def until_text(row: Progress, now: float) -> str:
 
 
 def cannot_run_text(row: Progress) -> str:
-    """``7 cannot run``; empty if all can."""
-    return f"{format_count(row.cannot_run)} cannot run" if row.cannot_run else ""
+    """``7 cannot run``, or that there are only actors; empty if all can run, and will end."""
+    if row.cannot_run:
+        return f"{format_count(row.cannot_run)} cannot run"
+    return "only actors run" if row.actors and row.actors == row.unfinished else ""
 
 
 class Pace:

@@ -48,6 +48,7 @@ from scaler.client.gathering import (
     futures_in,
     futures_to_wait_for,
     gather,
+    note_interrupted_wait,
 )
 from scaler.client.get import get
 from scaler.client.imap import ImapCall
@@ -998,14 +999,18 @@ class Client:
         *,
         progress: bool = False,
     ) -> concurrent.futures._base.DoneAndNotDoneFutures[T]:
-        """``concurrent.futures.wait``: an interruption (Ctrl-C) leaves the futures. A persisted collection of Dask
-        stands for its futures. ``progress`` as in ``map``."""
+        """``concurrent.futures.wait``, but Ctrl-C (KeyboardInterrupt) cancels the futures. A persisted collection of
+        Dask stands for its futures. ``progress`` as in ``map``."""
         shows_progress = wants_progress(progress)
         futures = futures_to_wait_for(futures)
-        if not shows_progress:
-            return concurrent.futures.wait(futures, timeout, return_when)
-        with progress_of(futures, "wait"):
-            return concurrent.futures.wait(futures, timeout, return_when)
+        try:
+            if not shows_progress:
+                return concurrent.futures.wait(futures, timeout, return_when)
+            with progress_of(futures, "wait"):
+                return concurrent.futures.wait(futures, timeout, return_when)
+        except KeyboardInterrupt:
+            note_interrupted_wait(futures)
+            raise
 
     def lock(self, name: str) -> Lock:
         """Create a lock that excludes all others of this name in the whole cluster. Use it like ``threading.Lock``. It

@@ -84,6 +84,9 @@ class ExecutorFuture(ScalerFuture[T]):
     def note_started(self) -> None:
         self._has_started = True
 
+    def note_interrupted_wait(self) -> None:
+        """The call continues, as in the standard library."""
+
     def settle(self, outcome: Outcome) -> bool:
         self._work.note_outcome(self, outcome)
         is_settled = super().settle(outcome)

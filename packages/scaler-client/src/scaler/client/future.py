@@ -155,9 +155,13 @@ class ScalerFuture(concurrent.futures.Future[T]):
     # ---- concurrent.futures --------------------------------------------------------------------------------------
 
     def result(self, timeout: float | None = None) -> T:
-        """Raises what the task raised, TimeoutError, or CancelledError."""
+        """Raises what the task raised, TimeoutError, or CancelledError. Ctrl-C (KeyboardInterrupt) cancels the task."""
         if not self._loaded:
-            self._load(timeout)
+            try:
+                self._load(timeout)
+            except KeyboardInterrupt:
+                self.note_interrupted_wait()
+                raise
         if self._exception is not None:
             try:
                 raise self._exception
@@ -172,8 +176,12 @@ class ScalerFuture(concurrent.futures.Future[T]):
         """Return the exception, or None. A large result is not fetched for this, so ``result`` may still fail to load
         it. In a thread that runs an event loop it is fetched: asyncio calls this before ``result`` and cannot handle a
         failure there."""
-        if not self._loaded and not (self._is_large(timeout) and not runs_event_loop()):
-            self._load(timeout)
+        try:
+            if not self._loaded and not (self._is_large(timeout) and not runs_event_loop()):
+                self._load(timeout)
+        except KeyboardInterrupt:
+            self.note_interrupted_wait()
+            raise
         return self._exception
 
     def done(self) -> bool:
@@ -212,6 +220,10 @@ class ScalerFuture(concurrent.futures.Future[T]):
     def _cancel_unstarted(self) -> bool:
         cancel_unstarted(self._client_io, (self,))
         return self._state is not RUNNING and self._state is not FINISHED
+
+    def note_interrupted_wait(self) -> None:
+        """A call that waited for this future was left by Ctrl-C."""
+        self.cancel()
 
     def note_started(self) -> None:
         """The cluster has said that the task cannot be cancelled any more without an interruption."""

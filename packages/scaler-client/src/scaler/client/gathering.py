@@ -122,6 +122,13 @@ def _cancel(futures: list[ScalerFuture[Any]]) -> None:
         future.cancel()
 
 
+def note_interrupted_wait(futures: list[ScalerFuture[T]]) -> None:
+    """A call that waited for these futures was left by Ctrl-C."""
+    for future in futures:
+        if isinstance(future, ScalerFuture):
+            future.note_interrupted_wait()
+
+
 def _instances_in(nested: Any, types: type | tuple[type, ...]) -> list[Any]:
     found: list[Any] = []
     replace_instances(nested, types, found.append)

@@ -151,8 +151,9 @@ class TablePane(Pane):
         if role != Qt.ItemDataRole.ForegroundRole or key not in ("state", "status", "failed", "level"):
             return None
         value = row[self.table.spec.index(key)]
-        if value in _ALARMS or (key == "failed" and value) or (key == "status" and "fail" in str(value).lower()):
+        words = set(str(value).split("; "))  # the agents of one host may have several states
+        if words & _ALARMS or (key == "failed" and value) or (key == "status" and "fail" in str(value).lower()):
             return QColor(self._theme.bad)
-        if value in _WARNINGS or (key == "state" and str(value).startswith(STUCK)):
+        if words & _WARNINGS or (key == "state" and str(value).startswith(STUCK)):
             return QColor(self._theme.warning)
         return QColor(self._theme.muted) if "cancel" in str(value).lower() else None

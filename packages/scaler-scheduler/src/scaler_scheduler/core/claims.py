@@ -15,7 +15,8 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def claim(state: SchedulerState, agent: Agent, column: TaskColumn, now: float) -> None:
-    """An agent has these tasks of a client since before the restart."""
+    """An agent has these tasks of a client since before the restart. A client states its tasks in the order of their
+    numbers: it does not wait any more for one that is lower than what it has stated."""
     client = state.clients.get(column.session)
     attempts = column.attempts or (1,) * len(column.tasks)
     if client is None:
@@ -26,7 +27,9 @@ def claim(state: SchedulerState, agent: Agent, column: TaskColumn, now: float) -
         column = stated_cancels.without_cancelled(client, agent, column, attempts)
         attempts = column.attempts
     stale, unknown = client.table.claim(column.tasks, attempts, agent.load)
-    cancellation.cancel_rows(agent, column.session, column.tasks, attempts, stale)
+    ended = [index for index in unknown if column.tasks[index] < client.table.columns.next_task]
+    cancellation.cancel_rows(agent, column.session, column.tasks, attempts, [*stale, *ended])
+    unknown = [index for index in unknown if column.tasks[index] >= client.table.columns.next_task]
     if unknown:
         tasks, attempts = _pick(column.tasks, unknown), _pick(attempts, unknown)
         state.unclaimed.add_holds(agent, column.session, tasks, attempts, now + HOLD_SECONDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_scheduler.core import named_values, timers
+from scaler_scheduler.core import locks, named_values, timers
 from scaler_scheduler.core.settings import (
     ALIVE_SECONDS,
     IDLE_ALIVE_SECONDS,
@@ -20,6 +20,7 @@ def on_peer_lost(state: SchedulerState, peer: bytes, now: float) -> None:
     if client is not None and client.connection.is_open and client.route is None:
         client.connection.is_open = False
         client.gone_at = now
+        locks.on_connection_ended(state, peer)
         named_values.on_connection_ended(state, peer)
         timers.arm_tick(state, now)
     agent = state.agents.get(peer)

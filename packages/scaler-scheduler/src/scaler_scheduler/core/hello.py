@@ -108,6 +108,7 @@ def _resume(state: SchedulerState, peer: ClientPeer | Agent, hello: Hello, now: 
     for envelope in peer.link.resume(hello.received):
         outbox.transmit(state, peer.connection, envelope, now)
     if isinstance(peer, ClientPeer):
+        locks.on_connection_resumed(state, peer.session, now)
         named_values.on_connection_resumed(state, peer.session, now)
 
 
@@ -120,6 +121,7 @@ def _greet_again(state: SchedulerState, client: ClientPeer, hello: Hello, now: f
     client.states_until = now + HOLD_SECONDS
     _adopt_named(state, client, hello)
     outbox.answer(state, client.session, client.route, _welcome(state, hello, 0, False), now)
+    locks.on_connection_resumed(state, client.session, now)
     named_values.on_connection_resumed(state, client.session, now)
 
 

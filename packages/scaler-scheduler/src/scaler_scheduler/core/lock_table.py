@@ -2,7 +2,8 @@
 
 A lock is a semaphore that one request may hold. A holder is a request: a session and the number that the session gave
 the request. Requests for a lock are granted in the order in which they came. A request ends when its session releases
-it, when its session ends, or with the execution of the task that made it.
+it, when its session ends, or with the execution of the task that made it. A session whose connection has ended may
+never come back: it is granted nothing until it does, but keeps what it holds.
 
 The state is soft. After a restart the sessions state again which requests hold locks, and until ``grants_from``
 nothing else is granted. A session that comes later keeps a lock only when there was room for it all the time: when this
@@ -86,6 +87,8 @@ class LockTable:
         self.by_session: dict[bytes, Requests] = {}
         self.by_task: dict[bytes, dict[Execution, list[QueuedLockRequest]]] = {}
         """Requests made in tasks, by the session and the execution of the task. Stays the same object."""
+        self.away: set[bytes] = set()
+        """The sessions whose connection has ended, and that may come back."""
         self.granted: dict[int, int] = {}
         """The most requests that held a lock at a time, by the hash of its kind and name: names can be long."""
 
@@ -94,7 +97,7 @@ class LockTable:
         seen = 0
         for key, lock in self.locks.items():
             assert lock.holders or lock.waiting, key
-            assert len(lock.holders) == lock.limit or not lock.waiting or self.is_quiet, key
+            assert len(lock.holders) == lock.limit or self.is_quiet or next_request(self, lock) is None, key
             assert len(lock.holders) <= lock.limit, key
             for request in _requests_of(lock):
                 assert request.lock == key and request.limit == lock.limit
@@ -116,13 +119,21 @@ def place(table: LockTable, request: QueuedLockRequest, action: LockAction) -> L
             return LockState.LOST
         _hold(table, request, peak + 1)
         return LockState.GRANTED
-    if is_free and not table.is_quiet:
+    if is_free and not table.is_quiet and request.session not in table.away:
         _hold(table, request)
         return LockState.GRANTED
     if action == LockAction.TRY:
         return LockState.DENIED
     _add(table, request).waiting[request.key] = request
     return LockState.WAITING
+
+
+def next_request(table: LockTable, lock: LockQueue) -> QueuedLockRequest | None:
+    """Return the request that is granted the lock when it is free; None if no request can be."""
+    for request in lock.waiting.values():
+        if request.session not in table.away:
+            return request
+    return None
 
 
 def state_of(table: LockTable, request: QueuedLockRequest | None) -> LockState:

@@ -31,6 +31,7 @@ def release(state: SchedulerState, session: bytes, number: int, now: float) -> L
 
 def on_session_ended(state: SchedulerState, session: bytes, now: float) -> None:
     """Nothing more comes from this session: the locks that it holds are released."""
+    state.locks.away.discard(session)
     requests = state.locks.by_session.pop(session, None)
     for request in lock_table.holders_last(state.locks, requests.by_number.values()) if requests is not None else ():
         if lock_table.holds(state.locks, request):
@@ -84,8 +85,8 @@ def _end(state: SchedulerState, request: QueuedLockRequest, now: float) -> None:
 def _grant(state: SchedulerState, key: LockKey, lock: LockQueue, now: float) -> None:
     """Grant a lock to the requests that have waited longest, as far as it is free."""
     table = state.locks
-    while lock.is_free and lock.waiting and not table.is_quiet:
-        request = lock.waiting.pop(next(iter(lock.waiting)))
+    while lock.is_free and not table.is_quiet and (request := lock_table.next_request(table, lock)) is not None:
+        del lock.waiting[request.key]
         lock.holders[request.key] = request
         lock_table.remember(table, key, len(lock.holders))
         client = state.clients.get(request.session)
@@ -93,6 +94,24 @@ def _grant(state: SchedulerState, key: LockKey, lock: LockQueue, now: float) -> 
             reply(state, client, key[0], request.number, LockState.GRANTED, now)
     if not lock.holders and not lock.waiting:
         table.locks.pop(key, None)
+
+
+# ---- ends of connections ---------------------------------------------------------------------------------------------
+
+
+def on_connection_ended(state: SchedulerState, session: bytes) -> None:
+    """The session may come back."""
+    state.locks.away.add(session)
+
+
+def on_connection_resumed(state: SchedulerState, session: bytes, now: float) -> None:
+    """The session has come back."""
+    table = state.locks
+    table.away.discard(session)
+    requests = table.by_session.get(session)
+    names = dict.fromkeys(each.lock for each in requests.by_number.values()) if requests is not None else ()
+    for key in names:
+        _grant(state, key, table.locks[key], now)
 
 
 # ---- after a restart -------------------------------------------------------------------------------------------------

@@ -5,7 +5,9 @@ import { h, icon, setText } from "./dom.js";
 const STATES = {
   connected: "good", succeeded: "good", suspect: "warning", paused: "warning", draining: "warning", lost: "bad", error: "bad", critical: "bad", warning: "warning", away: "warning", cancelled: "",
 };
-const stateOf = (text) => STATES[text] ?? (text.startsWith("stuck?") ? "warning" : undefined);
+const WORST_FIRST = ["bad", "warning", "good", ""];
+// The agents of one host may have several: "connected; paused".
+export const stateOf = (text) => text.startsWith("stuck?") ? "warning" : WORST_FIRST.find((kind) => text.split("; ").some((part) => STATES[part] === kind));
 const LONG = 44; // characters: a sentence, which may take several lines, and has lines of its own on a phone
 const HEADLINES = { workers: "name", clients: "session", progress: "name", tasks: "function", failures: "message", logs: "text", alerts: "text", settings: "name" };
 // The column at the top of a row's card on a phone, where it is not the first one.
