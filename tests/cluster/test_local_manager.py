@@ -14,7 +14,15 @@ import pytest
 from scaler import Client, LocalCluster
 from tests.cluster.conftest import Gate
 from tests.support import functions
-from tests.support.commands import Command, alive, child_environment, command_line, descendants, start_scheduler
+from tests.support.commands import (
+    Command,
+    alive,
+    child_environment,
+    command_line,
+    descendants,
+    run_command,
+    start_scheduler,
+)
 from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
@@ -174,6 +182,15 @@ def test_a_second_manager_of_the_same_kind_and_host_is_refused_by_the_scheduler(
             assert "Give this one another --name, or stop the other one." in second.output
         assert client.submit(abs, -2).result() == 2
         assert first.terminate() == 0
+
+
+def test_no_workers_are_no_problem_while_a_manager_follows_the_load(address: str) -> None:
+    assert "No workers are connected" in run_command("scaler", "status", address).stdout
+    with manager(address, *SCALING, "--name=night") as command, Client(address) as client:
+        wait_until(lambda: any("night" in each.name for each in client.cluster_info().snapshot.settings))
+        shown = run_command("scaler", "status", address).stdout
+        assert "night: 0 running, 0 starting, 0 wanted" in shown and "No workers are connected" not in shown
+        assert command.terminate() == 0
 
 
 def test_the_python_class_follows_the_load() -> None:

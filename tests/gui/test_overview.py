@@ -88,3 +88,15 @@ def test_the_values_of_a_narrow_chart_have_names(busy_window: MainWindow, qtbot:
 def test_the_lines_of_a_chart_differ_in_colour(busy_window: MainWindow) -> None:
     most = max(len(series(busy_window.monitor.model, chart, 0.0)) for chart in CHARTS)
     assert all(len(set(theme.series)) == len(theme.series) >= most for theme in (LIGHT, DARK))
+
+
+def test_figures_that_grow_get_room_in_another_row(busy_window: MainWindow) -> None:
+    shown = figures(busy_window.monitor.model)
+    row = FigureRow(shown)
+    row.resize(row._needed(-(-len(shown) // 2)), 100)
+    row.show()
+    assert row._columns == -(-len(shown) // 2)
+    (workers,) = (each for each in shown if each.title == "busy workers")
+    row.show_figures([workers._replace(text=f"{workers.text}, 2 paused")])
+    assert row._columns < -(-len(shown) // 2) and row._needed(row._columns) <= row.width()
+    row.close()

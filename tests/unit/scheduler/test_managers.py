@@ -334,7 +334,11 @@ def test_monitors_and_explain_tell_what_managers_do():
         "worker manager cloud": "0 running, 2 starting, 1 wanted (0 to 8).",
         "worker manager cloud (1)": "The quota is used up.",
     }
-    assert "no worker is connected. 2 workers are starting." in book.core.explain(client.session, 1)
+    assert book.core.explain(client.session, 1).endswith(
+        "no worker is connected. 2 workers are starting. Worker manager cloud: The quota is used up."
+    )
+    order(cloud, report(starting=1, reasons=("1 worker is starting.",)))
+    assert book.core.explain(client.session, 1).endswith("no worker is connected. 1 worker is starting.")
 
 
 def test_reports_that_come_too_often_get_the_last_answer():

@@ -100,7 +100,7 @@ def _managers(info: ClusterInfo) -> Iterator[str]:
 def _problems(info: ClusterInfo) -> Iterator[str]:
     if info.snapshot.trouble:
         yield printable(info.snapshot.trouble)
-    if not info.agents:
+    if not info.agents and not any(_managers(info)):  # those that follow the load may need no workers now
         yield "No workers are connected. Start some: scaler_cluster ADDRESS"
     for agent in info.agents:
         if agent.state != PeerState.CONNECTED:

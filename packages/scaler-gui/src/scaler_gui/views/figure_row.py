@@ -33,6 +33,7 @@ class FigureRow(QWidget):
     def show_figures(self, figures: Sequence[Figure]) -> None:
         for each in figures:
             self._show(*self._numbers[each.title], each)
+        self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)

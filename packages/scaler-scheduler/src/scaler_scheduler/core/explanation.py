@@ -18,6 +18,9 @@ from scaler_scheduler.core.states import ON_HOSTS, TaskState
 OFFERS_LIMIT = 3
 """Combinations of capabilities that are named when none suits a task."""
 
+REASONS_SHOWN, REASON_LIMIT = 2, 400
+"""Reasons of worker managers that are given, and the characters of each."""
+
 _BUSY = "are busy."
 
 
@@ -155,11 +158,11 @@ def _running(agent: Agent, task: RunningTask, seconds: float) -> str:
 def _queued(state: SchedulerState, record: RunRecord) -> str:
     agents = state.placement.agents
     if not agents:
-        return f"{NO_WORKERS}.{_starting(state)}"
+        return f"{NO_WORKERS}.{_managers(state)}"
     able = [agent for agent in agents.values() if agent.can_serve(record.demand)]
     demand = shown_demand(record.demand)
     if not able:
-        return f"{MISSING_CAPABILITIES} ({demand}).{_starting(state)}"
+        return f"{MISSING_CAPABILITIES} ({demand}).{_managers(state)}"
     if state.is_stopping:
         return "the scheduler is stopping and hands out nothing more."
     if not any(agent.is_available for agent in able):
@@ -178,7 +181,16 @@ def _offers(agents: Iterable[Agent]) -> str:
     return f"Workers offer {'; '.join(offers[:OFFERS_LIMIT])}{more}." if offers != ["none"] else ""
 
 
-def _starting(state: SchedulerState) -> str:
-    """Return a sentence about the workers that managers are starting; empty if there are none."""
-    starting = sum(agent.manager.report.starting for agent in state.agents.values() if agent.manager is not None)
-    return f" {starting} workers are starting." if starting else ""
+def _managers(state: SchedulerState) -> str:
+    """Return sentences about the workers that managers are starting, and why some are missing, in the words of the
+    managers; empty if there are none."""
+    reports = [agent.manager.report for agent in state.agents.values() if agent.manager is not None]
+    starting = sum(report.starting for report in reports)
+    said = [f"{report.name}: {reason}" for report in reports for reason in report.reasons if not _is_start(reason)]
+    sentences = [f"{starting} worker{'s are' if starting > 1 else ' is'} starting."] if starting else []
+    sentences += [f"Worker manager {each[:REASON_LIMIT]}" for each in said[:REASONS_SHOWN]]
+    return "".join(f" {each}" for each in sentences)
+
+
+def _is_start(reason: str) -> bool:
+    return reason.endswith(" starting.")
