@@ -47,7 +47,9 @@ class BatchWorkers:
         from scaler_protocol.transport.curve_authentication import new_key_pair
 
         home_directory().mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._keys = Path(tempfile.mkdtemp(prefix=f"{kind}-keys-", dir=home_directory()))
+        prefix = f"{kind}-keys-{_host()}-"
+        remove_leftovers(home_directory(), prefix)
+        self._keys = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=home_directory()))
         generate(self._keys, new_key_pair)
         os.environ[VARIABLE] = str(self._keys)
         atexit.register(self._forget_keys)
@@ -62,7 +64,29 @@ class BatchWorkers:
         self._keys = None
 
 
+def remove_leftovers(folder: Path, prefix: str) -> None:
+    """Remove the keys of programs that were killed on this host. ``prefix``: of their names, before the number of the
+    process."""
+    for keys in folder.glob(f"{prefix}*"):
+        process = keys.name.removeprefix(prefix).partition("-")[0]
+        if process.isdigit() and not _is_running(int(process)):
+            shutil.rmtree(keys, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it belongs to another user
+    return True
+
+
 def _own_name(kind: str) -> str:
     """A name that no other cluster has: a scheduler of its own has nothing to do with the jobs of earlier ones."""
-    host = socket.gethostname().partition(".")[0]
-    return f"{kind}-{host[:32]}-{os.getpid()}-{os.urandom(4).hex()}"
+    return f"{kind}-{_host()}-{os.getpid()}-{os.urandom(4).hex()}"
+
+
+def _host() -> str:
+    return socket.gethostname().partition(".")[0][:32]
