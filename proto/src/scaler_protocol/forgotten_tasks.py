@@ -17,11 +17,12 @@ TASKS_LIMIT = 1_000_000
 
 class ForgottenTasks:
     """Tasks by the session of their client, the oldest sessions first; a number: all tasks below it. At most
-    SESSIONS_LIMIT sessions and about TASKS_LIMIT tasks are kept."""
+    ``sessions_limit`` sessions and about TASKS_LIMIT tasks are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, sessions_limit: int = SESSIONS_LIMIT) -> None:
         self._tasks: dict[bytes, set[int] | int] = {}
         self._count = 0
+        self._sessions_limit = sessions_limit
 
     def add(self, session: bytes, tasks: Sequence[int]) -> None:
         known = self._tasks.setdefault(session, set())
@@ -67,6 +68,6 @@ class ForgottenTasks:
         return task < known if isinstance(known, int) else task in known
 
     def _limit_sessions(self) -> None:
-        while len(self._tasks) > SESSIONS_LIMIT:
+        while len(self._tasks) > self._sessions_limit:
             known = self._tasks.pop(next(iter(self._tasks)))
             self._count -= 0 if isinstance(known, int) else len(known)

@@ -69,6 +69,7 @@ from scaler_worker.core.effects import (
     StartWorkerProcess,
     Suspend,
 )
+from scaler_worker.core.joining import REPORTED_SESSIONS_LIMIT
 from scaler_worker.core.starts import REFUSALS_LIMIT
 from tests.unit.worker.playbook import CLIENT, Stage, run_of
 
@@ -232,6 +233,17 @@ def test_a_new_epoch_is_told_of_tasks_that_the_one_before_had_agents_drop() -> N
         assert stage.bodies(DroppedTasks) == told
         assert said.index(told[0]) > said.index(stage.bodies(AgentAttach)[0])
         assert said.index(told[-1]) < said.index(AllReported())
+
+
+def test_the_dropped_tasks_of_the_last_clients_are_reported() -> None:
+    stage = Stage(1)
+    for number in range(REPORTED_SESSIONS_LIMIT + 1):
+        stage.say(DroppedTasks(number.to_bytes(16, "little"), (1,)))
+    stage.connect(epoch=2)
+    told = stage.bodies(DroppedTasks)
+    assert [told[0].session, told[-1].session] == [
+        number.to_bytes(16, "little") for number in (1, REPORTED_SESSIONS_LIMIT)
+    ]
 
 
 def test_a_scheduler_of_an_older_version_is_not_told_of_dropped_tasks() -> None:

@@ -40,7 +40,7 @@ def on_ready(state: SchedulerState, agent: Agent, body: ActorsReady, now: float)
                 agent.actors[column.session, task] = attempt
                 state.actors.look_at((column.session, task))
                 if _was_lost(state, (column.session, task)):
-                    dropped_tasks.note(state, agent, column.session, (task,), now)
+                    dropped_tasks.note_again(state, agent, column.session, (task,), now)
 
 
 def route(state: SchedulerState, now: float) -> list[Agent]:

@@ -24,7 +24,15 @@ from scaler_scheduler.core.state import SchedulerState
 
 
 def note(state: SchedulerState, agent: Agent, session: bytes, tasks: Sequence[int], now: float) -> None:
-    """An agent is about to be told to drop these tasks, or their results."""
+    """An agent is about to be told to drop these tasks, or their results. It answers with results, which are dropped,
+    too, but need not be noted again."""
+    new = tuple(task for task in tasks if not state.forgotten.has(session, task))
+    if new:
+        note_again(state, agent, session, new, now)
+
+
+def note_again(state: SchedulerState, agent: Agent, session: bytes, tasks: Sequence[int], now: float) -> None:
+    """Tasks that may have started start again at this agent."""
     state.forgotten.add(session, tasks)
     _tell(state, agent, DroppedTasks(session, tuple(tasks)), now)
 

@@ -50,6 +50,9 @@ HELLO_LIMIT_SECONDS = 8.0
 KEY_REFUSED_SECONDS = 2.0
 """Seconds until it connects again after its key was refused."""
 
+REPORTED_SESSIONS_LIMIT = 500
+"""The clients whose dropped tasks it reports, the last ones: many agents may report at once."""
+
 TELL_AFTER_SECONDS = 3.0
 """A scheduler that is away for longer is worth a line in the log: it does not merely start again."""
 
@@ -79,7 +82,7 @@ class Joining:
         self._heartbeats = heartbeats
         self._leaving = leaving
         self._epoch = 0
-        self._forgotten = ForgottenTasks()
+        self._forgotten = ForgottenTasks(REPORTED_SESSIONS_LIMIT)
         self._connected = False
         self._obstacle = ""
         self._has_told_absence = False
