@@ -170,6 +170,13 @@ def test_who_came_and_left(model: Model) -> None:
     assert "node-0-agent on node-0" in values(model, "notices", "who")
 
 
+def test_an_agent_that_has_left_is_not_called_lost() -> None:
+    left = records.record(Kind.AGENT_LOST, time=10**9, agent=1, first=1)
+    lost = records.record(Kind.AGENT_LOST, time=2 * 10**9, agent=2)
+    model = model_of(events(left, lost))
+    assert values(model, "notices", "event", descending=False) == ["agent left", "agent lost"]
+
+
 # ---- streams that are not as they should be --------------------------------------------------------------------------
 
 

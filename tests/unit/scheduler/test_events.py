@@ -366,8 +366,17 @@ def test_who_comes_and_who_leaves() -> None:
     client, agent = book.client(), book.agent()
     agent.says(Goodbye())
     client.says(Goodbye())
-    kinds = [record.kind for record in watcher.take() if record.kind != Kind.NAME]
-    assert kinds == [Kind.CLIENT_JOINED, Kind.AGENT_JOINED, Kind.AGENT_LOST, Kind.CLIENT_LEFT]
+    book.lose(book.agent("lost"))
+    book.wait(20.0)
+    kinds = [(record.kind, record.first) for record in watcher.take() if record.kind not in (Kind.NAME, Kind.LOG)]
+    assert kinds == [
+        (Kind.CLIENT_JOINED, 0),
+        (Kind.AGENT_JOINED, 0),
+        (Kind.AGENT_LOST, 1),
+        (Kind.CLIENT_LEFT, 0),
+        (Kind.AGENT_JOINED, 0),
+        (Kind.AGENT_LOST, 0),
+    ]
 
 
 @pytest.mark.parametrize("lost", [False, True])

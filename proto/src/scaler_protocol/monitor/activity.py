@@ -333,7 +333,8 @@ class Activity:
     def _on_agent(self, record: Record) -> None:
         named = self.agents.get(record.agent)
         who = f"{named.name} on {named.host}" if named is not None else ""
-        self._notice(record, "agent joined" if record.kind == Kind.AGENT_JOINED else "agent lost", who)
+        gone = "agent left" if record.first else "agent lost"
+        self._notice(record, "agent joined" if record.kind == Kind.AGENT_JOINED else gone, who)
 
     def _on_client(self, record: Record) -> None:
         named = self.sessions.get(record.session)

@@ -60,7 +60,8 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
   ``flags`` is its level. The body is its text.
 * NESTED: the client ``session`` lives in task ``first``, attempt ``attempt``, of another client from now on. The body:
   u64 number from which on its tasks are children of that task, u64 session of the task.
-* AGENT_JOINED, AGENT_LOST, CLIENT_JOINED, CLIENT_LEFT: ``agent`` or ``session``.
+* AGENT_JOINED, AGENT_LOST, CLIENT_JOINED, CLIENT_LEFT: ``agent`` or ``session``. ``first`` of AGENT_LOST is 1 if the
+  agent has said goodbye.
 * GAP: ``first`` records before this one are lost: they were taken too late. Only between scheduler and publisher; what
   watchers get, and logs, says so with the number of the first record of a batch.
 """

@@ -94,8 +94,8 @@ cdef class Recorder:
 
     # ---- what happened ---------------------------------------------------------------------------------------------
 
-    def note(self, int kind, uint32_t session=NONE, uint32_t agent=NONE):
-        self.ring.write_plain(kind, 0, self.time(), session, 0, NONE, agent, 0)
+    def note(self, int kind, uint32_t session=NONE, uint32_t agent=NONE, uint64_t first=0):
+        self.ring.write_plain(kind, 0, self.time(), session, first, NONE, agent, 0)
 
     def nested(self, uint32_t session, first_child, parent):
         self.ring.write(records.nested_record(session, first_child, parent, time=self.time()))

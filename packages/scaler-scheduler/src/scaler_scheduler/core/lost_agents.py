@@ -27,17 +27,18 @@ _EndInTable = Callable[[TaskTable, int, int, int], tuple[list, list[int], list[i
 
 def lose_agent(state: SchedulerState, agent: Agent, now: float) -> None:
     """An agent is gone for good, without a goodbye: its tasks may have started, and the loss counts against them."""
+    recording.note_agent_gone(state, agent, False)
     _remove(state, agent, TaskTable.lose, now)
 
 
 def end_agent(state: SchedulerState, agent: Agent, now: float) -> None:
     """An agent has said goodbye: it has started none of the tasks that it still had, so nothing counts against them."""
+    recording.note_agent_gone(state, agent, True)
     _remove(state, agent, TaskTable.take_back, now)
 
 
 def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -> None:
     del state.agents[agent.session]
-    recording.note_agent_lost(state, agent)
     del state.agent_by_index[agent.index]
     state.agents_with_cancels.pop(agent.index, None)
     agent.connection.is_open = False

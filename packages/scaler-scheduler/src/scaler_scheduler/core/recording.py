@@ -67,9 +67,9 @@ def note_manager_joined(state: SchedulerState, agent: Agent) -> None:
         _name_agent(state, agent)
 
 
-def note_agent_lost(state: SchedulerState, agent: Agent) -> None:
+def note_agent_gone(state: SchedulerState, agent: Agent, has_left: bool) -> None:
     if state.events.is_on and agent.attached:
-        state.events.note(Kind.AGENT_LOST, agent=agent.index)
+        state.events.note(Kind.AGENT_LOST, agent=agent.index, first=has_left)
 
 
 def note_client_joined(state: SchedulerState, client: ClientPeer) -> None:
