@@ -40,7 +40,7 @@ def on_ready(state: SchedulerState, agent: Agent, body: ActorsReady, now: float)
                 agent.actors[column.session, task] = attempt
                 state.actors.look_at((column.session, task))
                 if _was_lost(state, (column.session, task)):
-                    dropped_tasks.note_again(state, agent, column.session, (task,), now)
+                    dropped_tasks.note_actor_ready_again(state, agent, column.session, task, now)
 
 
 def route(state: SchedulerState, now: float) -> list[Agent]:
@@ -154,7 +154,7 @@ def note_made_again(state: SchedulerState, client: ClientPeer, first: int, stop:
     options = _options_of_held(client, first, stop)
     for task in range(first, stop) if options is not None and options.hosts_actor else ():
         if client.table.columns.state(task) == TaskState.HELD:
-            dropped_tasks.note_at_all(state, client.session, task, now)
+            dropped_tasks.note_actor_made_again(state, client.session, task, now)
 
 
 def _options_of_held(client: ClientPeer, first: int, stop: int) -> TaskOptions | None:

@@ -145,7 +145,7 @@ def orphan(state: SchedulerState, client: ClientPeer, now: float) -> None:
 def end_client(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """A client left or is given up: its tasks are cancelled and its objects released. Until agents have answered, the
     client stays in the state to account for cancelled tasks that they still have."""
-    dropped_tasks.note_all(state, client, now)
+    dropped_tasks.note_given_up(state, client, now)
     client.drop_deliveries()
     client.is_orphan = client.is_broken = True
     client.connection.is_open = False

@@ -28,23 +28,11 @@ def note(state: SchedulerState, agent: Agent, session: bytes, tasks: Sequence[in
     too, but need not be noted again."""
     new = tuple(task for task in tasks if not state.forgotten.has(session, task))
     if new:
-        note_again(state, agent, session, new, now)
+        state.forgotten.add(session, new)
+        _tell(state, agent, DroppedTasks(session, new), now)
 
 
-def note_again(state: SchedulerState, agent: Agent, session: bytes, tasks: Sequence[int], now: float) -> None:
-    """Tasks that may have started start again at this agent."""
-    state.forgotten.add(session, tasks)
-    _tell(state, agent, DroppedTasks(session, tuple(tasks)), now)
-
-
-def note_at_all(state: SchedulerState, session: bytes, task: int, now: float) -> None:
-    """A task that may have started starts again."""
-    state.forgotten.add(session, (task,))
-    for agent in state.agents.values():
-        _tell(state, agent, DroppedTasks(session, (task,)), now)
-
-
-def note_all(state: SchedulerState, client: ClientPeer, now: float) -> None:
+def note_given_up(state: SchedulerState, client: ClientPeer, now: float) -> None:
     """Agents are about to be told to drop all tasks of a client that has tasks with ``rerun=False``, or calls."""
     if not client.known_agents.demands and not client.has_called:
         return
@@ -52,6 +40,19 @@ def note_all(state: SchedulerState, client: ClientPeer, now: float) -> None:
     state.forgotten.add_below(client.session, below)
     for agent in state.agents.values() if client.gone_at is not None else ():  # others do not come back
         _tell(state, agent, DroppedTasks(client.session, below=below), now)
+
+
+def note_actor_made_again(state: SchedulerState, session: bytes, task: int, now: float) -> None:
+    """An actor is queued again, and any agent may get it."""
+    state.forgotten.add(session, (task,))
+    for agent in state.agents.values():
+        _tell(state, agent, DroppedTasks(session, (task,)), now)
+
+
+def note_actor_ready_again(state: SchedulerState, agent: Agent, session: bytes, task: int, now: float) -> None:
+    """An agent has an actor that was lost before. It may have joined since then."""
+    state.forgotten.add(session, (task,))
+    _tell(state, agent, DroppedTasks(session, (task,)), now)
 
 
 def _tell(state: SchedulerState, agent: Agent, body: DroppedTasks, now: float) -> None:
