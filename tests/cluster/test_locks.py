@@ -22,6 +22,7 @@ from scaler.utility.exceptions import LockLostError, ProcessorDiedError
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import child_environment, start_cluster, start_scheduler
+from tests.support.killed_waiter import kill_a_waiter
 from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
@@ -394,27 +395,11 @@ def test_a_lock_that_was_lost_says_so(client: Client, tmp_path: Path) -> None:
     assert text == ["The lock 'lost' was lost while it was held. The task that used this lock has ended."]
 
 
-WAITING_PROGRAM = """
-import os, signal, sys, threading, traceback
-from scaler import Client
-
-lock = Client(sys.argv[1]).lock("a killed client")
-waiter = threading.Thread(target=lock.acquire, daemon=True)
-waiter.start()
-while all(frame.f_code.co_name != "wait" for frame, _ in traceback.walk_stack(sys._current_frames()[waiter.ident])):
-    pass
-lock.locked()  # is answered after the request that waits was received
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
 def test_a_client_that_is_killed_while_it_waits_is_granted_nothing(
     combo: SchedulerClusterCombo, client: Client
 ) -> None:
     lock = client.lock("a killed client")
     with lock:
-        found = subprocess.run([sys.executable, "-c", WAITING_PROGRAM, combo.get_address()], check=False, timeout=50)
-        assert found.returncode == -signal.SIGKILL
-        wait_until(lambda: sum(each.connected for each in client.cluster_info().clients) == 1)
+        kill_a_waiter(client, combo.get_address(), "lock", "a killed client", "acquire", "locked")
     assert lock.acquire(timeout=20)
     lock.release()

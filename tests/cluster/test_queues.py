@@ -6,8 +6,6 @@ import asyncio
 import os
 import queue
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from scaler.client.queue import Queue
 from scaler.utility.exceptions import ProcessorDiedError, ScalerError
 from tests.support import functions
 from tests.support.commands import start_cluster, start_scheduler
+from tests.support.killed_waiter import kill_a_waiter
 from tests.support.ports import free_address
 from tests.support.waiting import wait_until
 
@@ -184,24 +183,8 @@ def test_getters_wait_on_across_a_restart() -> None:
             assert future.result(50) == 5
 
 
-WAITING_PROGRAM = """
-import os, signal, sys, threading, traceback
-from scaler import Client
-
-items = Client(sys.argv[1]).queue("a killed client")
-getter = threading.Thread(target=items.get, daemon=True)
-getter.start()
-while all(frame.f_code.co_name != "wait" for frame, _ in traceback.walk_stack(sys._current_frames()[getter.ident])):
-    pass
-items.qsize()  # is answered after the request that waits was received
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
 def test_a_client_that_is_killed_while_it_waits_takes_nothing(combo: SchedulerClusterCombo, client: Client) -> None:
-    found = subprocess.run([sys.executable, "-c", WAITING_PROGRAM, combo.get_address()], check=False, timeout=50)
-    assert found.returncode == -signal.SIGKILL
-    wait_until(lambda: sum(each.connected for each in client.cluster_info().clients) == 1)
+    kill_a_waiter(client, combo.get_address(), "queue", "a killed client", "get", "qsize")
     items = client.queue("a killed client")
     items.put("item")
     assert items.get(timeout=20) == "item"
