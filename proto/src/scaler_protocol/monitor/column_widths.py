@@ -62,7 +62,7 @@ def _cut_to(characters: int, column: Column, ideal: int, size: CellSize) -> int:
 
 
 def _shared(columns: Sequence[tuple[Column, int]], width: int, size: CellSize) -> list[int]:
-    """The width of each column: the usual one, or at least its minimum if there is no room for that. Texts share the
+    """The width of each column: its usual width, or at least its minimum if there is too little room. Texts share the
     rest from left to right, evenly at first."""
     gaps = (len(columns) - 1) * size.gap
     widths = [_usual(column, ideal, size) for column, ideal in columns]

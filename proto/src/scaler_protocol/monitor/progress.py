@@ -5,8 +5,8 @@ is lately depends on how many end: the last half minute, or the last ten tasks i
 cancelled do not count: they say nothing about the time that the others take. Nothing ends before a part of it: all
 tasks take at least as long as those of each client, group and function. Tasks that a map has still to submit
 count; there is no estimate if their number is not known. Tasks that no worker can run at present do not count, nor do
-actors, which run until they are ended. There is no estimate if these are all, or if it is not known to which map or
-graph they belong. The time in which there is nothing else is not part of the time that a task takes.
+actors, which run until they are ended. There is no estimate if there are no other tasks, or if it is not known to which
+map or graph they belong. The time in which there is nothing else is not part of the time that a task takes.
 """
 
 from __future__ import annotations

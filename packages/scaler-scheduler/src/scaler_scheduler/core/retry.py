@@ -1,4 +1,4 @@
-"""Decides whether a task that failed, or whose worker process died, runs again."""
+"""Decides whether a task that failed, that its agent stopped, or whose worker process died, runs again."""
 
 from __future__ import annotations
 

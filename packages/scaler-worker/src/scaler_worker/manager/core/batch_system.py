@@ -81,7 +81,7 @@ class BatchSystem:
     time limit; otherwise their script looks at the time. ``names_users``: users are given by name, otherwise by number.
 
     ``submit``: with a number of workers per job, and of jobs. ``verify``: changes the call that submits into one that
-    tells whether such jobs are accepted, and submits none; None: there is no such call. ``unsure``: a pattern of
+    only tells whether such jobs are accepted; None if the batch system has no such call. ``unsure``: a pattern of
     complaints that it has about jobs that would be accepted. ``select``: the ids of the jobs that ``list_jobs`` shows,
     a line each; None: it needs none. ``nothing``: what a command says when there are no such jobs. ``inspect``: asks
     how a job has ended. ``stop``: tells jobs to end cleanly. ``cancel`` ends them. ``controller``: a command, and
