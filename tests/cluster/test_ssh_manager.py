@@ -19,7 +19,7 @@ import pytest
 
 from scaler import Client, SSHCluster
 from scaler_protocol.key_files import generate
-from scaler_protocol.memory_folder import MemoryFolder
+from scaler_protocol.private_folder import MemoryFolder
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from scaler_worker import __version__
 from scaler_worker.manager.remote_job import BOOTSTRAP

@@ -15,7 +15,7 @@ import pytest
 
 from scaler_protocol.command import BadInput, read_settings
 from scaler_protocol.key_files import generate
-from scaler_protocol.memory_folder import MemoryFolder
+from scaler_protocol.private_folder import MemoryFolder
 from scaler_protocol.transport.curve_authentication import new_key_pair
 from scaler_worker.manager.core.jobs import JobState
 from scaler_worker.manager.core.manager import LONGEST_PAUSE_SECONDS, STABLE_SECONDS
@@ -394,7 +394,7 @@ def test_hosts_get_the_keys_of_workers_only(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_memory_folder_that_cannot_be_written_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaler_protocol.memory_folder._MEMORY", tmp_path)
+    monkeypatch.setattr("scaler_protocol.private_folder._MEMORY", tmp_path)
     with pytest.raises(OSError):
         MemoryFolder({"no such folder/work.key": b"secret"})
     assert list(tmp_path.iterdir()) == []

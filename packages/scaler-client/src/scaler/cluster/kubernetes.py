@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from scaler.cluster.managed import ManagedCluster, ManagedWorkers
-from scaler.cluster.memory_keys import MemoryKeys
+from scaler.cluster.own_keys import OwnKeys
 from scaler.utility.siblings import load_sibling
 
 
@@ -77,7 +77,7 @@ class KubernetesCluster(ManagedCluster):
             "per_worker_capabilities": per_worker_capabilities,
         }
         own_address = None
-        self._keys = MemoryKeys()
+        self._keys = OwnKeys()
         if address is None:
             route = load_sibling("scaler_worker.manager.shell.pods_route", "address_for_pods")
             own_address = route(kube_config, kube_context)

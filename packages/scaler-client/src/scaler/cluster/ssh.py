@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from scaler.cluster.managed import ManagedCluster, ManagedWorkers
-from scaler.cluster.memory_keys import MemoryKeys
+from scaler.cluster.own_keys import OwnKeys
 from scaler.utility.siblings import load_sibling
 
 
@@ -45,7 +45,7 @@ class SSHCluster(ManagedCluster):
         per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         logging_level: str = "WARNING",
     ) -> None:
-        self._keys = MemoryKeys()
+        self._keys = OwnKeys()
         values = {
             "hosts": hosts if isinstance(hosts, str) else tuple(hosts),
             "num_of_workers": n_workers,

@@ -21,7 +21,7 @@ from scaler_protocol.address import parse_address
 from scaler_protocol.command import BadInput, ChildCommand
 from scaler_protocol.command.exit_descriptor import open_exit_descriptor
 from scaler_protocol.keys import VARIABLE
-from scaler_protocol.memory_folder import MemoryFolder
+from scaler_protocol.private_folder import MemoryFolder
 from scaler_worker import __version__
 
 BOOTSTRAP = (

@@ -1,4 +1,4 @@
-"""Private folders in memory, for keys that must not be written to a disk."""
+"""Private folders, for keys: in memory, or on a disk that other hosts share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ _MEMORY = Path("/dev/shm")
 _LOCK_NAME = "lock"
 
 
-class MemoryFolder:
-    """A folder that only this user can read, in memory where the host allows it. It exists until ``remove``. If its
-    process is killed before, the next process of the user that makes one removes it."""
+class PrivateFolder:
+    """A folder in ``parent`` that only this user can read. It exists until ``remove``. If its process is killed before,
+    the next process of the user that makes one there with this ``prefix`` removes it, where the file system has
+    locks."""
 
-    def __init__(self, contents: Mapping[str, bytes] | None = None) -> None:
-        parent = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
-        prefix = f"scaler-keys-{os.geteuid()}-"
+    def __init__(self, parent: Path, prefix: str, contents: Mapping[str, bytes] | None = None) -> None:
         _remove_abandoned(parent, prefix)
         self._pid = os.getpid()
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
@@ -38,19 +37,36 @@ class MemoryFolder:
         """Harmless when repeated, and in a fork of the process."""
         if os.getpid() != self._pid:
             return
-        shutil.rmtree(self.path, ignore_errors=True)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        lock, self._lock = self._lock, -1
+        _remove(self.path, lock)
+
+
+class MemoryFolder(PrivateFolder):
+    """A private folder in memory where the host allows it, for keys that must not be written to a disk."""
+
+    def __init__(self, contents: Mapping[str, bytes] | None = None) -> None:
+        parent = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+        super().__init__(parent, f"scaler-keys-{os.geteuid()}-", contents)
 
 
 def _locked(folder: Path) -> int:
-    """The file is locked before it has the name by which others find it."""
+    """The file is locked before it has the name by which others find it. Without locks, it never gets that name."""
     unnamed = folder / f"{_LOCK_NAME}.new"
     lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError:
+        return lock
     unnamed.rename(folder / _LOCK_NAME)
     return lock
+
+
+def _remove(folder: Path, lock: int) -> None:
+    """``lock``: the descriptor of its lock, which is closed, or -1."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if lock >= 0:
+        os.close(lock)
+        shutil.rmtree(folder, ignore_errors=True)  # NFS keeps a folder in which a file is open
 
 
 def _remove_abandoned(parent: Path, prefix: str) -> None:
@@ -64,8 +80,7 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
             continue  # it is being made or removed, or belongs to another user
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        except BlockingIOError:
-            pass
-        finally:
+        except OSError:  # its process is running
             os.close(lock)
+        else:
+            _remove(folder, lock)
