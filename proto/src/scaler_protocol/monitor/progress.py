@@ -10,7 +10,7 @@ map or graph they belong. The time in which there is nothing else is not part of
 
 No estimate is less than what the running tasks contradict. A task that has run for a shorter time than its function
 usually takes needs at least the rest of it; one that has overrun by some time is expected to need at least as long
-again. So if tasks that usually take 10 ms have run for 5 minutes, 5 minutes are left. A task that waits for tasks of its
+again. If tasks that usually take 10 ms have run for 5 minutes, 5 minutes are left. A task that waits for tasks of its
 own or for a lock, and whose usual time is not known, contradicts nothing: what it waits for counts itself.
 """
 
