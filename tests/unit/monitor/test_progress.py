@@ -345,7 +345,7 @@ def test_functions_whose_waiting_tasks_are_not_all_listed_count_only_long_tasks_
 
 
 GPU = f"{MISSING_CAPABILITIES.capitalize()} (gpu=1)."
-PAUSED = f"{NO_AVAILABLE_WORKER.capitalize()} paused, leaving or silent."
+PAUSED = f"{NO_AVAILABLE_WORKER.capitalize()} paused (4 on host a.b) or silent (9 on 2 hosts)."
 NEEDS_RESULTS = f"{RESULTS_MISSING.capitalize()}."
 
 
@@ -374,7 +374,7 @@ def test_tasks_that_no_worker_can_run_do_not_count_and_are_named() -> None:
     [
         (GPU, "60 cannot run: no worker has the capabilities that they need"),
         (f"{NO_WORKERS.capitalize()}.", "60 cannot run: no worker is connected"),
-        (PAUSED, "60 cannot run: suitable workers are paused, leaving or silent"),
+        (PAUSED, "60 cannot run: suitable workers are paused (4 on host a.b) or silent (9 on 2 hosts)"),
     ],
 )
 def test_nothing_is_estimated_when_no_task_can_run(reason: str, text: str) -> None:
