@@ -921,6 +921,7 @@ class Client:
                 options,
                 max_restarts,
                 max_concurrency,
+                name or "",
             )
             return make() if name is None else named_actor(self, name, make)
         except BaseException as error:

@@ -37,7 +37,9 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
     if client is None or known is None:
         return f"Task {task} is not known here: it has ended, or was never submitted."
     where, attempt, agent_index, deaths, losses, record = known
-    text = f"Task {task} ({record.function.name}) {_place(state, client, task, where, agent_index, record)}"
+    name = record.run.options.actor_name
+    shown = f"{record.function.name}, actor {name!r}" if name else record.function.name
+    text = f"Task {task} ({shown}) {_place(state, client, task, where, agent_index, record)}"
     text += lock_table.explain(state.locks, session, task, attempt)
     text += named_table.explain(state.named, session, task, attempt)
     if record.hosts_actor:
