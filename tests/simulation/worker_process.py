@@ -181,8 +181,8 @@ class Execution:
 
 
 class SimulatedWorkerProcess:
-    """Claims and runs what was dispatched to it, in order: a task at a time, or as many calls as its actor runs. ``executions`` counts by argument who was started how often,
-    ``keep_large`` puts large results where they stay."""
+    """Claims and runs what was dispatched to it, in order: a task at a time, or as many calls as its actor runs.
+    ``executions`` counts by argument who was started how often, ``keep_large`` puts large results where they stay."""
 
     def __init__(
         self, world: World, agent: Agent, number: int, executions: dict[bytes, int], keep_large: KeepLarge
@@ -324,9 +324,7 @@ class SimulatedWorkerProcess:
         if self.alive and execution.sequence in self._executing:
             self._agent.on_memory(self)
 
-    def _use_client(
-        self, execution: Execution, function: str, result: bytes, value: tuple[bytes, int] | None
-    ) -> None:
+    def _use_client(self, execution: Execution, function: str, result: bytes, value: tuple[bytes, int] | None) -> None:
         def done(failure: bytes) -> None:
             if failure:
                 self._end(execution, Status.EXCEPTION, failure)
@@ -360,9 +358,7 @@ class SimulatedWorkerProcess:
             self.board.started = self._world.now
         return execution
 
-    def _end(
-        self, execution: Execution, status: Status, payload: bytes, name: tuple[bytes, int] | None = None
-    ) -> None:
+    def _end(self, execution: Execution, status: Status, payload: bytes, name: tuple[bytes, int] | None = None) -> None:
         sequence = execution.sequence
         if not self.alive or self._executing.get(sequence) is not execution:
             return

@@ -7,7 +7,8 @@ know since its restart. The verbs are those of docs/glossary.md:
 | Function | What ends | Cause |
 |---|---|---|
 | ``cancel``, ``cancel_rows`` | tasks | their client cancels them, or its session ends |
-| ``cancel_nested``, ``cancel_children``, ``cancel_children_of_execution`` | tasks of nested clients | the task around them is cancelled, failed or lost |
+| ``cancel_nested``, ``cancel_children`` | tasks of nested clients | the task around them is cancelled, failed or lost |
+| ``cancel_children_of_execution`` | tasks of nested clients | an agent stops one execution of the task around them |
 | ``orphan`` | the connection of a nested client | it closed; the tasks continue |
 | ``end_client`` | a session | goodbye, timeout |
 | ``end_with_reason`` | a session | the client broke the protocol or exceeded a limit; it is told why |
