@@ -54,6 +54,7 @@ REGRESSION_SEEDS = [
     ("cancels", 161),  # the same
     ("everything", 63),  # a task was cancelled that an earlier scheduler had an agent drop
     ("everything", 445),  # tasks inside a task that nobody waited for any more ran on
+    ("everything", 534),  # a task that was stopped failed with what it had seen of this, and was not run again
     ("everything", 187),  # a call that its agent was told to drop, because its client was away, ran again
     ("scheduler restarts without an agent", 195),  # such a call, and the scheduler that knew this was restarted
     ("scheduler restarts without an agent", 205),  # a call was queued while its result was on its way

@@ -372,6 +372,8 @@ class SimulatedWorkerProcess:
                 status = Status.SUCCESS_LARGE
                 payload = self._keep_large(self.number, sequence, ObjectKey(*name), payload)
         del self._executing[sequence]
+        if status == Status.EXCEPTION and sequence in self.board.to_interrupt:
+            status, payload = Status.CANCELLED, b""  # whatever it says instead
         self.board.append(sequence, status, payload, self._world.now - execution.started)
         self.board.running = None
         self._untold = True
