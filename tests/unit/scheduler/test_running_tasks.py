@@ -42,6 +42,16 @@ def test_a_row_gets_the_name_of_its_function_and_grows_older() -> None:
     assert [each.seconds for each in running(book)] == [5.5]
 
 
+def test_rows_name_the_map_and_the_graph_of_their_tasks() -> None:
+    book = Playbook()
+    agent, client = book.agent("agent", 3), book.client()
+    client.says(tasks(client, 0, 1))
+    client.says(tasks(client, 1, 1, map_number=5))
+    client.says(tasks(client, 2, 1, graph=2))
+    agent.says(beat(*(replace(ROW, session=client.session, task=task) for task in range(3))))
+    assert [(each.map_number, each.graph) for each in running(book)] == [(0, 0), (5, 0), (0, 2)]
+
+
 def test_actors_are_marked_and_have_no_usual_duration() -> None:
     book = Playbook()
     agent, client = book.agent("agent", 2), book.client()

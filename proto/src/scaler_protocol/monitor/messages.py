@@ -96,6 +96,8 @@ class RunningTaskStatus:
     blocked: bool = False  # it waits for tasks of its own, or for a lock
     module: str = ""  # of the function
     actor: bool = False  # it is an actor, which runs until it is ended
+    map_number: int = 0  # of the map to which it belongs, inside its session; 0: none
+    graph: int = 0  # the number of the last task of its graph; 0: none
 
 
 @value(frozen=True, slots=True)

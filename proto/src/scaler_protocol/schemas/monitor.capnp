@@ -125,6 +125,8 @@ struct RunningTaskColumns {
   blocked @12 :Data; # u8
   module @13 :List(Text); # of the function
   actor @14 :Data; # u8: it is an actor, which runs until it is ended
+  mapNumber @15 :Data; # u64: of the map to which it belongs, inside its session; 0: none
+  graph @16 :Data; # u64: the number of the last task of its graph; 0: none
 }
 
 struct WorkerColumns {

@@ -9,6 +9,7 @@ from scaler_protocol.monitor.format import format_duration, printable
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_AVAILABLE_WORKER, NO_WORKERS
 from scaler_scheduler.core import lock_table, lost_inputs, named_table, running_tasks, share_reports
 from scaler_scheduler.core.agents import Agent, shown_demand
+from scaler_scheduler.core.availability import unavailable_text
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.fair_shares import Share
 from scaler_scheduler.core.run_records import RunRecord
@@ -88,8 +89,7 @@ def _place(
     if agent_index in state.agent_by_index:
         return "is queued: " + why_reserved(state.agent_by_index[agent_index])
     why = why_queued(state, client, record)
-    if why.endswith(_BUSY):
-        why = f"{why.removesuffix('.')} ({state.placement.queued} tasks are queued)."
+    why = why.replace(_BUSY, f"{_BUSY.removesuffix('.')} ({state.placement.queued} tasks are queued).", 1)
     more = more_of_queued(state, share_reports.shares_of(state), client, task, record)
     return f"is queued: {why} {more}".rstrip()
 
@@ -165,13 +165,14 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
         return f"{MISSING_CAPABILITIES} ({demand}).{_managers(state)}"
     if state.is_stopping:
         return "the scheduler is stopping and hands out nothing more."
-    if not any(agent.is_available for agent in able):
-        is_paused = any(agent.is_paused or agent.is_leaving for agent in able)
-        return f"{NO_AVAILABLE_WORKER} {'paused, leaving or ' if is_paused else ''}silent."
-    if demand and not any(agent.load.fits(record.demand) for agent in able):
-        return f"the capabilities it needs ({demand}) are taken by other tasks."
-    workers = sum(agent.load.slots for agent in able)
-    return f"all {workers} workers that could run it {_BUSY}"
+    available, resting = [agent for agent in able if agent.is_available], unavailable_text(able)
+    if not available:
+        return f"{NO_AVAILABLE_WORKER} {resting}."
+    others = f" Others are {resting}." if resting else ""
+    if demand and not any(agent.load.fits(record.demand) for agent in available):
+        return f"the capabilities it needs ({demand}) are taken by other tasks.{others}"
+    workers = sum(agent.load.slots for agent in available)
+    return f"all {workers} workers that could run it {_BUSY}{others}"
 
 
 def _offers(agents: Iterable[Agent]) -> str:

@@ -35,7 +35,8 @@ def _row(state: SchedulerState, agent: Agent, task: RunningTask, agent_now: floa
     known = client.table.columns.describe(task.task) if client is not None else None
     if client is None or known is None or known.attempt != task.attempt or known.agent_index != agent.index:
         return None
-    function, is_actor = known.record.function, known.record.hosts_actor
+    record = known.record
+    function, is_actor = record.function, record.hosts_actor
     return RunningTaskStatus(
         session=client.shown_id,
         function=function.name,
@@ -52,4 +53,6 @@ def _row(state: SchedulerState, agent: Agent, task: RunningTask, agent_now: floa
         blocked=task.blocked,
         module=function.module,
         actor=is_actor,
+        map_number=record.map.number if record.map is not None else 0,
+        graph=record.graph.last if record.graph is not None else 0,
     )

@@ -54,7 +54,7 @@ _OTHER_QUEUES = "Waits for workers with capabilities that few tasks need."
 _KINDS = {
     NO_WORKERS: NO_WORKERS.capitalize(),
     MISSING_CAPABILITIES: MISSING_CAPABILITIES.capitalize(),
-    NO_AVAILABLE_WORKER: f"{NO_AVAILABLE_WORKER.capitalize()} paused, leaving or silent",
+    NO_AVAILABLE_WORKER: f"{NO_AVAILABLE_WORKER.capitalize()} paused, draining or silent",
     LIMIT_TAKEN_BY_ACTORS: LIMIT_TAKEN_BY_ACTORS.capitalize(),
     RESULTS_MISSING: RESULTS_MISSING.capitalize(),
     "": "Waits",
