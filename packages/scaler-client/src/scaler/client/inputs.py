@@ -357,7 +357,7 @@ class HeldCall:
         if self._future is None:
             return []
         submissions = session.submissions
-        # What cannot be a node waits here for inputs that are not made yet.
+        # Actors and their calls wait here for inputs that are not made yet.
         graph = submissions.current_graph if self._shape.may_be_node else None
         found = self._sort(inputs, small, graph)
         if isinstance(found, ScalerFuture):
