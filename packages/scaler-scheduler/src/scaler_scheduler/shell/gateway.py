@@ -277,7 +277,7 @@ class Gateway:
     # ---- carrying out ----------------------------------------------------------------------------------------------
 
     def _flush(self, now: float) -> None:
-        """Carry out the effects, and then those that come from a description: messages must not overtake one another."""
+        """Carry out the effects, and then those of a description, whose messages must not overtake the others."""
         self._carry_out_all(self.core.take_effects(now), now)
         while self._has_described:
             self._has_described = False
