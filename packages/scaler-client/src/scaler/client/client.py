@@ -93,7 +93,7 @@ from scaler.client.representations import table
 from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.shipping import environment_text, modules_of, sources_of
-from scaler.client.signatures import check_call, function_name, takes_keyword
+from scaler.client.signatures import TASK_OPTIONS, check_call, function_name, takes_keyword
 from scaler.client.variable import Variable
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.questions import Questions
@@ -418,7 +418,7 @@ class Client:
         options: TaskOptions,
     ) -> tuple[Shape, tuple[Any, ...]]:
         """Check a call. Returns its shape, and its values in order."""
-        check_call(fn, args, kwargs)
+        check_call(fn, args, kwargs, TASK_OPTIONS)
         shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), options)
         return shape, (*args, *kwargs.values())
 
