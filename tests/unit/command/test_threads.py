@@ -13,7 +13,10 @@ import pytest
 from scaler.asynchronous.thread_call import call_in_thread
 from scaler.shell.interruptions import is_interruption
 from scaler_protocol.address import parse_address
+from scaler_protocol.command.logs import LoggingSettings
 from scaler_protocol.command.remedies import shortage_text, with_remedy
+from scaler_protocol.command.runner import run_command
+from scaler_protocol.command.supervised import SupervisedCommand
 from scaler_protocol.command.threads import lack_of_thread
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects.push import Pusher
@@ -159,3 +162,25 @@ def test_an_agent_goes_on_without_termination_notices_if_there_is_no_thread(
     with no_threads(monkeypatch):
         watch.begin()
     assert "Cannot watch for termination notices: the system allows no more threads" in caplog.text
+
+
+def test_a_supervised_command_without_a_thread_is_not_left_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = SupervisedCommand("tests.unit.command.command_under_test", ["tcp://127.0.0.1:1"], "a command")
+    with no_threads(monkeypatch), pytest.raises(RuntimeError, match=r"^Cannot start a command: .*ulimit -u"):
+        command.start()
+    assert not command.is_alive
+    command.join(5)
+
+
+def test_a_command_that_cannot_go_on_says_so_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def body(settings: LoggingSettings) -> int:
+        raise MemoryError
+
+    with pytest.raises(SystemExit) as ended:
+        run_command(
+            LoggingSettings, body, program="it", section="it", description="", version="1", distribution="it",
+            arguments=[],
+        )  # fmt: skip
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("it: Cannot continue: this process has no memory left.") and error.count("\n") == 1
