@@ -192,6 +192,14 @@ def test_futures_as_arguments(client: Client) -> None:
     assert counter.note([client.submit(functions.square, 5), 1]).result(timeout=60) == [[25, 1]]
 
 
+def test_a_future_that_is_a_node_is_an_argument_of_a_constructor(client: Client) -> None:
+    """Results of this function were arguments before, so its tasks are nodes of the open graph."""
+    assert client.submit(functions.add, client.submit(functions.square, 2), 1).result(timeout=60) == 5
+    for _ in range(2):
+        counter = client.actor(Counter, client.submit(functions.square, 3))
+        assert counter.add(client.submit(functions.square, 1)).result(timeout=60) == 10
+
+
 def test_a_call_that_waits_for_a_future_holds_back_those_behind_it(client: Client, gate: Gate) -> None:
     counter = client.actor(Counter)
     assert counter.note(0).result(timeout=60) == [0]

@@ -387,6 +387,31 @@ def test_impossible_options_end_the_session():
         assert isinstance(refused, Refused)
 
 
+@pytest.mark.parametrize(
+    ("slots", "reason"),
+    [
+        (1, "worker that could run it is busy ({} are queued). It has an actor, and keeps it until it ends."),
+        (
+            2,
+            "workers that could run it are busy ({} are queued). 1 of them has an actor, and keeps it until it ends.",
+        ),
+        (
+            3,
+            "workers that could run it are busy ({} are queued). 2 of them have actors, and keep them until they end.",
+        ),
+    ],
+)
+def test_a_task_that_waits_for_workers_with_actors_is_explained(slots, reason):
+    book = Playbook()
+    agent, client = book.agent(slots=slots), book.client()
+    for number in range(1, max(2, slots)):
+        client.says(tasks(client, number, 1, **ANCHOR))
+        agent.says(ready(client, number))
+    client.says(tasks(client, 10, 20))
+    text = explanation.explain(book.core.state, client.session, 29)
+    assert reason.format(f"{book.core.state.placement.queued} tasks") in text
+
+
 def test_a_call_of_itself_is_explained():
     """Until the end of the turn nothing has looked whether there is such an actor."""
     book = Playbook()

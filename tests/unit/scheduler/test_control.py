@@ -104,8 +104,8 @@ def test_explain_and_monitors_say_how_many_workers_are_paused_draining_and_silen
     client.says(tasks(client, 1, 2000))
     others = "Others are paused (4 on host rested), draining (2 on host drained) or silent (6 on 2 hosts)."
     text = book.core.explain(client.session, 2000)
-    assert "is queued: all 1 workers that could run it are busy (" in text and f" tasks are queued). {others}" in text
-    assert {f"All 1 workers that could run it are busy. {others}"} == {
+    assert "is queued: the only worker that could run it is busy (" in text and f" tasks are queued). {others}" in text
+    assert {f"The only worker that could run it is busy. {others}"} == {
         each.reason for each in book.core.snapshot(book.now).waits if each.task
     }
     ask(client, ControlAction.PAUSE, "busy")

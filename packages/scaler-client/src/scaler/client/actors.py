@@ -20,7 +20,7 @@ from scaler.client.future import ScalerFuture, UnsentCall, cancel_futures, first
 from scaler.client.inputs import ForeignInput
 from scaler.client.options import shared, whole_number
 from scaler.client.outcomes import actor_died
-from scaler.client.signatures import check_call, function_module, function_name, sendable_name
+from scaler.client.signatures import ACTOR_OPTIONS, check_call, function_module, function_name, sendable_name
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.shell.client_io import ClientIO
@@ -362,7 +362,7 @@ def make_actor(
     ``name``: for monitors."""
     if not inspect.isclass(cls):
         raise TypeError(f"Cannot make an actor of {cls!r}: it is not a class.")
-    check_call(cls, args, kwargs)
+    check_call(cls, args, kwargs, ACTOR_OPTIONS)
     restarts = restarts_of(max_restarts)
     concurrency = concurrency_of(max_concurrency)
     several = concurrency if concurrency > 1 else 0

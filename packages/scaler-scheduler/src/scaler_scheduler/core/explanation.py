@@ -22,7 +22,7 @@ OFFERS_LIMIT = 3
 REASONS_SHOWN, REASON_LIMIT = 2, 400
 """Reasons of worker managers that are given, and the characters of each."""
 
-_BUSY = "are busy."
+_BUSY = " busy."
 
 
 def answer(task: int, text: str) -> Explanation:
@@ -91,7 +91,8 @@ def _place(
     if agent_index in state.agent_by_index:
         return "is queued: " + why_reserved(state.agent_by_index[agent_index])
     why = why_queued(state, client, record)
-    why = why.replace(_BUSY, f"{_BUSY.removesuffix('.')} ({state.placement.queued} tasks are queued).", 1)
+    queued = state.placement.queued
+    why = why.replace(_BUSY, f" busy ({queued} task{'s are' if queued != 1 else ' is'} queued).", 1)
     more = more_of_queued(state, share_reports.shares_of(state), client, task, record)
     return f"is queued: {why} {more}".rstrip()
 
@@ -174,7 +175,19 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
     if demand and not any(agent.load.fits(record.demand) for agent in available):
         return f"the capabilities it needs ({demand}) are taken by other tasks.{others}"
     workers = sum(agent.load.slots for agent in available)
-    return f"all {workers} workers that could run it {_BUSY}{others}"
+    busy = "the only worker that could run it is" if workers == 1 else f"all {workers} workers that could run it are"
+    return f"{busy}{_BUSY}{_with_actors(workers, available)}{others}"
+
+
+def _with_actors(workers: int, agents: Iterable[Agent]) -> str:
+    """Return a sentence about the actors of these agents, which explain why a short queue does not move."""
+    actors = sum(len(agent.actors) for agent in agents)
+    if not actors:
+        return ""
+    if actors > 1:
+        return f" {actors} of them have actors, and keep them until they end."
+    which = "It" if workers == 1 else "1 of them"
+    return f" {which} has an actor, and keeps it until it ends."
 
 
 def _offers(agents: Iterable[Agent]) -> str:

@@ -238,7 +238,7 @@ cdef accept(SchedulerState state, Agent agent, run, Delivery delivery, double no
         return
     state.clients_with_results[client.session] = client
     if state.nested_clients:
-        results.cancel_children_at_limits(state, run, now)
+        results.cancel_children_at_limits(state, agent, run, now)
     outcome = client.table.accept(run, agent.load)
     if outcome is None or outcome[0] is None:
         client.forward(run, delivery)
