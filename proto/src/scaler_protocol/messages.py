@@ -540,7 +540,7 @@ class ObjectLocations:
 
 
 ACTOR_NAME_PREFIX = "scaler.actor/"
-"""Of the lock and the variable that an actor's name consists of."""
+"""The beginning of the names of the lock and the variable that make the name of an actor."""
 
 OWNER_SOURCE = "owner"
 """The value that replaces an endpoint if the owner of the object connects to the store that needs it."""
