@@ -192,6 +192,14 @@ def test_futures_as_arguments(client: Client) -> None:
     assert counter.note([client.submit(functions.square, 5), 1]).result(timeout=60) == [[25, 1]]
 
 
+def test_a_future_that_is_a_node_is_an_argument_of_a_constructor(client: Client) -> None:
+    """Results of this function were arguments before, so its tasks are nodes of the open graph."""
+    assert client.submit(functions.add, client.submit(functions.square, 2), 1).result(timeout=60) == 5
+    for _ in range(2):
+        counter = client.actor(Counter, client.submit(functions.square, 3))
+        assert counter.add(client.submit(functions.square, 1)).result(timeout=60) == 10
+
+
 def test_a_call_that_waits_for_a_future_holds_back_those_behind_it(client: Client, gate: Gate) -> None:
     counter = client.actor(Counter)
     assert counter.note(0).result(timeout=60) == [0]
@@ -382,6 +390,7 @@ def add_by_name(name: str) -> int:
 
 def test_a_named_actor_is_found_by_clients_and_tasks(combo: SchedulerClusterCombo, client: Client) -> None:
     counter = client.actor_verbose(Counter, (10,), name="counter")
+    assert ", actor 'counter') " in client.explain(counter._actor.anchor)
     assert client.submit(add_by_name, "counter").result(timeout=60) == 11
     with Client(combo.get_address()) as other:
         assert other.get_actor("counter").add().result(timeout=60) == 12

@@ -20,7 +20,7 @@ import zmq
 from scaler_protocol.address import default_monitor_address, parse_address
 from scaler_protocol.monitor.subscription import Subscription
 from scaler_scheduler.shell import publisher as publisher_module
-from scaler_scheduler.shell import publisher_restarts
+from scaler_scheduler.shell import publisher_process, publisher_restarts
 from scaler_scheduler.shell.monitor_socket import listen_at
 from scaler_scheduler.shell.publisher import Publisher
 from tests.support.commands import Command, alive, child_environment, descendants, run_command, start_scheduler
@@ -303,6 +303,37 @@ def test_one_that_keeps_dying_is_given_up_and_nobody_listens_any_more(
     publisher.close()
 
 
+LACKS_MEMORY = (
+    "its process has no memory left. Free memory, or raise what limits it (ulimit -v, a service or container)."
+)
+
+
+def test_without_memory_it_says_so_and_is_started_again(
+    address: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(publisher_module, "_MODULE", "tests.support.starved_publisher")
+    publisher = Publisher(address)
+    publisher.begin()
+    said: list[str] = []
+    wait_until(lambda: publisher.watched() or said.extend(publisher.take_warnings()) or said)
+    assert said == [f"The publisher ended (exit code 71): it is started again in 1 s. Reason: {LACKS_MEMORY}"]
+    monkeypatch.setattr(publisher_module, "_MODULE", publisher_process.__name__)
+    with zmq.Context() as context:
+        watcher = Subscription(context, address)
+        wait_until(lambda: watcher.receive() is None and publisher.watched())
+        publish(publisher, 5)
+        assert receive(watcher) == 5
+        watcher.close()
+    publisher.close()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_one_without_memory_that_is_waited_for_is_an_error(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher_module, "_MODULE", "tests.support.starved_publisher")
+    with pytest.raises(OSError, match="did not start: its process has no memory left"):
+        Publisher(address).start()
+
+
 def test_without_descriptors_it_is_started_when_there_are_some(address: str) -> None:
     publisher = Publisher(address)
     publisher._monitor_socket = listen_at(parse_address(address))
@@ -320,7 +351,7 @@ def test_without_descriptors_it_is_started_when_there_are_some(address: str) -> 
         for descriptor in held:
             os.close(descriptor)
     (warning,) = publisher.take_warnings()
-    assert warning.startswith("The publisher cannot be started (Too many open files)")
+    assert warning.startswith("The publisher cannot be started (Too many open files: ")
     assert publisher.error is None
     with zmq.Context() as context:
         watcher = Subscription(context, address)

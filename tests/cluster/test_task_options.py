@@ -57,6 +57,17 @@ def test_a_timeout_of_a_task_that_swallows_its_interrupt(single_client: Client, 
     assert len(functions.notes(gate.started)) == 1, "a task beyond its limit must not run again"
 
 
+def test_a_timeout_of_a_task_that_raises_something_else_at_its_interrupt(client: Client) -> None:
+    def slow() -> None:
+        try:
+            time.sleep(30)
+        except BaseException:
+            raise ValueError("the connection was interrupted") from None
+
+    with pytest.raises(TaskTimeoutError, match="slow"):
+        client.submit_verbose(slow, timeout_seconds=0.2, retries=3).result(timeout=60)
+
+
 def test_a_timeout_is_not_retried_but_leaves_its_neighbours(client: Client, tmp_path: Path) -> None:
     path = str(tmp_path / "runs")
 

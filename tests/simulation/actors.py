@@ -35,16 +35,16 @@ ROOM_POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class ActorScenario(Scenario):
-    """``actors``: how many each client makes. ``restarts``: how often each may be made again. ``leavers``: clients that
-    leave before their calls have ended."""
+    """``actors``: how many each client makes. ``restarts``: how often each may be made again. ``concurrency``: how many
+    calls of each may run at a time. ``leavers``: clients that leave before their calls have ended."""
 
     function_names: tuple[str, ...] = ("short", PARENT)
     bursts: int = 1
     tasks_per_burst: int = 8
     actors: int = 6
     restarts: int = 0
+    concurrency: int = 1
     leavers: int = 0
-    call_cancels: int = 0
     methods: tuple[str, ...] = ("short", "short", "short", "long", PARENT)
 
     @property
@@ -60,7 +60,10 @@ class Stagehand:
         self._shapes: dict[tuple[int, str], Shape] = {}
 
     def make(self, actor: SimulatedActor) -> None:
-        options = TaskOptions(hosts_actor=True, rerun=actor.restarts > 0, retries=actor.restarts)
+        several = actor.concurrency if actor.concurrency > 1 else 0
+        options = TaskOptions(
+            hosts_actor=True, rerun=actor.restarts > 0, retries=actor.restarts, max_concurrency=several
+        )
         shape = Shape(Function(ACTOR, ACTOR.encode()), 1, (), options)
         place: Any = actor
         self._session.submissions.add(shape, [actor.argument], len(actor.argument), place)
@@ -378,7 +381,7 @@ class ActorCluster(Cluster):
 
     def __init__(self, seed: int, scenario: ActorScenario) -> None:
         restarts = scenario.scheduler_restarts + scenario.absences
-        self.troupe = Troupe(scenario.loses_agents, restarts, scenario.departures)
+        self.troupe = Troupe(scenario.loses_agents, restarts, scenario.departures, scenario.concurrency)
         self._started: list[AgentNode] = []
         super().__init__(seed, scenario)
 
@@ -418,7 +421,7 @@ class ActorCluster(Cluster):
                 task = place.task_range.first + place.task_index if hasattr(call, "task_range") else 0
                 lines.append(f"  {call.argument.decode()} (task {task}) to {call.actor.argument.decode()}")
         for agent in self.agents:
-            running = [each.running_argument for each in agent.processes.values() if each.alive]
+            running = [each.running_arguments for each in agent.processes.values() if each.alive]
             lines.append(f"  an agent with {agent.core.state.lent} runs {running}")
         return "\n".join(lines)
 

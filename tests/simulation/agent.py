@@ -254,8 +254,7 @@ class AgentNode(Node):
     def _end_worker_process(self, number: int) -> None:
         process = self.processes[number]
         if process.alive:
-            argument = process.running_argument
-            if argument is not None:
+            for argument in process.running_arguments:
                 self._deaths[argument] = self._deaths.get(argument, 0) + 1
             process.die()
             certificate = {"signal": "SIGKILL"}

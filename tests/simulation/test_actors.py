@@ -32,6 +32,14 @@ SCENARIOS = {
     "scheduler restarts": ActorScenario(scheduler_restarts=3),
     "scheduler restarts without an agent": ActorScenario(absences=3),
     "scheduler restarts without an agent, restarts": ActorScenario(absences=3, restarts=2),
+    "several calls at a time": ActorScenario(concurrency=3),
+    "several calls at a time, cancels": ActorScenario(concurrency=3, cancels=20),
+    "several calls at a time, worker processes die": ActorScenario(concurrency=3, process_kills=12, restarts=2),
+    "several calls at a time, everything": ActorScenario(
+        concurrency=4, clients=4, leavers=2, client_timeout_seconds=5.0, restarts=1, cuts=10, nested_cuts=5,
+        agent_kills=2, departures=1, process_kills=4, scheduler_restarts=2, absences=1, stops=4, cancels=6,
+        most_delay_seconds=0.02,
+    ),
     "everything": ActorScenario(
         clients=4, leavers=2, client_timeout_seconds=5.0, restarts=1, cuts=10, nested_cuts=5, agent_kills=2,
         departures=1, process_kills=4, scheduler_restarts=2, absences=1, stops=4, cancels=6, most_delay_seconds=0.02,
@@ -45,6 +53,8 @@ REGRESSION_SEEDS = [
     ("everything", 172),  # a call of a cancelled task saw that its own task was cancelled before it ended itself
     ("cancels", 161),  # the same
     ("everything", 63),  # a task was cancelled that an earlier scheduler had an agent drop
+    ("everything", 445),  # tasks inside a task that nobody waited for any more ran on
+    ("everything", 534),  # a task that was stopped failed with what it had seen of this, and was not run again
     ("everything", 187),  # a call that its agent was told to drop, because its client was away, ran again
     ("scheduler restarts without an agent", 195),  # such a call, and the scheduler that knew this was restarted
     ("scheduler restarts without an agent", 205),  # a call was queued while its result was on its way

@@ -46,13 +46,15 @@ class Instance:
 
 
 class SimulatedActor:
-    """``number``: calls of an actor wait only for actors with higher ones. ``owner``, ``task``: its name, from when it
+    """``number``: calls of an actor wait only for actors with higher ones. ``concurrency``: how many calls may run at
+    a time. ``owner``, ``task``: its name, from when it
     has one. ``ended_at``: when its owner let it go, or left."""
 
     def __init__(self, troupe: Troupe, argument: bytes, restarts: int) -> None:
         self.argument = argument
         self.restarts = restarts
         self.number = len(troupe.actors)
+        self.concurrency = troupe.concurrency
         self.owner, self.task = b"", 0
         self.ended_at: float | None = None
         self.outcomes: list[Outcome] = []
@@ -159,10 +161,13 @@ class Troupe:
     """All actors of a cluster and their calls. ``plans``: the actors that tasks and calls with these arguments call.
     ``abandoned``: the tasks and calls that applications have cancelled, or left."""
 
-    def __init__(self, loses_agents: bool = False, scheduler_restarts: int = 0, departures: int = 0) -> None:
+    def __init__(
+        self, loses_agents: bool = False, scheduler_restarts: int = 0, departures: int = 0, concurrency: int = 1
+    ) -> None:
         self.loses_agents = loses_agents
         self.scheduler_restarts = scheduler_restarts
         self.departures = departures
+        self.concurrency = concurrency
         self.actors: dict[bytes, SimulatedActor] = {}
         self.calls: dict[bytes, CallSink] = {}
         self.results: dict[bytes, bytes] = {}

@@ -73,7 +73,7 @@ class SimulatedBoard:
         self.running: int | None = None
         self.started = 0.0
         self.lease_until = float("inf")
-        self.interrupt_sequence: int | None = None
+        self.to_interrupt: set[int] = set()
         self.broken: str | None = None
         self.unordered = False
         self._next = 0
@@ -118,7 +118,9 @@ class SimulatedBoard:
         return self.is_open(sequence) and self.cell(sequence) != DISPATCHED
 
     def interrupt(self, sequence: int) -> None:
-        self.interrupt_sequence = sequence
+        if not self.unordered:
+            self.to_interrupt.clear()
+        self.to_interrupt.add(sequence)
 
     def set_lease(self, until: float) -> None:
         self.lease_until = until
@@ -137,7 +139,8 @@ class SimulatedBoard:
             entry = next(each for each in dispatched if each.first_sequence <= sequence < each.end_sequence)
             entry.unfinished -= 1
             del self._open[sequence]
-            self.harvested = sequence + 1
+            if not self.unordered:
+                self.harvested = sequence + 1
             harvest.totals.append((entry, 1, seconds))
             if status == Status.CANCELLED:
                 harvest.interrupted.append((entry, sequence, int(seconds * 1e6)))
@@ -165,9 +168,21 @@ class SimulatedBoard:
         self._records.append((sequence, status, payload, seconds))
 
 
+class Execution:
+    """A task, or call, that has started and not ended. ``is_stuck``: it does not care about signals."""
+
+    def __init__(self, sequence: int, name: TaskName, argument: bytes, started: float) -> None:
+        self.sequence = sequence
+        self.name = name
+        self.argument = argument
+        self.started = started
+        self.is_stuck = False
+        self.family: Family | Critical | None = None
+
+
 class SimulatedWorkerProcess:
-    """Claims and runs what was dispatched to it, in order. ``executions`` counts by argument who was started how often,
-    ``keep_large`` puts large results where they stay."""
+    """Claims and runs what was dispatched to it, in order: a task at a time, or as many calls as its actor runs.
+    ``executions`` counts by argument who was started how often, ``keep_large`` puts large results where they stay."""
 
     def __init__(
         self, world: World, agent: Agent, number: int, executions: dict[bytes, int], keep_large: KeepLarge
@@ -186,12 +201,10 @@ class SimulatedWorkerProcess:
         self._next_sequence = 0
         self._told_at = world.now
         self._untold = False
-        self._stuck = False
-        self._argument = b""
-        self._name = (b"", 0, 0)
+        self._executing: dict[int, Execution] = {}
+        self._concurrency = 1
         self._clients: list[NestedClient] = []
         self._resting: list[NestedClient] = []
-        self._family: Family | Critical | None = None
         self._instance: Instance | None = None
         self._constructor = -1
 
@@ -226,20 +239,21 @@ class SimulatedWorkerProcess:
 
     def interrupt(self) -> None:
         """The signal arrives; some tasks do not care."""
-        sequence = self.board.running
-        if self.alive and sequence is not None and sequence == self.board.interrupt_sequence:
-            self._stuck = self._stuck or self._world.chance.random() < STUBBORN_SHARE
-            if not self._stuck:
-                self._end(sequence, Status.CANCELLED, b"")
+        for sequence in sorted(self.board.to_interrupt & self._executing.keys()):
+            execution = self._executing.get(sequence)
+            if self.alive and execution is not None:
+                execution.is_stuck = execution.is_stuck or self._world.chance.random() < STUBBORN_SHARE
+                if not execution.is_stuck:
+                    self._end(execution, Status.CANCELLED, b"")
 
     @property
-    def running_argument(self) -> bytes | None:
-        return None if self.board.running is None else self._argument
+    def running_arguments(self) -> list[bytes]:
+        return [execution.argument for execution in self._executing.values()]
 
     @property
     def running_name(self) -> tuple[bytes, int, int] | None:
         """Session, task and attempt of what runs."""
-        return None if self.board.running is None else self._name
+        return next((execution.name[:3] for execution in self._executing.values()), None)
 
     def die(self) -> None:
         self.alive = False
@@ -250,7 +264,7 @@ class SimulatedWorkerProcess:
             client.end()
 
     def _go_on(self) -> None:
-        while self.alive and self.board.running is None and self._waiting:
+        while self.alive and len(self._executing) < self._concurrency and self._waiting:
             if self._world.now > self.board.lease_until:
                 self._world.after(LEASE_POLL_SECONDS, self._go_on)
                 return
@@ -259,7 +273,7 @@ class SimulatedWorkerProcess:
                 self._take_values(values)
             elif run is not None and self.board.claim(sequence):
                 self._start(sequence, run, index)
-        if self.alive and self.board.running is None and self._untold:
+        if self.alive and not self._executing and self._untold:
             self._tell()
 
     def _start(self, sequence: int, run: TaskRun, index: int) -> None:
@@ -278,78 +292,77 @@ class SimulatedWorkerProcess:
             self._untold = True
             return
         name = TaskName(run.session, run.first_task + index, run.attempt, run.options.depth)
-        self._name = name[:3]
-        self._begin(sequence, argument)
+        execution = self._begin(sequence, name, argument)
         value = name[:2] if run.options.graph or run.function_name == LARGE else None
         result = result_of(argument, inputs)  # type: ignore[arg-type]
         if run.options.hosts_actor:
-            self._make_actor(sequence, argument)
+            self._make_actor(execution, max(1, run.options.max_concurrency))
             return
         if run.options.actor and self._instance is not None:
             result = self._instance.call(run.session, name.task, argument, result)
         if run.function_name in (PARENT, LOCKER):
-            self._use_client(sequence, run.function_name, argument, name, result, value)
+            self._use_client(execution, run.function_name, result, value)
             return
         seconds = self._world.between(*DURATIONS_SECONDS[run.function_name])
-        self._world.after(seconds, lambda: self._end(sequence, Status.SUCCESS, result, value))
+        self._world.after(seconds, lambda: self._end(execution, Status.SUCCESS, result, value))
         if run.options.memory_bytes:
-            self._world.after(seconds / 2, lambda: self._use_memory(sequence))
+            self._world.after(seconds / 2, lambda: self._use_memory(execution))
 
-    def _make_actor(self, sequence: int, argument: bytes) -> None:
-        self._constructor = sequence
-        self._instance = self._agent.troupe.make(argument, self._world.now)
-        status = Status.EXCEPTION if FAILING in argument else Status.SUCCESS
-        self._world.after(self._world.between(*DURATIONS_SECONDS[ACTOR]), lambda: self._end(sequence, status, b""))
+    def _make_actor(self, execution: Execution, concurrency: int) -> None:
+        self._constructor = execution.sequence
+        self._instance = self._agent.troupe.make(execution.argument, self._world.now)
+        status = Status.EXCEPTION if FAILING in execution.argument else Status.SUCCESS
 
-    def _use_memory(self, sequence: int) -> None:
+        def end() -> None:
+            self._concurrency = concurrency if status == Status.SUCCESS else 1
+            self._end(execution, status, b"")
+
+        self._world.after(self._world.between(*DURATIONS_SECONDS[ACTOR]), end)
+
+    def _use_memory(self, execution: Execution) -> None:
         """More than the task that runs may."""
-        if self.alive and self.board.running == sequence:
+        if self.alive and execution.sequence in self._executing:
             self._agent.on_memory(self)
 
-    def _use_client(
-        self,
-        sequence: int,
-        function: str,
-        argument: bytes,
-        name: TaskName,
-        result: bytes,
-        value: tuple[bytes, int] | None,
-    ) -> None:
+    def _use_client(self, execution: Execution, function: str, result: bytes, value: tuple[bytes, int] | None) -> None:
         def done(failure: bytes) -> None:
             if failure:
-                self._end(sequence, Status.EXCEPTION, failure)
+                self._end(execution, Status.EXCEPTION, failure)
             else:
-                self._end(sequence, Status.SUCCESS, result, value)
+                self._end(execution, Status.SUCCESS, result, value)
 
+        name, argument = execution.name, execution.argument
         if not self._resting:
             self._resting.append(self._agent.nested_client(self._world, self._agent, name))
             self._clients.append(self._resting[-1])
         client = self._resting.pop()
-        execution = self._executions[argument]
+        times = self._executions[argument]
         if function == LOCKER:
-            self._family = client.use_lock(self._agent.keeper, name, argument, execution, done)
+            execution.family = client.use_lock(self._agent.keeper, name, argument, times, done)
         else:
-            self._family = client.run(name, argument, execution, done)
+            execution.family = client.run(name, argument, times, done)
 
-    def _leave_family(self) -> None:
-        """The task under way has ended; its client goes on with the next one if nothing is left."""
-        family, self._family = self._family, None
+    def _leave_family(self, execution: Execution) -> None:
+        """The task has ended; its client goes on with another one if nothing is left."""
+        family, execution.family = execution.family, None
         if family is not None:
             family.leave()
             if family.client.may_stay():
                 self._resting.append(family.client)
 
-    def _begin(self, sequence: int, argument: bytes) -> None:
+    def _begin(self, sequence: int, name: TaskName, argument: bytes) -> Execution:
         self._executions[argument] = self._executions.get(argument, 0) + 1
-        self._stuck = False
-        self._argument = argument
-        self.board.running = sequence
-        self.board.started = self._world.now
+        execution = self._executing[sequence] = Execution(sequence, name, argument, self._world.now)
+        if not self.board.unordered:
+            self.board.running = sequence
+            self.board.started = self._world.now
+        return execution
 
-    def _end(self, sequence: int, status: Status, payload: bytes, name: tuple[bytes, int] | None = None) -> None:
-        if not self.alive or self.board.running != sequence:
+    def _end(self, execution: Execution, status: Status, payload: bytes, name: tuple[bytes, int] | None = None) -> None:
+        sequence = execution.sequence
+        if not self.alive or self._executing.get(sequence) is not execution:
             return
-        self._leave_family()
+        self._leave_family(execution)
         if sequence == self._constructor and status != Status.SUCCESS and self._instance is not None:
             self._instance.die(self._world.now)  # there is no actor, and the process goes on with other tasks
             self._instance = None
@@ -358,7 +371,10 @@ class SimulatedWorkerProcess:
             if len(payload) > INLINE_LIMIT_BYTES:
                 status = Status.SUCCESS_LARGE
                 payload = self._keep_large(self.number, sequence, ObjectKey(*name), payload)
-        self.board.append(sequence, status, payload, self._world.now - self.board.started)
+        del self._executing[sequence]
+        if status == Status.EXCEPTION and sequence in self.board.to_interrupt:
+            status, payload = Status.CANCELLED, b""  # whatever it says instead
+        self.board.append(sequence, status, payload, self._world.now - execution.started)
         self.board.running = None
         self._untold = True
         if self._world.now - max(self._told_at, self.board.harvested_at) >= TELL_SECONDS:

@@ -54,7 +54,7 @@ OWNERS = {
         "scaler_protocol/monitor/",
         "scaler_scheduler/metrics/process.py",
         "scaler_scheduler/shell/network_watchers.py",
-        "scaler_scheduler/shell/publisher_process.py",
+        "scaler_scheduler/shell/publisher_service.py",
         "scaler_scheduler/top/",
         "scaler_scheduler/web/",
     ),

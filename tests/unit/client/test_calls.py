@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import operator
 import pickle
@@ -14,6 +15,7 @@ import cloudpickle
 import numpy
 import pytest
 
+from scaler import Client
 from scaler.client.calls import (
     PLAIN_TYPES,
     Encoder,
@@ -22,7 +24,15 @@ from scaler.client.calls import (
     shape_of,
 )
 from scaler.client.serializer import DefaultSerializer, ReusedPickler, Serializer
-from scaler.client.signatures import check_call, function_module, function_name, takes_keyword
+from scaler.client.signatures import (
+    ACTOR_OPTIONS,
+    TASK_OPTIONS,
+    OptionNames,
+    check_call,
+    function_module,
+    function_name,
+    takes_keyword,
+)
 from scaler_protocol.messages import TaskOptions
 
 
@@ -88,6 +98,20 @@ def test_calls_that_fit(function, args, kwargs) -> None:
 def test_calls_that_do_not_fit(function, args, kwargs) -> None:
     with pytest.raises(TypeError, match=rf"^Cannot call {re.escape(function_name(function))}\(\): "):
         check_call(function, args, kwargs)
+
+
+def test_the_error_of_a_misplaced_option_says_where_it_belongs() -> None:
+    with pytest.raises(TypeError, match=r"'retries'\. Pass the option retries to submit_verbose\(\)\.$"):
+        check_call(plain, (1,), {"retries": 3}, TASK_OPTIONS)
+    with pytest.raises(TypeError, match=r"'c'\.$"):
+        check_call(plain, (1,), {"c": 1}, TASK_OPTIONS)
+
+
+@pytest.mark.parametrize("options", [TASK_OPTIONS, ACTOR_OPTIONS])
+def test_these_are_the_options_of_the_verbose_forms(options: OptionNames) -> None:
+    parameters = inspect.signature(getattr(Client, options.method)).parameters.values()
+    names = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert names - {"key", "pure"} == options.names  # the plain form takes these two
 
 
 async def awaited(value: int = 0) -> int:

@@ -13,7 +13,10 @@ import pytest
 from scaler.asynchronous.thread_call import call_in_thread
 from scaler.shell.interruptions import is_interruption
 from scaler_protocol.address import parse_address
-from scaler_protocol.command.remedies import with_remedy
+from scaler_protocol.command.logs import LoggingSettings
+from scaler_protocol.command.remedies import shortage_text, with_remedy
+from scaler_protocol.command.runner import run_command
+from scaler_protocol.command.supervised import SupervisedCommand
 from scaler_protocol.command.threads import lack_of_thread
 from scaler_protocol.messages import ObjectKey
 from scaler_protocol.objects.push import Pusher
@@ -39,6 +42,30 @@ def test_what_the_system_refuses_has_a_remedy(number: int) -> None:
     text = with_remedy(OSError(number, os.strerror(number)), "this agent")
     assert text.startswith(f"{os.strerror(number)}: ") and "ulimit -" in text
     assert with_remedy(OSError(errno.EIO, "broken"), "this agent") == "broken"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "ulimit -v"),
+        (OSError(errno.ENOMEM, "x"), "ulimit -v"),
+        (ImportError("libz.so: failed to map segment from shared object"), "ulimit -v"),
+        (SystemError("<built-in function compile> returned NULL without setting an exception"), "ulimit -v"),
+        (RuntimeError("can't start new thread"), "ulimit -u"),
+        (OSError(errno.EAGAIN, "x"), "ulimit -u"),
+        (OSError(errno.EMFILE, "x"), "ulimit -n"),
+    ],
+)
+def test_a_shortage_has_a_remedy(error: Exception, words: str) -> None:
+    assert words in shortage_text(error, "this process")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.EIO, "x"), ImportError("No module named 'x'"), RuntimeError("x"), SystemError("x"), ValueError("x")],
+)
+def test_other_errors_are_no_shortage(error: Exception) -> None:
+    assert shortage_text(error, "this process") == ""
 
 
 def test_an_object_that_cannot_be_pushed_for_want_of_a_thread_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,3 +162,25 @@ def test_an_agent_goes_on_without_termination_notices_if_there_is_no_thread(
     with no_threads(monkeypatch):
         watch.begin()
     assert "Cannot watch for termination notices: the system allows no more threads" in caplog.text
+
+
+def test_a_supervised_command_without_a_thread_is_not_left_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = SupervisedCommand("tests.unit.command.command_under_test", ["tcp://127.0.0.1:1"], "a command")
+    with no_threads(monkeypatch), pytest.raises(RuntimeError, match=r"^Cannot start a command: .*ulimit -u"):
+        command.start()
+    assert not command.is_alive
+    command.join(5)
+
+
+def test_a_command_that_cannot_go_on_says_so_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def body(settings: LoggingSettings) -> int:
+        raise MemoryError
+
+    with pytest.raises(SystemExit) as ended:
+        run_command(
+            LoggingSettings, body, program="it", section="it", description="", version="1", distribution="it",
+            arguments=[],
+        )  # fmt: skip
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("it: Cannot continue: this process has no memory left.") and error.count("\n") == 1

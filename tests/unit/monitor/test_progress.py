@@ -11,6 +11,7 @@ from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.links import EntityLink, row_link
 from scaler_protocol.monitor.messages import (
+    ActorStatus,
     ClientStatus,
     FunctionStatus,
     GraphStatus,
@@ -121,6 +122,63 @@ def test_nothing_ends_before_a_part_of_it() -> None:
     assert [row and row.seconds_left for row in rows] == [pytest.approx(480.0, rel=0.1)] * 5
     short = watch.find(FUNCTION, "short")
     assert short is not None and short.seconds_left == pytest.approx(20.0, rel=0.1)
+
+
+def overrunning(second: float, *running: RunningTaskStatus) -> Snapshot:
+    """Of 102 tasks, 100 have ended within a second, and two have not."""
+    return replace(
+        at(1000.0 + second, 100 if second else 0, 2 if second else 102),
+        maps=(MapStatus(SESSION, 3, "simulate", 102, 2), MapStatus(SESSION, 4, "simulate", 102, 2)),
+        graphs=(GraphStatus(SESSION, 60, 102, done=100 if second else 0), GraphStatus(SESSION, 162, 102)),
+        agents=(replace(agent_status(), running=running),),
+    )
+
+
+def least(*running: RunningTaskStatus) -> dict[str, float]:
+    watch = watched(overrunning(0.0), overrunning(1.0, *running))
+    return {row.kind: row.seconds_left for row in watch.rows if row.seconds_left}
+
+
+@pytest.mark.parametrize(
+    ("usual", "seconds", "left"), [(0.01, 300.0, 299.99), (20.0, 5.0, 15.0), (20.0, 30.0, 10.0), (0.0, 60.0, 60.0)]
+)
+def test_no_estimate_is_less_than_running_tasks_show(usual: float, seconds: float, left: float) -> None:
+    known = {"usual_seconds": usual, "map_number": 3, "graph": 60}
+    older = RunningTaskStatus(SESSION, "simulate", b"", 100, 1, 0, 17, seconds, **known)
+    newer = replace(older, task=101, seconds=usual or seconds / 2)
+    assert least(older, newer) == dict.fromkeys((ALL, CLIENT, GROUP, FUNCTION, GRAPH), pytest.approx(left))
+    estimate = least()
+    assert estimate == {kind: pytest.approx(0.02) for kind in estimate} and ALL in estimate
+
+
+def test_running_tasks_of_other_clients_functions_maps_and_graphs_show_nothing() -> None:
+    other = RunningTaskStatus(b"\xcd" * 16, "other", b"", 100, 1, 0, 17, 300.0, map_number=3, graph=60)
+    found = least(other)
+    assert found.pop(ALL) == 300.0
+    assert found == {kind: pytest.approx(0.02) for kind in (CLIENT, GROUP, FUNCTION, GRAPH)}
+
+
+def test_maps_have_the_estimate_of_their_own_running_tasks() -> None:
+    task = RunningTaskStatus(SESSION, "simulate", b"", 100, 1, 0, 17, 300.0, usual_seconds=0.01, map_number=3)
+    before = replace(overrunning(0.0), maps=tuple(MapStatus(SESSION, each, "simulate", 102, 102) for each in (3, 4)))
+    watch = watched(before, overrunning(1.0, task))
+    first, second = watch.find(MAP, (SESSION, 3)), watch.find(MAP, (SESSION, 4))
+    assert first and first.seconds_left == pytest.approx(299.99)
+    assert second and second.seconds_left == pytest.approx(0.02)
+
+
+def test_actors_and_tasks_that_wait_for_others_show_nothing() -> None:
+    actor = RunningTaskStatus(SESSION, "simulate", b"", 100, 1, 0, 17, 300.0, actor=True)
+    blocked = replace(actor, actor=False, blocked=True)
+    assert least(blocked)[ALL] == pytest.approx(0.02)
+    assert least(actor)[ALL] < 1.0
+    assert least(replace(blocked, usual_seconds=10.0))[ALL] == 290.0
+
+
+def test_running_tasks_give_no_estimate_where_there_is_none() -> None:
+    task = RunningTaskStatus(SESSION, "simulate", b"", 0, 1, 0, 17, 300.0)
+    running = replace(at(1001.0, 0, 10), agents=(replace(agent_status(), running=(task,)),))
+    assert {row.seconds_left for row in watched(at(1000.0, 0, 10), running).rows} == {0.0}
 
 
 def test_nothing_is_estimated_before_a_task_has_ended() -> None:
@@ -288,7 +346,7 @@ def test_functions_whose_waiting_tasks_are_not_all_listed_count_only_long_tasks_
 
 
 GPU = f"{MISSING_CAPABILITIES.capitalize()} (gpu=1)."
-PAUSED = f"{NO_AVAILABLE_WORKER.capitalize()} paused, leaving or silent."
+PAUSED = f"{NO_AVAILABLE_WORKER.capitalize()} paused (4 on host a.b) or silent (9 on 2 hosts)."
 NEEDS_RESULTS = f"{RESULTS_MISSING.capitalize()}."
 
 
@@ -317,7 +375,7 @@ def test_tasks_that_no_worker_can_run_do_not_count_and_are_named() -> None:
     [
         (GPU, "60 cannot run: no worker has the capabilities that they need"),
         (f"{NO_WORKERS.capitalize()}.", "60 cannot run: no worker is connected"),
-        (PAUSED, "60 cannot run: suitable workers are paused, leaving or silent"),
+        (PAUSED, "60 cannot run: suitable workers are paused (4 on host a.b) or silent (9 on 2 hosts)"),
     ],
 )
 def test_nothing_is_estimated_when_no_task_can_run(reason: str, text: str) -> None:
@@ -376,6 +434,19 @@ def test_actors_alone_have_no_estimate_and_take_no_time() -> None:
     assert {short_left_text(row) for row in watch.rows} == {"only actors run"}
     watch.add(with_actor(11_806.0, 60, 90))
     assert [row.seconds_left for row in watch.rows if row.kind == CLIENT] == [pytest.approx(9.0)]
+
+
+def test_an_actor_that_runs_a_call_is_no_task_that_will_end() -> None:
+    """Its process shows the call."""
+    call = RunningTaskStatus(SESSION, "Account.book", b"", 2, 1, 0, 17, 60.0)
+    actor = ActorStatus(SESSION, 1, "Account", "host", "w0", is_made=True, running=1)
+    seen = [
+        replace(with_actor(1000.0 + second, 10 * second, 100 - 10 * second), actors=(actor,)) for second in range(6)
+    ]
+    calling = [replace(each, agents=(replace(each.agents[0], running=(call,)),)) for each in seen]
+    assert {row.actors for row in watched(*calling).rows if row.kind in (ALL, CLIENT, GROUP)} == {1}
+    waiting = [replace(each, actors=(replace(actor, host=""),)) for each in calling]
+    assert {row.actors for row in watched(*waiting).rows} == {0}
 
 
 def test_tasks_that_need_results_of_blocked_tasks_cannot_run_either() -> None:

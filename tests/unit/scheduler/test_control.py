@@ -17,6 +17,7 @@ from scaler_protocol.messages import (
     Goodbye,
     Heartbeat,
     Results,
+    Role,
     RunningTask,
     Status,
     TaskColumn,
@@ -32,6 +33,7 @@ from tests.unit.scheduler.playbook import (
     FUNCTION,
     OTHER_FUNCTION,
     Playbook,
+    attach,
     definition,
     handed,
     results,
@@ -77,9 +79,41 @@ def test_a_paused_agent_gets_nothing_and_returns_what_it_has_not_started():
     assert agent.says(Withdrawn((TaskColumn(client.session, (2,), (1,)),))) == []
     assert handed(agent.says(results(client, 1)), agent) == []
     assert state_of(book, agent) is PeerState.PAUSED
-    assert "every worker that could run it is paused, leaving or silent." in book.core.explain(client.session, 2)
+    (host,) = {each.host for each in book.core.state.agents.values()}
+    assert f"every worker that could run it is paused (1 on host {host})." in book.core.explain(client.session, 2)
     assert handed(ask(client, ControlAction.RESUME, "agent")[1], agent) == [(2, 2)]
     assert state_of(book, agent) is PeerState.CONNECTED
+
+
+def agents_on_hosts(book, **slots):
+    """An agent on each host, named like it."""
+    for host, count in slots.items():
+        peer = book._peer(host, Role.WORK)
+        peer.connect()
+        peer.says(replace(attach(host, count), host=host))
+
+
+def test_explain_and_monitors_say_how_many_workers_are_paused_draining_and_silent():
+    book = Playbook()
+    agents_on_hosts(book, dead=3, gone=3)
+    book.wait(6.5)
+    client = book.client()
+    agents_on_hosts(book, busy=1, rested=4, drained=2)
+    ask(client, ControlAction.PAUSE, "rested")
+    ask(client, ControlAction.DRAIN, "drained")
+    client.says(tasks(client, 1, 2000))
+    others = "Others are paused (4 on host rested), draining (2 on host drained) or silent (6 on 2 hosts)."
+    text = book.core.explain(client.session, 2000)
+    assert "is queued: the only worker that could run it is busy (" in text and f" tasks are queued). {others}" in text
+    assert {f"The only worker that could run it is busy. {others}"} == {
+        each.reason for each in book.core.snapshot(book.now).waits if each.task
+    }
+    ask(client, ControlAction.PAUSE, "busy")
+    states = "paused (5 on 2 hosts), draining (2 on host drained) or silent (6 on 2 hosts)."
+    assert f"every worker that could run it is {states}" in book.core.explain(client.session, 2000)
+    assert {f"Every worker that could run it is {states}"} == {
+        each.reason for each in book.core.snapshot(book.now).waits if each.task
+    }
 
 
 def test_an_agent_that_is_paused_while_another_takes_tasks_from_it_returns_the_rest():

@@ -180,7 +180,9 @@ def test_explain_a_task_that_only_silent_agents_could_run():
     client, _ = book.client(), book.agent()
     book.wait(6.5)
     client.says(tasks(client, 1, 1))
-    assert book.core.explain(client.session, 1).endswith("every worker that could run it is silent.")
+    (host,) = {each.host for each in book.core.state.agents.values()}
+    text = f"every worker that could run it is silent (1 on host {host})."
+    assert book.core.explain(client.session, 1).endswith(text)
 
 
 def test_explain_tasks_that_run_and_tasks_behind_them():

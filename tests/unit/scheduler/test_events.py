@@ -447,7 +447,7 @@ def test_tasks_that_no_worker_can_run_are_told_from_those_that_wait_their_turn()
     reasons = {group.reason: group.count for group in book.core.snapshot(book.now).waits}
     assert reasons["No connected worker has the capabilities it needs (gpu=2)."] == 3
     (agent,) = book.core.state.agents.values()
-    assert reasons["All 1 workers that could run it are busy."] == 100 - agent.load.outstanding
+    assert reasons["The only worker that could run it is busy."] == 100 - agent.load.outstanding
     assert {each.demand for each in book.core.snapshot(book.now).waits} == {"gpu=2", ""}
 
 

@@ -16,7 +16,7 @@ from scaler_protocol.command.turn_guard import BROKEN_CODE
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_scheduler.shell import snapshot_transfer
-from scaler_scheduler.shell.publisher_process import PublisherProcess
+from scaler_scheduler.shell.publisher_service import PublisherProcess
 from scaler_scheduler.shell.watchers import WatchRequest
 from tests.support.hostile import Hostile
 from tests.support.monitoring import agent_status, snapshot

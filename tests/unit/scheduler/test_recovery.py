@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler_protocol.messages import Cancel, DroppedTasks, Status, TaskColumn, Tasks
+from scaler_protocol.messages import Blocked, Cancel, DroppedTasks, Status, TaskColumn, Tasks
 from tests.unit.scheduler.playbook import Peer, Playbook, attach, definition, handed, results, run, statuses, tasks
 
 
@@ -156,6 +156,41 @@ def test_what_nobody_comes_back_for_is_cancelled_and_released():
         ("agent", Cancel((TaskColumn(client.session, (2, 1), (5, 3)),))),
     ]
     assert not book.core.state.unclaimed
+
+
+def restarted_with_child() -> tuple[Playbook, Peer, Peer, Peer]:
+    """An agent runs task 2 of a client that is away; the client inside it has submitted its task 1 again."""
+    book = Playbook(epoch=2)
+    client = book._peer("client", 1)
+    agent = book.agent(holds=(TaskColumn(client.session, (2,), (5,)),))
+    parent = {"parent_session": client.session, "parent_task": 2, "parent_attempt": 5}
+    child = book._peer("child", 1, agent)
+    child.connect(epoch=1, **parent)
+    agent.says(Blocked(1, 0))
+    child.says(resubmit(child, 1, 1))
+    return book, client, agent, child
+
+
+def test_what_was_submitted_inside_a_task_that_nobody_comes_back_for_is_cancelled():
+    book, client, agent, child = restarted_with_child()
+    assert statuses(book.wait(3.0, (agent,)), child) == {1: Status.CANCELLED}
+
+
+def test_what_was_submitted_inside_a_task_that_its_client_does_not_want_any_more_is_cancelled():
+    book, client, agent, child = restarted_with_child()
+    client.connect(epoch=1)
+    said = client.says(resubmit(client, 3, 3))
+    assert statuses(said, child) == {1: Status.CANCELLED}
+    assert ("agent", Cancel((TaskColumn(client.session, (2,), (5,)),))) in said
+
+
+def test_what_was_submitted_inside_a_task_goes_on_if_another_agent_drops_the_same_attempt():
+    book, client, agent, child = restarted_with_child()
+    client.connect(epoch=1)
+    client.says(resubmit(client, 1, 2))
+    late = book.agent("late", holds=(TaskColumn(client.session, (2,), (5,)),))
+    assert late.joined == [("late", Cancel((TaskColumn(client.session, (2,), (5,)),)))]
+    assert handed(book.wait(3.0, (agent, late)), agent) == [(1, 1)]
 
 
 def test_tasks_sent_again_after_a_restart_may_be_cancelled_while_they_are_held():

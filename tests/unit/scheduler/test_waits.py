@@ -86,7 +86,7 @@ def test_tasks_of_very_many_functions_with_one_reason_keep_it() -> None:
     client.says(Tasks(runs, [FunctionDefinition(digest(pickle), "f", pickle, 3) for pickle in pickles]))
     snapshot = snapshot_of(book)
     assert sum(each.count for each in snapshot.waits) == snapshot.tasks.unassigned > SHOWN
-    assert {each.reason for each in snapshot.waits} == {"All 1 workers that could run it are busy."}
+    assert {each.reason for each in snapshot.waits} == {"The only worker that could run it is busy."}
 
 
 def test_what_is_looked_at_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from scaler.client.object_reference import ObjectReference  # noqa: E402
 from scaler.client.serializer import DefaultSerializer, Serializer  # noqa: E402
 from scaler.client.shipping import ship  # noqa: E402
 from scaler.utility.exceptions import ScalerError  # noqa: E402
+from scaler.utility.late_imports import late_import  # noqa: E402
 from scaler_protocol.shipping.environments import Environment  # noqa: E402
 
 if TYPE_CHECKING:
@@ -79,21 +80,24 @@ _LAZY = ("AsyncClient", "Cluster", "Scheduler", *_CLUSTERS)
 def __getattr__(name: str) -> Any:
     """Load a class when it is used: importing asyncio takes long, and the classes that run a cluster on this machine
     need other distributions."""
+    if name in _LAZY:
+        with late_import(f"load {name}"):
+            return _load(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _load(name: str) -> Any:
     if name == "AsyncClient":
         from scaler.asynchronous.client import AsyncClient
 
         return AsyncClient
-    if name in _CLUSTERS:
-        from scaler.utility.siblings import require_siblings
+    from scaler.utility.siblings import load_sibling, require_siblings
 
+    if name in _CLUSTERS:
         module = importlib.import_module(f"scaler.cluster.{_CLUSTERS[name]}")
         require_siblings(name)
         return getattr(module, name)
-    if name in _LAZY:
-        from scaler.utility.siblings import load_sibling
-
-        return load_sibling({"Cluster": "scaler_worker", "Scheduler": "scaler_scheduler"}[name], name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load_sibling({"Cluster": "scaler_worker", "Scheduler": "scaler_scheduler"}[name], name)
 
 
 def __dir__() -> list[str]:

@@ -36,7 +36,7 @@ def _run_logged(settings: ClusterSettings, count: int, tail: LogTail) -> int:
     from scaler_worker.shell.zygote import Zygote
 
     zygote = Zygote(allow_many_descriptors(), _limit_threads(count))
-    zygote.start()  # it does its imports while this process does its own
+    zygote.begin()  # it does its imports while this process does its own
     from scaler_worker.shell.agent import run_agent
 
     return run_agent(settings, count, zygote, tail)

@@ -16,6 +16,7 @@ from typing import Any
 from scaler_protocol.command.errors import BadInput
 from scaler_protocol.command.interpreter import module_command
 from scaler_protocol.command.parent import VARIABLE
+from scaler_protocol.command.remedies import with_remedy
 
 START_TIMEOUT_SECONDS = 60.0
 EXIT_TIMEOUT_SECONDS = 2.0
@@ -48,7 +49,8 @@ class ChildCommand:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it and return at once; ``wait_ready`` waits. Calling this again while it runs does nothing."""
+        """Start it and return at once; ``wait_ready`` waits. Calling this again while it runs does nothing. Raises
+        OSError with a sentence if the system does not allow it."""
         with self._lock:
             if self.is_alive:
                 return
@@ -99,6 +101,9 @@ class ChildCommand:
                 command, env=environment, stdin=subprocess.DEVNULL, pass_fds=(child_fd,), start_new_session=True
             )
             self._ready_fd = ready_fd
+        except OSError as error:
+            os.close(ready_fd)
+            raise OSError(f"Cannot start {self._module}: {with_remedy(error, 'this process')}.") from error
         except BaseException:
             os.close(ready_fd)
             raise

@@ -17,6 +17,7 @@ from scaler_protocol.command.inherited import open_standard_descriptors, restore
 from scaler_protocol.command.interpreter import restore_environment
 from scaler_protocol.command.parent import current_parent
 from scaler_protocol.command.reader import read_settings
+from scaler_protocol.command.remedies import shortage_text
 
 _T = TypeVar("_T")
 
@@ -38,10 +39,10 @@ def run_command(
     distribution: str,
     arguments: Sequence[str] | None = None,
 ) -> NoReturn:
-    """Read the settings, run ``body`` and exit with what it returns (None is 0). BadInput from either, and a limit of
-    descriptors that is too low, is one line on stderr (or an exception in the script that started this command) and
-    exit code 2. ``--version`` prints ``version``, which is that of ``distribution``, and the version of the protocol;
-    ``--print-completion SHELL``, as the first argument, a script for a shell."""
+    """Read the settings, run ``body`` and exit with what it returns (None is 0). BadInput from either, a limit of
+    descriptors that is too low, and a lack of memory or threads, is one line on stderr (or an exception in the script
+    that started this command) and exit code 2. ``--version`` prints ``version``, which is that of ``distribution``, and
+    the version of the protocol; ``--print-completion SHELL``, as the first argument, a script for a shell."""
     open_standard_descriptors()
     current_parent()
     restore_environment()
@@ -59,6 +60,12 @@ def run_command(
     except BadInput as error:
         code = 2
         _complain(program, str(error))
+    except (MemoryError, RuntimeError) as error:
+        lack = shortage_text(error, "this process")
+        if not lack:
+            raise
+        code = 2
+        _complain(program, f"Cannot continue: {lack}")
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)

@@ -12,6 +12,7 @@ from typing import Any
 
 from scaler_protocol.command.child import EXIT_TIMEOUT_SECONDS, START_TIMEOUT_SECONDS, ChildCommand
 from scaler_protocol.command.exit_descriptor import open_exit_descriptor
+from scaler_protocol.command.threads import lack_of_thread
 from scaler_protocol.command.turn_guard import BROKEN_CODE
 
 _log = logging.getLogger("scaler")
@@ -74,7 +75,13 @@ class SupervisedCommand(ChildCommand):
         self._unwanted.clear()
         super().start()
         self._over.clear()
-        threading.Thread(target=self._supervise, name=self._name, daemon=True).start()
+        try:
+            threading.Thread(target=self._supervise, name=self._name, daemon=True).start()
+        except RuntimeError as error:
+            self._unwanted.set()
+            self._over.set()
+            self.kill()
+            raise RuntimeError(f"Cannot start {self._name}: {lack_of_thread(error)}") from error
 
     def wait_ready(self, timeout_seconds: float = START_TIMEOUT_SECONDS) -> dict[str, Any]:
         try:
@@ -141,6 +148,6 @@ class SupervisedCommand(ChildCommand):
             try:
                 self._spawn()
             except OSError as error:
-                _log.error(f"{self._name} cannot be restarted: {error}")
+                _log.error(f"{self._name} cannot be restarted. {error}")
                 return False
         return True

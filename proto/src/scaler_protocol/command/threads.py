@@ -14,6 +14,11 @@ def start_thread(run: Callable[[], object]) -> None:
     start_new_thread(run, ())
 
 
+def is_lack_of_thread(error: RuntimeError) -> bool:
+    """Return whether Python has started no thread because it could not."""
+    return "new thread" in str(error)
+
+
 def lack_of_thread(error: RuntimeError) -> str:
     """Return why Python has started no thread, and in a second sentence what helps."""
     if "shutdown" in str(error):

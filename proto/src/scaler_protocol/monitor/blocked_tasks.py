@@ -23,7 +23,7 @@ from scaler_protocol.monitor.reasons import (
 _REASONS = {
     NO_WORKERS: "no worker is connected",
     MISSING_CAPABILITIES: "no worker has {demand}",
-    NO_AVAILABLE_WORKER: "suitable workers are paused, leaving or silent",
+    NO_AVAILABLE_WORKER: "suitable workers are {states}",
     LIMIT_TAKEN_BY_ACTORS: "actors hold the workers that their group may use",
 }
 
@@ -71,5 +71,6 @@ def _why_blocked(group: WaitGroup) -> str:
     reason = group.reason.casefold()
     for beginning, text in _REASONS.items():
         if reason.startswith(beginning):
-            return text.format(demand=printable(group.demand) or "the capabilities that they need")
+            demand = printable(group.demand) or "the capabilities that they need"
+            return text.format(demand=demand, states=printable(group.reason[len(beginning) :]).strip(" ."))
     return ""

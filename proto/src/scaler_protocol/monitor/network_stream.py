@@ -10,9 +10,11 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from scaler_protocol.address import Address
+from scaler_protocol.command.threads import lack_of_thread
 from scaler_protocol.keys import VARIABLE, PeerKeys
 from scaler_protocol.monitor.bounds import MESSAGE_LIMIT_BYTES
 from scaler_protocol.monitor.feed import RefusedError
+from scaler_protocol.transport.context import new_socket
 
 _RECONNECT_MILLISECONDS = 100
 _RECONNECT_LIMIT_MILLISECONDS = 500
@@ -50,7 +52,10 @@ class NetworkStream:
         self._has_keys = keys is not None
         self._broken = 0
         self._connect_at: float | None = None
-        self.socket = context.socket(zmq.SUB)
+        try:
+            self.socket = new_socket(context, zmq.SUB)
+        except RuntimeError as error:
+            raise ValueError(f"Cannot connect to {address}: {lack_of_thread(error)}") from None
         self._handshakes = self.socket.get_monitor_socket(_HANDSHAKES)
         if keys is not None:
             self.socket.setsockopt(zmq.CURVE_SERVERKEY, keys.server_public)

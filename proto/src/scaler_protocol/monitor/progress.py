@@ -7,6 +7,11 @@ tasks take at least as long as those of each client, group and function. Tasks t
 count; there is no estimate if their number is not known. Tasks that no worker can run at present do not count, nor do
 actors, which run until they are ended. There is no estimate if there are no other tasks, or if it is not known to which
 map or graph they belong. The time in which there is nothing else is not part of the time that a task takes.
+
+No estimate is less than what the running tasks contradict. A task that has run for a shorter time than its function
+usually takes needs at least the rest of it; one that has overrun by some time is expected to need at least as long
+again. If tasks that usually take 10 ms have run for 5 minutes, 5 minutes are left. A task that waits for tasks of its
+own or for a lock, and whose usual time is not known, contradicts nothing: what it waits for counts itself.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from scaler_protocol.monitor.messages import (
     FunctionStatus,
     GraphStatus,
     MapStatus,
+    RunningTaskStatus,
     Snapshot,
     WaitGroup,
     user_of_client,
@@ -75,6 +81,13 @@ class Progress(NamedTuple):
 def seconds_left(unfinished: int, ended: float, seconds: float) -> float:
     """The estimate, if ``ended`` tasks ended in the last ``seconds``; 0 if none did."""
     return unfinished * seconds / ended if ended > 0 else 0.0
+
+
+def least_seconds(task: RunningTaskStatus) -> float:
+    """Return how much longer a running task is expected to run at least."""
+    if task.actor or (task.blocked and not task.usual_seconds):
+        return 0.0
+    return abs(task.usual_seconds - task.seconds)
 
 
 def left_text(row: Progress, now: float) -> str:
@@ -146,7 +159,7 @@ class ProgressWatch:
         paces: dict[tuple[str, Hashable], Pace] = {}
         self.rows = []
         coming, waiting, owners = _coming(snapshot), _waiting(snapshot), _owners(snapshot)
-        actors = _actors(snapshot)
+        actors, least = _actors(snapshot), _least_seconds(snapshot)
         for counted in _counted(snapshot):
             key = counted.kind, counted.key
             to_come, is_open = coming.get(key, (0, False))
@@ -158,7 +171,7 @@ class ProgressWatch:
                 row, can_run = row._replace(obstacle=_ONLY_ACTORS), False
             if row.unfinished:
                 pace = paces[key] = self._pace(row, snapshot.time, can_run)
-                row = _estimated(row, pace) if can_run else row
+                row = _estimated(row, pace, least.get(key, 0.0)) if can_run else row
             if row.unfinished or row.kind == ALL:
                 self.rows.append(row)
         self.rows = _not_before_parts(self.rows, snapshot)
@@ -179,10 +192,12 @@ class ProgressWatch:
         return pace
 
 
-def _estimated(row: Progress, pace: Pace) -> Progress:
+def _estimated(row: Progress, pace: Pace, least: float) -> Progress:
+    """``least``: the seconds that its running tasks are expected to take at least."""
     if row.is_open:
         return row._replace(obstacle=row.obstacle or _OPEN)
-    return row._replace(seconds_left=pace.seconds_left(row.unfinished - row.cannot_run - row.actors))
+    seconds = pace.seconds_left(row.unfinished - row.cannot_run - row.actors)
+    return row._replace(seconds_left=max(seconds, least) if seconds else 0.0)
 
 
 def _not_before_parts(rows: list[Progress], snapshot: Snapshot) -> list[Progress]:
@@ -241,15 +256,32 @@ def _on_hosts(snapshot: Snapshot) -> Counter[str]:
     return found
 
 
-def _actors(snapshot: Snapshot) -> Counter[tuple[str, Hashable]]:
-    """Return how many actors have run for a second or longer, by kind and key."""
-    found: Counter[tuple[str, Hashable]] = Counter()
+def _least_seconds(snapshot: Snapshot) -> dict[tuple[str, Hashable], float]:
+    """Return how long the tasks that have run for a second or longer are expected to run at least, by kind and key.
+    Recordings of earlier releases do not say to which map or graph a task belongs."""
+    found: dict[tuple[str, Hashable], float] = {}
     groups = {client.session: client.group for client in snapshot.clients}
     for agent in snapshot.agents:
         for task in agent.running:
-            if task.actor:
-                group = groups.get(task.session, "")
-                found.update(((ALL, ""), (CLIENT, task.session), (GROUP, group), (FUNCTION, task.function)))
+            seconds, session = least_seconds(task), task.session
+            for key in (
+                (ALL, ""), (CLIENT, session), (GROUP, groups.get(session, "")), (FUNCTION, task.function),
+                (MAP, (session, task.map_number)), (GRAPH, (session, task.graph)),
+            ):  # fmt: skip
+                found[key] = max(found.get(key, 0.0), seconds)
+    return found
+
+
+def _actors(snapshot: Snapshot) -> Counter[tuple[str, Hashable]]:
+    """Return how many actors are on hosts, by kind and key: the shown ones, and those that have run for a second or
+    longer without calls."""
+    running = (task for agent in snapshot.agents for task in agent.running if task.actor)
+    actors = {(task.session, task.task): task.function for task in running}
+    actors.update({(each.session, each.task): each.function for each in snapshot.actors if each.host})
+    groups = {client.session: client.group for client in snapshot.clients}
+    found: Counter[tuple[str, Hashable]] = Counter()
+    for (session, _), function in actors.items():
+        found.update(((ALL, ""), (CLIENT, session), (GROUP, groups.get(session, "")), (FUNCTION, function)))
     return found
 
 

@@ -12,6 +12,9 @@ from scaler_protocol.ids import ID_SIZE_BYTES
 NAME_IS_TAKEN = 3
 """The exit code of a process that could not become the store, because another process has the name of its socket."""
 
+REFUSED = 100
+"""The exit code of a process to which the system refused another one: this, and the number of the error."""
+
 _CREDENTIALS = struct.Struct("3i")
 
 

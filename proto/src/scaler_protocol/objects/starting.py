@@ -24,7 +24,7 @@ from scaler_protocol.objects.admission import DIRECTORY_FEATURE, PLACE_MANY_FEAT
 from scaler_protocol.objects.directory import DirectoryView
 from scaler_protocol.objects.errors import StoreUnavailable
 from scaler_protocol.objects.memory import AVAILABLE, Releases
-from scaler_protocol.objects.names import NAME_IS_TAKEN, is_same_user, socket_name
+from scaler_protocol.objects.names import NAME_IS_TAKEN, REFUSED, is_same_user, socket_name
 from scaler_protocol.objects.polling import wait_readable
 from scaler_protocol.transport.stream import StreamConnection
 
@@ -232,6 +232,9 @@ def _start(cluster: bytes, deadline: float) -> bool:
         process.kill()
         process.wait()
         return False
+    if code > REFUSED:
+        why = with_remedy(OSError(code - REFUSED, os.strerror(code - REFUSED)), "its process")
+        raise StoreUnavailable(f"The object store of this host cannot be started: {why}.")
     if code not in (0, NAME_IS_TAKEN):
         raise StoreUnavailable("The object store of this host cannot be started: its process failed.")
     return code == NAME_IS_TAKEN

@@ -15,20 +15,25 @@ import sys
 from scaler_protocol.command.descriptors import allow_many_descriptors
 from scaler_protocol.command.inherited import restore_signals
 from scaler_protocol.command.interpreter import restore_environment
-from scaler_protocol.objects.names import NAME_IS_TAKEN, socket_name
+from scaler_protocol.objects.names import NAME_IS_TAKEN, REFUSED, socket_name
 
 _BACKLOG = 1024
 
 
 def main() -> int:
-    """``NAME_IS_TAKEN`` if another process has the name of the socket, which is usually a store that was first."""
+    """``NAME_IS_TAKEN`` if another process has the name of the socket, which is usually a store that was first.
+    ``REFUSED`` and the number of an error if the system allows no process."""
     restore_environment()
     restore_signals()
     bound = _bind(bytes.fromhex(sys.argv[1]))
     if bound is None:
         return NAME_IS_TAKEN
     listens, listening = os.pipe()
-    if os.fork():
+    try:
+        child = os.fork()
+    except OSError as error:
+        return REFUSED + (error.errno or 0)
+    if child:
         os.close(listening)
         os.read(listens, 1)  # ends when the child listens, or has failed
         return 0

@@ -22,6 +22,7 @@ from collections.abc import Callable
 import zmq
 
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.command.threads import is_lack_of_thread, lack_of_thread
 from scaler_protocol.handshake import place_of
 from scaler_protocol.keys import PeerKeys, client_keys
 from scaler_protocol.transport.curve import CurveClient
@@ -201,6 +202,11 @@ class DealerConnection(DealerFrames):
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
             self._wait_for_descriptors()
+        except RuntimeError as error:
+            if not is_lack_of_thread(error):
+                raise
+            self._note_obstacle(f"Cannot connect to {self._address}: {lack_of_thread(error)}")
+            self._look_later()
         else:
             self._lacks_descriptors = False
 

@@ -10,6 +10,7 @@ import zmq
 
 from scaler_protocol.address import Address
 from scaler_protocol.keys import PeerKeys
+from scaler_protocol.transport.context import new_socket
 from scaler_protocol.transport.endpoints import to_connect
 from scaler_protocol.transport.socket_monitor import SocketMonitor
 from scaler_protocol.transport.socket_options import fd_of, set_options
@@ -38,7 +39,8 @@ _WATCHED_EVENTS = sum(_CONNECTION_EVENTS) | zmq.EVENT_CLOSED
 
 class LibzmqDealer:
     """Its socket and what is reported about it. ``reconnects``: it connects again and again by itself; otherwise it is
-    of no use any more once ``is_over``. Raises zmq.ZMQError, with EMFILE where no descriptors are left."""
+    of no use any more once ``is_over``. Raises zmq.ZMQError, with EMFILE where no descriptors are left, and
+    RuntimeError if the system allows no threads for it."""
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class LibzmqDealer:
         self.is_over = False
         self._endpoint = to_connect(address)
         self._reconnects = reconnects
-        self.socket = context.socket(zmq.DEALER)
+        self.socket = new_socket(context, zmq.DEALER)
         try:
             self._set_options(address, session)
             self._use_keys(keys)

@@ -17,6 +17,7 @@ import zmq
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import ServerKeys, scheduler_keys
+from scaler_protocol.transport.context import new_socket
 from scaler_protocol.transport.curve_authentication import CurveAuthenticator
 from scaler_protocol.transport.endpoints import bind_error, bound_address, bound_socket, to_bind
 from scaler_protocol.transport.inherited_sockets import take_inherited_socket
@@ -209,7 +210,7 @@ class RouterSocket(RouterFrames):
         return Address("tcp", address.host, parse_address(endpoint).port)
 
     def _open(self) -> None:
-        self._socket = self._context.socket(zmq.ROUTER)
+        self._socket = new_socket(self._context, zmq.ROUTER)
         self.attach(self._socket)
         set_options(self._socket)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)

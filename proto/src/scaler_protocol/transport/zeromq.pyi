@@ -13,6 +13,9 @@ import zmq
 from scaler_protocol.transport.zmtp import ZmtpConnection
 from scaler_protocol.transport.zmtp_listener import ZmtpListener
 
+def require_threads(count: int) -> None:
+    """Raises RuntimeError if the system does not let this process start so many more threads (ulimit -u, ulimit -v)."""
+
 class Socket:
     def attach(self, socket: zmq.Socket[bytes]) -> None:
         """Speak through ``socket``. Before this, every call raises as if it were closed."""

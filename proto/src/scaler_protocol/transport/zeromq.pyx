@@ -23,6 +23,65 @@ from scaler_protocol.transport.descriptors cimport coarse_seconds
 from scaler_protocol.transport.zmtp cimport ZmtpConnection
 from scaler_protocol.transport.zmtp_listener cimport ZmtpListener
 
+cdef extern from *:
+    """
+    #if defined(__linux__)
+    #include <errno.h>
+    #include <pthread.h>
+    #include <sched.h>
+    #include <signal.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+
+    #define THREADS_LIMIT 64
+
+    typedef struct { pthread_mutex_t gate; pid_t ids[THREADS_LIMIT]; } ThreadTrial;
+    typedef struct { ThreadTrial *trial; int number; } TriedThread;
+
+    static void *wait_at_gate(void *argument) {
+        TriedThread *self = argument;
+        self->trial->ids[self->number] = (pid_t) syscall(SYS_gettid);
+        pthread_mutex_lock(&self->trial->gate);
+        pthread_mutex_unlock(&self->trial->gate);
+        return NULL;
+    }
+
+    /* 0, or the number of the error of the thread that could not be started. All threads have ended, and the system
+       counts them no more: that is a moment after pthread_join. */
+    static int try_threads(int count) {
+        ThreadTrial trial;
+        TriedThread tried[THREADS_LIMIT];
+        pthread_t threads[THREADS_LIMIT];
+        sigset_t all, before;
+        int started = 0, error = 0;
+        count = count < THREADS_LIMIT ? count : THREADS_LIMIT;
+        pthread_mutex_init(&trial.gate, NULL);
+        pthread_mutex_lock(&trial.gate);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        for (; started < count; started++) {
+            tried[started].trial = &trial;
+            tried[started].number = started;
+            error = pthread_create(&threads[started], NULL, wait_at_gate, &tried[started]);
+            if (error)
+                break;
+        }
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_mutex_unlock(&trial.gate);
+        for (int index = 0; index < started; index++) {
+            pthread_join(threads[index], NULL);
+            while (syscall(SYS_tgkill, getpid(), trial.ids[index], 0) == 0)
+                sched_yield();
+        }
+        pthread_mutex_destroy(&trial.gate);
+        return error;
+    }
+    #else
+    static int try_threads(int count) { (void) count; return 0; }
+    #endif
+    """
+    int try_threads(int count) nogil
+
 cdef enum:
     DONTWAIT = 1
     SEND_MORE = 2
@@ -75,6 +134,11 @@ cdef ErrorFunction error_number = <ErrorFunction> _address(_libzmq, "zmq_errno")
 cdef int _EHOSTUNREACH = zmq.EHOSTUNREACH
 cdef int _ENOTSOCK = zmq.ENOTSOCK
 cdef int _ETERM = zmq.ETERM
+
+
+def require_threads(count):
+    if try_threads(count):
+        raise RuntimeError("can't start new thread")
 
 
 cdef int fail(int number) except -1:

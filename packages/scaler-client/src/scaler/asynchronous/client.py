@@ -50,6 +50,7 @@ from scaler.core.questions import Questions
 from scaler.core.session import Session
 from scaler.shell.client_io import STOPPED
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
+from scaler.utility.late_imports import late_import
 from scaler_protocol.messages import ControlAction, Status
 from scaler_protocol.shipping.environments import Environment
 
@@ -646,13 +647,15 @@ class AsyncClient:
 
     def profile(self, interval_seconds: float = 0.02) -> AsyncProfile:
         """A profile of the tasks that run, on all hosts, for ``async with``. See :meth:`scaler.Client.profile`."""
-        from scaler.asynchronous.profile import AsyncProfile
+        with late_import("make a profile"):
+            from scaler.asynchronous.profile import AsyncProfile
 
         return AsyncProfile(self._inquire, self._link, self._profile_numbers, interval_seconds)
 
     async def cluster_info(self) -> ClusterInfo:
         """Describe the cluster at this moment. See :meth:`scaler.Client.cluster_info`."""
-        from scaler.client.cluster_info import info_of
+        with late_import("describe the cluster"):
+            from scaler.client.cluster_info import info_of
 
         outcome = await self._ask(Questions.ask_cluster_info)
         if outcome.status != Status.SUCCESS:

@@ -93,7 +93,7 @@ from scaler.client.representations import table
 from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.shipping import environment_text, modules_of, sources_of
-from scaler.client.signatures import check_call, function_name, takes_keyword
+from scaler.client.signatures import TASK_OPTIONS, check_call, function_name, takes_keyword
 from scaler.client.variable import Variable
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.questions import Questions
@@ -112,6 +112,7 @@ from scaler.shell.connection import (
 )
 from scaler.shell.waiting import PendingAnswer
 from scaler.utility.exceptions import ClientQuitException, DisconnectedError
+from scaler.utility.late_imports import late_import
 from scaler.utility.other_names import warn_of_effectless
 from scaler_protocol.address import parse_address
 from scaler_protocol.command.descriptors import require_descriptors
@@ -417,7 +418,7 @@ class Client:
         options: TaskOptions,
     ) -> tuple[Shape, tuple[Any, ...]]:
         """Check a call. Returns its shape, and its values in order."""
-        check_call(fn, args, kwargs)
+        check_call(fn, args, kwargs, TASK_OPTIONS)
         shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), options)
         return shape, (*args, *kwargs.values())
 
@@ -851,7 +852,8 @@ class Client:
         if isinstance(collections, Collection):
             return self.persist([collections], optimize_graph=optimize_graph, **dask_options)[0]
         try:
-            from scaler.integrations.dask_persistence import persist
+            with late_import("persist the collections"):
+                from scaler.integrations.dask_persistence import persist
 
             self._client_io.check_usable()
             parts = ClientParts(self._arguments, self._functions, self._client_io)
@@ -867,7 +869,8 @@ class Client:
         if isinstance(collections, Collection):
             return self.compute([collections], sync=sync, optimize_graph=optimize_graph)[0]
         try:
-            from scaler.integrations.dask_collections import compute
+            with late_import("compute the collections"):
+                from scaler.integrations.dask_collections import compute
 
             futures = compute(partial(self.get, block=False), collections, optimize_graph)
             return self.gather(futures) if sync else futures
@@ -921,6 +924,7 @@ class Client:
                 options,
                 max_restarts,
                 max_concurrency,
+                name or "",
             )
             return make() if name is None else named_actor(self, name, make)
         except BaseException as error:
@@ -1121,7 +1125,8 @@ class Client:
         While it records, each worker process samples the stack of its task at this interval, which costs less than 1 %
         of its time at 0.02 s. Other threads of the task, and code that is not Python, are not shown; their time counts
         for the call that waits for them. With keys, a client sees its own tasks only, unless it has ``admin.key``."""
-        from scaler.client.profile import Profile
+        with late_import("make a profile"):
+            from scaler.client.profile import Profile
 
         return Profile(self._inquire, self._profile_numbers, interval_seconds)
 
@@ -1129,7 +1134,8 @@ class Client:
         """Return a panel for a notebook, as the last value of a cell: tasks by state, alerts, the progress of
         functions, clients and graphs with estimates, and the longest-running tasks. It is updated at this interval
         while other cells run, until its ``stop()`` is called or this client disconnects."""
-        from scaler.client.live_panel import LivePanel
+        with late_import("make a panel"):
+            from scaler.client.live_panel import LivePanel
 
         if not 0.1 <= interval_seconds <= 3600:
             raise ValueError(f"Cannot refresh every {interval_seconds} s. Choose an interval from 0.1 to 3600 s.")
@@ -1138,7 +1144,8 @@ class Client:
     def cluster_info(self) -> ClusterInfo:
         """Describe the cluster at this moment: ``workers``, ``tasks``, ``functions``, ``clients`` and more, as rows
         with named fields. It does not list single tasks; monitors do."""
-        from scaler.client.cluster_info import info_of
+        with late_import("describe the cluster"):
+            from scaler.client.cluster_info import info_of
 
         outcome = self._ask(Questions.ask_cluster_info)
         if outcome.status != Status.SUCCESS:
@@ -1397,7 +1404,8 @@ class Client:
 
 
 def _direct_connection(address: str, session: bytes) -> ClientConnection:
-    from scaler.shell.direct_connection import DirectConnection  # loads ZeroMQ, which worker processes need not
+    with late_import("create a client"):  # loads ZeroMQ, which worker processes need not
+        from scaler.shell.direct_connection import DirectConnection
 
     return DirectConnection(address, session)
 

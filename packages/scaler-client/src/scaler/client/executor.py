@@ -20,6 +20,7 @@ from scaler.client.signatures import function_module, function_name
 from scaler.core.outcome import Outcome
 from scaler.shell.client_io import ClientIO
 from scaler.utility.exceptions import ClientQuitException, ExecutorProcessDiedError, ProcessorDiedError
+from scaler.utility.late_imports import late_import
 from scaler.utility.private_apis import call_before_exit
 from scaler_protocol.messages import Status
 
@@ -433,8 +434,9 @@ def _chunk_function(fn: Callable[..., T]) -> Callable[[list[tuple[Any, ...]]], l
 
 
 def _start_cluster(n_workers: int) -> SchedulerClusterCombo:
-    from scaler.cluster.combo import SchedulerClusterCombo
-    from scaler.utility.siblings import require_siblings
+    with late_import("start a cluster"):
+        from scaler.cluster.combo import SchedulerClusterCombo
+        from scaler.utility.siblings import require_siblings
 
     require_siblings("Executor(n_workers=...)")
     return SchedulerClusterCombo(n_workers)

@@ -357,8 +357,8 @@ class HeldCall:
         if self._future is None:
             return []
         submissions = session.submissions
-        is_call = self._shape.options.actor != 0  # not a node: it waits here for inputs that are not made yet
-        graph = None if is_call else submissions.current_graph
+        # Actors and their calls wait here for inputs that are not made yet.
+        graph = submissions.current_graph if self._shape.may_be_node else None
         found = self._sort(inputs, small, graph)
         if isinstance(found, ScalerFuture):
             return found

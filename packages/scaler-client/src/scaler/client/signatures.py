@@ -6,7 +6,26 @@ import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Signature
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class OptionNames(NamedTuple):
+    """The options that ``method`` takes, and that its plain form would pass on as arguments."""
+
+    method: str
+    names: frozenset[str]
+
+
+NO_OPTIONS = OptionNames("", frozenset())
+TASK_OPTIONS = OptionNames(
+    "submit_verbose",
+    frozenset(
+        {"capabilities", "priority", "retries", "rerun", "timeout_seconds", "memory_bytes", "profiling", "reserialize"}
+    ),
+)
+ACTOR_OPTIONS = OptionNames(
+    "actor_verbose", frozenset({"name", "max_restarts", "max_concurrency", "capabilities", "priority"})
+)
 
 _NAME_LIMIT_BYTES = 1000
 _VARIABLE_FLAGS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -31,8 +50,11 @@ def sendable_name(name: str) -> str:
     return name[:_NAME_LIMIT_BYTES].encode(errors="replace")[:_NAME_LIMIT_BYTES].decode(errors="ignore")
 
 
-def check_call(callable_: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raises TypeError for a coroutine function, and when the arguments do not fit the signature, if there is one."""
+def check_call(
+    callable_: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], options: OptionNames = NO_OPTIONS
+) -> None:
+    """Raises TypeError for a coroutine function, and when the arguments do not fit the signature, if there is one.
+    ``options``: the error says where these belong."""
     if inspect.iscoroutinefunction(callable_):
         name = function_name(callable_)
         raise TypeError(
@@ -46,7 +68,13 @@ def check_call(callable_: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"Cannot call {function_name(callable_)}(): {error}.") from None
+            remedy = _remedy(signature, kwargs, options)
+            raise TypeError(f"Cannot call {function_name(callable_)}(): {error}.{remedy}") from None
+
+
+def _remedy(signature: Signature, kwargs: Mapping[str, Any], options: OptionNames) -> str:
+    misplaced = [name for name in kwargs if name in options.names and name not in signature.parameters]
+    return f" Pass the option {misplaced[0]} to {options.method}()." if misplaced else ""
 
 
 def signature_of(callable_: Callable[..., Any], follow_wrapped: bool) -> Signature | None:

@@ -93,7 +93,10 @@ class RunningStack:
 
         role = part.role
         command = SupervisedCommand(role.module, part.arguments(self._path, self._scheduler), part.title, renewed)
-        command.start()
+        try:
+            command.start()
+        except (OSError, RuntimeError) as error:
+            raise BadInput(str(error)) from None
         self._running.append((part, command))
         try:
             facts = command.wait_ready()

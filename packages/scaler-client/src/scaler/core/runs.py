@@ -57,7 +57,7 @@ class Shape:
     """The data that the tasks of one run share. ``open`` is the run that is being collected, if any. ``new_builder``
     makes an empty builder; the session sets it when it first needs one. ``is_node``: whether the tasks become nodes of
     the open graph; None: if their function says so. ``new_node_builder`` makes builders for nodes of
-    ``graph_of_nodes``."""
+    ``graph_of_nodes``. ``may_be_node``: not an actor or a call of one."""
 
     __slots__ = (
         "function",
@@ -68,6 +68,7 @@ class Shape:
         "new_builder",
         "new_node_builder",
         "graph_of_nodes",
+        "may_be_node",
         "_is_node",
         "_variants",
     )
@@ -88,8 +89,8 @@ class Shape:
         self.new_builder: Callable[[], TaskRunBuilder] | None = None
         self.new_node_builder: Callable[[], TaskRunBuilder] | None = None
         self.graph_of_nodes: object = None
-        is_of_actor = options.hosts_actor or options.actor != 0  # these keep their own order, outside of graphs
-        self._is_node = False if is_of_actor else is_node
+        self.may_be_node = not options.hosts_actor and not options.actor  # these keep their own order
+        self._is_node = is_node if self.may_be_node else False
         self._variants: dict[bool, Shape] = {}
 
     @property

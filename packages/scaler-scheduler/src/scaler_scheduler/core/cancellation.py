@@ -8,6 +8,7 @@ know since its restart. The verbs are those of docs/glossary.md:
 |---|---|---|
 | ``cancel``, ``cancel_rows`` | tasks | their client cancels them, or its session ends |
 | ``cancel_nested``, ``cancel_children`` | tasks of nested clients | the task around them is cancelled, failed or lost |
+| ``cancel_children_of_execution`` | tasks of nested clients | an agent stops one execution of the task around them |
 | ``orphan`` | the connection of a nested client | it closed; the tasks continue |
 | ``end_client`` | a session | goodbye, timeout |
 | ``end_with_reason`` | a session | the client broke the protocol or exceeded a limit; it is told why |
@@ -68,6 +69,16 @@ def cancel_children(state: SchedulerState, session: bytes, task: int, now: float
     """The current attempt of a task was cancelled or failed: the tasks that it submitted are cancelled."""
     for child in state.lineage.of_task(session, task):
         cancel_nested(state, child, now)
+
+
+def cancel_children_of_execution(
+    state: SchedulerState, agent: Agent, session: bytes, task: int, attempt: int, now: float
+) -> None:
+    """An agent stops one execution of a task, or has stopped it: the tasks that were submitted in it are cancelled.
+    After a restart of the scheduler, two agents may have the same attempt."""
+    for child in state.lineage.of_task(session, task):
+        if child.route == agent.session and child.parent is not None and child.parent.attempt == attempt:
+            cancel_nested(state, child, now)
 
 
 def cancel_stale_children(state: SchedulerState, client: ClientPeer, now: float) -> None:

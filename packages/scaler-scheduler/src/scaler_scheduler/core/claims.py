@@ -28,7 +28,8 @@ def claim(state: SchedulerState, agent: Agent, column: TaskColumn, now: float) -
         attempts = column.attempts
     stale, unknown = client.table.claim(column.tasks, attempts, agent.load)
     ended = [index for index in unknown if column.tasks[index] < client.table.columns.next_task]
-    cancellation.cancel_rows(agent, column.session, column.tasks, attempts, [*stale, *ended])
+    dropped = [*stale, *ended]
+    _drop(state, agent, column.session, _pick(column.tasks, dropped), _pick(attempts, dropped), now)
     unknown = [index for index in unknown if column.tasks[index] >= client.table.columns.next_task]
     if unknown:
         tasks, attempts = _pick(column.tasks, unknown), _pick(attempts, unknown)
@@ -52,10 +53,22 @@ def expire(state: SchedulerState, now: float) -> None:
     holds, results_kept = state.unclaimed.expire(now)
     for agent, session, tasks, attempts in holds:
         dropped_tasks.note(state, agent, session, tasks, now)
-        agent.cancel(session, list(tasks), list(attempts))
+        _drop(state, agent, session, tasks, attempts, now)
     for agent, run, delivery in results_kept:
         results.drop_unclaimed(state, agent, run, range(run.count), now)
         delivery.release()
+
+
+def _drop(
+    state: SchedulerState, agent: Agent, session: bytes, tasks: Sequence[int], attempts: Sequence[int], now: float
+) -> None:
+    """Nothing waits for these executions, nor for what was submitted in them."""
+    if not tasks:
+        return
+    agent.cancel(session, list(tasks), list(attempts))
+    if state.lineage:
+        for task, attempt in zip(tasks, attempts, strict=True):
+            cancellation.cancel_children_of_execution(state, agent, session, task, attempt, now)
 
 
 def _pick(values: Sequence[int], indices: list[int]) -> tuple[int, ...]:

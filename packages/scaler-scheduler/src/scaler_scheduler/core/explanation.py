@@ -10,6 +10,7 @@ from scaler_protocol.monitor.format import format_duration, printable
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_AVAILABLE_WORKER, NO_WORKERS
 from scaler_scheduler.core import lock_table, lost_inputs, named_table, running_tasks, share_reports
 from scaler_scheduler.core.agents import Agent, shown_demand, shown_offer
+from scaler_scheduler.core.availability import unavailable_text
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.fair_shares import Share
 from scaler_scheduler.core.run_records import RunRecord
@@ -25,7 +26,7 @@ REASONS_SHOWN, REASON_LIMIT = 2, 400
 MANAGERS_SHOWN = 3
 """Worker managers that are named when none of them offers what a task needs."""
 
-_BUSY = "are busy."
+_BUSY = " busy."
 
 
 def answer(task: int, text: str) -> Explanation:
@@ -40,7 +41,9 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
     if client is None or known is None:
         return f"Task {task} is not known here: it has ended, or was never submitted."
     where, attempt, agent_index, deaths, losses, record = known
-    text = f"Task {task} ({record.function.name}) {_place(state, client, task, where, agent_index, record)}"
+    name = record.run.options.actor_name
+    shown = f"{record.function.name}, actor {name!r}" if name else record.function.name
+    text = f"Task {task} ({shown}) {_place(state, client, task, where, agent_index, record)}"
     text += lock_table.explain(state.locks, session, task, attempt)
     text += named_table.explain(state.named, session, task, attempt)
     if record.hosts_actor:
@@ -92,8 +95,8 @@ def _place(
     if agent_index in state.agent_by_index:
         return "is queued: " + why_reserved(state.agent_by_index[agent_index])
     why = why_queued(state, client, record)
-    if why.endswith(_BUSY):
-        why = f"{why.removesuffix('.')} ({state.placement.queued} tasks are queued)."
+    queued = state.placement.queued
+    why = why.replace(_BUSY, f" busy ({queued} task{'s are' if queued != 1 else ' is'} queued).", 1)
     more = more_of_queued(state, share_reports.shares_of(state), client, task, record)
     return f"is queued: {why} {more}".rstrip()
 
@@ -169,13 +172,26 @@ def _queued(state: SchedulerState, record: RunRecord) -> str:
         return f"{MISSING_CAPABILITIES} ({demand}).{_managers(state, record)}"
     if state.is_stopping:
         return "the scheduler is stopping and hands out nothing more."
-    if not any(agent.is_available for agent in able):
-        is_paused = any(agent.is_paused or agent.is_leaving for agent in able)
-        return f"{NO_AVAILABLE_WORKER} {'paused, leaving or ' if is_paused else ''}silent."
-    if demand and not any(agent.load.fits(record.demand) for agent in able):
-        return f"the capabilities it needs ({demand}) are taken by other tasks."
-    workers = sum(agent.load.slots for agent in able)
-    return f"all {workers} workers that could run it {_BUSY}"
+    available, resting = [agent for agent in able if agent.is_available], unavailable_text(able)
+    if not available:
+        return f"{NO_AVAILABLE_WORKER} {resting}."
+    others = f" Others are {resting}." if resting else ""
+    if demand and not any(agent.load.fits(record.demand) for agent in available):
+        return f"the capabilities it needs ({demand}) are taken by other tasks.{others}"
+    workers = sum(agent.load.slots for agent in available)
+    busy = "the only worker that could run it is" if workers == 1 else f"all {workers} workers that could run it are"
+    return f"{busy}{_BUSY}{_with_actors(workers, available)}{others}"
+
+
+def _with_actors(workers: int, agents: Iterable[Agent]) -> str:
+    """Return a sentence about the actors of these agents, which explain why a short queue does not move."""
+    actors = sum(len(agent.actors) for agent in agents)
+    if not actors:
+        return ""
+    if actors > 1:
+        return f" {actors} of them have actors, and keep them until they end."
+    which = "It" if workers == 1 else "1 of them"
+    return f" {which} has an actor, and keeps it until it ends."
 
 
 def _offers(agents: Iterable[Agent]) -> str:

@@ -192,7 +192,7 @@ cdef bint enter(
     if options is not state.last_options:  # successive runs usually have the same options
         state.last_queue = task_entry.queue_for(state, client, options)
         state.last_options = options if options.rerun else None  # other queues belong to one client
-        state.last_is_special = options.graph > 0 or options.actor > 0
+        state.last_is_special = options.graph > 0 or options.actor > 0 or options.hosts_actor
     function = run.function
     load = state.function_loads.get(function)
     if load is None:
@@ -238,7 +238,7 @@ cdef accept(SchedulerState state, Agent agent, run, Delivery delivery, double no
         return
     state.clients_with_results[client.session] = client
     if state.nested_clients:
-        results.cancel_children_at_limits(state, run, now)
+        results.cancel_children_at_limits(state, agent, run, now)
     outcome = client.table.accept(run, agent.load)
     if outcome is None or outcome[0] is None:
         client.forward(run, delivery)

@@ -44,16 +44,16 @@ def accept_others(
         _RULES[action](state, client, agent, run, index, task, now)
 
 
-def cancel_children_at_limits(state: SchedulerState, run: ResultRun, now: float) -> None:
+def cancel_children_at_limits(state: SchedulerState, agent: Agent, run: ResultRun, now: float) -> None:
     """Tasks that were stopped at a time or memory limit: the tasks that they submitted in that attempt are
     cancelled."""
     statuses = bytes(run.status_column)
     if not any(status in statuses for status in _STOPPED):
         return
     for index, status in enumerate(statuses):
-        for child in state.lineage.of_task(run.session, run.task(index)) if status in _STOPPED else ():
-            if child.parent is not None and child.parent.attempt == run.attempt(index):
-                cancellation.cancel_nested(state, child, now)
+        if status in _STOPPED:
+            task, attempt = run.task(index), run.attempt(index)
+            cancellation.cancel_children_of_execution(state, agent, run.session, task, attempt, now)
 
 
 def _keep(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:

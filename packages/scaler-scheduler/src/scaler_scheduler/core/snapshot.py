@@ -26,6 +26,7 @@ from scaler_protocol.monitor.messages import (
 )
 from scaler_scheduler.core import actor_reports, managers, maps, object_reports, unsent_calls
 from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.availability import SILENT, unavailability
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.draining import is_draining
 from scaler_scheduler.core.function_keys import FunctionKey
@@ -143,10 +144,10 @@ def _agent(state: SchedulerState, agent: Agent, now: float) -> AgentStatus:
 
 
 def _state(agent: Agent) -> PeerState:
-    if agent.is_available:
+    reason = unavailability(agent)
+    if not reason:
         return PeerState.CONNECTED
-    is_silent = agent.suspect or not agent.connection.is_open or not agent.attached
-    return PeerState.SUSPECT if is_silent else PeerState.PAUSED
+    return PeerState.SUSPECT if reason == SILENT else PeerState.PAUSED
 
 
 def _workers(agent: Agent) -> tuple[WorkerStatus, ...]:

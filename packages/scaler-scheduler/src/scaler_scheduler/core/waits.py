@@ -54,7 +54,7 @@ _OTHER_QUEUES = "Waits for workers with capabilities that few tasks need."
 _KINDS = {
     NO_WORKERS: NO_WORKERS.capitalize(),
     MISSING_CAPABILITIES: MISSING_CAPABILITIES.capitalize(),
-    NO_AVAILABLE_WORKER: f"{NO_AVAILABLE_WORKER.capitalize()} paused, leaving or silent",
+    NO_AVAILABLE_WORKER: f"{NO_AVAILABLE_WORKER.capitalize()} paused, draining or silent",
     LIMIT_TAKEN_BY_ACTORS: LIMIT_TAKEN_BY_ACTORS.capitalize(),
     RESULTS_MISSING: RESULTS_MISSING.capitalize(),
     "": "Waits",
@@ -116,7 +116,7 @@ class _Waits:
     ) -> None:  # fmt: skip
         group = WaitGroup(
             function.digest, function.name, reason, count, max(0.0, self.now - since), client.shown_id, task,
-            function.module, shown_demand(record.demand),
+            function.module, shown_demand(record.demand), priority=record.priority,
         )  # fmt: skip
         self.add(group, client if is_queued else None, record)
 

@@ -13,6 +13,7 @@ from scaler_protocol.address import Address, parse_address
 from scaler_protocol.command import BadInput
 from scaler_protocol.command.errors import unusable_text
 from scaler_protocol.command.interpreter import module_command
+from scaler_protocol.command.remedies import with_remedy
 from scaler_protocol.private_file import read_private_file
 
 _MODULE = "scaler_scheduler.metrics.process"
@@ -41,15 +42,19 @@ class MetricsServer:
         ours, theirs = socket.socketpair()
         arguments = str(theirs.fileno()), self._host, str(self._port), self._monitor_address, self._token_file
         command, environment = module_command(_MODULE, *arguments)
-        with theirs:
-            self._process = subprocess.Popen(
-                command,
-                env=environment,
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
         self._socket = ours
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    env=environment,
+                    pass_fds=(theirs.fileno(),),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                )
+            except OSError as error:
+                self.close()
+                raise BadInput(f"Cannot serve metrics: {with_remedy(error, 'this scheduler')}.") from None
         word, _, rest = self._answer().partition(" ")
         if word != "ready":
             self.close()

@@ -14,6 +14,7 @@ import zmq
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import ServerKeys, key_of_user, monitor_keys
+from scaler_protocol.transport.context import new_socket
 from scaler_protocol.transport.curve_authentication import CurveAuthenticator
 from scaler_protocol.transport.socket_monitor import SocketMonitor
 from scaler_scheduler.shell.standstill import LOOK_SECONDS, Standstill
@@ -53,7 +54,7 @@ class _Connection:
 
 class NetworkWatchers:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], complain: Complain) -> None:
-        self.socket = context.socket(zmq.XPUB)
+        self.socket = new_socket(context, zmq.XPUB)
         self._context = context
         self._complain = complain
         self._complaints: set[str] = set()

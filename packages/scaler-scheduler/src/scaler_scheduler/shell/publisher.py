@@ -18,6 +18,7 @@ import time
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.command.interpreter import module_command
+from scaler_protocol.command.remedies import with_remedy
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingWriter
@@ -66,7 +67,7 @@ class Publisher:
         self._taken = True
         self._ready = False
         self._was_ready = False
-        self._said = ""
+        self._said = self._lack = ""
         self._restarts = Restarts()
         self._gone_at: float | None = None
         self._wants_events = False
@@ -89,7 +90,7 @@ class Publisher:
         while not self._ready and self.error is None:
             self._wait_readable(deadline)
             if not self._read() and self.error is None:
-                self.error = self._said or f"the publisher of the monitor address {self._address} did not start"
+                self.error = self._said or self._why_not_started()
         if self.error is not None:
             self.close()
             raise OSError(self.error)
@@ -203,7 +204,12 @@ class Publisher:
             self._start_process()
         except OSError as error:
             if self._restarts.note_shortage(time.monotonic()):
-                self._warnings.append(f"The publisher cannot be started ({error.strerror}): monitors have to wait.")
+                why = with_remedy(error, "this scheduler")
+                self._warnings.append(f"The publisher cannot be started ({why}): monitors have to wait.")
+
+    def _why_not_started(self) -> str:
+        why = f": {self._lack.rstrip('.')}" if self._lack else ""
+        return f"the publisher of the monitor address {self._address} did not start{why}"
 
     def _start_process(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -218,7 +224,7 @@ class Publisher:
         self._socket = ours
         self._restarts.note_start(time.monotonic())
         self._watched, self._taken, self._ready, self._gone_at = False, True, False, None
-        self._said = self.trouble = ""
+        self._said = self._lack = self.trouble = ""
 
     def _popen(self, channel: int) -> subprocess.Popen[bytes]:
         place = self._monitor_socket
@@ -253,12 +259,13 @@ class Publisher:
             return
         how = f"{self._said}; " if self._said else ""
         how += f"signal {-process.returncode}" if process.returncode < 0 else f"exit code {process.returncode}"
+        why = f" Reason: {self._lack}" if self._lack else ""
         pause = self._restarts.note_end(now)
         if pause is not None:
-            self._warnings.append(f"The publisher ended ({how}): it is started again in {pause:g} s.")
+            self._warnings.append(f"The publisher ended ({how}): it is started again in {pause:g} s.{why}")
             return
         without = "monitors and event log" if self._log_arguments else "monitors"
-        self._warnings.append(f"The publisher ended too often ({how}): the scheduler goes on without {without}.")
+        self._warnings.append(f"The publisher ended too often ({how}): the scheduler goes on without {without}.{why}")
         self.close()
 
     def _wait_readable(self, deadline: float) -> None:
@@ -307,6 +314,8 @@ class Publisher:
             self._address = rest
         elif word == "error":
             self._said = rest
+        elif word == "lacks":
+            self._lack = rest
 
     def _hand_over(self, connection: socket.socket, payload: bytes) -> None:
         # The child may be gone, its queue full, or no descriptor be left: the next snapshot replaces this one.

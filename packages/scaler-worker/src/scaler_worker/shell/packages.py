@@ -12,6 +12,7 @@ from typing import Protocol
 
 from scaler_protocol.command import module_command
 from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.remedies import with_remedy
 from scaler_worker.package_cache import PackageFolder, acquire
 from scaler_worker.package_installation import INSTALLED, failure_text
 
@@ -91,7 +92,7 @@ class HostPackages:
             else:
                 self._start(requirements, attempts + 1)
         except OSError as error:
-            self._agent.packages_failed(requirements, failure_text(requirements, error.strerror or str(error)))
+            self._agent.packages_failed(requirements, failure_text(requirements, with_remedy(error, "this agent")))
 
     def _start(self, requirements: tuple[str, ...], attempts: int) -> None:
         arguments = (str(os.getpid()), str(self._kept), *requirements)

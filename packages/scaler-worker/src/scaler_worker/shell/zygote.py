@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import errno
 import logging
 import os
 import pickle
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from scaler_protocol.command import module_command
 from scaler_protocol.command.guarded_loop import GuardedLoop
+from scaler_protocol.command.remedies import with_remedy
 from scaler_worker.worker_process.channel import WorkerProcessOptions
 
 RESTART_SECONDS = 0.1
@@ -24,6 +26,8 @@ ANSWER_SECONDS = 5.0
 answered at all, the next one has twice as long: on a busy host, the imports of a zygote take their time."""
 
 ANSWER_LIMIT_SECONDS = 80.0
+
+_REFUSED_TEXT = "Cannot start the zygote, from which worker processes are forked; it is tried again: {}."
 
 UNANSWERED_LIMIT = 16
 """Requests beyond it wait here: the socket's buffer, and the descriptors that may be under way, are limited."""
@@ -58,8 +62,15 @@ class Zygote:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
+    def begin(self) -> None:
+        """Start it, and if the system does not allow that now, again when there is an event loop."""
+        try:
+            self.start()
+        except OSError as error:
+            logging.error(_REFUSED_TEXT.format(with_remedy(error, "this agent")))
+
     def start(self) -> None:
-        """Start it; it is ready when it answers. Needs no event loop yet."""
+        """Start it; it is ready when it answers. Needs no event loop yet. Raises OSError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         arguments = map(str, (theirs.fileno(), os.getpid(), self._descriptor_limit))
         command, environment = module_command("scaler_worker.worker_process.zygote", *arguments)
@@ -88,6 +99,8 @@ class Zygote:
     ) -> None:
         self._loop, self._on_forked, self._on_lost = loop, on_forked, on_lost
         self._watch()
+        if self._process is None:
+            loop.call_soon(self._restart)
 
     def fork(self, options: WorkerProcessOptions, fds: list[int]) -> None:
         """Ask for a worker process; the descriptors stay open until it is forked or lost."""
@@ -178,9 +191,17 @@ class Zygote:
         try:
             self.start()
         except OSError as error:
-            logging.error(f"Cannot start the zygote: {error}")
+            logging.error(_REFUSED_TEXT.format(with_remedy(error, "this agent")))
+            self._refuse(error.errno or errno.EAGAIN)
             self._restart_later()
             return
         lost, self._asked = self._asked, []
         self._waiting.clear()
         self._on_lost(lost)
+
+    def _refuse(self, error_number: int) -> None:
+        """No process can be forked before there is another zygote."""
+        asked, self._asked = self._asked, []
+        self._waiting.clear()
+        for number in asked:
+            self._on_forked(number, -error_number)

@@ -511,8 +511,11 @@ cdef class Runner:
 
     cdef object _end_with(self, RunUnderWay current, error):
         """The task has raised this. Returns its payload and sets its status."""
+        if self._is_interrupted(current):  # whatever user code has made of that
+            current.status = CANCELLED
+            return b""
         if isinstance(error, TaskCancelled):
-            if self._is_interrupted(current) or (current.is_node and current.stage == LOADING):
+            if current.is_node and current.stage == LOADING:
                 current.status = CANCELLED
                 return b""
             current.status, payload = _failure(error, _status_of(error, current.stage))  # user code has raised it
