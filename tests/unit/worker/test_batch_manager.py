@@ -170,7 +170,9 @@ def test_the_ids_of_accepted_jobs() -> None:
 
 def test_what_scontrol_shows() -> None:
     text = "JobId=7 JobName=scaler:a ExitCode=75:0 DerivedExitCode=0:0 StdOut=/home/ann/slurm-7.out Power="
-    assert read_end(text) == JobEnd(JobState.FAILED, "was ended by Slurm, at its time limit or for another job")
+    assert read_end(text) == JobEnd(
+        JobState.FAILED, "was ended by Slurm, at its time limit or for another job, or with its machine"
+    )
     assert read_end("") is None
 
 
@@ -256,7 +258,10 @@ def test_a_rejection_is_explained(said: str, sentence: str, is_final: bool) -> N
 
 
 def test_ends_and_failed_listings_are_explained() -> None:
-    assert explain_exit(75, 0, "/o", "Slurm") == "was ended by Slurm, at its time limit or for another job"
+    assert (
+        explain_exit(75, 0, "/o", "Slurm")
+        == "was ended by Slurm, at its time limit or for another job, or with its machine"
+    )
     assert explain_exit(0, 9, "/o", "Slurm") == "was ended by signal 9. See /o"
     assert (
         explain_exit(127, 0, "", "Slurm")
@@ -415,6 +420,19 @@ def test_the_end_of_a_job_is_reported_once(commands: PreparedAnswers) -> None:
     ]
     commands.list_as(("41_0", "FAILED", "NonZeroExitCode"))
     assert list(running.list()) == []
+
+
+def test_a_job_that_slurm_holds_after_a_failed_start_is_cancelled_and_counts_as_failed(
+    commands: PreparedAnswers,
+) -> None:
+    running = backend("--workers-per-job=4")
+    running.start(4, [])
+    commands.list_as(("41", "PENDING", "launch failed requeued held"), ("7", "PENDING", "JobHeldUser"), workers=4)
+    end = "could not be started, and Slurm held it. See the log of the daemon on its node"
+    assert running.list() == [Job("7", 4), Job("41", 4, JobState.FAILED, end)]
+    assert commands.cancelled() == [["41"]]
+    commands.list_as(("41", "CANCELLED", "None"), ("7", "PENDING", "JobHeldUser"), workers=4)
+    assert running.list() == [Job("7", 4)] and commands.cancelled() == [["41"]]
 
 
 def test_slurm_is_not_asked_all_the_time(commands: PreparedAnswers) -> None:

@@ -128,7 +128,10 @@ def accounting(failed: str, code: int) -> str:
         (accounting("0", 7), JobEnd(JobState.FAILED, "exited with code 7")),
         (
             accounting("0", 75),
-            JobEnd(JobState.FAILED, "was ended by Grid Engine, at its time limit or for another job"),
+            JobEnd(
+                JobState.FAILED,
+                "was ended by Grid Engine, at its time limit or for another job, or with its machine",
+            ),
         ),
         (accounting("100 : assumedly after job", 137), JobEnd(JobState.FAILED, "was ended by signal 9")),
         (

@@ -145,7 +145,12 @@ def lsf_job(**values: str) -> list[BatchJob]:
         ({"STAT": "EXIT", "EXIT_CODE": "137"}, BatchJob("7", 4, JobState.FAILED, end="was ended by signal 9")),
         (
             {"STAT": "EXIT", "EXIT_CODE": "75"},
-            BatchJob("7", 4, JobState.FAILED, end="was ended by LSF, at its time limit or for another job"),
+            BatchJob(
+                "7",
+                4,
+                JobState.FAILED,
+                end="was ended by LSF, at its time limit or for another job, or with its machine",
+            ),
         ),
         (
             {"STAT": "EXIT", "EXIT_CODE": "140", "EXIT_REASON": "TERM_PREEMPT: x"},

@@ -9,14 +9,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import StreamRequestHandler, TCPServer
+from types import SimpleNamespace
 
 import pytest
 
 from scaler_protocol.command.guarded_loop import GuardedLoop
 from scaler_protocol.command.turn_guard import TurnGuard
 from scaler_protocol.messages import Withdrawn
+from scaler_worker.core.draining import FAREWELL_SECONDS
+from scaler_worker.core.effects import Exit
+from scaler_worker.manager.config import ManagerSettings
+from scaler_worker.manager.core.jobs import Job, JobState
+from scaler_worker.manager.shell.local import LocalBackend
 from scaler_worker.shell import termination_watch
-from scaler_worker.termination_notice import amazon, azure, google
+from scaler_worker.termination_notice import STOPPED_CODE, amazon, azure, google
 from tests.unit.worker.playbook import Stage, run_of
 
 Answer = Callable[[BaseHTTPRequestHandler], str | None]
@@ -136,3 +142,20 @@ def test_an_agent_returns_what_waits_and_leaves_when_its_tasks_have_ended() -> N
     stage.core.on_termination_notice(stage.now)
     stage.turn()
     assert any(each.leaving for each in stage.bodies(Withdrawn))
+
+
+def test_the_exit_code_after_a_notice_tells_a_manager_to_replace_the_workers() -> None:
+    for is_noticed, code in ((True, STOPPED_CODE), (False, 0)):
+        stage = Stage(1)
+        leave = stage.core.on_termination_notice if is_noticed else stage.core.on_stop
+        leave(stage.now)
+        stage.turn()
+        stage.pass_time(FAREWELL_SECONDS + 1)
+        assert [each.code for each in stage.effects if isinstance(each, Exit)] == [code]
+
+
+def test_a_manager_on_the_machine_that_is_taken_back_starts_nothing_more() -> None:
+    backend = LocalBackend(ManagerSettings(kind="local", address="tcp://127.0.0.1:1"))
+    ended = SimpleNamespace(exit_code=STOPPED_CODE, wait_ready=lambda seconds: {}, join=lambda: None)
+    backend._children["7"] = ended, 2  # type: ignore[assignment]
+    assert backend.list() == [Job("7", 2, JobState.DISMISSED)]

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 NO_PROVIDER = "none"
+STOPPED_CODE = 75
+"""The exit code of workers that had to end although they are needed: a worker manager replaces them."""
+
 POLL_SECONDS = 5.0
 """Google gives 30 s, Azure at least 30 s, Amazon 120 s."""
 

@@ -32,6 +32,7 @@ from scaler_worker.core.effects import Exit
 from scaler_worker.core.execution_backend import ExecutionBackend
 from scaler_worker.core.hot_path import send
 from scaler_worker.core.state import AgentState
+from scaler_worker.termination_notice import STOPPED_CODE
 
 FAREWELL_SECONDS = 0.5
 """Seconds for which the last acknowledgements are awaited."""
@@ -46,6 +47,7 @@ class OrderlyLeave:
         self._says_leaving = False
         self._may_leave = False
         self._farewell_at: float | None = None
+        self._exit_code = 0
         self._ended = False
 
     # ---- the beginning ---------------------------------------------------------------------------------------
@@ -64,6 +66,7 @@ class OrderlyLeave:
         """The machine will be taken away: leave cleanly, as far as there is time."""
         text = "the machine will be taken back: this agent leaves when its running tasks have ended"
         self._state.outbox.add(Log("WARNING", text))
+        self._exit_code = STOPPED_CODE
         self._begin_to_leave(math.inf)
 
     def _begin_to_leave(self, stop_at: float) -> None:
@@ -109,7 +112,7 @@ class OrderlyLeave:
                 self._farewell_at = now
                 self._state.goodbye_due = True
         elif not self._state.welcomed or not self._state.link.in_flight or now >= self._farewell_at + FAREWELL_SECONDS:
-            self.exit(0, "stopped")
+            self.exit_stopped()
 
     def _is_done(self) -> bool:
         return self._may_leave_values() and self._backend.is_idle and self._has_said_all()
@@ -138,6 +141,10 @@ class OrderlyLeave:
     def say_goodbye(self, now: float) -> None:
         self._state.goodbye_due = False
         send(self._state, self._state.link.wrap(Goodbye()), now)
+
+    def exit_stopped(self) -> None:
+        """Exit after the farewell. The code tells a worker manager whether other workers are needed instead."""
+        self.exit(self._exit_code, "the machine will be taken back" if self._exit_code else "stopped")
 
     def exit(self, code: int, text: str) -> None:
         if not self._ended:

@@ -166,7 +166,7 @@ class Joining:
 
     def on_who_are_you(self, question: WhoAreYou, now: float) -> None:
         if self._leaving.is_farewell:  # the scheduler has taken in the farewell and forgotten this agent
-            self._leaving.exit(0, "stopped")
+            self._leaving.exit_stopped()
         else:
             self._say_hello(now)
 

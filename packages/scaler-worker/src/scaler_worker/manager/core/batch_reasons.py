@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from scaler_worker.manager.core.batch_script import STOPPED_CODE
 from scaler_worker.manager.core.batch_system import BatchJob, BatchSystem
 from scaler_worker.manager.core.jobs import JobState
+from scaler_worker.termination_notice import STOPPED_CODE
 
 _ASK = "Ask the administrators of the cluster."
 _MOST_NAMED = 5
@@ -49,7 +49,7 @@ def explain_exit(code: int, number: int, output: str, title: str) -> str:
     """Explain how a job failed: its exit code or the signal that ended it, and the file of its output if it is
     known."""
     if code == STOPPED_CODE:
-        return f"was ended by {title}, at its time limit or for another job"
+        return f"was ended by {title}, at its time limit or for another job, or with its machine"
     how = f"was ended by signal {number}" if number else f"exited with code {code}"
     if code in (126, 127):
         how += " because its node has no such Python. Give --remote-python"

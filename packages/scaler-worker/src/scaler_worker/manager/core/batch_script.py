@@ -7,8 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-STOPPED_CODE = 75
-"""The exit code of a job that had to end although its workers were needed: at its time limit, or for another job."""
+from scaler_worker.termination_notice import STOPPED_CODE
 
 END = "end"
 """A script ends its command cleanly: the manager has asked for it."""

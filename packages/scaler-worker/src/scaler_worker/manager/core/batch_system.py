@@ -85,7 +85,8 @@ class BatchSystem:
     pattern of complaints that it has about jobs that would be accepted. ``select``: the ids of the jobs that
     ``list_jobs`` shows, a line each; None: it needs none. ``nothing``: what a command says when there are no such jobs.
     ``inspect``: asks how a job has ended. ``stop``: tells jobs to end cleanly. ``cancel`` ends them. ``controller``: a
-    command, and a pattern of the host in its output that nodes and this host reach."""
+    command, and a pattern of the host in its output that nodes and this host reach. ``stuck``: a pattern of the reasons
+    of jobs that wait until someone releases them, because they could not be started."""
 
     title: str
     programs: tuple[str, ...]
@@ -113,6 +114,7 @@ class BatchSystem:
     stop: Callable[[Sequence[BatchJob]], list[BatchCall]]
     cancel: Callable[[Sequence[str]], BatchCall]
     controller: tuple[BatchCall, str] | None = None
+    stuck: str | None = None
     waits: Advice
     rejections: Advice
     delays: Advice
@@ -120,6 +122,11 @@ class BatchSystem:
     def is_unsure(self, complaint: str) -> bool:
         """The answer of ``verify`` does not tell whether a job would be accepted."""
         return self.unsure is not None and re.search(self.unsure, complaint) is not None
+
+    def is_stuck(self, job: BatchJob) -> bool:
+        """The job waits until someone releases it."""
+        waits = job.state is JobState.STARTING and self.stuck is not None
+        return waits and re.search(str(self.stuck), job.reason) is not None
 
     def says_nothing(self, complaint: str) -> bool:
         """A command failed because there are no such jobs."""

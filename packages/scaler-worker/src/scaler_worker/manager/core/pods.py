@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scaler_worker.manager.core.batch_script import SIGNAL_MARGIN_SECONDS, STOPPED_CODE
+from scaler_worker.manager.core.batch_script import SIGNAL_MARGIN_SECONDS
 from scaler_worker.manager.core.jobs import JobState
+from scaler_worker.termination_notice import STOPPED_CODE
 
 LABEL = "scaler.dev"
 CONTAINER = "worker"
@@ -289,7 +290,7 @@ def _exit(ended: Mapping[str, Any]) -> str:
     if ended.get("reason") == "OOMKilled":
         return "used more memory than it may. Give a larger --memory-per-worker"
     if code == STOPPED_CODE:
-        return "was ended by Kubernetes"
+        return "was ended by Kubernetes, or with its machine"
     if ended.get("reason") in ("ContainerCannotRun", "StartError") or code in (126, 127, 128):
         said = str(ended.get("message") or "").strip().rstrip(".")
         return f"could not start scaler_cluster in its image{': ' + said if said else ''}. Give another --image"

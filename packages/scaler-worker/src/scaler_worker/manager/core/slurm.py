@@ -186,6 +186,7 @@ SLURM = BatchSystem(
     stop=stop,
     cancel=cancel,
     controller=(BatchCall("scontrol", ["show", "config"]), r"^SlurmctldHost\S*\s*=\s*([^\s(]+)(?:\(([^)]+)\))?"),
+    stuck=r"launch failed requeued held",
     waits=slurm_reasons.WAITS,
     rejections=slurm_reasons.REJECTIONS,
     delays=slurm_reasons.DELAYS,

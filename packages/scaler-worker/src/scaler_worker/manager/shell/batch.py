@@ -158,12 +158,22 @@ class BatchBackend:
 
     def _renew(self, listed: dict[str, BatchJob], now: float) -> Sequence[Job]:
         """Return the jobs that have ended without being asked to."""
+        listed = {**listed, **self._given_up(listed)}
         known = [job for job in self._jobs.values() if job.id not in self._stopping]
         self._jobs = {id: job for id, job in listed.items() if job.is_live and not self._has_stopped(job)}
         self._stopping = {id: deadline for id, deadline in self._stopping.items() if id in self._jobs}
         gone = [job for job in known if job.id not in listed]
         ends = [self._end(listed[job.id]) for job in known if job.id in listed and not listed[job.id].is_live]
         return [*ends, *self._ends_of_vanished(gone, now)]
+
+    def _given_up(self, listed: dict[str, BatchJob]) -> dict[str, BatchJob]:
+        """Cancel the jobs that wait until someone releases them, since others can be submitted. Return them as failed
+        ones."""
+        found = {id: job for id, job in listed.items() if self._system.is_stuck(job)}
+        if found:
+            run_batch(self._system, self._system.cancel(list(found)))
+        end = f"could not be started, and {self._system.title} held it. See the log of the daemon on its node"
+        return {id: dataclasses.replace(job, state=JobState.FAILED, end=end) for id, job in found.items()}
 
     def close(self) -> None:
         """Nothing is left."""

@@ -11,6 +11,7 @@ from scaler_worker.config import ClusterSettings
 from scaler_worker.manager.backend import StartError
 from scaler_worker.manager.config import ManagerSettings
 from scaler_worker.manager.core.jobs import Job, JobState
+from scaler_worker.termination_notice import STOPPED_CODE
 
 
 class LocalCommand(NamedTuple):
@@ -94,7 +95,7 @@ class LocalBackend:
         refusal = self._notice_ready(id, child)
         if code is None:
             return Job(id, workers, JobState.RUNNING if id in self._ready else JobState.STARTING)
-        if code == 0:
+        if code in (0, STOPPED_CODE):  # this manager's own machine will be taken back
             return Job(id, workers, JobState.DISMISSED)
         return Job(id, workers, JobState.FAILED, refusal or _end(code))
 
