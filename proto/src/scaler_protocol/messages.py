@@ -539,6 +539,9 @@ class ObjectLocations:
     sources: tuple[str, ...]  # endpoints, the one to ask first first; OWNER_SOURCE: the owner pushes it
 
 
+ACTOR_NAME_PREFIX = "scaler.actor/"
+"""The beginning of the names of the lock and the variable that make the name of an actor."""
+
 OWNER_SOURCE = "owner"
 """The value that replaces an endpoint if the owner of the object connects to the store that needs it."""
 
