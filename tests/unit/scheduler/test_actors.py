@@ -8,7 +8,6 @@ import pytest
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import (
-    UNKNOWN_ACTOR_TEXT,
     ActorsReady,
     AllReported,
     Blocked,
@@ -211,7 +210,7 @@ def test_a_call_of_an_actor_of_another_cluster_says_so():
     assert client.says(tasks(client, 1, 1, **elsewhere)) == []  # this may be a restart, and the owner still come
     said = book.wait(6, (agent, client))
     said += client.says(tasks(client, 2, 1, **elsewhere))
-    assert payloads(said, client) == dict.fromkeys((1, 2), UNKNOWN_ACTOR_TEXT.encode())
+    assert statuses(said, client) == dict.fromkeys((1, 2), Status.NOT_FOUND)
 
 
 def test_a_call_of_another_client_may_overtake_the_actor():
