@@ -199,7 +199,7 @@ def test_calls_of_other_clients_fail_with_the_actor():
     other.says(tasks(other, 5, 1, **borrowed(client)))
     said = client.says(Goodbye()) + agent.says(results(client, (1, 1, Status.CANCELLED)))
     said += other.says(tasks(other, 6, 1, **borrowed(client))) + book.wait(6, (agent,))
-    assert statuses(said, other) == {6: Status.WORKER_DIED}
+    assert statuses(said, other) == {6: Status.NOT_FOUND}
     assert statuses(agent.says(results(other, (5, 1, Status.PROCESSOR_DIED))), other) == {5: Status.PROCESSOR_DIED}
 
 
