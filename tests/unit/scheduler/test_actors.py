@@ -30,7 +30,7 @@ from scaler_scheduler.core.count_check import RECOUNT_SECONDS
 from scaler_scheduler.core.settings import HOLD_ONCE_SECONDS, HOLD_SECONDS
 from scaler_scheduler.core.snapshot import snapshot_of
 
-from .playbook import Peer, Playbook, payloads, results, run, statuses, tasks
+from .playbook import Peer, Playbook, results, run, statuses, tasks
 
 ANCHOR = {"hosts_actor": True, "rerun": False}
 CALL = {"actor": 1, "rerun": False}
