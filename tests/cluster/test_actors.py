@@ -390,6 +390,7 @@ def add_by_name(name: str) -> int:
 
 def test_a_named_actor_is_found_by_clients_and_tasks(combo: SchedulerClusterCombo, client: Client) -> None:
     counter = client.actor_verbose(Counter, (10,), name="counter")
+    assert ", actor 'counter') " in client.explain(counter._actor.anchor)
     assert client.submit(add_by_name, "counter").result(timeout=60) == 11
     with Client(combo.get_address()) as other:
         assert other.get_actor("counter").add().result(timeout=60) == 12

@@ -371,6 +371,37 @@ def test_what_will_not_pass_ends_the_manager_with_a_sentence(
     fails("give another one with --kube-config", "--kube-config=/nonexistent")
 
 
+def test_one_call_tells_why_pods_that_start_later_are_rejected(
+    site: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    for right in ("create pods", "create secrets"):
+        site.forbidden = {right}
+        with pytest.raises(ValueError, match=f"Let the account do so: kubectl auth can-i {right} -n science"):
+            KubernetesCluster(maximum_workers=1, image=GOOD_IMAGE)
+    site.forbidden = set()
+    with pytest.raises(ValueError, match="Correct --image"):
+        KubernetesCluster(maximum_workers=1, image=" image")
+
+
+def test_a_first_pod_that_is_rejected_when_tasks_wait_is_explained_and_tried_again(
+    site: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    with KubernetesCluster(maximum_workers=1, image=GOOD_IMAGE) as cluster, Client(cluster.get_address()) as client:
+        assert not site.pods() and not site.secrets()
+        site.forbidden = {"create pods"}
+        task = client.submit(abs, -1)
+        wait_until(lambda: "1 worker is missing" in client.explain(task))
+        assert re.search(
+            r"no worker is connected\. Worker manager \S+: 1 worker is missing: Kubernetes does not create pods .*"
+            r"Let the account do so: kubectl auth can-i create pods -n science",
+            client.explain(task),
+        ), client.explain(task)
+        site.forbidden = set()
+        assert task.result() == 1
+
+
 def test_a_server_that_cannot_be_reached_is_waited_for(site: ApiServer, address: str) -> None:
     site.forbidden = {"list pods"}
     with manager(address, "-n=1") as command, Client(address) as client:

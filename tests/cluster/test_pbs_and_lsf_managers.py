@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +37,8 @@ OPTIONS = {
         "--cpus-per-worker=2", "--bsub-options=-G group -R 'select[fast]' -gpu num=1",
     ),
 }  # fmt: skip
+
+CLUSTERS: dict[str, Callable[..., PBSCluster | LSFCluster]] = {"pbs": PBSCluster, "lsf": LSFCluster}
 
 
 @pytest.fixture(params=["pbs", "lsf"])
@@ -136,6 +138,28 @@ def test_a_rejected_job(kind: str, site: BatchPrograms, address: str, queue: str
             assert command.terminate() == 0
 
 
+def test_one_call_tells_why_jobs_that_start_later_are_rejected(kind: str, site: BatchPrograms) -> None:
+    with pytest.raises(ValueError, match=r"(Unknown queue none|No such queue)\. Give another --queue"):
+        CLUSTERS[kind](maximum_workers=1, queue="none")
+
+
+def test_a_first_job_that_is_rejected_when_tasks_wait_is_explained_and_tried_again(
+    kind: str, site: BatchPrograms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    site.refuse()
+    with CLUSTERS[kind](maximum_workers=1, queue="long") as cluster, Client(cluster.get_address()) as client:
+        task = client.submit(abs, -1)
+        wait_until(lambda: "1 worker is missing" in client.explain(task))
+        assert re.search(
+            r"no worker is connected\. Worker manager \S+: 1 worker is missing: \w+ rejects the jobs: "
+            r"(Unauthorized Request|User permission denied).*\. Ask the administrators of the cluster\.",
+            client.explain(task),
+        ), client.explain(task)
+        site.accept()
+        assert task.result() == 1
+
+
 def test_a_deleted_job_is_replaced(kind: str, site: BatchPrograms, address: str) -> None:
     with manager(kind, address, "-n=1") as command, Client(address) as client:
         assert client.submit(abs, -1).result() == 1
@@ -157,8 +181,7 @@ def test_the_number_of_jobs_follows_the_load(kind: str, site: BatchPrograms, add
 
 def test_one_call_starts_a_scheduler_and_jobs(kind: str, site: BatchPrograms, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_KEYS", raising=False)
-    cluster_class = PBSCluster if kind == "pbs" else LSFCluster
-    with cluster_class(2, workers_per_job=1) as cluster, Client(cluster.get_address()) as client:
+    with CLUSTERS[kind](2, workers_per_job=1) as cluster, Client(cluster.get_address()) as client:
         assert client.map(abs, [-1, -2]) == [1, 2]
     assert "SCALER_KEYS" not in os.environ
     assert not site.jobs()

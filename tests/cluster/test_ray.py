@@ -320,6 +320,16 @@ def test_mistakes(cluster: None) -> None:
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 
+def test_generator_functions_return_a_known_number_of_values(cluster: None) -> None:
+    @ray.remote
+    def count() -> Iterator[int]:
+        yield from (1, 2)
+
+    assert ray.get(count.options(num_returns=2).remote()) == [1, 2]
+    with pytest.raises(NotImplementedError, match=r"^Cannot run the generator function count\(\) as a task: .* a list"):
+        count.remote()
+
+
 def test_options(cluster: None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QImage, QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QDialog, QInputDialog, QLineEdit, QMessageBox, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QInputDialog, QLineEdit, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from scaler_gui.main_window import MainWindow
@@ -23,6 +23,7 @@ from scaler_gui.views.details_pane import DetailsPane
 from scaler_gui.views.failures_pane import FailuresPane
 from scaler_gui.views.graphs_pane import GraphsPane
 from scaler_gui.views.overview import OverviewPane
+from scaler_gui.views.pane import LEAST_WIDTH_PIXELS
 from scaler_gui.views.panes import CORNERS
 from scaler_gui.views.report_dialog import ReportDialog
 from scaler_gui.views.stream_pane import StreamPane
@@ -547,3 +548,62 @@ def test_the_key_for_a_time_asks_for_it(busy_window: MainWindow, qtbot: QtBot) -
     dialog.setTextValue(datetime.datetime.fromtimestamp(busy_window.monitor.model.time - 5).isoformat())
     dialog.accept()
     assert not stream(busy_window).canvas.window_shown.follows
+
+
+@pytest.mark.parametrize(
+    ("action", "decimals"), [(ControlAction.SET_GROUP_LIMIT, 0), (ControlAction.SET_GROUP_WEIGHT, 2)]
+)
+def test_numbers_have_the_decimals_that_they_may_have_and_no_button_is_named_like_an_action(
+    busy_window: MainWindow, action: ControlAction, decimals: int
+) -> None:
+    pane = table(busy_window, "clients")
+    pane.ask(Operation(action, "ci"))
+    (entry,) = pane.findChildren(QInputDialog)
+    assert entry.doubleDecimals() == decimals
+    assert {button.text() for button in entry.findChildren(QPushButton)} == {"Continue", "Back"}
+    entry.close()
+
+
+# ---- small windows -------------------------------------------------------------------------------------------------
+
+
+def widths(window: MainWindow) -> tuple[int, int]:
+    """Of the panes on the left, and on the right."""
+    left, right = (window.docks.docks[CORNERS[corner][0]].width() for corner in ("top left", "top right"))
+    return left, right
+
+
+def test_a_window_that_was_small_has_room_on_both_sides_again(busy_window: MainWindow, qtbot: QtBot) -> None:
+    busy_window.resize(1440, 900)
+    qtbot.waitUntil(lambda: widths(busy_window)[0] == pytest.approx(0.56 * 1440, abs=10))
+    busy_window.resize(1, 1)
+    qtbot.waitUntil(lambda: busy_window.width() < 900)
+    qtbot.waitUntil(lambda: min(widths(busy_window)) >= LEAST_WIDTH_PIXELS)
+    busy_window.resize(1440, 900)
+    qtbot.waitUntil(lambda: widths(busy_window)[0] == pytest.approx(0.56 * 1440, abs=10))
+
+
+def test_widths_that_were_dragged_stay_when_the_window_changes(busy_window: MainWindow, qtbot: QtBot) -> None:
+    docks = busy_window.docks
+    busy_window.resize(1440, 900)
+    qtbot.waitUntil(lambda: widths(busy_window)[0] == pytest.approx(0.56 * 1440, abs=10))
+    docks.resizeDocks([docks.docks["overview"], docks.docks["workers"]], [720, 720], Qt.Orientation.Horizontal)
+    qtbot.waitUntil(lambda: widths(busy_window)[0] == pytest.approx(720, abs=10))
+    QTest.mouseRelease(docks, Qt.MouseButton.LeftButton)
+    busy_window.resize(1200, 900)
+    qtbot.waitUntil(lambda: widths(busy_window)[0] == pytest.approx(600, abs=10))
+
+
+def test_a_long_sentence_at_the_top_covers_no_view(busy_window: MainWindow, qtbot: QtBot) -> None:
+    busy_window.resize(1, 1)
+    qtbot.waitUntil(lambda: busy_window.width() < 900)
+    busy_window.banner.say("A task waits: no connected worker has the capabilities that it needs. " * 4)
+    qtbot.waitUntil(
+        lambda: busy_window.banner.height() >= busy_window.banner.heightForWidth(busy_window.banner.width())
+    )
+    docks = busy_window.docks
+    top, bottom = docks.docks["overview"], docks.docks[CORNERS["bottom left"][0]]
+    qtbot.waitUntil(lambda: docks.height() >= docks.minimumSizeHint().height())
+    qtbot.waitUntil(lambda: top.geometry().bottom() < bottom.geometry().top())
+    pane = docks.panes["overview"]
+    qtbot.waitUntil(lambda: pane.height() >= pane.minimumSizeHint().height())

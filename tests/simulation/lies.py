@@ -289,6 +289,7 @@ def _derived_options(first: int) -> dict[str, Any]:
         "map_tasks": number,
         "submitted_at": TIMES[first % len(TIMES)],
         "ready_at": TIMES[number % len(TIMES)],
+        "actor_name": ("", "ledger", "\u202e\0" * 200)[first % 3],
     }
 
 

@@ -2,7 +2,7 @@
 
 Each stand-in refuses options that the real command does not have, and prints what the real one prints. The script of a
 job runs in a process group of its own, which gets signals as a whole, as jobs of PBS and LSF do. The file ``closed`` in
-the folder keeps jobs in the queue."""
+the folder keeps jobs in the queue, and the file ``refusing`` lets no user submit any."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.commands import REPOSITORY
 VARIABLES = {"pbs": "PBS_CONF_FILE", "lsf": "LSF_ENVDIR"}
 """The variable of each system that jobs and commands keep names the folder here."""
 
-_COMMANDS = {"pbs": ("qsub", "qselect", "qstat", "qsig", "qdel"), "lsf": ("bsub", "bjobs", "bkill", "lsid")}
+_COMMANDS = {"pbs": ("qsub", "qselect", "qstat", "qsig", "qdel"), "lsf": ("bsub", "bjobs", "bkill", "bqueues", "lsid")}
 _KILL_DELAY_SECONDS = 3.0
 _SERVER = "pbs"
 
@@ -59,6 +59,13 @@ class BatchPrograms:
 
     def open(self) -> None:
         (self.folder / "closed").unlink(missing_ok=True)
+
+    def refuse(self) -> None:
+        """Let the user submit no jobs."""
+        (self.folder / "refusing").touch()
+
+    def accept(self) -> None:
+        (self.folder / "refusing").unlink()
 
     def kill_all(self) -> None:
         for job in _read_jobs(self.folder):
@@ -212,6 +219,8 @@ def qsub(arguments: Sequence[str]) -> None:
             _fail(f"qsub: Illegal attribute or resource value Resource_List.{each}", 168)
     if given.q == "none":
         _fail("qsub: Unknown queue", 170)
+    if (_folder() / "refusing").exists():
+        _fail("qsub: Unauthorized Request", 15)
     if given.q == "full":
         _fail("qsub: would exceed queue full's per-user limit of jobs in 'Q' state", 1)
     first, _, last = (given.J or "").partition("-")
@@ -235,6 +244,10 @@ def qselect(arguments: Sequence[str]) -> None:
 def qstat(arguments: Sequence[str]) -> None:
     if list(arguments) == ["-B", "-f"]:
         return print(f"Server: {_SERVER}\n    server_state = Active\n    server_host = 127.0.0.1")
+    if arguments[0] == "-Q":
+        (queue,) = arguments[1:]
+        _fail(f"qstat: Unknown queue {queue}", 170) if queue == "none" else None
+        return print(f"Queue              Max   Tot Ena Str\n------------------\n{queue:<18}   0     0 yes yes")
     assert list(arguments[:5]) == ["-x", "-t", "-f", "-F", "json"], arguments
     jobs = {_pbs_id(job): job for job in _read_jobs(_folder())}
     shown: dict[str, Any] = {}
@@ -306,6 +319,8 @@ def bsub(arguments: Sequence[str]) -> None:
     assert given.W is None or given.W.isdigit(), given.W
     if given.q == "none":
         _fail("none: No such queue. Job not submitted.", 255)
+    if (_folder() / "refusing").exists():
+        _fail("User permission denied. Job not submitted.", 255)
     if given.q == "full":
         _fail("Pending job threshold reached. Job not submitted.", 255)
     number = _submit(sys.stdin.read(), int(match[2] or 1), match[1], given.H)
@@ -355,6 +370,12 @@ def bkill(arguments: Sequence[str]) -> None:
             _terminate(jobs[id], [signal.SIGINT, signal.SIGTERM])
         elif jobs[id]["state"] == "running":
             _signal(jobs[id], number)
+
+
+def bqueues(arguments: Sequence[str]) -> None:
+    (queue,) = arguments
+    _fail(f"{queue}: No such queue", 255) if queue == "none" else None
+    print(f"QUEUE_NAME      PRIO STATUS          MAX JL/U\n{queue:<15}  30  Open:Active       -    -")
 
 
 def lsid(arguments: Sequence[str]) -> None:

@@ -131,7 +131,8 @@ class ApiServer:
 
     # ---- objects -----------------------------------------------------------------------------------------------------
 
-    def create(self, kind: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def create(self, kind: str, body: dict[str, Any], dry_run: bool = False) -> tuple[int, dict[str, Any]]:
+        """``dry_run``: only tell whether it would be created."""
         refusal = self._refusal(kind, "create") or _invalid(kind, body)
         if refusal is not None:
             return refusal
@@ -151,6 +152,8 @@ class ApiServer:
             name = metadata.setdefault("name", metadata.get("generateName", "") + secrets.token_hex(3)[:5])
             if (kind, name) in self._objects:
                 return _status(409, "AlreadyExists", f'{kind} "{name}" already exists')
+            if dry_run:
+                return 201, body
             metadata["uid"] = secrets.token_hex(8)
             if kind == "pods":
                 body["status"] = {"phase": "Pending"}
@@ -440,7 +443,7 @@ def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
             self._serve(self._get)
 
         def do_POST(self) -> None:
-            self._serve(lambda kind, name: server.create(kind, self._body()))
+            self._serve(lambda kind, name: server.create(kind, self._body(), self._query.get("dryRun") == "All"))
 
         def do_PUT(self) -> None:
             self._serve(lambda kind, name: server.replace(kind, name, self._body()))

@@ -294,8 +294,14 @@ cdef uint16_t options_data(object options) except 0:
     return OPTIONS_DATA_OF_CALLS if options.actor else OPTIONS_DATA_OF_TASKS
 
 
+cdef inline uint16_t options_pointers(bytes actor_name):
+    """The name of an actor, which few tasks have, is behind the capabilities."""
+    return 2 if actor_name else 1
+
+
 cdef uint64_t options_words(object options, list capabilities) except 0:
-    cdef uint64_t words = options_data(options) + 1
+    cdef bytes actor_name = options.actor_name.encode()
+    cdef uint64_t words = options_data(options) + options_pointers(actor_name) + text_words(actor_name)
     if capabilities:
         words += 1
         for name, _, _ in capabilities:
@@ -305,7 +311,8 @@ cdef uint64_t options_words(object options, list capabilities) except 0:
 
 cdef int write_options(Writer* writer, uint64_t pointer, object options, list capabilities) except -1:
     cdef uint16_t own_words = options_data(options)
-    cdef int64_t start = sure(put_struct(writer, pointer, own_words, 1))
+    cdef bytes actor_name = options.actor_name.encode()
+    cdef int64_t start = sure(put_struct(writer, pointer, own_words, options_pointers(actor_name)))
     cdef uint8_t* data = word(writer, start)
     cdef int64_t priority = options.priority
     cdef double timeout = options.timeout_seconds
@@ -337,6 +344,7 @@ cdef int write_options(Writer* writer, uint64_t pointer, object options, list ca
         if len(session) != ID_SIZE:
             raise ValueError(f"actor_session has {len(session)} bytes instead of {ID_SIZE}.")
         memcpy(data + 48, PyBytes_AS_STRING(session), ID_SIZE)
+    write_text(writer, start + own_words + 1, actor_name)
     if capabilities:
         data_words = capability_data(capabilities)
         at = sure(put_structs(writer, start + own_words, len(capabilities), data_words, 1))
@@ -792,12 +800,13 @@ cdef object decode_options(Reader* reader, StructView* view, uint32_t field):
         out_of_bounds("options")
     if options.data_words == 0 and items.count == 0:
         return DEFAULT_OPTIONS
-    if items.count:
-        return make_options(&options, decode_capabilities(reader, &items))
+    actor_name = take_text(reader, &options, 1, "actorName", NAME_LIMIT)
+    if items.count or actor_name:
+        return make_options(&options, decode_capabilities(reader, &items), actor_name)
     key = PyBytes_FromStringAndSize(<char*> options.data, min(8 * options.data_words, 8 * OPTIONS_DATA))
     known = _options_cache.get(key)
     if known is None:
-        known = make_options(&options, ())
+        known = make_options(&options, (), "")
         if len(_options_cache) >= _OPTIONS_CACHE_SIZE:
             _options_cache.clear()
         _options_cache[key] = known
@@ -819,7 +828,7 @@ cdef double seconds_at(StructView* options, uint32_t place, str name) except? -1
     return seconds
 
 
-cdef object make_options(StructView* view, tuple capabilities):
+cdef object make_options(StructView* view, tuple capabilities, str actor_name):
     return TaskOptions(
         priority=<int64_t> field64(view, 0),
         depth=field32(view, 2),
@@ -842,6 +851,7 @@ cdef object make_options(StructView* view, tuple capabilities):
         map_tasks=field32(view, 17),
         submitted_at=seconds_at(view, 9, "submittedAt"),
         ready_at=seconds_at(view, 10, "readyAt"),
+        actor_name=actor_name,
     )
 
 

@@ -147,6 +147,7 @@ class TaskOptions:
     map_tasks: int = 0  # that the map will have when all have come; 0: those that have; MAP_TASKS_UNKNOWN: not known
     submitted_at: float = 0.0  # for spans: seconds since 1970, by the client's clock; 0: there are none
     ready_at: float = 0.0  # of a node, by that clock: when its inputs were there; 0: unknown, or they are not
+    actor_name: str = ""  # with hosts_actor: that get_actor finds, for monitors; empty: none
 
 
 DEFAULT_OPTIONS = TaskOptions()
@@ -531,6 +532,9 @@ class ObjectLocations:
     size: int
     sources: tuple[str, ...]  # endpoints, the one to ask first first; OWNER_SOURCE: the owner pushes it
 
+
+ACTOR_NAME_PREFIX = "scaler.actor/"
+"""The beginning of the names of the lock and the variable that make the name of an actor."""
 
 OWNER_SOURCE = "owner"
 """The value that replaces an endpoint if the owner of the object connects to the store that needs it."""

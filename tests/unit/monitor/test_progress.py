@@ -11,6 +11,7 @@ from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.links import EntityLink, row_link
 from scaler_protocol.monitor.messages import (
+    ActorStatus,
     ClientStatus,
     FunctionStatus,
     GraphStatus,
@@ -433,6 +434,19 @@ def test_actors_alone_have_no_estimate_and_take_no_time() -> None:
     assert {short_left_text(row) for row in watch.rows} == {"only actors run"}
     watch.add(with_actor(11_806.0, 60, 90))
     assert [row.seconds_left for row in watch.rows if row.kind == CLIENT] == [pytest.approx(9.0)]
+
+
+def test_an_actor_that_runs_a_call_is_no_task_that_will_end() -> None:
+    """Its process shows the call."""
+    call = RunningTaskStatus(SESSION, "Account.book", b"", 2, 1, 0, 17, 60.0)
+    actor = ActorStatus(SESSION, 1, "Account", "host", "w0", is_made=True, running=1)
+    seen = [
+        replace(with_actor(1000.0 + second, 10 * second, 100 - 10 * second), actors=(actor,)) for second in range(6)
+    ]
+    calling = [replace(each, agents=(replace(each.agents[0], running=(call,)),)) for each in seen]
+    assert {row.actors for row in watched(*calling).rows if row.kind in (ALL, CLIENT, GROUP)} == {1}
+    waiting = [replace(each, actors=(replace(actor, host=""),)) for each in calling]
+    assert {row.actors for row in watched(*waiting).rows} == {0}
 
 
 def test_tasks_that_need_results_of_blocked_tasks_cannot_run_either() -> None:

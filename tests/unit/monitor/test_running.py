@@ -17,10 +17,12 @@ from scaler_protocol.monitor.messages import (
     FunctionStatus,
     RunningTaskStatus,
     Snapshot,
+    WaitGroup,
 )
 from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.operation import targets_of
-from scaler_protocol.monitor.tables import ACTORS, RUNNING
+from scaler_protocol.monitor.running import longest_running, summary_of
+from scaler_protocol.monitor.tables import ACTORS, RUNNING, WAITS
 from scaler_scheduler.top.lines import Style, text_of
 from scaler_scheduler.top.screen import draw
 from scaler_scheduler.top.status import running_line
@@ -156,6 +158,38 @@ def test_an_actor_has_a_row_with_its_state_calls_and_restarts() -> None:
     ]
     assert (named[0]["function"], named[0]["host"], named[0]["worker"]) == ("Counter", "node-0", "w1")
     assert (named[0]["session"], named[0]["seconds"]) == ("abababab", 75.0)
+
+
+def test_actors_have_their_names_in_all_tables_and_on_their_pages() -> None:
+    actor = replace(TASK, actor=True, actor_name="ledger", task=98, session=ACTOR.session, function="Counter")
+    agent = replace(agent_status(), running=(actor, replace(actor, actor=False, task=99, worker=1)), host="node-0")
+    seen = replace(snapshot((agent,)), actors=(replace(ACTOR, name="ledger"),))
+    model = Model(0.0)
+    model.apply(feed.decode(feed.encode(seen)).message, 0.0)
+    (row,) = model.rows("actors")[0]
+    assert row[ACTORS.index("name")] == "ledger"
+    assert [row[RUNNING.index("actor")] for row in model.rows("running")[0]] == ["ledger"] * 2
+    texts = [summary_of(row).partition(" (")[2] for row in longest_running(model.running.values())]
+    assert texts == ["actor ledger)", "actor ledger)"]
+    stuck = model_of(replace(STUCK, actor_name="ledger"))
+    assert summary_of(*stuck.running.values()).endswith("usual, actor ledger)")
+    for link in (("task", ("abababab", "98")), ("worker", ("node-0", "w1")), ("host", ("node-0",))):
+        page = page_of(model, EntityLink(*link))
+        assert page is not None
+        assert any("ledger" in row for section in page.sections for row in section.rows), link
+    for width in (80, 120):
+        assert any("ledger" in text_of(line) for line in draw(model, View(), width, 30, 0.0, "").lines)
+
+
+def test_running_and_waiting_tasks_show_priorities_that_are_not_usual() -> None:
+    tasks = tuple(replace(TASK, priority=priority, task=priority + 10) for priority in (-3, 0, 12))
+    waits = tuple(WaitGroup(b"", "f", f"Reason {priority}.", priority=priority) for priority in (-3, 0, 12))
+    seen = replace(shown(*tasks), waits=waits, wait_count=3)
+    model = Model(0.0)
+    model.apply(feed.decode(feed.encode(seen)).message, 0.0)
+    for table in (RUNNING, WAITS):
+        rows = model.rows(table.name)[0]
+        assert sorted(row[table.index("priority")] for row in rows) == ["", "-3", "12"]
 
 
 def test_a_row_of_an_actor_leads_to_a_page_that_says_so_and_can_end_it() -> None:

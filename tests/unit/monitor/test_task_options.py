@@ -219,3 +219,10 @@ def test_hostile_options_are_bounded(value: dict[str, object]) -> None:
     assert len(shown.capabilities) <= 16 and not any("\x1b" in name for name, _ in shown.capabilities)
     assert all(len(name) <= 64 for name, _ in shown.capabilities) and 0 <= shown.more_capabilities < 1 << 64
     facts(model_of(value), 1)
+
+
+def test_the_page_of_an_actor_has_its_name_after_its_end() -> None:
+    name = "ledger" * 1000
+    shown = facts(model_of(records.options_value(TaskOptions(hosts_actor=True, actor_name=name))), 1)["actor name"]
+    assert shown.startswith("ledgerledger") and len(shown) < 1100
+    assert facts(model_of({"actor_name": 7}), 1).get("actor name") is None

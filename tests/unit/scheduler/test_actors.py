@@ -732,6 +732,41 @@ def test_monitors_see_actors_their_calls_and_where_they_are():
     book.core.check()
 
 
+def test_monitors_see_actors_that_wait_without_calls_and_their_names():
+    book = Playbook()
+    client = book.client()
+    client.says(tasks(client, 1, 1, actor_name="ledger", **ANCHOR), tasks(client, 2, 1, **ANCHOR), tasks(client, 3, 1))
+    shown = [(each.task, each.name, each.host, each.waiting) for each in shown_actors(book)]
+    assert shown == [(1, "ledger", "", 0), (2, "", "", 0)]
+    assert "Task 1 (f, actor 'ledger') is queued" in book.core.explain(client.session, 1)
+    agent = book.agent(slots=3)
+    assert [(each.task, each.name, each.host) for each in shown_actors(book)] == [
+        (1, "ledger", "host"),
+        (2, "", "host"),
+    ]
+    agent.says(results(client, 1))
+    assert [each.task for each in shown_actors(book)] == [2]
+    client.says(Cancel((TaskColumn(client.session, (2,)),)))
+    agent.says(results(client, (2, 1, Status.CANCELLED, b"")))
+    assert shown_actors(book) == []
+    book.wait(RECOUNT_SECONDS + 1.0)
+    assert book.core.state.actors.made == {}
+    book.core.check()
+
+
+def test_actors_wait_outside_a_full_queue_and_for_reports_after_a_restart():
+    book = Playbook(max_number_of_tasks_waiting=1)
+    client = book.client()
+    client.says(tasks(client, 1, 1))
+    client.says(tasks(client, 2, 1, **ANCHOR))
+    assert "outside the queue" in book.core.explain(client.session, 2)
+    book = Playbook()
+    client = book.client()
+    client.says(Tasks([run(client, 1, 1, hosts_actor=True, retries=2)], resubmitted=True))
+    assert "after the scheduler's restart" in book.core.explain(client.session, 1)
+    assert [each.task for each in shown_actors(book)] == [1]
+
+
 def test_monitors_see_how_often_an_actor_was_made_again():
     book = Playbook()
     agent, client = book.agent(), book.client()

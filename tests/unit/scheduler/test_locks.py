@@ -7,6 +7,7 @@ import random
 import pytest
 
 from scaler_protocol.messages import (
+    ACTOR_NAME_PREFIX,
     Blocked,
     Cancel,
     CoordinationKind,
@@ -114,6 +115,14 @@ def test_a_client_that_leaves_releases_its_locks_and_a_line_says_so():
     two.says(request(1))
     assert replies(one.says(Goodbye())) == [("two", 1, LockState.GRANTED)]
     assert any("The lock 'lock' is released: client" in text for text in book.logs)
+
+
+def test_names_of_actors_end_with_their_client_and_no_line_says_so():
+    book, one, two = pair()
+    one.says(request(1, name=f"{ACTOR_NAME_PREFIX}bob"))
+    two.says(request(1, name=f"{ACTOR_NAME_PREFIX}bob"))
+    assert replies(one.says(Goodbye())) == [("two", 1, LockState.GRANTED)]
+    assert not any("bob" in text for text in book.logs)
 
 
 def test_a_client_that_is_given_up_releases_its_locks():

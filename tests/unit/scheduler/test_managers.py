@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import (
+    UNLIMITED_AMOUNT,
     AgentAttach,
     Capability,
     Drain,
@@ -40,7 +41,7 @@ def manager(book, name="cloud", peer=None):
 
 def report(name="cloud", minimum=0, maximum=8, **values):
     given = {"cost_per_worker_hour": 1.0, "target_seconds": 60.0, "cool_down_seconds": 0.0}
-    return ManagerReport(name, (), minimum, maximum, **{**given, **values})
+    return ManagerReport(name, minimum=minimum, maximum=maximum, **{"capabilities": (), **given, **values})
 
 
 def order(peer, body):
@@ -339,6 +340,27 @@ def test_monitors_and_explain_tell_what_managers_do():
     )
     order(cloud, report(starting=1, reasons=("1 worker is starting.",)))
     assert book.core.explain(client.session, 1).endswith("no worker is connected. 1 worker is starting.")
+
+
+def test_explain_tells_that_no_manager_offers_what_a_task_needs():
+    book = Playbook()
+    client, cloud = book.client(), manager(book)
+    client.says(tasks(client, 1, 1, capabilities=(Capability("gpu", 2),)))
+    gpu = (Capability("gpu", 1), Capability("linux", UNLIMITED_AMOUNT))
+    order(cloud, report(starting=1, reasons=("The quota is used up.",), capabilities=gpu))
+    for name in ("night", *(f"other{number}" for number in range(3))):
+        order(manager(book, name), report(name))
+    advice = (
+        "No worker manager offers gpu=2, so none starts workers for it: cloud offers gpu=1, linux; night offers none; "
+        "other0 offers none; and 2 others. Start a worker manager, or workers, with --per-worker-capabilities gpu=2."
+    )
+    assert book.core.explain(client.session, 1).endswith(f"no worker is connected. {advice}")
+    book.agent("plain")
+    said = f"no connected worker has the capabilities it needs (gpu=2). {advice}"
+    assert book.core.explain(client.session, 1).endswith(said)
+    order(cloud, report(starting=1, capabilities=(Capability("gpu", 4),)))
+    order(manager(book, "plain-too"), report("plain-too", starting=7, reasons=("Others wait.",)))
+    assert book.core.explain(client.session, 1).endswith("(gpu=2). 1 worker is starting.")
 
 
 def test_reports_that_come_too_often_get_the_last_answer():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler_protocol.messages import Heartbeat, RunningTask, WorkerStatus
+from scaler_protocol.messages import ActorsReady, Heartbeat, RunningTask, TaskColumn, WorkerStatus
 from scaler_protocol.monitor.messages import RunningTaskStatus
 from scaler_scheduler.core.snapshot import snapshot_of
 from tests.unit.scheduler.playbook import Playbook, results, tasks
@@ -50,6 +50,19 @@ def test_rows_name_the_map_and_the_graph_of_their_tasks() -> None:
     client.says(tasks(client, 2, 1, graph=2))
     agent.says(beat(*(replace(ROW, session=client.session, task=task) for task in range(3))))
     assert [(each.map_number, each.graph) for each in running(book)] == [(0, 0), (5, 0), (0, 2)]
+
+
+def test_rows_have_the_priority_of_their_tasks_and_the_names_of_their_actors() -> None:
+    book = Playbook()
+    agent, client, other = book.agent("agent", 3), book.client(), book.client("other")
+    client.says(tasks(client, 1, 1, hosts_actor=True, rerun=False, actor_name="ledger"))
+    agent.says(ActorsReady((TaskColumn(client.session, (1,), (1,)),)))
+    client.says(tasks(client, 2, 1, priority=-7))
+    other.says(tasks(other, 1, 1, actor=1, actor_session=client.session, rerun=False))
+    rows = (client.session, 1), (client.session, 2), (other.session, 1)
+    agent.says(beat(*(replace(ROW, session=session, task=task) for session, task in rows)))
+    found = [(each.actor_name, each.priority, each.actor) for each in running(book)]
+    assert found == [("ledger", 0, True), ("", -7, False), ("ledger", 0, False)]
 
 
 def test_actors_are_marked_and_have_no_usual_duration() -> None:

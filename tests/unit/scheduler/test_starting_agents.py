@@ -18,6 +18,8 @@ from scaler_protocol.messages import (
     Status,
     TaskColumn,
     Tasks,
+    Withdraw,
+    Withdrawn,
 )
 from tests.unit.scheduler.playbook import Peer, Playbook, attach, definition, handed, results, run, statuses, tasks
 from tests.unit.scheduler.test_graphs import nodes
@@ -59,6 +61,24 @@ def test_a_client_is_told_of_an_agent_before_it_gets_its_first_task():
     book.lose(client)
     assert handed(client.connect(), agent) == [(1, 1)]
     assert list(client.starting_agents) == [agent.session]
+
+
+def test_an_agent_keeps_tasks_that_no_other_one_may_be_given_yet():
+    """The idle agent would be given them if the client, which does not answer, knew it."""
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=2)
+    assert handed(client.says(tasks(client, 1, 4, rerun=False)), agent) == [(1, 1), (2, 1), (3, 1), (4, 1)]
+    book.deaf = {"client"}
+    idle = book.agent("idle")
+    said, asked = idle.joined, 0
+    for _ in range(100):
+        if ("agent", Withdraw(1)) in said:
+            asked += 1
+            said = agent.says(Withdrawn((TaskColumn(client.session, (4,), (asked,)),)))
+            assert handed(said, agent) == [(4, asked + 1)]
+        else:
+            said = book.wait(0.1, (agent, idle))
+    assert 0 < asked < 20  # it is left alone for a while, again and again
 
 
 def test_other_tasks_do_not_wait_for_that():

@@ -7,8 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from scaler_protocol.codec import encode
-from scaler_protocol.messages import Envelope, ExplainRequest, Hello, Role
+from scaler_protocol.codec import decode, encode
+from scaler_protocol.messages import (
+    ClusterInfoReply,
+    ClusterInfoRequest,
+    Envelope,
+    ExplainRequest,
+    Explanation,
+    Hello,
+    Role,
+)
 from scaler_scheduler.core.settings import Settings
 from scaler_scheduler.shell import gateway as gateway_module
 from scaler_scheduler.shell.gateway import Gateway
@@ -112,3 +120,30 @@ def test_a_peer_is_lost_after_its_last_message(stage: Stage, monkeypatch: pytest
     assert not lost
     wait_until(lambda: stage.run() or lost)  # type: ignore[func-returns-value]
     assert lost == [(FLOOD, 4)]
+
+
+class RecordingRouter(PausingRouter):
+    """``said``: the numbered messages that it was given, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[tuple[int, type]] = []
+
+    def send(self, peer: bytes, frames: list[bytes]) -> str:
+        envelope = decode([bytes(frame) for frame in frames])
+        if envelope.sequence:
+            self.said.append((envelope.sequence, type(envelope.body)))
+        return "sent"
+
+
+def test_a_description_does_not_overtake_other_messages() -> None:
+    """A peer that misses one begins its session again."""
+    loop, router = asyncio.new_event_loop(), RecordingRouter()
+    gateway = Gateway(loop, router, Settings(address="tcp://0.0.0.0:1", session=b"s" * 16, epoch=1))  # type: ignore[arg-type]
+    bodies = [Envelope(Hello(Role.SUBMIT, CALM)), Envelope(ClusterInfoRequest(), 1), Envelope(ExplainRequest(1), 2)]
+    router.waiting = [[(CALM, encode(each), b"") for each in bodies]]
+    gateway._turn(0.0)
+    assert router.said == [(1, Explanation), (2, ClusterInfoReply)]
+    gateway.close()
+    router.close()  # type: ignore[no-untyped-call]
+    loop.close()

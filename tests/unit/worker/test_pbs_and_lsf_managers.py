@@ -52,6 +52,13 @@ def test_options_that_the_manager_sets_are_refused() -> None:
         lsf.bsub_options("-J mine")
 
 
+def test_at_its_start_a_manager_asks_for_the_queue_that_jobs_get() -> None:
+    for system, command in ((pbs.PBS, ["qstat", "-Q"]), (lsf.LSF, ["bqueues"])):
+        call = system.verify(BatchCall("submit", ["-q", "long", "-P", "-q", "-q", "short"], "script"))
+        assert call is not None and [call.program, *call.arguments] == [*command, "short"] and not call.script
+        assert system.verify(BatchCall("submit", ["-P", "cold"])) is None
+
+
 def test_the_ids_of_accepted_jobs() -> None:
     assert pbs.read_ids("41.server\n", 1) == ["41.server"]
     assert pbs.read_ids("41[].server\n", 2) == ["41[0].server", "41[1].server"]

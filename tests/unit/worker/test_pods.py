@@ -314,6 +314,7 @@ def test_events_are_asked_for_of_silent_pods_one_at_a_time() -> None:
             "serves. Wait: they are repeated after a pause.",
             False,
         ),
+        (400, 'admission webhook "x" does not support dry run', "Kubernetes does not create pods", False),
         (500, "", "Kubernetes does not create pods in the namespace a: it gives no reason. Wait", False),
     ],
 )

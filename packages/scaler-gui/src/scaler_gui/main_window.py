@@ -16,6 +16,7 @@ from scaler_gui.models.status import ConnectionStatus
 from scaler_gui.monitor import Monitor
 from scaler_gui.notifier import Notifier
 from scaler_gui.theme import CHOICES, Theme, apply_theme, theme_of
+from scaler_gui.views.banner import Banner
 from scaler_gui.views.docks import Docks
 from scaler_gui.views.entity_window import EntityWindow
 from scaler_gui.views.panes import make_panes
@@ -46,11 +47,7 @@ class MainWindow(QMainWindow):
         self._alerts = FailureAlerts()
         self._notifier = Notifier(self)
         self.docks = Docks(make_panes(monitor))
-        self.banner = QLabel()
-        self.banner.setProperty("role", "banner")
-        self.banner.setWordWrap(True)
-        self.banner.setTextFormat(Qt.TextFormat.PlainText)
-        self.banner.hide()
+        self.banner = Banner()
         self._status = QLabel()
         self._status.setTextFormat(Qt.TextFormat.PlainText)
         self._replay_actions = self._make_replay_actions()
@@ -198,8 +195,7 @@ class MainWindow(QMainWindow):
 
     def _on_status(self, status: ConnectionStatus) -> None:
         self._status.setText(status.text)
-        self.banner.setText(status.trouble)
-        self.banner.setVisible(bool(status.trouble))
+        self.banner.say(status.trouble)
         where = self.monitor.recording or (self.monitor.place.address if self.monitor.place else "")
         self.setWindowTitle(f"{where} - {TITLE}" if where else TITLE)
 

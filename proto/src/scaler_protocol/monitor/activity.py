@@ -74,6 +74,7 @@ class ShownOptions(NamedTuple):
     timeout_seconds: float = 0.0
     memory_bytes: int = 0
     more_capabilities: int = 0
+    actor_name: str = ""
 
 
 class WorkerName(NamedTuple):
@@ -453,17 +454,18 @@ def _amount(value: Any) -> float:
 
 def _options(value: dict[str, Any]) -> ShownOptions:
     """Whatever has the wrong type is as usual."""
-    capabilities, priority = value.get("capabilities"), value.get("priority")
+    capabilities, priority, name = (value.get(key) for key in ("capabilities", "priority", "actor_name"))
     pairs = list(capabilities.items()) if isinstance(capabilities, dict) else []
     shown = pairs[:CAPABILITIES_LIMIT]
     return ShownOptions(
         max(-LARGEST_PRIORITY, min(priority, LARGEST_PRIORITY)) if isinstance(priority, int) else 0,
-        tuple((shown_text(name, CAPABILITY_LIMIT), _amount(amount)) for name, amount in shown),
+        tuple((shown_text(each, CAPABILITY_LIMIT), _amount(amount)) for each, amount in shown),
         _number(value.get("retries")),
         value.get("rerun") is not False,
         _amount(value.get("timeout_seconds")),
         _number(value.get("memory_bytes")),
         counted(_number(value.get("more_capabilities")) + len(pairs) - len(shown)),
+        shown_text(name) if isinstance(name, str) else "",
     )
 
 

@@ -224,6 +224,7 @@ def _option_facts(model: Model, indices: Iterable[int], task: int) -> list[Fact]
     needed = ", ".join(f"{name}={amount:g}" for name, amount in options.capabilities)
     needed += f" and {format_count(options.more_capabilities)} more" if options.more_capabilities else ""
     return [
+        *([Fact("actor name", options.actor_name)] if options.actor_name else []),
         Fact("priority", str(options.priority)),
         Fact("capabilities", needed or "none needed"),
         *([Fact("retries", format_count(options.retries))] if options.retries else []),

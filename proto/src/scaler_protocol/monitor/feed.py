@@ -282,6 +282,7 @@ _COUNTS_LIMIT = 64
 """Maximum number of counts of one distribution: a little more than any has."""
 
 _PROCESS_ID_LIMIT = 2**32 - 1
+_SIGNED_LIMIT = 2**63 - 1
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -315,7 +316,8 @@ _PACKED = {"int": "Q", "float": "f", "bool": "?", "PeerState": "Q"}
 
 _OWN_KINDS: dict[type, dict[str, str]] = {
     AgentStatus: {"workers": "count", "running": "count"},
-    WaitGroup: {"oldest_seconds": "d"},
+    WaitGroup: {"oldest_seconds": "d", "priority": "q"},
+    RunningTaskStatus: {"priority": "q"},
     EndedClientStatus: {"used_seconds": "d"},
     FunctionStatus: {
         field.name: "counts" if field.name.endswith("_counts") else "d"
@@ -363,5 +365,9 @@ def _packed(code: str, values: Sequence[Any]) -> bytes:
         values = all_measured(values)
     try:
         return struct.pack(f"<{len(values)}{code}", *values)
-    except struct.error:  # a count that no column takes
-        return struct.pack(f"<{len(values)}{code}", *map(counted, values))
+    except struct.error:  # a number that no column takes
+        return struct.pack(f"<{len(values)}{code}", *map(_signed if code == "q" else counted, values))
+
+
+def _signed(value: int) -> int:
+    return max(-_SIGNED_LIMIT, min(value, _SIGNED_LIMIT))

@@ -18,7 +18,7 @@ _LESS_IMPORTANT = {
         "left",
         "succeeded",
     ),
-    "waits": ("task", "session"),
+    "waits": ("task", "session", "priority"),
     "failures": ("group", "first", "hosts", "status", "functions", "last", "place", "message"),
     "progress": ("canceled", "end", "running", "failed"),
     "largest": ("copies", "function"),
@@ -43,7 +43,7 @@ _LESS_IMPORTANT = {
     "hosts": ("agents", "workers_rss", "memory_free", "workers"),
     "logs": ("number", "host", "level", "log"),
     "actors": ("task", "host", "session"),
-    "running": ("started", "usual", "pid", "session"),
+    "running": ("started", "usual", "pid", "session", "priority"),
 }
 """Columns that go first when there is no room, in this order. Others go from the right."""
 

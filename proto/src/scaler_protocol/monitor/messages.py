@@ -98,6 +98,8 @@ class RunningTaskStatus:
     actor: bool = False  # it is an actor, which runs until it is ended
     map_number: int = 0  # of the map to which it belongs, inside its session; 0: none
     graph: int = 0  # the number of the last task of its graph; 0: none
+    actor_name: str = ""  # of the actor that it is, or of which it is a call; empty: none
+    priority: int = 0
 
 
 @value(frozen=True, slots=True)
@@ -246,6 +248,7 @@ class WaitGroup:
     module: str = ""  # of the function
     demand: str = ""  # the capabilities that they need: "gpu=1, linux=1"
     place: str = ""  # a sentence about what is served before ``task``, or offered instead; empty: nothing
+    priority: int = 0  # of ``task``
 
 
 @value(frozen=True, slots=True)
@@ -286,7 +289,7 @@ UNLIMITED_RESTARTS = 2**31 - 1
 
 @value(frozen=True, slots=True)
 class ActorStatus:
-    """An actor that an agent has, or that calls wait for. ``task``: the number of the task that makes it."""
+    """An actor that an agent has, or that waits for a worker. ``task``: the number of the task that makes it."""
 
     session: bytes
     task: int = 0
@@ -300,6 +303,7 @@ class ActorStatus:
     restarts_limit: int = 0  # how often it is made again after that
     seconds: float = 0.0  # since its client asked for it, or stated it after a restart of the scheduler
     module: str = ""  # of the class
+    name: str = ""  # that get_actor finds; empty: none
 
 
 @value(frozen=True, slots=True)

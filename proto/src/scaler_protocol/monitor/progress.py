@@ -273,14 +273,15 @@ def _least_seconds(snapshot: Snapshot) -> dict[tuple[str, Hashable], float]:
 
 
 def _actors(snapshot: Snapshot) -> Counter[tuple[str, Hashable]]:
-    """Return how many actors have run for a second or longer, by kind and key."""
-    found: Counter[tuple[str, Hashable]] = Counter()
+    """Return how many actors are on hosts, by kind and key: the shown ones, and those that have run for a second or
+    longer without calls."""
+    running = (task for agent in snapshot.agents for task in agent.running if task.actor)
+    actors = {(task.session, task.task): task.function for task in running}
+    actors.update({(each.session, each.task): each.function for each in snapshot.actors if each.host})
     groups = {client.session: client.group for client in snapshot.clients}
-    for agent in snapshot.agents:
-        for task in agent.running:
-            if task.actor:
-                group = groups.get(task.session, "")
-                found.update(((ALL, ""), (CLIENT, task.session), (GROUP, group), (FUNCTION, task.function)))
+    found: Counter[tuple[str, Hashable]] = Counter()
+    for (session, _), function in actors.items():
+        found.update(((ALL, ""), (CLIENT, session), (GROUP, groups.get(session, "")), (FUNCTION, function)))
     return found
 
 

@@ -26,9 +26,9 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
 * NAME: what an index means. ``flags`` is a :class:`Naming`, ``first`` the index, the body a JSON object:
   SESSION ``{"session": hex, "host", "pid", "parent": hex}``, AGENT ``{"session": hex, "name", "host", "pid",
   "workers": [name, ...]}``, FUNCTION ``{"digest": hex, "name", "module"}``, OPTIONS those of ``{"priority",
-  "capabilities": {name: amount}, "retries", "rerun", "timeout_seconds", "memory_bytes"}`` that are not as usual,
-  with the first 16 capabilities, at most 64 characters of each name, and ``"more_capabilities"``: how many are left
-  out.
+  "capabilities": {name: amount}, "retries", "rerun", "timeout_seconds", "memory_bytes", "actor_name"}`` that are not as
+  usual, with the first 16 capabilities, at most 64 characters of each name, and ``"more_capabilities"``: how many are
+  left out.
 * SUBMITTED: tasks ``first .. first + count - 1`` of ``function`` came from their client at ``time``; ``attempt`` is the
   index of their options, 0 if it does not say: it is 0 in recordings made before options had names, and when very many
   different options come within seconds. ``worker`` is the size in bytes of the arguments that came with each task, on
@@ -277,6 +277,8 @@ def options_value(options: TaskOptions) -> dict[str, Any]:
         for name in ("priority", "retries", "rerun", "timeout_seconds", "memory_bytes")
         if getattr(options, name) != getattr(DEFAULT_OPTIONS, name)
     }
+    if options.actor_name:
+        value["actor_name"] = short_text(options.actor_name)
     if options.capabilities:
         first = options.capabilities[:CAPABILITIES_LIMIT]
         shown = {short_text(each.name, CAPABILITY_LIMIT): each.units / UNITS_PER_WHOLE for each in first}
@@ -288,7 +290,7 @@ def options_value(options: TaskOptions) -> dict[str, Any]:
 
 def options_key(options: TaskOptions) -> tuple[object, ...]:
     """Return what differs where :func:`options_value` does, for less work."""
-    limits = options.retries, options.rerun, options.timeout_seconds, options.memory_bytes
+    limits = options.retries, options.rerun, options.timeout_seconds, options.memory_bytes, options.actor_name
     shown = options.capabilities[:CAPABILITIES_LIMIT]
     names = [each.name[: CAPABILITY_LIMIT + 1] for each in shown]  # one more: a name that is cut looks different
     amounts = [(each.amount, each.millionths) for each in shown]

@@ -263,7 +263,7 @@ def _wait_rows(model: TabularState) -> list[Row]:
     return [
         (
             each.function, f"{each.reason} {each.place}".rstrip(), each.count, each.oldest_seconds,
-            short_id(each.session), each.task,
+            short_id(each.session), each.task, _priority(each.priority),
         )
         for each in waits
     ]  # fmt: skip
@@ -353,18 +353,22 @@ def _running_rows(model: TabularState) -> list[Row]:
         (
             row.task.function, row.task.seconds, row.state, row.task.cpu_percent, row.task.rss_bytes,
             row.task.usual_seconds, row.agent.host, row.worker, row.task.pid, row.task.task,
-            short_id(row.task.session), row.started,
+            short_id(row.task.session), row.started, row.task.actor_name, _priority(row.task.priority),
         )
         for row in model.running.values()
     ]  # fmt: skip
+
+
+def _priority(priority: int) -> str:
+    return str(priority) if priority else ""
 
 
 def _actor_rows(model: TabularState) -> list[Row]:
     actors = model.snapshot.actors if model.snapshot is not None else ()
     return [
         (
-            each.function, _actor_state(each), each.running, each.waiting, _restarts(each), each.seconds, each.host,
-            each.worker, short_id(each.session), each.task,
+            each.function, each.name, _actor_state(each), each.running, each.waiting, _restarts(each), each.seconds,
+            each.host, each.worker, short_id(each.session), each.task,
         )
         for each in actors
     ]  # fmt: skip

@@ -75,11 +75,15 @@ def longest_running(rows: Iterable[RunningTaskRow]) -> list[RunningTaskRow]:
 
 
 def summary_of(row: RunningTaskRow) -> str:
-    """One task in a few words: function, how long, where, and whether it is an actor or why it looks stuck. Long names
-    are cut."""
+    """One task in a few words: function, how long, where, whether it is an actor or why it looks stuck, and the name of
+    the actor. Long names are cut."""
     function, worker = (shown_text(name, _SUMMARY_NAME_LIMIT) for name in (row.task.function, row.worker))
     text = f"{function} {format_duration(row.task.seconds)} on {worker}"
-    return f"{text} ({row.state})" if row.suspicion or row.task.actor else text
+    name = shown_text(row.task.actor_name, _SUMMARY_NAME_LIMIT)
+    notes = [row.state] if row.suspicion else []
+    if name or row.task.actor:
+        notes.append(f"actor {name}".rstrip())
+    return f"{text} ({', '.join(notes)})" if notes else text
 
 
 def running_rows(snapshot: Snapshot, before: Mapping[TaskKey, RunningTaskRow]) -> Iterator[RunningTaskRow]:

@@ -237,6 +237,7 @@ struct TaskOptions {
                                   # there; 0: they are not, as far as the scheduler knows
   mapTasks @21 :UInt32;           # with mapNumber: how many tasks the map will have when all have come; 0: those that have
                                   # come so far are all; 4294967295: not known
+  actorName @22 :Text;            # with hostsActor: the name that get_actor finds, for monitors; empty: none
 }
 
 struct Capability {

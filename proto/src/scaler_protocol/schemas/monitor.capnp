@@ -127,6 +127,8 @@ struct RunningTaskColumns {
   actor @14 :Data; # u8: it is an actor, which runs until it is ended
   mapNumber @15 :Data; # u64: of the map to which it belongs, inside its session; 0: none
   graph @16 :Data; # u64: the number of the last task of its graph; 0: none
+  actorName @17 :List(Text); # of the actor that it is, or of which it is a call; empty: none
+  priority @18 :Data; # i64
 }
 
 struct WorkerColumns {
@@ -168,7 +170,7 @@ struct GroupColumns {
 }
 
 struct ActorColumns {
-  # Actors that an agent has, or that calls wait for.
+  # Actors that an agent has, or that wait for a worker.
   session @0 :List(Data);
   task @1 :Data; # u64: the number of the task that makes it
   function @2 :List(Text); # its class
@@ -181,6 +183,7 @@ struct ActorColumns {
   restartsLimit @9 :Data; # u64: how often it is made again after that; 2147483647: always
   seconds @10 :Data; # f32: since its client asked for it
   module @11 :List(Text); # of the class
+  name @12 :List(Text); # that get_actor finds; empty: none
 }
 
 struct EndedClientColumns {
@@ -239,6 +242,7 @@ struct WaitColumns {
   module @7 :List(Text); # of the function
   demand @8 :List(Text);
   place @9 :List(Text);
+  priority @10 :Data; # i64: of the task
 }
 
 struct GraphColumns {

@@ -10,13 +10,12 @@ from scaler.client.actors import Actor, ActorClient, ActorHandle, BorrowedActor,
 from scaler.client.lock import Lock
 from scaler.client.named import NamingClient, check_name
 from scaler.client.variable import Variable
+from scaler_protocol.messages import ACTOR_NAME_PREFIX
 
 if TYPE_CHECKING:
     from scaler.client.future import ScalerFuture
 
 T = TypeVar("T")
-_PREFIX = "scaler.actor/"
-
 _TAKING_SECONDS = 2.0
 """Time for an actor of the same name to end, and for a scheduler that has just started, which grants no lock yet."""
 
@@ -31,8 +30,8 @@ class ActorName:
     def __init__(self, client: NamingClient, name: str) -> None:
         """Raises ValueError if another actor has the name."""
         check_name(name, "actor")
-        self._lock = Lock(_PREFIX + name, client)
-        self._handle = Variable(_PREFIX + name, client)
+        self._lock = Lock(ACTOR_NAME_PREFIX + name, client)
+        self._handle = Variable(ACTOR_NAME_PREFIX + name, client)
         if not self._lock.acquire(timeout=_TAKING_SECONDS):
             raise ValueError(f"Cannot name an actor {name!r}: another actor has this name. Use get_actor({name!r}).")
 
@@ -79,11 +78,11 @@ def named_handle(client: FindingClient, name: str) -> ActorHandle[Any]:
     Raises ValueError if there is none."""
     check_name(name, "actor")
     try:
-        handle: ActorHandle[Any] = Variable(_PREFIX + name, client).get(timeout=0)
+        handle: ActorHandle[Any] = Variable(ACTOR_NAME_PREFIX + name, client).get(timeout=0)
     except TimeoutError:
         handle_of_owner = None
     else:
-        handle_of_owner = handle if Lock(_PREFIX + name, client).locked() else None
+        handle_of_owner = handle if Lock(ACTOR_NAME_PREFIX + name, client).locked() else None
     if handle_of_owner is None:
         raise ValueError(f"Cannot find an actor named {name!r}: there is none, or it has ended.")
     if isinstance(handle_of_owner._actor, BorrowedActor):

@@ -356,15 +356,18 @@ def make_actor(
     options: TaskOptions,
     max_restarts: int = 0,
     max_concurrency: int = 1,
+    name: str = "",
 ) -> ActorHandle[T]:
-    """Make an actor. Waits for futures among the arguments. ``options``: those of the task that makes the actor."""
+    """Make an actor. Waits for futures among the arguments. ``options``: those of the task that makes the actor.
+    ``name``: for monitors."""
     if not inspect.isclass(cls):
         raise TypeError(f"Cannot make an actor of {cls!r}: it is not a class.")
     check_call(cls, args, kwargs, ACTOR_OPTIONS)
     restarts = restarts_of(max_restarts)
     concurrency = concurrency_of(max_concurrency)
     several = concurrency if concurrency > 1 else 0
-    making = replace(options, hosts_actor=True, rerun=restarts > 0, retries=restarts, max_concurrency=several)
+    rerun = restarts > 0
+    making = replace(options, hosts_actor=True, rerun=rerun, retries=restarts, max_concurrency=several, actor_name=name)
     anchoring = shared(making)
     shape = shape_of(parts.functions.find(cls), len(args) + len(kwargs), tuple(kwargs), anchoring)
     anchor: ScalerFuture[Any] = ScalerFuture(parts.client_io)

@@ -7,10 +7,14 @@ from PySide6.QtWidgets import QInputDialog, QWidget
 
 from scaler_gui.monitor import Monitor
 from scaler_gui.views.action_dialog import ActionDialog
+from scaler_protocol.messages import ControlAction
 from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.monitor.operation import ACTION_LABELS, VALUE_LABELS, Operation, needs_confirmation
 
 _TITLE_LIMIT = 80
+
+WEIGHTS = (ControlAction.SET_CLIENT_WEIGHT, ControlAction.SET_GROUP_WEIGHT)
+"""The actions whose number may be a fraction."""
 
 
 def ask(operation: Operation, monitor: Monitor, parent: QWidget) -> None:
@@ -22,6 +26,9 @@ def ask(operation: Operation, monitor: Monitor, parent: QWidget) -> None:
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     dialog.setInputMode(QInputDialog.InputMode.DoubleInput)
     dialog.setDoubleRange(-1e6, 1e6)
+    dialog.setDoubleDecimals(2 if operation.action in WEIGHTS else 0)
+    dialog.setOkButtonText("Continue")
+    dialog.setCancelButtonText("Back")  # "Cancel" is an action
     dialog.setWindowTitle(short_text(f"{ACTION_LABELS[operation.action]}: {operation.target}", _TITLE_LIMIT))
     dialog.setLabelText(VALUE_LABELS[operation.action])
     dialog.doubleValueSelected.connect(

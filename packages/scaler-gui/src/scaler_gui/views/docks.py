@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import QByteArray, QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QDockWidget, QMainWindow, QTabBar, QTabWidget, QWidget
 
 from scaler_gui.views.pane import Pane
 from scaler_gui.views.panes import CORNERS
 
+LEFT_SHARE = 0.56
+"""The part of the window's width that the panes on the left have at first."""
+
 LAYOUT_VERSION = 3
 """A saved layout of another version is not restored."""
+
+_SEPARATOR_PIXELS = 20
+"""More than is between two columns."""
 
 
 class Docks(QMainWindow):
@@ -31,6 +38,9 @@ class Docks(QMainWindow):
         self.setAnimated(False)
         self._titles = QTimer(self, singleShot=True, interval=0)
         self._titles.timeout.connect(self.show_titles)
+        self._left_share: float | None = LEFT_SHARE  # of the width; None: that of the restored layout
+        self._sharing = QTimer(self, singleShot=True, interval=0)
+        self._sharing.timeout.connect(self._keep_share)
         self._seen: set[str] = set()
         self._stale: set[str] = set()
         self.panes = {pane.name: pane for pane in panes}
@@ -111,14 +121,17 @@ class Docks(QMainWindow):
         return self.saveState(LAYOUT_VERSION)
 
     def restore_layout(self, state: QByteArray) -> bool:
-        return self.restoreState(state, LAYOUT_VERSION)
+        is_restored = self.restoreState(state, LAYOUT_VERSION)
+        if is_restored:
+            self._left_share = None
+        return is_restored
 
     def share_out(self) -> None:
         """The room of the window, among the first layout's corners."""
         firsts = {corner: self.docks[names[0]] for corner, names in CORNERS.items()}
         width, height = self.width(), self.height()
-        columns = [firsts["top left"], firsts["top right"]]
-        self.resizeDocks(columns, [width * 56 // 100, width * 44 // 100], Qt.Orientation.Horizontal)
+        self._left_share = LEFT_SHARE
+        self._share_width(width)
         for side in ("left", "right"):
             pair = [firsts[f"top {side}"], firsts[f"bottom {side}"]]
             self.resizeDocks(pair, [height // 2, height // 2], Qt.Orientation.Vertical)
@@ -135,10 +148,43 @@ class Docks(QMainWindow):
                 bar.setUsesScrollButtons(True)
 
     def event(self, event: QEvent) -> bool:
-        """Docks have been moved when the layout asks for a new one."""
+        """Docks have been moved when the layout asks for a new one, or when the mouse has dragged what is between
+        them."""
         if event.type() == QEvent.Type.LayoutRequest:
             self._titles.start()
-        return super().event(event)
+        is_done = super().event(event)
+        if event.type() == QEvent.Type.MouseButtonRelease:
+            self._left_share = self._shown_share()
+        return is_done
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._sharing.start()
+
+    def _keep_share(self) -> None:
+        """Share out a new width as before. A window that was very small would otherwise leave no room on the right when
+        it grows."""
+        if self._left_share is None:
+            self._left_share = self._shown_share()
+        elif self._shown_share() is not None:
+            self._share_width(self.width())
+
+    def _share_width(self, width: int) -> None:
+        assert self._left_share is not None
+        left = round(width * self._left_share)
+        self.resizeDocks(self._columns(), [left, width - left], Qt.Orientation.Horizontal)
+
+    def _shown_share(self) -> float | None:
+        """Return the part of the width that the left has; None if the docks are not in two columns, as at first."""
+        left, right = self._columns()
+        if left.isFloating() or right.isFloating() or left.isHidden() or right.isHidden():
+            return None
+        widths = left.width(), right.width()
+        is_whole = left.x() == 0 and right.x() > left.x() and abs(self.width() - sum(widths)) < _SEPARATOR_PIXELS
+        return widths[0] / sum(widths) if is_whole else None
+
+    def _columns(self) -> list[QDockWidget]:
+        return [self.docks[CORNERS[corner][0]] for corner in ("top left", "top right")]
 
     def _dock(self, pane: Pane) -> QDockWidget:
         dock = QDockWidget(pane.title)

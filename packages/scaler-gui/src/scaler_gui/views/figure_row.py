@@ -14,7 +14,7 @@ from scaler_gui.models.tips import plain_tip
 _NUMBER_WIDTH = 56
 _SPACING = 18
 _MARGIN = 10
-_MOST_ROWS = 3
+_MOST_ROWS = 4
 
 
 class FigureRow(QWidget):

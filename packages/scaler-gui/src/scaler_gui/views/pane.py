@@ -6,13 +6,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from scaler_gui.models.csv_text import write_csv
 from scaler_gui.monitor import Monitor
 from scaler_gui.theme import Theme
+
+LEAST_WIDTH_PIXELS = 240
+"""Narrower panes would show less than two columns of a table."""
 
 
 class Pane(QWidget):
@@ -35,6 +38,9 @@ class Pane(QWidget):
         self.box = QVBoxLayout(self)
         self.box.setContentsMargins(0, 0, 0, 0)
         self.box.setSpacing(0)
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        return super().minimumSizeHint().expandedTo(QSize(LEAST_WIDTH_PIXELS, 0))
 
     def refresh(self) -> None:
         """Show what the model says now."""

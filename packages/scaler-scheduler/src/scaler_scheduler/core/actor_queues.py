@@ -15,7 +15,8 @@ class ActorQueues:
     ``depths``: the depth of the deepest call of an actor, if it is not 0. ``asked_for``: the attempts of the tasks that
     agents were asked to return, because calls wait for them: the actor, or tasks whose results it needs. ``waiting``:
     the queues that ``actor_calls`` must look at. ``kept``: those of calls that are elsewhere and may come back.
-    ``called_by_others``: since when other clients than its own have called an actor."""
+    ``called_by_others``: since when other clients than its own have called an actor. ``made``: the actors that clients
+    have asked for; some of their tasks may have ended."""
 
     def __init__(self) -> None:
         self._queues: dict[ActorKey, QueueClass] = {}
@@ -25,6 +26,7 @@ class ActorQueues:
         self.waiting: dict[QueueClass, None] = {}
         self.kept: dict[QueueClass, None] = {}
         self.called_by_others: dict[ActorKey, float] = {}
+        self.made: dict[ActorKey, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._queues)

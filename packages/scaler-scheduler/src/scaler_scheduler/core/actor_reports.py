@@ -1,4 +1,4 @@
-"""The actors that agents have, or that calls wait for, for monitors."""
+"""The actors that agents have, or that wait for a worker, for monitors."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CALLS_LOOKED_AT = 100_000
 
 
 def actors_of(state: SchedulerState, now: float) -> tuple[tuple[ActorStatus, ...], int]:
-    """Return the actors with most unfinished calls, and how many actors there are. One that waits for a worker counts
-    as soon as it has calls."""
+    """Return the actors with most unfinished calls, and how many actors there are."""
     agents = agents_with_actors(state.agents)
-    if not agents and not state.actors:
+    if not agents and not state.actors and not state.actors.made:
         return (), 0
     keys = dict.fromkeys(key for agent in agents for key in agent.actors)
+    keys.update(state.actors.made)
     keys.update(dict.fromkeys(map(state.actors.key_of, state.actors)))
     found = [(key, known) for key in islice(keys, ACTORS_LOOKED_AT) if (known := _anchor(state, key)) is not None]
     calls = _calls(state)
@@ -40,6 +40,11 @@ def actors_of(state: SchedulerState, now: float) -> tuple[tuple[ActorStatus, ...
     workers = dict(_workers(state, agents))
     rows = (_row(state, key, known, calls.get(key, (0, 0)), workers.get(key, ""), now) for key, known in found)
     return tuple(islice(rows, ROWS_LIMIT)), len(found)
+
+
+def forget_ended(state: SchedulerState) -> None:
+    """Forget the actors whose tasks have ended."""
+    state.actors.made = {key: None for key in state.actors.made if _anchor(state, key) is not None}
 
 
 def _anchor(state: SchedulerState, key: ActorKey) -> TaskFacts | None:
@@ -110,4 +115,5 @@ def _row(
         restarts_limit=record.retries,
         seconds=max(0.0, now - record.entered_at),
         module=record.function.module,
+        name=record.run.options.actor_name,
     )

@@ -172,3 +172,7 @@ def demand_of(capabilities: tuple[Capability, ...]) -> tuple[tuple[str, int], ..
 
 def shown_demand(demand: tuple[tuple[str, int], ...]) -> str:
     """Return a demand as users write it: ``gpu=0.5, linux=1``."""
+
+def shown_offer(capabilities: dict[str, int]) -> str:
+    """Return the first of the capabilities of each worker, for people: ``gpu=1, linux``. Those without limit have no
+    amount."""

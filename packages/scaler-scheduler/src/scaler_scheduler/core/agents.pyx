@@ -130,8 +130,7 @@ cdef shown_units(units):
     return f"{units / UNITS_PER_WHOLE:.15g}"
 
 
-cdef shown_offer(dict capabilities):
-    """The capabilities of each worker, for monitors."""
+def shown_offer(dict capabilities):
     cdef list shown = [
         short_text(name, CAPABILITY_LIMIT) + (f"={shown_units(units)}" if is_limited(units) else "")
         for name, units in list(capabilities.items())[:CAPABILITIES_LIMIT]

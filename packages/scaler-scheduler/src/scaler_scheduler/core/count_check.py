@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from scaler_protocol.messages import Status
-from scaler_scheduler.core import notices, requeue, task_endings
+from scaler_scheduler.core import actor_reports, notices, requeue, task_endings
 from scaler_scheduler.core.census import Census
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.state import SchedulerState
@@ -33,6 +33,8 @@ def on_tick(state: SchedulerState, now: float) -> None:
     tasks = sum(client.table.columns.unfinished for client in state.clients.values())
     state.recount_at = now + RECOUNT_SECONDS + tasks / 1e6 * SECONDS_PER_MILLION_TASKS
     correct(state)
+    if state.actors.made:
+        actor_reports.forget_ended(state)
     if state.actors:
         state.actors.keep({queue for client in state.clients.values() for queue in client.table.columns.queues()})
 

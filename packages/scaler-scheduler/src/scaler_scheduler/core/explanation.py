@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from scaler_protocol.messages import Explanation, RunningTask
+from scaler_protocol.messages import Explanation, ManagerReport, RunningTask
+from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.monitor.format import format_duration, printable
 from scaler_protocol.monitor.reasons import MISSING_CAPABILITIES, NO_AVAILABLE_WORKER, NO_WORKERS
 from scaler_scheduler.core import lock_table, lost_inputs, named_table, running_tasks, share_reports
-from scaler_scheduler.core.agents import Agent, shown_demand
+from scaler_scheduler.core.agents import Agent, shown_demand, shown_offer
 from scaler_scheduler.core.availability import unavailable_text
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.fair_shares import Share
@@ -21,6 +22,9 @@ OFFERS_LIMIT = 3
 
 REASONS_SHOWN, REASON_LIMIT = 2, 400
 """Reasons of worker managers that are given, and the characters of each."""
+
+MANAGERS_SHOWN = 3
+"""Worker managers that are named when none of them offers what a task needs."""
 
 _BUSY = " busy."
 
@@ -37,7 +41,9 @@ def explain(state: SchedulerState, session: bytes, task: int) -> str:
     if client is None or known is None:
         return f"Task {task} is not known here: it has ended, or was never submitted."
     where, attempt, agent_index, deaths, losses, record = known
-    text = f"Task {task} ({record.function.name}) {_place(state, client, task, where, agent_index, record)}"
+    name = record.run.options.actor_name
+    shown = f"{record.function.name}, actor {name!r}" if name else record.function.name
+    text = f"Task {task} ({shown}) {_place(state, client, task, where, agent_index, record)}"
     text += lock_table.explain(state.locks, session, task, attempt)
     text += named_table.explain(state.named, session, task, attempt)
     if record.hosts_actor:
@@ -159,11 +165,11 @@ def _running(agent: Agent, task: RunningTask, seconds: float) -> str:
 def _queued(state: SchedulerState, record: RunRecord) -> str:
     agents = state.placement.agents
     if not agents:
-        return f"{NO_WORKERS}.{_managers(state)}"
+        return f"{NO_WORKERS}.{_managers(state, record)}"
     able = [agent for agent in agents.values() if agent.can_serve(record.demand)]
     demand = shown_demand(record.demand)
     if not able:
-        return f"{MISSING_CAPABILITIES} ({demand}).{_managers(state)}"
+        return f"{MISSING_CAPABILITIES} ({demand}).{_managers(state, record)}"
     if state.is_stopping:
         return "the scheduler is stopping and hands out nothing more."
     available, resting = [agent for agent in able if agent.is_available], unavailable_text(able)
@@ -195,15 +201,37 @@ def _offers(agents: Iterable[Agent]) -> str:
     return f"Workers offer {'; '.join(offers[:OFFERS_LIMIT])}{more}." if offers != ["none"] else ""
 
 
-def _managers(state: SchedulerState) -> str:
-    """Return sentences about the workers that managers are starting, and why some are missing, in the words of the
-    managers; empty if there are none."""
-    reports = [agent.manager.report for agent in state.agents.values() if agent.manager is not None]
+def _managers(state: SchedulerState, record: RunRecord) -> str:
+    """Return sentences about the workers that managers are starting for such tasks, and why some are missing, in the
+    words of the managers; empty if there are no managers."""
+    connected = [agent.manager.report for agent in state.agents.values() if agent.manager is not None]
+    reports = [report for report in connected if _offers_all(report, record)]
+    if connected and not reports:
+        return f" {_unsuitable(connected, shown_demand(record.demand))}"
     starting = sum(report.starting for report in reports)
     said = [f"{report.name}: {reason}" for report in reports for reason in report.reasons if not _is_start(reason)]
     sentences = [f"{starting} worker{'s are' if starting > 1 else ' is'} starting."] if starting else []
     sentences += [f"Worker manager {each[:REASON_LIMIT]}" for each in said[:REASONS_SHOWN]]
     return "".join(f" {each}" for each in sentences)
+
+
+def _offers_all(report: ManagerReport, record: RunRecord) -> bool:
+    """Return whether each worker that the manager starts has what the task needs."""
+    offered = {each.name: each.units for each in report.capabilities}
+    return all(offered.get(name, 0) >= units for name, units in record.demand)
+
+
+def _unsuitable(reports: Sequence[ManagerReport], demand: str) -> str:
+    """Say that no manager can start a worker for such tasks."""
+    said = [
+        f"{short_text(each.name)} offers {shown_offer({one.name: one.units for one in each.capabilities}) or 'none'}"
+        for each in reports[:MANAGERS_SHOWN]
+    ]
+    more = f"; and {len(reports) - MANAGERS_SHOWN} others" if len(reports) > MANAGERS_SHOWN else ""
+    return (
+        f"No worker manager offers {demand}, so none starts workers for it: {'; '.join(said)}{more}. "
+        f"Start a worker manager, or workers, with --per-worker-capabilities {demand.replace(', ', ',')}."
+    )
 
 
 def _is_start(reason: str) -> bool:

@@ -192,7 +192,7 @@ cdef bint enter(
     if options is not state.last_options:  # successive runs usually have the same options
         state.last_queue = task_entry.queue_for(state, client, options)
         state.last_options = options if options.rerun else None  # other queues belong to one client
-        state.last_is_special = options.graph > 0 or options.actor > 0
+        state.last_is_special = options.graph > 0 or options.actor > 0 or options.hosts_actor
     function = run.function
     load = state.function_loads.get(function)
     if load is None:

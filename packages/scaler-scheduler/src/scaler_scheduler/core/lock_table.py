@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scaler_protocol.messages import CoordinationKind, LockAction, LockRequest, LockState
+from scaler_protocol.messages import ACTOR_NAME_PREFIX, CoordinationKind, LockAction, LockRequest, LockState
 from scaler_scheduler.core.settings import HOLD_SECONDS
 
 REMEMBERED_LIMIT = 50_000
@@ -201,9 +201,15 @@ def noun_of(kind: int) -> str:
     return NOUNS[CoordinationKind(kind)]
 
 
+def is_actor_name(key: LockKey) -> bool:
+    return key[1].startswith(ACTOR_NAME_PREFIX)
+
+
 def shown(key: LockKey) -> str:
     """Return the kind and the name of a lock for a text that people read."""
     kind, name = key
+    if is_actor_name(key):
+        return f"the name {shown_name(name.removeprefix(ACTOR_NAME_PREFIX))} of another actor"
     return f"the {noun_of(kind)} {shown_name(name)}"
 
 

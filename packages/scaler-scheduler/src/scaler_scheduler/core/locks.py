@@ -142,5 +142,7 @@ def reply(
 
 
 def _warn(state: SchedulerState, request: QueuedLockRequest, why: str, now: float) -> None:
+    if lock_table.is_actor_name(request.lock):
+        return  # it needs no release: an actor ends with its client
     text = f"{lock_table.shown(request.lock)} is released: {why}."
     notices.warn(state, state.lock_warnings, text[0].upper() + text[1:], now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaler_protocol.messages import RunningTask
 from scaler_protocol.monitor.messages import RunningTaskStatus
 from scaler_scheduler.core.agents import Agent
+from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 
 
@@ -55,4 +56,16 @@ def _row(state: SchedulerState, agent: Agent, task: RunningTask, agent_now: floa
         actor=is_actor,
         map_number=record.map.number if record.map is not None else 0,
         graph=record.graph.last if record.graph is not None else 0,
+        actor_name=_actor_name(state, task.session, record),
+        priority=record.priority,
     )
+
+
+def _actor_name(state: SchedulerState, session: bytes, record: RunRecord) -> str:
+    """Return the name of the actor that a run makes or calls; empty if there is none."""
+    options = record.run.options
+    if record.hosts_actor:
+        return options.actor_name
+    maker = state.clients.get(options.actor_session or session) if record.is_call else None
+    known = maker.table.columns.describe(options.actor) if maker is not None else None
+    return known.record.run.options.actor_name if known is not None else ""

@@ -116,7 +116,7 @@ class _Waits:
     ) -> None:  # fmt: skip
         group = WaitGroup(
             function.digest, function.name, reason, count, max(0.0, self.now - since), client.shown_id, task,
-            function.module, shown_demand(record.demand),
+            function.module, shown_demand(record.demand), priority=record.priority,
         )  # fmt: skip
         self.add(group, client if is_queued else None, record)
 

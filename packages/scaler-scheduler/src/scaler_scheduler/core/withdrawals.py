@@ -21,7 +21,9 @@ def ask_for_all(state: SchedulerState, agent: Agent, now: float) -> None:
 def _must_return(state: SchedulerState, agent: Agent, record: RunRecord) -> bool:
     """Return whether tasks will come back to the agent that has returned them: no other that can run them has room."""
     queue = record.queue
-    return state.placement.is_scarce(queue) and not any(index != agent.index for index in queue.candidates)
+    if queue.admitted is None and not state.placement.is_scarce(queue):
+        return False
+    return not any(index != agent.index for index in queue.candidates)
 
 
 def on_withdrawn(state: SchedulerState, agent: Agent, body: Withdrawn, now: float) -> None:

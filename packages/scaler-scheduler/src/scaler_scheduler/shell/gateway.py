@@ -77,6 +77,7 @@ class Gateway:
         self._router = router
         self._peers: dict[bytes, None] = {}
         self._missing: dict[bytes, None] = {}  # to be lost when what they said before has been taken in
+        self._has_described = False
         self._backlog = Backlog()
         self._next_turn: asyncio.Handle | None = None
         self._alarm = _guarded(loop).add_alarm(self._on_alarm)
@@ -276,7 +277,14 @@ class Gateway:
     # ---- carrying out ----------------------------------------------------------------------------------------------
 
     def _flush(self, now: float) -> None:
-        for effect in self.core.take_effects(now):
+        """Carry out the effects, and then those of a description, whose messages must not overtake the others."""
+        self._carry_out_all(self.core.take_effects(now), now)
+        while self._has_described:
+            self._has_described = False
+            self._carry_out_all(self.core.take_effects(now), now)
+
+    def _carry_out_all(self, effects: list[Effect], now: float) -> None:
+        for effect in effects:
             try:
                 if type(effect) is Send:
                     envelope = effect.envelope
@@ -336,9 +344,8 @@ class Gateway:
         try:
             snapshot = self.describe()
         finally:  # clients wait for an answer
-            now = time.monotonic()
-            self.core.on_described(snapshot, now)
-            self._flush(now)
+            self._has_described = True
+            self.core.on_described(snapshot, time.monotonic())
 
     # ---- keys ------------------------------------------------------------------------------------------------------
 

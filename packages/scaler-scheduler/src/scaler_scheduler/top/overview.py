@@ -49,7 +49,7 @@ _HINTS = (
 """The most important ones first."""
 
 _MEMORY_WIDTH = len("1023.9 MiB of 1023.9 MiB")
-_RUNNING_COLUMNS = ("function", "seconds", "state", "host", "worker", "session")
+_RUNNING_COLUMNS = ("function", "seconds", "state", "actor", "host", "worker", "session")
 _CLIENT_COLUMNS = ("session", "user", "program", "host", "pid", "unassigned", "running", "share", "left")
 _FUNCTION_COLUMNS = ("name", "unfinished", "finished", "failed", "mean", "p95", "total")
 _FAILURE_COLUMNS = ("count", "type", "message", "place")

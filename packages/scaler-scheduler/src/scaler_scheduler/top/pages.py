@@ -254,9 +254,10 @@ def _mention_lines(model: Model, page: str, selected: Hashable) -> list[Line]:
 
 def _wait_lines(row: Row, width: int) -> list[Line]:
     """The waiting tasks, and the whole reason."""
-    function, reason, count, oldest, session, task = row
+    function, reason, count, oldest, session, task, priority = row
     who = f"{_counted(count, 'task')} of {function}, the first for {format_duration(oldest)}"
     which = f": task {task} of client {session}" if session else ""
+    which += f", priority {priority}" if session and priority else ""
     title = [line_of(part, Style.TITLE) for part in wrapped(who + which, width)]
     return [*title, *(line_of(part) for part in wrapped(reason, width))]
 

@@ -29,7 +29,7 @@ class WorkerBackend(Protocol):
 
     def start(self, n: int, capabilities: Sequence[str]) -> Sequence[Job]:
         """Start jobs that have ``n`` workers together, each of which offers the capabilities (name or name=amount).
-        Raises StartError if none could be started, and BadInput if none ever can."""
+        Raises StartError if none could be started, and BadInput if none ever can, which ends a manager that begins."""
 
     def stop(self, ids: Sequence[str]) -> None:
         """Ask these jobs to end cleanly. Harmless for those that have ended."""

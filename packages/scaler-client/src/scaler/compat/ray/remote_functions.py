@@ -59,12 +59,20 @@ class RemoteFunction(Generic[T]):
         client = current_client()
         key = (len(args), *kwargs)
         if key not in self._checked:
+            self._check_generator()
             check_call(self._function, args, kwargs)
             self._checked.add(key)
         if self._task is None:
             self._task = task_function(self._function, self._settings)
         values = [each.argument if type(each) is ObjectRef else each for each in args]
         return self._refs(client, self._submit(client, self._task, values, kwargs))
+
+    def _check_generator(self) -> None:
+        if inspect.isgeneratorfunction(self._function) and self._settings.num_returns == 1:
+            raise NotImplementedError(
+                f"Cannot run the generator function {self._function.__name__}() as a task: a task returns when it "
+                "ends. Return a list, or pass num_returns=... if the number of values is known."
+            )
 
     def _submit(self, client: Client, task: Callable[..., Any], values: list[Any], kwargs: dict[str, Any]) -> Any:
         if not kwargs and not self._settings.submit_options:

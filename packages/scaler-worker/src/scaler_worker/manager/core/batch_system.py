@@ -81,11 +81,11 @@ class BatchSystem:
     time limit; otherwise their script looks at the time. ``names_users``: users are given by name, otherwise by number.
 
     ``submit``: with a number of workers per job, and of jobs. ``verify``: changes the call that submits into one that
-    only tells whether such jobs are accepted; None if the batch system has no such call. ``unsure``: a pattern of
-    complaints that it has about jobs that would be accepted. ``select``: the ids of the jobs that ``list_jobs`` shows,
-    a line each; None: it needs none. ``nothing``: what a command says when there are no such jobs. ``inspect``: asks
-    how a job has ended. ``stop``: tells jobs to end cleanly. ``cancel`` ends them. ``controller``: a command, and
-    a pattern of the host in its output that nodes and this host reach."""
+    only tells whether such jobs, or at least their queue, are accepted; None if there is no such call. ``unsure``: a
+    pattern of complaints that it has about jobs that would be accepted. ``select``: the ids of the jobs that
+    ``list_jobs`` shows, a line each; None: it needs none. ``nothing``: what a command says when there are no such jobs.
+    ``inspect``: asks how a job has ended. ``stop``: tells jobs to end cleanly. ``cancel`` ends them. ``controller``: a
+    command, and a pattern of the host in its output that nodes and this host reach."""
 
     title: str
     programs: tuple[str, ...]
@@ -101,7 +101,7 @@ class BatchSystem:
     largest_array: int = 1000
     names_users: bool = True
     submit: Callable[[BatchTerms, int, int], BatchCall]
-    verify: Callable[[BatchCall], BatchCall] | None = None
+    verify: Callable[[BatchCall], BatchCall | None] = lambda call: None
     unsure: str | None = None
     read_ids: Callable[[str, int], list[str]]
     select: Callable[[BatchTerms, str], BatchCall] | None = None

@@ -83,6 +83,13 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
     return BatchCall("bsub", [*arguments, *terms.options])
 
 
+def verification(call: BatchCall) -> BatchCall | None:
+    """Ask for the queue of the jobs, if one is given: LSF has no call that verifies all of their terms."""
+    pairs = zip(("", *call.arguments), call.arguments, strict=False)
+    queues = [word for before, word in pairs if before == "-q"]
+    return BatchCall("bqueues", [queues[-1]]) if queues else None
+
+
 def read_ids(text: str, jobs: int) -> list[str]:
     """Return the ids of the jobs that bsub has accepted. Raises ValueError for other output."""
     match = _SUBMITTED.search(text)
@@ -160,6 +167,7 @@ LSF = BatchSystem(
     foreign_variables=("LSB_", "LS_"),
     traps={"USR1": END, "USR2": DRAIN, "TERM": NOTE, "INT": NOTE},
     submit=submission,
+    verify=verification,
     read_ids=read_ids,
     list_jobs=listing,
     read_jobs=read_jobs,

@@ -84,6 +84,13 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
     return BatchCall("qsub", [*arguments, *terms.options])
 
 
+def verification(call: BatchCall) -> BatchCall | None:
+    """Ask for the queue of the jobs, if one is given: PBS has no call that verifies all of their terms."""
+    pairs = zip(("", *call.arguments), call.arguments, strict=False)
+    queues = [word for before, word in pairs if before == "-q"]
+    return BatchCall("qstat", ["-Q", queues[-1]]) if queues else None
+
+
 def read_ids(text: str, jobs: int) -> list[str]:
     """Return the ids of the jobs that qsub has accepted. Raises ValueError for other output."""
     match = _SUBMITTED.fullmatch(text.strip().rpartition("\n")[2])
@@ -178,6 +185,7 @@ PBS = BatchSystem(
     foreign_variables=("PBS_",),
     traps={"USR1": END, "USR2": DRAIN, "TERM": NOTE, "INT": NOTE},
     submit=submission,
+    verify=verification,
     read_ids=read_ids,
     select=selection,
     list_jobs=listing,

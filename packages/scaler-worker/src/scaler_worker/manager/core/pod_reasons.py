@@ -42,6 +42,10 @@ _FORBIDDEN = (
 """The meanings of 403: an account without the right, or a rule of the cluster, which says so in words only."""
 
 
+_UNVERIFIED = "does not support dry run"
+"""The words of a server that asks another program about each request, one that cannot be asked without a real one."""
+
+
 class PodRefusal(NamedTuple):
     """``is_final``: it will not pass. ``is_passing``: the request may be repeated at once."""
 
@@ -82,6 +86,8 @@ def explain_refusal_of_api(status: int | None, message: str, verb: str, namespac
         return PodRefusal(f"{begin} Give another --namespace.", is_final=True)
     if status == 422 and "less than or equal to" in said:
         return PodRefusal(f"{begin} {_LIMITS.format(namespace=namespace)}", is_final=True)
+    if status == 400 and _UNVERIFIED in said:
+        return PodRefusal(begin)
     if status in (400, 422):
         return PodRefusal(f"{begin} Correct --image, --keys-secret or --pod-template.", is_final=True)
     if status == 409:

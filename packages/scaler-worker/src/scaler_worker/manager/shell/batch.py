@@ -54,12 +54,11 @@ class BatchBackend:
     def _verify(self) -> None:
         """Ask whether the batch system will accept the jobs, long before tasks need them: the user may wait for these
         tasks, and get no answer. Raises BadInput."""
-        if self._system.verify is None:
-            return
         workers = min(self._settings.most_per_job, self._settings.maximum_workers or 1)
-        complaint = run_batch(
-            self._system, self._system.verify(self._submission(workers, 1, self._settings.per_worker_capabilities))
-        ).complaint
+        call = self._system.verify(self._submission(workers, 1, self._settings.per_worker_capabilities))
+        if call is None:
+            return
+        complaint = run_batch(self._system, call).complaint
         if complaint is not None and not self._system.is_unsure(complaint):
             sentence, is_final = explain_rejection(complaint, self._system)
             if is_final:

@@ -79,6 +79,10 @@ class KubernetesApi:
         """Raises ApiRefusal."""
         return self._repeated("create pods", "create_namespaced_pod", body=pod)
 
+    def verify_pod(self, pod: Mapping[str, Any]) -> None:
+        """Let the server do all that it does with a new pod, but not keep it. Raises ApiRefusal."""
+        self._repeated("create pods", "create_namespaced_pod", body=pod, dry_run="All")
+
     def delete_pod(self, name: str, grace_seconds: int | None = None) -> None:
         """Harmless if it is gone. Raises ApiRefusal."""
         given = {} if grace_seconds is None else {"grace_period_seconds": grace_seconds}
@@ -109,6 +113,14 @@ class KubernetesApi:
                 raise
             name = secret["metadata"]["name"]
             self._repeated("update secrets", "replace_namespaced_secret", name=name, body=secret)
+
+    def verify_secret(self, secret: Mapping[str, Any]) -> None:
+        """Do the same with a Secret. One of the same name would be replaced. Raises ApiRefusal."""
+        try:
+            self._once("create secrets", "create_namespaced_secret", body=secret, dry_run="All")
+        except ApiRefusal as error:
+            if error.status != 409:
+                raise
 
     def delete_secret(self, name: str) -> None:
         """Harmless if it is gone. Raises ApiRefusal."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from scaler_protocol.command import current_parent, install_stop_signals
+from scaler_protocol.command import BadInput, current_parent, install_stop_signals
 from scaler_protocol.command.service_manager import notify
 from scaler_protocol.limits import REASONS_LIMIT
 from scaler_protocol.messages import ManagerReport
@@ -49,6 +49,7 @@ class ManagerLoop:
         self._waits_for_job = waits_for_job
         self._changed = asyncio.Event()
         self._stopped = False
+        self._began = False  # the first turn is over
         self._reasons: list[str] = []
         self._told: list[str] = []
         self._status = ""
@@ -79,6 +80,7 @@ class ManagerLoop:
                 await self._start(effect.count)
             else:
                 await self._blocking(self._backend.stop, effect.ids)
+        self._began = True
         self._report_ready()
         self._report_status()
         self._reasons = [*self._core.why_not(time.monotonic()), *await self._blocking(self._backend.why_not)]
@@ -93,10 +95,16 @@ class ManagerLoop:
             self._core.on_observed(jobs, time.monotonic())
 
     async def _start(self, count: int) -> None:
+        """Start workers. A job that can never be started ends the manager in its first turn only. Later, tasks may wait
+        for the workers, and no one looks at the exit code of the manager: it stays, so that ``explain`` can say why."""
         try:
             jobs = await self._blocking(self._backend.start, count, self._settings.per_worker_capabilities)
         except StartError as error:
             self._core.on_start_failed(str(error), time.monotonic(), error.wait_seconds)
+        except BadInput as error:
+            if not self._began:
+                raise
+            self._core.on_start_failed(str(error), time.monotonic())
         else:
             self._core.on_started(jobs, time.monotonic())
 

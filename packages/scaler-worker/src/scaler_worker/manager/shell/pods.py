@@ -48,11 +48,28 @@ class PodBackend:
         self._api = KubernetesApi(settings.kube_config, settings.kube_context, settings.namespace)
         self._lock = NameLock(settings.own_name) if settings.name is None else None
         self._offers_keys = settings.keys_secret is None and bool(keys_for_workers(settings.address))
+        if settings.scales and not settings.minimum_workers:
+            self._verify()
         self._watch = PodWatch(self._api, selector(self._terms))
         self._silent = SilentPods()
         self._alive: dict[str, PodJob] = {}
         self._stopping: dict[str, float] = {}  # when each is told again
         self._accepted = False
+
+    def _verify(self) -> None:
+        """Ask whether the API server will accept the pods, long before tasks need them: the user may wait for these
+        tasks, and get no answer. Raises BadInput."""
+        terms, workers = self._terms, min(self._settings.most_per_job, self._settings.maximum_workers or 1)
+        try:
+            if self._offers_keys:
+                terms = dataclasses.replace(terms, keys_secret=secret_name(terms))
+                self._api.verify_secret(new_secret(terms, secret_name(terms), keys_for_workers(terms.address)))
+            self._api.verify_pod(
+                new_pod(terms, workers, self._command(workers, self._settings.per_worker_capabilities))
+            )
+        except ApiRefusal as error:
+            if error.refusal.is_final:
+                raise BadInput(error.refusal.sentence) from None
 
     # ---- start -------------------------------------------------------------------------------------------------------
 
