@@ -325,6 +325,20 @@ def test_scheduler_and_cluster_classes(tmp_path: Path) -> None:
             process.join()
 
 
+@pytest.mark.parametrize(
+    ("n_workers", "options", "words"),
+    [
+        (1, {"per_worker_capabilities": {"gpu": "x"}}, r"Cannot use --per-worker-capabilities: 'gpu=x' is not a"),
+        (1, {"grace_seconds": "soon"}, "Cannot use --grace-seconds: 'soon' is not a duration"),
+        (-1, {}, "Cannot start -1 workers"),
+        ("2", {}, "n_workers must be a whole number, not '2'"),
+    ],
+)
+def test_a_combo_refuses_what_its_workers_cannot_use(n_workers: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
+        SchedulerClusterCombo(n_workers, **options)
+
+
 def test_combo_with_a_module_to_preload() -> None:
     def is_loaded() -> bool:
         return "colorsys" in sys.modules

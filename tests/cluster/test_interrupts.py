@@ -21,6 +21,8 @@ from tests.support.waiting import wait_until
 
 ROUNDS = 40
 TASKS = 400
+AGAIN_SECONDS = 0.01
+NUDGE_SECONDS = 0.05
 
 
 class Interruption(BaseException):
@@ -32,15 +34,22 @@ def interrupting() -> Iterator[None]:
     def interrupt(*_: object) -> None:
         raise Interruption
 
-    gc.collect()  # a finalizer of what earlier tests have left would swallow the interruption
+    gc.collect()  # of what earlier tests have left: each finalizer delays the interruption
     before = signal.signal(signal.SIGALRM, interrupt)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "unraisablehook", interrupt_again)
+        yield
+        signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
 
+def interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """A finalizer, or a callback of a weak reference, has swallowed the interruption."""
+    if isinstance(unraisable.exc_value, Interruption):
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+
+
 @pytest.mark.timeout(110)  # kept by the watchdog: the timer and the signal of pytest-timeout are in use here
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one that meets a weak reference's end
 @pytest.mark.usefixtures("interrupting")
 def test_no_future_is_lost_when_its_client_is_interrupted(client: Client) -> None:
     chance = random.Random(7)
@@ -70,15 +79,61 @@ def test_a_callback_waits_for_a_future_of_the_same_message(client: Client) -> No
     assert second.result(60) == 2
 
 
-def interruption_at(gate: Gate) -> threading.Thread:
-    """Return a thread that interrupts this one, the main thread, when a task waits at the gate."""
+def interrupt_in(
+    call: Callable[[], object],
+    when: Callable[[], object],
+    error: type[BaseException] = Interruption,
+    timeout_seconds: float = 60.0,
+) -> None:
+    """Interrupt ``call``, in the main thread, once ``when`` is true; it raises ``error``. If that is not true in time,
+    interrupt it, too, and raise AssertionError: it would wait for much longer, and not say why."""
     main = threading.get_ident()
+    is_over = threading.Event()
+    failures: list[AssertionError] = []
 
     def interrupt() -> None:
-        wait_until(lambda: gate.waiting_pids)
+        try:
+            wait_until(when, timeout_seconds)
+        except AssertionError as failure:
+            failures.append(failure)
         signal.pthread_kill(main, signal.SIGALRM)
+        while not is_over.wait(NUDGE_SECONDS):  # a signal just before a lock blocks is handled after the next one
+            signal.pthread_kill(main, signal.SIGUSR1)
 
-    return threading.Thread(target=interrupt)
+    watcher = threading.Thread(target=interrupt)
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        with pytest.raises(error):
+            watcher.start()
+            call()
+    finally:
+        is_over.set()
+        watcher.join()
+        signal.signal(signal.SIGUSR1, before)
+    if failures:
+        raise failures[0]
+
+
+class Finalized:
+    """An interruption comes in the middle of its finalizer, which swallows it."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGALRM)
+
+
+@pytest.mark.usefixtures("interrupting")
+@pytest.mark.timeout(110)
+def test_an_interruption_that_a_finalizer_swallows_comes_again() -> None:
+    with pytest.raises(Interruption):
+        Finalized()
+        threading.Event().wait(60)
+
+
+@pytest.mark.usefixtures("interrupting")
+@pytest.mark.timeout(110)
+def test_a_moment_that_does_not_come_is_a_failure_and_not_a_wait() -> None:
+    with pytest.raises(AssertionError, match="not within"):
+        interrupt_in(lambda: threading.Event().wait(60), lambda: False, timeout_seconds=0.1)
 
 
 WAITS: dict[str, Callable[[Client, tuple[str, str]], object]] = {
@@ -96,11 +151,7 @@ WAITS: dict[str, Callable[[Client, tuple[str, str]], object]] = {
 @pytest.mark.usefixtures("interrupting")
 @pytest.mark.timeout(110)
 def test_a_call_that_is_interrupted_frees_its_worker(single_client: Client, gate: Gate, name: str) -> None:
-    watcher = interruption_at(gate)
-    with pytest.raises(Interruption):
-        watcher.start()
-        WAITS[name](single_client, gate.paths)
-    watcher.join()
+    interrupt_in(lambda: WAITS[name](single_client, gate.paths), lambda: gate.waiting_pids)
     assert single_client.submit(functions.square, 3).result(timeout=60) == 9  # the gate is still closed
 
 
@@ -152,23 +203,7 @@ def wait_until_interrupted(client: Client, future: Future, gate: Gate, name: str
         codes = [frame.f_code for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
         return any(code.co_name == "wait" and code.co_filename.endswith(WAITING_FILES) for code in codes)
 
-    def interrupt() -> None:
-        wait_until(lambda: gate.waiting_pids and waits())
-        signal.pthread_kill(main, signal.SIGALRM)
-        while not is_over.wait(0.05):  # a signal just before a lock blocks is handled after the next one
-            signal.pthread_kill(main, signal.SIGUSR1)
-
-    is_over = threading.Event()
-    watcher = threading.Thread(target=interrupt)
-    before = signal.signal(signal.SIGUSR1, lambda *_: None)
-    try:
-        with pytest.raises(error):
-            watcher.start()
-            FUTURE_WAITS[name](client, future)
-    finally:
-        is_over.set()
-        watcher.join()
-        signal.signal(signal.SIGUSR1, before)
+    interrupt_in(lambda: FUTURE_WAITS[name](client, future), lambda: gate.waiting_pids and waits(), error)
 
 
 @pytest.mark.parametrize("name", FUTURE_WAITS)
@@ -223,11 +258,7 @@ class Holder:
 @pytest.mark.timeout(110)
 def test_an_interrupted_creation_makes_no_actor(single_client: Client, gate: Gate) -> None:
     late = single_client.submit(functions.wait_at_gate, *gate.paths, "opened")
-    watcher = interruption_at(gate)
-    with pytest.raises(Interruption):
-        watcher.start()
-        single_client.actor(Holder, late)
-    watcher.join()
+    interrupt_in(lambda: single_client.actor(Holder, late), lambda: gate.waiting_pids)
     gate.open()
     assert late.result(timeout=60) == "opened"
     assert single_client.submit(functions.square, 3).result(timeout=60) == 9, "an actor has the only worker"

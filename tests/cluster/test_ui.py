@@ -375,6 +375,17 @@ def test_tables_fit_a_telephone_with_all_their_values(made_up: Ui, browser: Brow
         watched.page.select_option("select.order", "unfinished")
 
 
+def test_the_menu_of_a_graph_is_in_the_corner_of_its_card_on_a_telephone(made_up: Ui, browser: Browser) -> None:
+    with Watched(browser, made_up.url + "#/graphs", *PHONE) as watched:
+        watched.page.wait_for_selector(".card.graph .more")
+        script = """() => [...document.querySelectorAll('.card.graph')].map(card => {
+            const outer = card.getBoundingClientRect(), inner = card.querySelector('.more').getBoundingClientRect();
+            return [outer.right - inner.right, inner.top - outer.top];
+        })"""
+        corners = watched.page.evaluate(script)
+        assert corners and all(0 <= gap < 20 for corner in corners for gap in corner), corners
+
+
 def test_keys_reach_everything(made_up: Ui, browser: Browser) -> None:
     with Watched(browser, made_up.url) as watched:
         watched.wait_for_text("Live", ".connection")

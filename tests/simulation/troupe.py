@@ -14,7 +14,7 @@ ACTOR = "actor"
 FAILING = b"failing"
 """Part of the argument of a constructor that raises."""
 
-DEATHS = (Status.WORKER_DIED, Status.PROCESSOR_DIED)
+DEATHS = (Status.WORKER_DIED, Status.PROCESSOR_DIED, Status.NOT_FOUND)
 
 
 class Instance:

@@ -68,9 +68,13 @@ def machine_with(machine: str, features: Iterable[str]) -> str:
 def _processor_features() -> list[str]:
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("flags"):
-                    return line.partition(":")[2].split()
+            return _flags_in(lines)
     except OSError:
-        pass
+        return []
+
+
+def _flags_in(lines: Iterable[str]) -> list[str]:
+    for line in lines:
+        if line.startswith("flags"):
+            return line.partition(":")[2].split()
     return []

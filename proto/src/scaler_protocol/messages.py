@@ -67,13 +67,7 @@ class Status(enum.IntEnum):
     WORKER_DIED = 9  # made by the scheduler; payload: UTF-8 sentence
     OBJECT_MISSING = 10  # payload: UTF-8 sentence
     NO_WORKER = 11  # payload: UTF-8 sentence
-    NOT_FOUND = 12
-
-
-UNKNOWN_ACTOR_TEXT = (
-    "The actor is unknown to this cluster: the client that made it has left, or is one of another cluster."
-)
-"""The sentence of WORKER_DIED for a call of an actor that no client of this scheduler has made."""
+    NOT_FOUND = 12  # made by the scheduler, for a call of an actor of no client that it knows; payload: UTF-8 sentence
 
 
 class RefusalReason(enum.IntEnum):

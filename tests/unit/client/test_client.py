@@ -14,6 +14,7 @@ import pickle
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -175,6 +176,24 @@ def test_wait_and_as_completed(client: Client, scheduler: FakeScheduler) -> None
     assert len(concurrent.futures.wait(futures, timeout=5).done) == 50
     again = [client.submit(math.sqrt, float(value)) for value in range(50)]
     assert set(concurrent.futures.as_completed(again, timeout=5)) == set(again)
+
+
+def test_what_is_not_a_future_is_refused(client: Client) -> None:
+    with pytest.raises(TypeError, match=r"^Cannot wait for an object of type str: it is not a future\.$"):
+        client.wait("abc")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^Cannot explain 3: it is not a future of a Scaler client\.$"):
+        client.explain(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("arguments", [3, "abc", None])
+def test_what_is_not_a_list_of_arguments_is_refused(client: Client, arguments: Any) -> None:
+    with pytest.raises(TypeError, match=r"^args must be a sequence of arguments, not .*\(argument,\)\.$"):
+        client.submit_verbose(len, arguments)
+
+
+def test_a_negative_timeout_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^timeout_seconds must not be negative, but is -1\.$"):
+        Client("tcp://127.0.0.1:1", timeout_seconds=-1)
 
 
 def test_await(client: Client) -> None:

@@ -294,6 +294,11 @@ def test_arguments_of_an_unknown_setting() -> None:
         settings_arguments(Settings, {"nonsense": 1})
 
 
+def test_arguments_of_a_value_that_the_command_would_refuse() -> None:
+    with pytest.raises(BadInput, match=r"^Cannot use --timeout: 0\.05 is less than 0\.1\. Give 0\.1 or more\.$"):
+        settings_arguments(Settings, {"address": "a", "timeout": 0.05})
+
+
 @pytest.mark.parametrize("name", ["pause", "resume", "drain", "kill", "restart", "stack", "output"])
 def test_options_of_subcommands_may_stand_between_their_arguments(name: str) -> None:
     settings_class = SUBCOMMANDS[name].settings_class

@@ -9,6 +9,7 @@ import pytest
 
 from scaler_protocol.monitor import feed
 from scaler_protocol.monitor.entities import page_of
+from scaler_protocol.monitor.format import format_end
 from scaler_protocol.monitor.links import EntityLink, row_link
 from scaler_protocol.monitor.messages import (
     ActorStatus,
@@ -296,10 +297,17 @@ def test_the_table_names_the_end_and_other_tables_the_time_left() -> None:
     assert total == 4
     named = [dict(zip((column.key for column in PROGRESS.columns), row, strict=True)) for row in rows]
     assert {row["kind"] for row in named} == {"all", "client", "group", "function"}
-    assert all(row["end"] == pytest.approx(1002.0 + 8.0) for row in named)
+    assert {row["end"] for row in named} == {format_end(1002.0 + 8.0, 1002.0)}
     (client,), (function,) = model.rows("clients")[0], model.rows("functions")[0]
     assert client[-1] == pytest.approx(8.0)
     assert function[6:8] == pytest.approx((0.2, 8.0))
+
+
+def test_an_end_on_another_day_has_its_date() -> None:
+    model = Model(0.0)
+    for second in range(3):
+        model.apply(at(1e9 + 600 * second, second, 1000 - second), float(second))
+    assert {row[PROGRESS.index("end")][:5] for row in model.rows("progress")[0]} == {"2001-"}
 
 
 def test_a_map_has_its_progress_and_a_page() -> None:

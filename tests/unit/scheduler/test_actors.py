@@ -8,7 +8,6 @@ import pytest
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import (
-    UNKNOWN_ACTOR_TEXT,
     ActorsReady,
     AllReported,
     Blocked,
@@ -31,7 +30,7 @@ from scaler_scheduler.core.count_check import RECOUNT_SECONDS
 from scaler_scheduler.core.settings import HOLD_ONCE_SECONDS, HOLD_SECONDS
 from scaler_scheduler.core.snapshot import snapshot_of
 
-from .playbook import Peer, Playbook, payloads, results, run, statuses, tasks
+from .playbook import Peer, Playbook, results, run, statuses, tasks
 
 ANCHOR = {"hosts_actor": True, "rerun": False}
 CALL = {"actor": 1, "rerun": False}
@@ -200,7 +199,7 @@ def test_calls_of_other_clients_fail_with_the_actor():
     other.says(tasks(other, 5, 1, **borrowed(client)))
     said = client.says(Goodbye()) + agent.says(results(client, (1, 1, Status.CANCELLED)))
     said += other.says(tasks(other, 6, 1, **borrowed(client))) + book.wait(6, (agent,))
-    assert statuses(said, other) == {6: Status.WORKER_DIED}
+    assert statuses(said, other) == {6: Status.NOT_FOUND}
     assert statuses(agent.says(results(other, (5, 1, Status.PROCESSOR_DIED))), other) == {5: Status.PROCESSOR_DIED}
 
 
@@ -211,7 +210,7 @@ def test_a_call_of_an_actor_of_another_cluster_says_so():
     assert client.says(tasks(client, 1, 1, **elsewhere)) == []  # this may be a restart, and the owner still come
     said = book.wait(6, (agent, client))
     said += client.says(tasks(client, 2, 1, **elsewhere))
-    assert payloads(said, client) == dict.fromkeys((1, 2), UNKNOWN_ACTOR_TEXT.encode())
+    assert statuses(said, client) == dict.fromkeys((1, 2), Status.NOT_FOUND)
 
 
 def test_a_call_of_another_client_may_overtake_the_actor():

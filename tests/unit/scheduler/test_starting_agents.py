@@ -9,6 +9,7 @@ from scaler_protocol.messages import (
     STARTING_AGENTS_LIMIT,
     AllReported,
     Cancel,
+    CancelRefused,
     DroppedTasks,
     Goodbye,
     Refused,
@@ -333,6 +334,20 @@ def test_a_task_that_its_agent_had_not_stopped_yet_when_it_reported_is_not_cance
     said = agent.says(results(client, (1, 1, Status.CANCELLED)))
     assert statuses(said, client) == ({} if rerun else {1: Status.WORKER_DIED})
     assert handed(said + book.wait(2.0, (agent,)), agent) == ([(1, 2)] if rerun else [])
+
+
+def test_a_task_that_was_dropped_is_cancelled_if_its_client_asks_for_that_before_it_has_started():
+    """The agent has not started it: its result answers the client, which would wait otherwise."""
+    book, client, [agent] = restarted("agent")
+    agent = book.agent("agent", slots=2, holds=(TaskColumn(client.session, (1, 2), (1, 1)),))
+    client.says(Tasks(tasks(client, 1, 2).runs, [definition()], [], True))
+    agent.says(DroppedTasks(client.session, (1, 2)), AllReported())
+    asked = client.says(Cancel((TaskColumn(client.session, (1, 2)),), unstarted_only=True))
+    assert asked == [("agent", Cancel((TaskColumn(client.session, (1, 2), (1, 1)),), unstarted_only=True))]
+    agent.says(CancelRefused((TaskColumn(client.session, (2,), (1,)),)))
+    said = agent.says(results(client, (1, 1, Status.CANCELLED), (2, 1, Status.CANCELLED)))
+    assert statuses(said, client) == {1: Status.CANCELLED}
+    assert handed(said + book.wait(2.0, (agent,)), agent) == [(2, 2)]
 
 
 def test_other_tasks_that_an_agent_dropped_start_again():

@@ -47,13 +47,15 @@ def read_settings(
 
 
 def settings_arguments(settings_class: type, values: Mapping[str, Any]) -> list[str]:
-    """The command line that gives these values, by field name. None, () and {} are left out, so their defaults hold."""
+    """The command line that gives these values, by field name. None, () and {} are left out, so their defaults hold.
+    Raises BadInput for a value that the command would refuse."""
     positional, flagged = [], []
     for each in settings_of(settings_class):
         value = values.get(each.name)
         text = "" if value is None else each.to_text(value)
         if value is None or (each.many and not text):
             continue
+        each.from_text(text, each.shown_name)
         if each.description.positional:
             positional.append(text)
         else:

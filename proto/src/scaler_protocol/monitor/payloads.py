@@ -56,31 +56,41 @@ def kept_payload(status: int, payload: bytes) -> bytes:
 def exception_texts(payload: bytes) -> list[str]:
     """Type name, message and traceback of a pickled failure, or the first of them if it was cut."""
     found: list[str] = []
+    with contextlib.suppress(Exception):
+        _find_texts(payload, found)
+    return found
+
+
+def _find_texts(payload: bytes, found: list[str]) -> None:
+    """Raises an exception where the payload was cut."""
     remembered: list[str | None] = []
     last: str | None = None
-    with contextlib.suppress(Exception):
-        for opcode, value, _ in islice(pickletools.genops(payload), _OPCODE_LIMIT):
-            if opcode.name == "MEMOIZE":
-                remembered.append(last)
-                continue
-            if opcode.name in ("BINGET", "LONG_BINGET"):
-                assert isinstance(value, int)
-                value = remembered[value]
-            last = value if isinstance(value, str) and opcode.name in _TEXT_OPCODES else None
-            if last is not None:
-                found.append(last)
-            if len(found) == len(_TEXT_LIMITS_BYTES):
-                break
-    return found
+    for opcode, value, _ in islice(pickletools.genops(payload), _OPCODE_LIMIT):
+        if opcode.name == "MEMOIZE":
+            remembered.append(last)
+            continue
+        if opcode.name in ("BINGET", "LONG_BINGET"):
+            assert isinstance(value, int)
+            value = remembered[value]
+        last = value if isinstance(value, str) and opcode.name in _TEXT_OPCODES else None
+        if last is not None:
+            found.append(last)
+        if len(found) == len(_TEXT_LIMITS_BYTES):
+            break
 
 
 def stderr_of(payload: bytes) -> bytes:
     """The end of what the task wrote to stderr, which follows the pickle. Empty if it wrote nothing, or if the payload
     was cut."""
     with contextlib.suppress(Exception):
-        for opcode, _, position in islice(pickletools.genops(payload), _OPCODE_LIMIT):
-            if opcode.name == "STOP" and position is not None:
-                return payload[position + 1 :]
+        return _after_pickle(payload)
+    return b""
+
+
+def _after_pickle(payload: bytes) -> bytes:
+    for opcode, _, position in islice(pickletools.genops(payload), _OPCODE_LIMIT):
+        if opcode.name == "STOP" and position is not None:
+            return payload[position + 1 :]
     return b""
 
 

@@ -14,7 +14,7 @@ from scaler_protocol.monitor.activity import Activity
 from scaler_protocol.monitor.alerts import Alert
 from scaler_protocol.monitor.daemon_logs import LogRows
 from scaler_protocol.monitor.failures import status_name
-from scaler_protocol.monitor.format import format_count, format_flags
+from scaler_protocol.monitor.format import format_count, format_end, format_flags
 from scaler_protocol.monitor.host_memory import HostMemory, memory_by_host
 from scaler_protocol.monitor.messages import (
     UNLIMITED_RESTARTS,
@@ -315,7 +315,8 @@ def _progress_rows(model: TabularState) -> list[Row]:
     return [
         (
             each.kind, each.name, each.share, each.seconds_left,
-            model.time + each.seconds_left if each.seconds_left else 0.0, each.unfinished, each.cannot_run,
+            format_end(model.time + each.seconds_left, model.time) if each.seconds_left else "",
+            each.unfinished, each.cannot_run,
             each.on_hosts, each.done, each.failed, each.canceled,
         )
         for each in model.progress.rows

@@ -399,7 +399,7 @@ PROGRESS = TableSpec(
         Column("name", "name", "text", 36, "its name"),
         Column("progress", "progress", "share", 8, "what part has ended"),
         Column("left", "left", "estimate", 8, LEFT_HELP),
-        Column("end", "ends at", "time", 12, "when this is, if it goes on like that"),
+        Column("end", "ends at", "text", 16, "when this is, if it goes on like that"),
         Column(
             "unfinished", "remaining", "count", 10,
             "tasks that have not ended, with those that a map has still to submit if it knows how many",

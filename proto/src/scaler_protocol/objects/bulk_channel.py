@@ -281,7 +281,9 @@ class Channel:
             return self._discard(piece)
         count = 0
         try:
-            while count < len(target):
+            while True:
+                if count == len(target):
+                    break
                 received = self._socket.recv_into(target[count:])
                 if not received:
                     raise ConnectionError("The connection was closed.")

@@ -165,7 +165,10 @@ class Pusher:
     def _run(self) -> None:
         connection: PushConnection | None = None
         try:
-            while (item := self._next()) is not None:
+            while True:
+                item = self._next()
+                if item is None:
+                    return
                 connection = self._push(connection, *item)
         finally:
             if connection is not None:

@@ -154,19 +154,22 @@ class AsyncSource:
             self._pump.result()
 
     async def _run(self) -> None:
-        until = 0.0
         try:
-            async for item in self._items:
-                self._line.add(self._submit(item))
-                self._has_news.set()
-                if len(self._line) >= self._ahead:
-                    self._has_room.clear()
-                    await self._has_room.wait()
-                elif time.monotonic() > until:  # an iterable that never waits does not hold up the loop
-                    await asyncio.sleep(0)
-                    until = time.monotonic() + _FILL_SECONDS
+            await self._submit_all()
         finally:
             asyncio.get_running_loop().call_soon(self._has_news.set)  # when this task is done
+
+    async def _submit_all(self) -> None:
+        until = 0.0
+        async for item in self._items:
+            self._line.add(self._submit(item))
+            self._has_news.set()
+            if len(self._line) >= self._ahead:
+                self._has_room.clear()
+                await self._has_room.wait()
+            elif time.monotonic() > until:  # an iterable that never waits does not hold up the loop
+                await asyncio.sleep(0)
+                until = time.monotonic() + _FILL_SECONDS
 
     async def close(self) -> None:
         if self._pump is not None and not self._pump.done():

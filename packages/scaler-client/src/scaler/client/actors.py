@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 C = TypeVar("C", bound="ActorCall[Any]")
-_DEATHS = (Status.PROCESSOR_DIED, Status.WORKER_DIED)
+_DEATHS = (Status.PROCESSOR_DIED, Status.WORKER_DIED, Status.NOT_FOUND)
 
 UNLIMITED_RESTARTS = 2**31 - 1
 RESTARTS_LIMIT = 250

@@ -93,7 +93,7 @@ from scaler.client.representations import table
 from scaler.client.semaphore import Semaphore
 from scaler.client.serializer import PICKLE_PROTOCOL, DefaultSerializer, Serializer
 from scaler.client.shipping import environment_text, modules_of, sources_of
-from scaler.client.signatures import TASK_OPTIONS, check_call, function_name, takes_keyword
+from scaler.client.signatures import TASK_OPTIONS, argument_list, check_call, function_name, takes_keyword
 from scaler.client.variable import Variable
 from scaler.core.outcome import Outcome, Sink
 from scaler.core.questions import Questions
@@ -196,6 +196,8 @@ class Client:
             raise ValueError("Client() needs the address of a scheduler; only inside a task can it be left out.")
         parse_address(self._address)
         group_of(group)
+        duration("timeout_seconds", timeout_seconds)
+        duration("heartbeat_interval_seconds", heartbeat_interval_seconds)
         settings = (address, profiling, timeout_seconds, heartbeat_interval_seconds, serializer, stream_output)
         self._profile_numbers = itertools.count(1)
         self._settings = (*settings, group, weight_of(weight))
@@ -418,6 +420,8 @@ class Client:
         options: TaskOptions,
     ) -> tuple[Shape, tuple[Any, ...]]:
         """Check a call. Returns its shape, and its values in order."""
+        if type(args) is not tuple:
+            args = argument_list(args)
         check_call(fn, args, kwargs, TASK_OPTIONS)
         shape = shape_of(function, len(args) + len(kwargs), tuple(kwargs), options)
         return shape, (*args, *kwargs.values())
@@ -1079,6 +1083,8 @@ class Client:
 
     def explain(self, future: ScalerFuture[Any]) -> str:
         """Return where the task is and what it waits for."""
+        if not isinstance(future, ScalerFuture):
+            raise TypeError(f"Cannot explain {future!r}: it is not a future of a Scaler client.")
         if future.done():
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
         answer = PendingAnswer(self._client_io)

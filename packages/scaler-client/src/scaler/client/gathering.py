@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler.client.fetching_ahead import FetchingAhead
@@ -66,7 +67,11 @@ def futures_to_wait_for(futures: Iterable[ScalerFuture[T]]) -> list[ScalerFuture
     if isinstance(futures, Collection):
         return _awaited(futures)
     listed: list[Any] = list(futures)
-    if not any(issubclass(kind, Collection) for kind in set(map(type, listed))):
+    kinds = set(map(type, listed))
+    for kind in kinds:
+        if not issubclass(kind, (Future, Collection)):
+            raise TypeError(f"Cannot wait for an object of type {kind.__name__}: it is not a future.")
+    if not any(issubclass(kind, Collection) for kind in kinds):
         return listed
     return [future for each in listed for future in (_awaited(each) if isinstance(each, Collection) else [each])]
 

@@ -28,7 +28,7 @@ from scaler.utility.exceptions import (
     TaskTimeoutError,
     WorkerDiedError,
 )
-from scaler_protocol.messages import UNKNOWN_ACTOR_TEXT, Status
+from scaler_protocol.messages import Status
 from scaler_protocol.objects.errors import StoreFull
 from scaler_protocol.output_text import shown_lines
 from scaler_protocol.user_frames import hide_internals
@@ -91,9 +91,12 @@ def actor_died(
     if anchor is not None and anchor.cancelled():
         who = cancelled(getattr(anchor, "_outcome", None))
         return ActorDiedError(f"The actor of {name} was killed. {who}".rstrip())
+    if anchor is None and outcome.status == Status.NOT_FOUND:
+        return ActorDiedError(
+            f"The actor of {name} is unknown to this cluster: the client that made it has left, or is one of another"
+            " cluster."
+        )
     cause = anchor.exception() if anchor is not None else failure_of(outcome)
-    if isinstance(cause, WorkerDiedError) and str(cause) == UNKNOWN_ACTOR_TEXT:
-        return ActorDiedError(UNKNOWN_ACTOR_TEXT.replace("The actor", f"The actor of {name}", 1))
     certificates = cause.certificates if isinstance(cause, ProcessorDiedError) else ()
     if isinstance(cause, (ProcessorDiedError, WorkerDiedError)):
         lost = " Its state is lost; later calls reach a new instance." if restarts and anchor is None else ""

@@ -50,6 +50,15 @@ def sendable_name(name: str) -> str:
     return name[:_NAME_LIMIT_BYTES].encode(errors="replace")[:_NAME_LIMIT_BYTES].decode(errors="ignore")
 
 
+def argument_list(args: Sequence[Any]) -> Sequence[Any]:
+    """Return the arguments of a call. Raises TypeError for what is not a sequence of them, such as a single string."""
+    if isinstance(args, (str, bytes)) or not hasattr(args, "__len__"):
+        raise TypeError(
+            f"args must be a sequence of arguments, not {args!r:.100}. For one argument, write (argument,)."
+        )
+    return args
+
+
 def check_call(
     callable_: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], options: OptionNames = NO_OPTIONS
 ) -> None:

@@ -6,6 +6,7 @@ import atexit
 import inspect
 import weakref
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from scaler.cluster.port import ReservedPort
@@ -145,6 +146,8 @@ class SchedulerClusterCombo:
 
     def _open(self, values: dict[str, Any]) -> None:
         """Start both commands with these values of the parameters."""
+        if not isinstance(values["n_workers"], Integral):
+            raise TypeError(f"n_workers must be a whole number, not {values['n_workers']!r}.")
         if values["n_workers"] < 0:
             raise ValueError(
                 f"Cannot start {values['n_workers']} workers: the number is negative. Give n_workers 0 or more."

@@ -39,17 +39,23 @@ def run(settings: ProgressSettings) -> int:
     """Show the progress until all tasks have ended; once, with ``--once`` or ``--json``, or without a terminal."""
     repeats = not settings.once and not settings.json and sys.stdout.isatty()
     with Client(settings.address, timeout_seconds=settings.timeout) as client:
-        shown = 0
-        for number, look in enumerate(looks(client)):
-            if repeats:
-                shown = _show(look.rows, shown)
-            if not _is_unfinished(look.rows) or (number and not repeats):
-                break
+        look = _watch(client, repeats)
     if settings.json:
         print(json.dumps(document_of(look), indent=1))
     elif not repeats:
         print("\n".join(lines_of(look.rows, time.time(), _WIDTH_ELSEWHERE)))
     return 0
+
+
+def _watch(client: Client, repeats: bool) -> ProgressLook:
+    """Return the last look."""
+    shown = 0
+    for number, look in enumerate(looks(client)):
+        if repeats:
+            shown = _show(look.rows, shown)
+        if not _is_unfinished(look.rows) or (number and not repeats):
+            break
+    return look
 
 
 def lines_of(rows: Sequence[Progress], now: float, width: int) -> list[str]:

@@ -51,14 +51,18 @@ def down(settings: DownSettings) -> int:
             return 0
         log = LogEnd(lock.log_path)
         os.kill(holder, signal.SIGTERM)
-        while lock.holder() is not None:
-            log.copy(sys.stderr)
-            time.sleep(_LOOK_SECONDS)
-        log.copy(sys.stderr)
+        _wait_for_end(lock, log)
     finally:
         lock.release()
     print(f"Stopped the stack of {settings.file}.")
     return 0
+
+
+def _wait_for_end(lock: StackLock, log: LogEnd) -> None:
+    while lock.holder() is not None:
+        log.copy(sys.stderr)
+        time.sleep(_LOOK_SECONDS)
+    log.copy(sys.stderr)
 
 
 class RunningStack:
@@ -76,16 +80,19 @@ class RunningStack:
         """Run until a signal arrives, or until a part ends by itself. Return the exit code."""
         before = {number: signal.signal(number, self._on_signal) for number in _STOP_SIGNALS}
         try:
-            for part in self._parts:
-                if not part.role.is_complete and len(self._parts) > 1:
-                    _tell_left_out(part)
-                elif not self._stopped.is_set():
-                    self._start(part)
+            self._start_all()
             return self._wait()
         finally:
             self._stop()
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def _start_all(self) -> None:
+        for part in self._parts:
+            if not part.role.is_complete and len(self._parts) > 1:
+                _tell_left_out(part)
+            elif not self._stopped.is_set():
+                self._start(part)
 
     def _start(self, part: StackPart) -> None:
         def renewed(facts: dict[str, Any]) -> list[str]:

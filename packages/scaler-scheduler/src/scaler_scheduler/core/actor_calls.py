@@ -8,7 +8,7 @@ After a restart of the scheduler, calls wait until it is known which calls agent
 
 from __future__ import annotations
 
-from scaler_protocol.messages import UNKNOWN_ACTOR_TEXT, ActorsReady, Status, TaskOptions
+from scaler_protocol.messages import ActorsReady, Status, TaskOptions
 from scaler_scheduler.core import actor_starts, dropped_tasks, withdrawals
 from scaler_scheduler.core.actor_queues import ActorKey
 from scaler_scheduler.core.agents import Agent, agents_with_actors
@@ -27,6 +27,9 @@ _RETURN_SECONDS = 5.0
 """After a start of the scheduler, the clients that make actors may need so long to come back."""
 
 ENDED_TEXT = b"The actor has ended."
+UNKNOWN_TEXT = b"The actor is unknown to this cluster: the client that made it has left, or is one of another cluster."
+_ENDED = Status.WORKER_DIED, ENDED_TEXT
+_UNKNOWN = Status.NOT_FOUND, UNKNOWN_TEXT
 _UNCLAIMED_TEXT = (
     b"The scheduler was restarted, and the worker that had the actor did not come back in time. The call may have run."
 )
@@ -57,7 +60,7 @@ def route(state: SchedulerState, now: float) -> list[Agent]:
             given[agent.index] = agent
             state.actors.kept[queue] = None
         elif _has_ended(state, key, now):
-            _fail_all(state, queue, ENDED_TEXT if key[0] in state.clients else UNKNOWN_ACTOR_TEXT.encode())
+            _fail_all(state, queue, *(_ENDED if key[0] in state.clients else _UNKNOWN))
             state.actors.drop(queue)
         elif queue in state.actors.depths:
             actor_starts.precede(state, queue, now)
@@ -146,7 +149,7 @@ def fail_held(state: SchedulerState, client: ClientPeer, first: int, stop: int) 
     """Calls never run a second time."""
     for task in range(first, stop):
         if client.table.columns.state(task) == TaskState.HELD:
-            _fail(state, client, task, _UNCLAIMED_TEXT)
+            _fail(state, client, task, Status.WORKER_DIED, _UNCLAIMED_TEXT)
 
 
 def note_made_again(state: SchedulerState, client: ClientPeer, first: int, stop: int, now: float) -> None:
@@ -163,22 +166,22 @@ def _options_of_held(client: ClientPeer, first: int, stop: int) -> TaskOptions |
     return None if held is None else columns.record(held).run.options
 
 
-def _fail_all(state: SchedulerState, queue: QueueClass, text: bytes) -> None:
+def _fail_all(state: SchedulerState, queue: QueueClass, status: Status, text: bytes) -> None:
     for client, first, stop in queue.take_ranges():
         for task in range(first, stop):
             if (
                 client.table.columns.state(task) == TaskState.QUEUED
                 and client.table.columns.record(task).queue is queue
             ):
-                _fail(state, client, task, text)
+                _fail(state, client, task, status, text)
 
 
-def _fail(state: SchedulerState, client: ClientPeer, task: int, text: bytes) -> None:
+def _fail(state: SchedulerState, client: ClientPeer, task: int, status: Status, text: bytes) -> None:
     client.forget(task)
-    client.table.finish(task, Status.WORKER_DIED)
-    client.row(task, Status.WORKER_DIED, text)
+    client.table.finish(task, status)
+    client.row(task, status, text)
     if state.events.is_on:
-        state.events.failed(client.table.columns.number, task, Status.WORKER_DIED, text)
+        state.events.failed(client.table.columns.number, task, status, text)
     state.clients_with_results[client.session] = client
 
 

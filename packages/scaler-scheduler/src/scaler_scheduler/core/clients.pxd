@@ -29,6 +29,7 @@ cdef class ClientPeer:
     cdef readonly object waiting
     cdef public double states_until
     cdef public dict stated_cancels
+    cdef public dict asked_cancels
     cdef public tuple unsent
     cdef public double unsent_since
     cdef readonly dict certificates

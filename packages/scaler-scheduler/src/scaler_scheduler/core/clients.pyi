@@ -75,6 +75,9 @@ class ClientPeer:
     """The time until which the client may state what it has from before a restart of the scheduler."""
 
     stated_cancels: dict[int, bool]
+    asked_cancels: dict[int, bool]
+    """After a restart: tasks that their agents were asked to cancel if they had not started (``unstarted_cancels``)."""
+
     unsent: tuple[UnsentCount, ...]
     """The calls that wait in the client for results of other tasks, as it says, by function."""
 

@@ -33,7 +33,7 @@ cdef class ClientPeer:
         self.functions, self.serializers, self.unwanted, self.objects = {}, {}, {}, {}
         self.holds, self.once_holds = Holds(HOLD_SECONDS), Holds(HOLD_ONCE_SECONDS)
         self.known_agents = KnownAgents()
-        self.waiting, self.stated_cancels = deque(), {}
+        self.waiting, self.stated_cancels, self.asked_cancels = deque(), {}, {}
         self.states_until = now + HOLD_SECONDS
         self.unsent, self.unsent_since = (), now
         self.certificates, self.failures, self.large, self.fetching = {}, {}, {}, {}

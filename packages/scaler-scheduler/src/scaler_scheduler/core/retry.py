@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import Status
-from scaler_scheduler.core import cancellation, requeue, task_endings
+from scaler_scheduler.core import cancellation, requeue, task_endings, unstarted_cancels
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import CERTIFICATE_LIMIT_BYTES
@@ -54,11 +54,15 @@ def on_stopped(
     earlier scheduler had told the agent so while the client was away, and the agent reported the task to this one
     before it had stopped. Then it runs again unless that is forbidden."""
     cancellation.cancel_children(state, client.session, task, now)
-    if not state.forgotten.has(client.session, task):
+    may_rerun = client.table.columns.record(task).rerun
+    is_wanted = (
+        unstarted_cancels.has_asked(client, task) and may_rerun
+    )  # otherwise it is not known which cause came first
+    if is_wanted or not state.forgotten.has(client.session, task):
         client.forget(task)
         client.table.finish(task, Status.CANCELLED)
         client.row(task, Status.CANCELLED, b"", run.attempt(index))
-    elif client.table.columns.record(task).rerun:
+    elif may_rerun:
         requeue.requeue(client, task)
     else:
         client.table.finish(task, Status.WORKER_DIED)

@@ -13,6 +13,7 @@ from scaler_protocol.messages import UNSTARTED_ONLY_SINCE_MINOR, Cancel, CancelR
 from scaler_scheduler.core import cancellation, outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.limits import STATED_CANCELS_LIMIT
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 
@@ -35,6 +36,7 @@ def on_cancel(state: SchedulerState, client: ClientPeer, tasks: Sequence[int], n
             numbers, attempts = asked.setdefault(known.agent_index, ([], []))
             numbers.append(task)
             attempts.append(known.attempt)
+            _note(state, client, task, now)
         else:
             refused.append(task)
     cancellation.cancel(state, client, without_agent, now)
@@ -50,10 +52,25 @@ def on_refused(state: SchedulerState, agent: Agent, body: CancelRefused, now: fl
         client = state.clients.get(column.session)
         if client is None:
             continue
+        for task in column.tasks:
+            client.asked_cancels.pop(task, None)
         moved = [task for task, attempt in _pairs(column) if not _is_with(client, agent, task, attempt)]
         stayed = [task for task, attempt in _pairs(column) if _is_with(client, agent, task, attempt)]
         _refuse(state, client, moved, True, now)
         _refuse(state, client, stayed, False, now)
+
+
+def has_asked(client: ClientPeer, task: int) -> bool:
+    """Return whether its agent was asked and has not refused, and forget it: the agent has cancelled the task."""
+    return client.asked_cancels.pop(task, False)
+
+
+def _note(state: SchedulerState, client: ClientPeer, task: int, now: float) -> None:
+    """If an earlier scheduler may have had the task dropped, the result must tell both causes apart."""
+    if now < client.states_until or client.session in state.forgotten:
+        if len(client.asked_cancels) >= STATED_CANCELS_LIMIT:
+            client.asked_cancels.clear()
+        client.asked_cancels[task] = True
 
 
 def _understands(agent: Agent) -> bool:

@@ -15,9 +15,10 @@ import re
 import socket
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 from scaler_protocol.address import Address, parse_address
 from scaler_protocol.keys import monitor_keys
@@ -277,10 +278,14 @@ def _sweep_all() -> None:
 
 def _sweep(folder: str) -> None:
     with os.scandir(folder) as entries:
-        for _, entry in zip(range(SWEEP_LIMIT), entries, strict=False):
-            if _is_dead(entry):
-                os.unlink(entry.path)
-                _remove_link(f"/tmp/{entry.name}", entry.path)
+        _remove_dead(islice(entries, SWEEP_LIMIT))
+
+
+def _remove_dead(entries: Iterable[os.DirEntry[str]]) -> None:
+    for entry in entries:
+        if _is_dead(entry):
+            os.unlink(entry.path)
+            _remove_link(f"/tmp/{entry.name}", entry.path)
 
 
 def _is_dead(entry: os.DirEntry[str]) -> bool:

@@ -64,10 +64,13 @@ class Application:
             self._source.register(poller)
             if self._operations is not None:
                 poller.register(self._operations.fd, zmq.POLLIN)
-            while not self._stopped and not self._view.quit:
-                wait_seconds = self._paint_when_due()
-                ready = dict(poller.poll(int(wait_seconds * 1000) + 1))
-                self._take_in(ready.get(sys.stdin.fileno(), 0), signal_fd)
+            self._run_turns(poller, signal_fd)
+
+    def _run_turns(self, poller: zmq.Poller, signal_fd: int) -> None:
+        while not self._stopped and not self._view.quit:
+            wait_seconds = self._paint_when_due()
+            ready = dict(poller.poll(int(wait_seconds * 1000) + 1))
+            self._take_in(ready.get(sys.stdin.fileno(), 0), signal_fd)
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         self._stopped = True

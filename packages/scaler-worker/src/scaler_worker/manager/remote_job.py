@@ -7,6 +7,7 @@ a long time, the connection or the manager is lost, and the job ends at once. On
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -15,7 +16,7 @@ import socket
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, TextIO
 
 from scaler_protocol.address import parse_address
 from scaler_protocol.command import BadInput, ChildCommand
@@ -90,12 +91,12 @@ class JobChannel:
     def report(self, **facts: Any) -> None:
         """Nothing happens if the manager is gone: the end of stdin tells that."""
         data = json.dumps(facts).encode() + b"\n"
-        with self._lock:
-            try:
-                while data:
-                    data = data[os.write(self._descriptor, data) :]
-            except OSError:
-                pass
+        with self._lock, contextlib.suppress(OSError):
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._descriptor, data) :]
 
     def receive_order(self, patience_seconds: float) -> dict[str, Any] | None:
         """None: the manager is gone. Raises TimeoutError: behind a network that fails without a message, stdin stays
@@ -199,8 +200,12 @@ def _forward_output(channel: JobChannel) -> None:
 
 def _forward(channel: JobChannel, descriptor: int) -> None:
     with open(descriptor, errors="backslashreplace") as lines:
-        while line := lines.readline(_LINE_LIMIT):  # a line that never ends must not fill the memory
-            channel.report(log=line.rstrip("\n"))
+        _forward_lines(channel, lines)
+
+
+def _forward_lines(channel: JobChannel, lines: TextIO) -> None:
+    while line := lines.readline(_LINE_LIMIT):  # a line that never ends must not fill the memory
+        channel.report(log=line.rstrip("\n"))
 
 
 if __name__ == "__main__":

@@ -185,6 +185,11 @@ class Conversation:
         if self._turn_due:
             self.end_turn()
 
+    def _run_turns(self) -> None:
+        while self._turn_due:
+            self._turn_due = False
+            self._turn(time.monotonic())
+
     def end_turn(self) -> None:
         """Carry out the effects of the core until there are none, then set the alarm."""
         self._turn_due = True
@@ -192,9 +197,7 @@ class Conversation:
             return
         self._turning = True
         try:
-            while self._turn_due:
-                self._turn_due = False
-                self._turn(time.monotonic())
+            self._run_turns()
             deadline = self._core.next_deadline()
         except Exception as error:
             self._has_failed(_TURN, error)

@@ -72,8 +72,7 @@ class HostEcho:
     def _write_all(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting and not self._closed:
-                    self._changed.wait()
+                self._changed.wait_for(lambda: self._waiting or self._closed)
                 if not self._waiting:
                     return
                 descriptor, data = self._waiting.popleft()

@@ -60,15 +60,18 @@ class ManagerLoop:
         install_stop_signals(asyncio.get_running_loop(), self._on_stop)
         self._speaking = asyncio.create_task(self._connection.run(self._report, self._on_session))
         try:
-            while not self._core.finished:
-                await self._turn()
-                await self._pause()
+            await self._run_turns()
             if not self._connection.session.is_name_taken:
                 await self._blocking(self._backend.close)
         finally:
             self._thread.shutdown()
             self._speaking.cancel()
             await asyncio.wait([self._speaking])
+
+    async def _run_turns(self) -> None:
+        while not self._core.finished:
+            await self._turn()
+            await self._pause()
 
     async def _turn(self) -> None:
         await self._observe()
