@@ -211,6 +211,7 @@ def test_weights_limits_and_priorities_are_changed(combo: SchedulerClusterCombo,
 def test_actions_are_written_to_the_audit_log(tmp_path: Path) -> None:
     address, path = free_address(), tmp_path / "audit.jsonl"
     with start_scheduler(address, "--audit-log", path), start_cluster(address, "-n", 1), Client(address) as client:
+        wait_until(lambda: client.cluster_info().agents)
         [agent] = client.cluster_info().agents
         client.pause_workers(agent.name)
         with pytest.raises(ControlError):
