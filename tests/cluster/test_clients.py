@@ -339,6 +339,12 @@ def test_a_combo_refuses_what_its_workers_cannot_use(n_workers: Any, options: di
         SchedulerClusterCombo(n_workers, **options)
 
 
+def test_a_line_says_why_a_combo_has_no_workers(caplog: pytest.LogCaptureFixture) -> None:
+    """That there are too many is known only to the command."""
+    with SchedulerClusterCombo(1, per_worker_capabilities=[f"c{number}" for number in range(10_000)]):
+        wait_until(lambda: "scaler_cluster has ended, and will not be restarted. Cannot use" in caplog.text)
+
+
 def test_combo_with_a_module_to_preload() -> None:
     def is_loaded() -> bool:
         return "colorsys" in sys.modules

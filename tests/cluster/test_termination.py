@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from scaler_worker.termination_notice import STOPPED_CODE
 from tests.support.commands import Command, command_line
 from tests.support.namespaces import on, run, two_hosts
 from tests.support.ports import free_port
@@ -65,5 +66,5 @@ def test_the_agent_leaves_when_its_running_task_has_ended(tmp_path: Path) -> Non
                 with Command([*on(name), *cluster]) as successor:
                     successor.wait_for_output("started")
                     release.touch()
-                    wait_until(lambda: agent.wait(60) == 0)
+                    wait_until(lambda: agent.wait(60) == STOPPED_CODE)
                     assert client.wait(60) == 0, client.output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scaler_protocol.messages import (
     Blocked,
     Cancel,
@@ -55,6 +57,20 @@ def test_children_of_a_cancelled_parent_are_cancelled():
     said = client.says(Cancel((TaskColumn(client.session, (1,)),)))
     columns = said[0][1].columns
     assert {column.session: column.tasks for column in columns} == {client.session: (1,), child.session: (1,)}
+
+
+@pytest.mark.parametrize("is_relayed", [True, False])
+def test_children_of_a_parent_that_is_stopped_at_its_limit_are_cancelled(is_relayed):
+    """A client on one of Symphony's hosts is not relayed by its agent."""
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    client.says(tasks(client, 1, 1))
+    child = nested(book, agent if is_relayed else None, client, 1)
+    child.says(tasks(child, 1, 1))
+    said = agent.says(results(client, (1, 1, Status.TIMED_OUT, b"")))
+    assert ("agent", Cancel((TaskColumn(child.session, (1,), (1,)),))) in said or statuses(said, child) == {
+        1: Status.CANCELLED
+    }
 
 
 def test_clients_nested_deeper_than_the_stack_are_cancelled_with_their_root(monkeypatch):

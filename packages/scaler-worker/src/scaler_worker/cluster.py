@@ -88,8 +88,9 @@ class Cluster:
         self._command = SupervisedCommand("scaler_worker.cli", arguments, "scaler_cluster")
 
     def start(self, wait: bool = True) -> None:
-        """Start it. ``wait``: until the agent runs, so that bad settings raise BadInput, a ValueError, here."""
-        self._command.start()
+        """Start it. ``wait``: until the agent runs, so that bad settings raise BadInput, a ValueError, here. Otherwise
+        they are logged."""
+        self._command.start(is_awaited=wait)
         if wait:
             self._command.wait_ready()
 

@@ -111,18 +111,24 @@ class ChildCommand:
             os.close(child_fd)
 
     def _read_facts(self, deadline: float) -> dict[str, Any]:
-        with self._lock:
-            if self._ready_fd is None:
-                raise RuntimeError(f"{self._module} is not running")
-            text = self._read_all(self._ready_fd, deadline)
-            self._close_ready_fd()
-        message = json.loads(text) if text else {}
+        message = self._read_message(deadline)
         if "error" in message:
             self.join(EXIT_TIMEOUT_SECONDS)
             raise BadInput(message["error"])
         if "ready" not in message:
             raise RuntimeError(f"{self._module} ended before it was ready ({self._describe_end()})")
         return message["ready"]
+
+    def _read_message(self, deadline: float) -> dict[str, Any]:
+        """Return what the command reports at its start: ``ready``, ``error``, or nothing if it ends before. Raises
+        RuntimeError if that was read before, and TimeoutError."""
+        with self._lock:
+            if self._ready_fd is None:
+                raise RuntimeError(f"{self._module} is not running")
+            text = self._read_all(self._ready_fd, deadline)
+            self._close_ready_fd()
+        message: dict[str, Any] = json.loads(text) if text else {}
+        return message
 
     def _read_all(self, descriptor: int, deadline: float) -> bytes:
         text = b""

@@ -62,15 +62,19 @@ class SupervisedCommand(ChildCommand):
         self._over = threading.Event()  # it has ended, and is not started again
         self._over.set()
         self._start_lock = threading.Lock()
+        self._is_awaited = True
 
     @property
     def exit_code(self) -> int | None:
         """None also while it is about to be started again."""
         return super().exit_code if self._over.is_set() else None
 
-    def start(self) -> None:
+    def start(self, is_awaited: bool = True) -> None:
+        """``is_awaited``: the caller will call ``wait_ready``. Otherwise a line says why the command refuses its
+        input."""
         if not self._over.is_set():
             return
+        self._is_awaited = is_awaited
         self._policy = RestartPolicy()
         self._unwanted.clear()
         super().start()
@@ -130,12 +134,22 @@ class SupervisedCommand(ChildCommand):
 
     def _tell(self, code: int, pause: float | None) -> None:
         if code >= 0 and code != BROKEN_CODE:
+            if code and not self._is_awaited:
+                self._tell_refusal()
             return
         how = f"with code {code}" if code >= 0 else f"by signal {-code}"
         if pause is None:
             _log.error(f"{self._name} ended {how}, the last of {EARLY_LIMIT} times: it will not be restarted.")
         else:
             _log.warning(f"{self._name} ended {how}: restarting it.")
+
+    def _tell_refusal(self) -> None:
+        try:
+            error = self._read_message(time.monotonic() + EXIT_TIMEOUT_SECONDS).get("error")
+        except (RuntimeError, TimeoutError):
+            return
+        if error is not None:
+            _log.error(f"{self._name} has ended, and will not be restarted. {error}")
 
     def _start_again(self) -> bool:
         """False: it is not wanted any more, or refuses to start."""

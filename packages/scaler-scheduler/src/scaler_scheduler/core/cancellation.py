@@ -75,9 +75,11 @@ def cancel_children_of_execution(
     state: SchedulerState, agent: Agent, session: bytes, task: int, attempt: int, now: float
 ) -> None:
     """An agent stops one execution of a task, or has stopped it: the tasks that were submitted in it are cancelled.
-    After a restart of the scheduler, two agents may have the same attempt."""
+    After a restart of the scheduler, two agents may have the same attempt. Clients on Symphony's hosts connect
+    themselves."""
     for child in state.lineage.of_task(session, task):
-        if child.route == agent.session and child.parent is not None and child.parent.attempt == attempt:
+        is_here = child.route is None or child.route == agent.session
+        if is_here and child.parent is not None and child.parent.attempt == attempt:
             cancel_nested(state, child, now)
 
 
