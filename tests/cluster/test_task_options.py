@@ -252,7 +252,7 @@ def test_explain_a_running_a_queued_and_a_finished_task(single_client: Client, g
 def test_explain_without_a_worker() -> None:
     with SchedulerClusterCombo(0) as combo, Client(combo.get_address()) as client:
         future = client.submit(functions.square, 3)
-        assert "no worker is connected" in client.explain(future)
+        wait_until(lambda: "no worker is connected" in client.explain(future))  # when the scheduler has it
 
 
 def test_explain_inputs_that_are_not_there(client: Client, gate: Gate) -> None:
