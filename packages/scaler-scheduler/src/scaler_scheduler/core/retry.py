@@ -55,9 +55,8 @@ def on_stopped(
     before it had stopped. Then it runs again unless that is forbidden."""
     cancellation.cancel_children(state, client.session, task, now)
     may_rerun = client.table.columns.record(task).rerun
-    is_wanted = (
-        unstarted_cancels.has_asked(client, task) and may_rerun
-    )  # otherwise it is not known which cause came first
+    # Without may_rerun it is not known which came first, the cancel or the drop: the task may have started.
+    is_wanted = unstarted_cancels.has_asked(client, task) and may_rerun
     if is_wanted or not state.forgotten.has(client.session, task):
         client.forget(task)
         client.table.finish(task, Status.CANCELLED)
