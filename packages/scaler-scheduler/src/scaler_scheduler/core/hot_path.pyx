@@ -192,7 +192,7 @@ cdef bint enter(
     if options is not state.last_options:  # successive runs usually have the same options
         state.last_queue = task_entry.queue_for(state, client, options)
         state.last_options = options if options.rerun else None  # other queues belong to one client
-        state.last_is_special = options.graph > 0 or options.actor > 0 or options.hosts_actor
+        state.last_is_special = options.graph > 0 or options.actor > 0
     function = run.function
     load = state.function_loads.get(function)
     if load is None:
@@ -203,6 +203,8 @@ cdef bint enter(
     if state.last_is_special:
         return task_entry.enter_special(state, client, run, load, state.last_queue, memory, is_resubmitted, now)
     record = RunRecord(run, load, state.last_queue, memory)
+    if options.hosts_actor:  # clients send each in a run of its own
+        state.actors.made[client.session, record.first] = None
     if options.map_number:
         maps.join(client, record, is_resubmitted)
     entry = HELD if is_resubmitted else queue_bound.entry_state(state, client, record) if state.is_bounded else QUEUED

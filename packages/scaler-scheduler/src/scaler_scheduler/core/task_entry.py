@@ -110,12 +110,10 @@ def enter_special(
     resubmitted: bool,
     now: float,
 ) -> bool:
-    """Enter nodes of a graph, tasks that make actors, or calls of an actor. False: its session has ended."""
+    """Enter nodes of a graph, or calls of an actor. False: its session has ended."""
     options = run.options
     if options.graph and not (options.actor or options.hosts_actor):
         enter_graph(state, client, RunRecord(run, load, queue, memory), resubmitted, now)
-    elif options.hosts_actor and not (options.graph or options.actor):
-        enter_actor(state, client, RunRecord(run, load, queue, memory), resubmitted, now)
     elif options.graph or options.hosts_actor:
         cancellation.end_with_reason(
             state, client, "An actor, or a call of it, is neither a node of a graph nor both.", now
@@ -128,20 +126,6 @@ def enter_special(
             state.actors.called_by_others.setdefault((owner, options.actor), now)
         enter_calls(state, client, RunRecord(run, load, queue, memory), resubmitted, now)
     return True
-
-
-def enter_actor(state: SchedulerState, client: ClientPeer, record: RunRecord, resubmitted: bool, now: float) -> None:
-    """Enter a task that makes an actor. Clients send each in a run of its own."""
-    state.actors.made[client.session, record.first] = None
-    if resubmitted:
-        entry = TaskState.HELD
-    else:
-        entry = queue_bound.entry_state(state, client, record) if state.is_bounded else TaskState.QUEUED
-    client.table.columns.append(record, entry)
-    if entry == TaskState.QUEUED:
-        record.queue.push(client, client.table, record.priority, record.first, record.stop)
-    else:
-        set_aside(state, client, record, entry, now)
 
 
 def enter_calls(state: SchedulerState, client: ClientPeer, record: RunRecord, resubmitted: bool, now: float) -> None:

@@ -25,6 +25,11 @@ class BatchCall(NamedTuple):
     arguments: Sequence[str]
     script: str = ""
 
+    def last_value_of(self, option: str) -> str | None:
+        """Return the word behind the last ``option``: that of the user, whose options follow those of the manager."""
+        pairs = zip(("", *self.arguments), self.arguments, strict=False)
+        return next((word for before, word in reversed([*pairs]) if before == option), None)
+
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
@@ -125,8 +130,9 @@ class BatchSystem:
 
     def is_stuck(self, job: BatchJob) -> bool:
         """The job waits until someone releases it."""
-        waits = job.state is JobState.STARTING and self.stuck is not None
-        return waits and re.search(str(self.stuck), job.reason) is not None
+        if self.stuck is None or job.state is not JobState.STARTING:
+            return False
+        return re.search(self.stuck, job.reason) is not None
 
     def says_nothing(self, complaint: str) -> bool:
         """A command failed because there are no such jobs."""

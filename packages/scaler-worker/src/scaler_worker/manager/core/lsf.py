@@ -85,9 +85,8 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
 
 def verification(call: BatchCall) -> BatchCall | None:
     """Ask for the queue of the jobs, if one is given: LSF has no call that verifies all of their terms."""
-    pairs = zip(("", *call.arguments), call.arguments, strict=False)
-    queues = [word for before, word in pairs if before == "-q"]
-    return BatchCall("bqueues", [queues[-1]]) if queues else None
+    queue = call.last_value_of("-q")
+    return BatchCall("bqueues", [queue]) if queue is not None else None
 
 
 def read_ids(text: str, jobs: int) -> list[str]:

@@ -86,9 +86,8 @@ def submission(terms: BatchTerms, workers: int, jobs: int) -> BatchCall:
 
 def verification(call: BatchCall) -> BatchCall | None:
     """Ask for the queue of the jobs, if one is given: PBS has no call that verifies all of their terms."""
-    pairs = zip(("", *call.arguments), call.arguments, strict=False)
-    queues = [word for before, word in pairs if before == "-q"]
-    return BatchCall("qstat", ["-Q", queues[-1]]) if queues else None
+    queue = call.last_value_of("-q")
+    return BatchCall("qstat", ["-Q", queue]) if queue is not None else None
 
 
 def read_ids(text: str, jobs: int) -> list[str]:
