@@ -461,6 +461,7 @@ TASKS = TableSpec(
         ),
         Column("host", "host", "text", 16, "where it ran"),
         Column("worker", "worker", "text", 16, "who ran it"),
+        Column("actor", "actor", "text", 14, "the name of the actor that it has made or called"),
         Column("attempt", "attempt", "id", 7, "which attempt ended it"),
         Column(
             "parts", "where time went", "text", 32,
