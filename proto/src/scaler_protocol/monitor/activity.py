@@ -201,7 +201,7 @@ class Activity:
 
     def actor_of(self, session: int, task: int) -> tuple[bytes, int] | None:
         """Return the session and the number of the task that has made the actor of which a task is a call; None if it
-        is no call, or if that is not known."""
+        is not a call, or if that is not known."""
         options = self.options_of(session, task)
         if options is None or not options.actor:
             return None

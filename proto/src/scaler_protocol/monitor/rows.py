@@ -24,6 +24,7 @@ from scaler_protocol.monitor.messages import (
     EndedClientStatus,
     GroupStatus,
     Snapshot,
+    WaitGroup,
     user_of_client,
 )
 from scaler_protocol.monitor.natural_order import natural_key
@@ -264,7 +265,7 @@ def _wait_rows(model: TabularState) -> list[Row]:
     return [
         (
             each.function, f"{each.reason} {each.place}".rstrip(), each.count, each.oldest_seconds,
-            short_id(each.session), each.task, _priority(each.priority),
+            short_id(each.session), each.task, _priorities(each),
         )
         for each in waits
     ]  # fmt: skip
@@ -363,6 +364,12 @@ def _running_rows(model: TabularState) -> list[Row]:
 
 def _priority(priority: int) -> str:
     return str(priority) if priority else ""
+
+
+def _priorities(group: WaitGroup) -> str:
+    if group.lowest_priority < group.highest_priority:
+        return f"{group.lowest_priority} to {group.highest_priority}"
+    return _priority(group.priority)
 
 
 def _actor_rows(model: TabularState) -> list[Row]:
