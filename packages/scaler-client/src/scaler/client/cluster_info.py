@@ -56,8 +56,8 @@ class RunningTaskInfo:
     ``worker`` is like ``vm-3 nested 1`` for a process of the agent ``vm-3`` that runs nested tasks in addition to
     the workers. ``seconds``: how long it has run. ``cpu_percent`` and ``rss_bytes`` are those of its process.
     ``is_blocked``: it waits for its own tasks or for a lock. ``suspicion``: why it looks stuck, or empty. ``client`` is
-    the beginning of the id of its client, as monitors show it. ``actor_name`` is the name of the actor that it is, or of
-    which it is a call; empty if there is none."""
+    the beginning of the id of its client, as monitors show it. ``actor_name`` is the name of the actor that it is, or
+    of which it is a call; empty if there is none."""
 
     function: str
     task: int
