@@ -8,8 +8,8 @@ from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.task_columns import TaskColumns
 
 Waiting = tuple[int, float, int, RunRecord, int, int]
-"""How many tasks wait, since when, the one that has waited for longest, its run, and the lowest and the highest
-priority of all."""
+"""The number of tasks that wait, since when, the one that has waited for longest, its run, and the lowest and the
+highest priority of all."""
 
 def waiting_tasks(queue: QueueClass, limit: int, reserved: int) -> tuple[dict[tuple[Any, FunctionLoad], Waiting], int]:
     """Return, by client and function, what waits, and how many tasks were not looked at. At most ``limit`` runs are
