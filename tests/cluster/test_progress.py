@@ -203,6 +203,33 @@ def test_coroutines_that_are_left_early(combo: SchedulerClusterCombo, shown: Cal
     assert shown().endswith("\n")
 
 
+def test_cancelled_coroutines_do_not_fill_their_bars(
+    combo: SchedulerClusterCombo, shown: Callable[[], str], gate: Gate
+) -> None:
+    started, path = gate.paths
+    graph = {"started": started, "path": path, "a": (wait_at_gate, "started", "path"), "b": (square, "a")}
+    calls: list[Callable[[AsyncClient], Awaitable[object]]] = [
+        lambda client: client.gather([client.submit(wait_at_gate, started, path) for _ in range(2)], progress=True),
+        lambda client: client.map(wait_at_gate, [started] * 2, [path] * 2, progress=True),
+        lambda client: client.get(graph, ["b"], progress=True),
+    ]
+
+    async def body(client: AsyncClient) -> None:
+        for call in calls:
+            waiting = asyncio.ensure_future(call(client))
+            while sum((await client.cluster_info()).unfinished) < 2:
+                await asyncio.sleep(0.01)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            while sum((await client.cluster_info()).unfinished):
+                await asyncio.sleep(0.01)
+            bar = shown()
+            assert "0/2" in bar and "1/2" not in bar and "2/2" not in bar
+
+    run(combo, body)
+
+
 @pytest.mark.parametrize("value", ["foo", None])
 def test_what_is_neither_true_nor_false_is_refused_by_coroutines(combo: SchedulerClusterCombo, value: Any) -> None:
     async def body(client: AsyncClient) -> None:

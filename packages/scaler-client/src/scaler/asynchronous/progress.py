@@ -12,7 +12,8 @@ from scaler.client.progress import calls_count, progress_bar
 
 @contextmanager
 def progress_of_tasks(futures: Iterable[AsyncFuture[Any]], title: str) -> Iterator[None]:
-    """Show how many of the tasks have ended, until the context is left. This fetches no large results."""
+    """Show how many of the tasks have ended, until the context is left. This fetches no large results. Cancelled ones
+    count as in ``scaler.client.progress.progress_of``."""
     different = dict.fromkeys(futures)
     shown = 0
 
@@ -21,11 +22,11 @@ def progress_of_tasks(futures: Iterable[AsyncFuture[Any]], title: str) -> Iterat
         shown += ended
         bar.update(ended)
 
-    def note(_: AsyncFuture[Any]) -> None:
-        if is_open:
+    def note(future: AsyncFuture[Any]) -> None:
+        if is_open and not future.cancelled():
             show(1)
 
-    is_open = True
+    is_open, is_left_early = True, True
     with progress_bar(len(different), title) as bar:
         unfinished = [each for each in different if not each.is_known_to_have_ended]
         show(len(different) - len(unfinished))
@@ -33,11 +34,13 @@ def progress_of_tasks(futures: Iterable[AsyncFuture[Any]], title: str) -> Iterat
             future.add_end_callback(note)
         try:
             yield
+            is_left_early = False
         finally:
             is_open = False  # the calls of some callbacks may have been scheduled
             for future in unfinished:
                 future.remove_end_callback(note)
-            show(sum(each.is_known_to_have_ended for each in different) - shown)
+            left_out = [each for each in unfinished if is_left_early and each.cancelled()]
+            show(sum(each.is_known_to_have_ended for each in different) - len(left_out) - shown)
 
 
 async def progress_of_results(

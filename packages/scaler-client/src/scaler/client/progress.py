@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
-from operator import methodcaller
 from typing import Any
 
 from scaler_protocol.messages import MAP_TASKS_UNKNOWN
@@ -77,14 +76,15 @@ class _RichBar:
 @contextmanager
 def progress_of(futures: Sequence[Future[Any]], title: str) -> Iterator[None]:
     """Show how many of the futures have ended, until the context is left. The last ones may be known to a waiting
-    thread before their callbacks are called."""
+    thread before their callbacks are called. Cancelled ones count when all is over: what cancels them may leave the
+    context with an exception, and then they do not count."""
     lock = threading.Lock()
     counted: set[int] = set()
-    is_open = True
+    is_open, is_left_early = True, True
 
     def count(future: Future[Any]) -> None:
         with lock:
-            if is_open:
+            if is_open and not future.cancelled():
                 show({id(future)})
 
     def show(ended: set[int]) -> None:
@@ -97,10 +97,11 @@ def progress_of(futures: Sequence[Future[Any]], title: str) -> Iterator[None]:
             for future in different:
                 future.add_done_callback(count)
             yield
+            is_left_early = False
         finally:
             with lock:
                 is_open = False
-                show(set(map(id, filter(methodcaller("done"), different))))
+                show({id(each) for each in different if each.done() and not (is_left_early and each.cancelled())})
 
 
 def progress_of_results(
