@@ -121,6 +121,26 @@ def test_bars_of_rich_if_tqdm_is_not_installed(
     assert "1/1" in shown()
 
 
+def test_bars_of_rich_in_a_notebook(client: Client, shown: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    console = pytest.importorskip("rich.console")
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    monkeypatch.setattr(console, "_is_jupyter", lambda: True)
+    client.map(square, range(100), progress=True)
+    assert "100/100" in shown()
+
+
+def test_a_bar_of_rich_is_drawn_when_it_is_full(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    progress = pytest.importorskip("rich.progress")
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    drawn = []
+    monkeypatch.setattr(
+        progress.Progress, "refresh", lambda self: drawn.append((self.live.is_started, self.tasks[0].completed))
+    )
+    client.map(square, range(100), progress=True)
+    assert drawn[-1] == (True, 100)
+
+
 # ---- coroutines ------------------------------------------------------------------------------------------------------
 
 

@@ -51,7 +51,8 @@ def _tqdm_bar(total: int | None, title: str) -> Any:
 
 
 class _RichBar:
-    """On stderr, as tqdm's, and with a console of its own: a console shows one bar at a time."""
+    """On stderr, as tqdm's, and with a console of its own: a console shows one bar at a time. In notebooks, rich shows
+    nothing without ipywidgets; there the bar is text, whose line is written again as in a terminal."""
 
     def __init__(self, total: int | None, title: str) -> None:
         from rich import progress
@@ -59,7 +60,10 @@ class _RichBar:
 
         columns = (progress.TextColumn("{task.description}", markup=False), progress.BarColumn())
         counts = (progress.MofNCompleteColumn(), progress.TimeElapsedColumn(), progress.TimeRemainingColumn())
-        self._progress = progress.Progress(*columns, *counts, console=Console(stderr=True))
+        console = Console(stderr=True)
+        if console.is_jupyter and not _is_importable("ipywidgets"):
+            console = Console(stderr=True, force_jupyter=False, force_terminal=True)
+        self._progress = progress.Progress(*columns, *counts, console=console)
         self._task = self._progress.add_task(title, total=total)
 
     def __enter__(self) -> _RichBar:
@@ -67,6 +71,7 @@ class _RichBar:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._progress.refresh()  # in a notebook, stop() does not show the last state
         self._progress.stop()
 
     def update(self, count: int) -> None:
