@@ -68,7 +68,7 @@ class _Shortage:
             self._before(kind, error, traceback)
             return
         print(f"{NAME}: Cannot continue: {lack}", file=sys.stderr, flush=True)
-        os._exit(2)  # to end in good order needs memory, too, and libraries abort without it
+        os._exit(2)  # a clean end needs memory, too, and libraries abort without it
 
 
 class _StopSignals:

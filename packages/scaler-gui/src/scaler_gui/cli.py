@@ -15,7 +15,7 @@ from scaler_protocol.command.remedies import is_lack_of_memory
 from scaler_protocol.monitor.past import GO_TO_TEXT
 
 _THREADS_NEEDED = 4
-"""Those of Qt for the display and for D-Bus, and those of ZeroMQ."""
+"""Threads of Qt for the display and for D-Bus, and of ZeroMQ."""
 
 _MEMORY_NEEDED_BYTES = 320 * 1024 * 1024
 """Address space of the libraries of a window; half of it is never used."""

@@ -84,7 +84,7 @@ class PageOperations:
             return _told(await self._carry_out(address, operation))
 
     async def _carry_out(self, address: Address, operation: Operation) -> OperationOutcome:
-        """The thread is no executor's: one that finds no thread keeps the work, and does it later."""
+        """Perform it in a thread of its own: an executor that finds no thread keeps the work, and does it later."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[OperationOutcome] = loop.create_future()
 
