@@ -67,7 +67,8 @@ def _run(settings: ManagerSettings) -> None:
         backend = kind.load_backend(dataclasses.replace(settings, manager=name) if scales else settings)
         connection = ManagerConnection(settings.address, tail)
         core = ManagerCore(count, settings.maximum_workers)
-        loop = ManagerLoop(core, backend, settings, name, connection, waits_for_job=kind.starts_at_once and count > 0)
+        waits = kind.starts_at_once and count > 0
+        loop = ManagerLoop(core, backend, settings, name, connection, waits, kind.outlives_manager)
         asyncio.run(loop.run())
     if lock is not None:
         lock.release()
