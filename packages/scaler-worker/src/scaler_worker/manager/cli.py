@@ -48,7 +48,7 @@ def _description(kind: str | None) -> str:
     )
 
 
-def _run(settings: ManagerSettings) -> None:
+def _run(settings: ManagerSettings) -> int:
     settings.check_kind()
     hold_stop_signals()
     notify(STATUS="Starting")
@@ -74,6 +74,7 @@ def _run(settings: ManagerSettings) -> None:
         lock.release()
     if connection.session.is_name_taken or (scales and connection.session.is_refused):
         raise BadInput(connection.session.ended)
+    return core.exit_code
 
 
 if __name__ == "__main__":
