@@ -58,7 +58,10 @@ def follow_the_load(start_manager: StartManager, address: str, site: Site, runni
     """There are as many jobs as the tasks need, and none without tasks. ``running``: the state of a job that runs."""
     scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
     with start_manager(address, *scaling) as command, Client(address) as client:
-        load_until(client, lambda: list(site.jobs().values()) == [running] * 3)
+        try:
+            load_until(client, lambda: list(site.jobs().values()) == [running] * 3)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {site.jobs()}, {client.cluster_info()}, {command.output}") from None
         wait_until(lambda: not site.jobs())
         assert client.submit(abs, -1).result() == 1
         assert command.terminate() == 0

@@ -49,7 +49,7 @@ class ManagerCore:
         self._ending = False
         self._leaves_others = False
         self.exit_code = 0
-        """That of the manager when it has finished."""
+        """The exit code of the manager when it has finished."""
 
     @property
     def jobs(self) -> tuple[Job, ...]:
