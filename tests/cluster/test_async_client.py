@@ -362,6 +362,7 @@ def test_locks_exclude_coroutines_and_clients(combo: SchedulerClusterCombo, clie
 def test_questions(combo: SchedulerClusterCombo, gate: Gate) -> None:
     async def body(client: AsyncClient) -> None:
         assert len((await client.cluster_info()).workers) == 2
+        assert await client.n_workers() == 2
         future = client.submit(functions.wait_at_gate, *gate.paths, 1)
         while not gate.waiting_pids:
             await asyncio.sleep(0.01)
@@ -494,8 +495,17 @@ def test_closing_cancels_what_is_unfinished(combo: SchedulerClusterCombo) -> Non
 
 
 def test_a_client_belongs_to_its_loop(combo: SchedulerClusterCombo) -> None:
-    with pytest.raises(RuntimeError, match="not open"):
-        AsyncClient(combo.get_address()).submit(operator.neg, 1)
+    closed = AsyncClient(combo.get_address())
+    uses: list[Callable[[], object]] = [
+        lambda: closed.submit(operator.neg, 1),
+        lambda: closed.lock("lock"),
+        lambda: closed.queue("queue"),
+        lambda: closed.address,
+        lambda: closed.identity,
+    ]
+    for use in uses:
+        with pytest.raises(RuntimeError, match="not open"):
+            use()
 
     async def body(client: AsyncClient) -> None:
         async def elsewhere() -> None:

@@ -71,6 +71,20 @@ def test_a_result_is_an_argument_of_the_next_call(combo: SchedulerClusterCombo) 
     run(combo, body)
 
 
+def test_a_future_shows_its_state_and_its_function(combo: SchedulerClusterCombo, gate: Gate) -> None:
+    async def body(client: AsyncClient) -> None:
+        future = client.submit(functions.wait_at_gate, *gate.paths)
+        late, (sent,) = client.submit(functions.square, future), await client.scatter([1])
+        assert repr(future) == "<AsyncFuture pending function=wait_at_gate>"
+        assert repr(late) == "<AsyncFuture pending function=square>"
+        assert repr(sent) == "<AsyncFuture finished result=1>"
+        late.cancel()
+        future.cancel()
+        assert repr(late) == "<AsyncFuture cancelled function=square>"
+
+    run(combo, body)
+
+
 def test_a_chain_runs_in_the_cluster(combo: SchedulerClusterCombo) -> None:
     async def body(client: AsyncClient) -> None:
         for _ in range(2):

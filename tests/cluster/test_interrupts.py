@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import partial
 
 import pytest
 
@@ -166,6 +167,35 @@ def test_an_interrupted_gather_cancels_its_futures(single_client: Client, gate: 
     assert single_client.submit(functions.square, 3).result(timeout=60) == 9  # the gate is still closed
 
 
+@pytest.mark.parametrize("progress", [False, True])
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.timeout(110)
+def test_ctrl_c_cancels_all_futures_of_a_gather(
+    single_client: Client, gate: Gate, progress: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    futures = [single_client.submit(functions.wait_at_gate, *gate.paths) for _ in range(3)]
+    other = single_client.submit(functions.square, 3)
+    gather = partial(single_client.gather, {"all": futures}, progress=progress)
+    interrupt_in(gather, lambda: gate.waiting_pids and main_thread_waits(), KeyboardInterrupt)
+    assert all(future.cancelled() for future in futures)
+    assert other.result(timeout=60) == 9  # the gate is still closed
+    shown = capsys.readouterr().err
+    assert ("0/3" in shown) == progress and "1/3" not in shown and "3/3" not in shown
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.timeout(110)
+def test_the_bar_of_an_interrupted_graph_does_not_become_full(
+    single_client: Client, gate: Gate, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = dict(zip(("started", "gate"), gate.paths, strict=True))
+    graph = {**names, "wait": (functions.wait_at_gate, "started", "gate"), "type": (type, "wait")}
+    get = partial(single_client.get, graph, ["type"], progress=True)
+    interrupt_in(get, lambda: gate.waiting_pids and main_thread_waits(), KeyboardInterrupt)
+    shown = capsys.readouterr().err
+    assert "0/2" in shown and "1/2" not in shown and "2/2" not in shown
+
+
 def raise_keyboard_interrupt() -> None:
     raise KeyboardInterrupt
 
@@ -196,14 +226,14 @@ def ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+def main_thread_waits() -> bool:
+    main = threading.main_thread().ident
+    codes = [frame.f_code for frame, _ in traceback.walk_stack(sys._current_frames()[main or 0])]
+    return any(code.co_name == "wait" and code.co_filename.endswith(WAITING_FILES) for code in codes)
+
+
 def wait_until_interrupted(client: Client, future: Future, gate: Gate, name: str, error: type[BaseException]) -> None:
-    main = threading.get_ident()
-
-    def waits() -> bool:
-        codes = [frame.f_code for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
-        return any(code.co_name == "wait" and code.co_filename.endswith(WAITING_FILES) for code in codes)
-
-    interrupt_in(lambda: FUTURE_WAITS[name](client, future), lambda: gate.waiting_pids and waits(), error)
+    interrupt_in(lambda: FUTURE_WAITS[name](client, future), lambda: gate.waiting_pids and main_thread_waits(), error)
 
 
 @pytest.mark.parametrize("name", FUTURE_WAITS)

@@ -168,6 +168,11 @@ async def coroutines() -> None:
         assert_type(await async_client.scatter([1.0]), list[AsyncFuture[float]])
         done, pending = await async_client.wait([future], 1.0, asyncio.FIRST_COMPLETED)
         assert_type(done, set[AsyncFuture[int]])
+        assert_type(await async_client.gather([future], progress=True), list[int])
+        assert_type(await async_client.gather({"one": future}, progress=True), dict[str, int])
+        await async_client.wait([future], progress=True)
+        assert_type(async_client.imap(add, [1], [2], progress=True), AsyncGenerator[int, None])
+        assert_type(await async_client.n_workers(), int)
         async with async_client.lock("name") as lock:
             assert_type(lock, None)
 

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
@@ -17,6 +18,7 @@ from scaler.asynchronous.imap import AsyncSource, EndedLine, ImapLine, OrderedLi
 from scaler.asynchronous.inner import InnerClient
 from scaler.asynchronous.lock import AsyncLock
 from scaler.asynchronous.loop_link import LoopLink, new_threads
+from scaler.asynchronous.progress import progress_of_results, progress_of_tasks
 from scaler.asynchronous.published import AsyncPublishedValue, publish_all_async, published_names_async
 from scaler.asynchronous.queue import AsyncQueue
 from scaler.asynchronous.semaphore import AsyncSemaphore
@@ -43,9 +45,9 @@ from scaler.client.keyed import identity_of, take_identity
 from scaler.client.object_reference import ObjectReference
 from scaler.client.options import MapOptions
 from scaler.client.outcomes import failure_of, hide_frames
-from scaler.client.progress import map_tasks_of
+from scaler.client.progress import map_tasks_of, wants_progress
 from scaler.client.serializer import DefaultSerializer, Serializer
-from scaler.client.signatures import check_call
+from scaler.client.signatures import check_call, function_name
 from scaler.core.questions import Questions
 from scaler.core.session import Session
 from scaler.shell.client_io import STOPPED
@@ -307,23 +309,25 @@ class AsyncClient:
         return await self.submit(fn, *args, **kwargs)
 
     @overload
-    async def gather(self, nested: dict[A, AsyncFuture[T]]) -> dict[A, T]: ...
+    async def gather(self, nested: dict[A, AsyncFuture[T]], *, progress: bool = False) -> dict[A, T]: ...
 
     @overload
-    async def gather(self, nested: list[AsyncFuture[T]]) -> list[T]: ...
+    async def gather(self, nested: list[AsyncFuture[T]], *, progress: bool = False) -> list[T]: ...
 
     @overload
-    async def gather(self, nested: Any) -> Any: ...
+    async def gather(self, nested: Any, *, progress: bool = False) -> Any: ...
 
-    async def gather(self, nested: Any) -> Any:
+    async def gather(self, nested: Any, *, progress: bool = False) -> Any:
         """Await all futures in lists, tuples, sets and dicts, at any depth, and return the same containers with their
         results. As with ``asyncio.gather``, the first exception is raised at once and other tasks continue, and if this
-        is cancelled, all its futures are."""
+        is cancelled, all its futures are. ``progress`` as in ``map``."""
         _ = self._link  # open, and in its loop
+        shows_progress = wants_progress(progress)
         futures: list[AsyncFuture[Any]] = []
         replace_instances(nested, AsyncFuture, futures.append)
         try:
-            await asyncio.gather(*futures)
+            with progress_of_tasks(futures, "gather") if shows_progress else nullcontext():
+                await asyncio.gather(*futures)
         except BaseException as error:
             hide_frames(error)
             raise
@@ -334,11 +338,13 @@ class AsyncClient:
         futures: Iterable[AsyncFuture[T]],
         timeout: float | None = None,
         return_when: str = asyncio.ALL_COMPLETED,
+        *,
+        progress: bool = False,
     ) -> tuple[set[AsyncFuture[T]], set[AsyncFuture[T]]]:
         """Like ``asyncio.wait``: return the futures whose tasks have ended, and the others. Neither the timeout nor a
         cancellation of this cancels a task. In contrast to ``asyncio.wait``, large results stay in the cluster, and no
-        futures give two empty sets."""
-        return await wait_for_tasks(self._link.loop, futures, timeout, return_when)
+        futures give two empty sets. ``progress`` as in ``map``."""
+        return await wait_for_tasks(self._link.loop, futures, timeout, return_when, wants_progress(progress))
 
     # ---- actors ------------------------------------------------------------------------------------------------------
 
@@ -444,12 +450,25 @@ class AsyncClient:
 
     @overload
     def imap(
-        self, fn: Callable[[A], T], iterable: Iterable[A] | AsyncIterable[A], /, *, buffer_size: int | None = None
+        self,
+        fn: Callable[[A], T],
+        iterable: Iterable[A] | AsyncIterable[A],
+        /,
+        *,
+        buffer_size: int | None = None,
+        progress: bool = False,
     ) -> AsyncGenerator[T, None]: ...
 
     @overload
     def imap(
-        self, fn: Callable[[A, B], T], first: Iterable[A], second: Iterable[B], /, *, buffer_size: int | None = None
+        self,
+        fn: Callable[[A, B], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        /,
+        *,
+        buffer_size: int | None = None,
+        progress: bool = False,
     ) -> AsyncGenerator[T, None]: ...
 
     @overload
@@ -462,6 +481,7 @@ class AsyncClient:
         /,
         *,
         buffer_size: int | None = None,
+        progress: bool = False,
     ) -> AsyncGenerator[T, None]: ...
 
     @overload
@@ -475,23 +495,38 @@ class AsyncClient:
         /,
         *iterables: Iterable[Any],
         buffer_size: int | None = None,
+        progress: bool = False,
     ) -> AsyncGenerator[T, None]: ...
 
     def imap(
-        self, fn: Callable[..., Any], *iterables: Any, buffer_size: int | None = None
+        self, fn: Callable[..., Any], *iterables: Any, buffer_size: int | None = None, progress: bool = False
     ) -> AsyncGenerator[Any, None]:
         """Yield the results in order, for ``async for``. The call is lazy: it takes from the iterables as results are
-        taken, at most ``buffer_size`` items ahead. A single iterable may be asynchronous. Tuples are never unpacked."""
-        return self._imap(fn, iterables, buffer_size, OrderedLine())
+        taken, at most ``buffer_size`` items ahead. A single iterable may be asynchronous. Tuples are never unpacked.
+        ``progress`` as in ``map``, for results taken."""
+        return self._imap(fn, iterables, buffer_size, OrderedLine(), progress)
 
     @overload
     def imap_unordered(
-        self, fn: Callable[[A], T], iterable: Iterable[A] | AsyncIterable[A], /, *, buffer_size: int | None = None
+        self,
+        fn: Callable[[A], T],
+        iterable: Iterable[A] | AsyncIterable[A],
+        /,
+        *,
+        buffer_size: int | None = None,
+        progress: bool = False,
     ) -> AsyncGenerator[T, None]: ...
 
     @overload
     def imap_unordered(
-        self, fn: Callable[[A, B], T], first: Iterable[A], second: Iterable[B], /, *, buffer_size: int | None = None
+        self,
+        fn: Callable[[A, B], T],
+        first: Iterable[A],
+        second: Iterable[B],
+        /,
+        *,
+        buffer_size: int | None = None,
+        progress: bool = False,
     ) -> AsyncGenerator[T, None]: ...
 
     @overload
@@ -504,6 +539,7 @@ class AsyncClient:
         /,
         *,
         buffer_size: int | None = None,
+        progress: bool = False,
     ) -> AsyncGenerator[T, None]: ...
 
     @overload
@@ -517,18 +553,25 @@ class AsyncClient:
         /,
         *iterables: Iterable[Any],
         buffer_size: int | None = None,
+        progress: bool = False,
     ) -> AsyncGenerator[T, None]: ...
 
     def imap_unordered(
-        self, fn: Callable[..., Any], *iterables: Any, buffer_size: int | None = None
+        self, fn: Callable[..., Any], *iterables: Any, buffer_size: int | None = None, progress: bool = False
     ) -> AsyncGenerator[Any, None]:
         """Like ``imap``, but yield the results in the order in which the tasks end."""
-        return self._imap(fn, iterables, buffer_size, EndedLine())
+        return self._imap(fn, iterables, buffer_size, EndedLine(), progress)
 
     def _imap(
-        self, fn: Callable[..., Any], iterables: tuple[Any, ...], buffer_size: int | None, line: ImapLine
+        self,
+        fn: Callable[..., Any],
+        iterables: tuple[Any, ...],
+        buffer_size: int | None,
+        line: ImapLine,
+        progress: bool,
     ) -> AsyncGenerator[Any, None]:
         _ = self._link  # open, and in its loop
+        shows_progress = wants_progress(progress)
         if not iterables:
             raise TypeError("imap() must have at least one iterable.")
         if buffer_size is not None and buffer_size < 1:
@@ -543,14 +586,25 @@ class AsyncClient:
             source = AsyncSource(submit, iterables[0], line, ahead)
         else:
             source = Source(submit, zip(*iterables, strict=False), line, ahead)
-        return results_of(source, line)
+        results = results_of(source, line)
+        return progress_of_results(results, iterables, function_name(fn)) if shows_progress else results
 
     # ---- graphs, objects, locks --------------------------------------------------------------------------------------
 
-    async def get(self, graph: Any, keys: Any, capabilities: Mapping[str, float] | Sequence[str] | None = None) -> Any:
+    async def get(
+        self,
+        graph: Any,
+        keys: Any,
+        capabilities: Mapping[str, float] | Sequence[str] | None = None,
+        *,
+        progress: bool = False,
+    ) -> Any:
         """Compute ``keys`` of a graph, and return a dict of results. See :meth:`scaler.Client.get`."""
+        link, shows_progress = self._link, wants_progress(progress)
         try:
-            return await call_in_thread(self._link, partial(self._client.get_and_wait, graph, keys, capabilities))
+            return await call_in_thread(
+                link, partial(self._client.get_and_wait, graph, keys, capabilities, shows_progress)
+            )
         except BaseException as error:
             hide_frames(error)
             raise
@@ -568,41 +622,41 @@ class AsyncClient:
 
     def lock(self, name: str) -> AsyncLock:
         """Create a lock that excludes all others of this name in the whole cluster, for ``async with``."""
-        return AsyncLock(name, self._client, self._link)
+        return AsyncLock(name, *self._parts)
 
     def semaphore(self, name: str, limit: int) -> AsyncSemaphore:
         """Create a semaphore with at most ``limit`` holders at a time in the whole cluster, for
         ``async with``."""
-        return AsyncSemaphore(name, limit, self._client, self._link)
+        return AsyncSemaphore(name, limit, *self._parts)
 
     def event(self, name: str) -> AsyncEvent:
         """Create an event of the whole cluster. All of this name are one event, also those of threads and tasks."""
-        return AsyncEvent(name, self._client, self._link)
+        return AsyncEvent(name, *self._parts)
 
     def variable(self, name: str) -> AsyncVariable:
         """Create a variable of the whole cluster. All of this name have one value, also those of threads and tasks."""
-        return AsyncVariable(name, self._client, self._link)
+        return AsyncVariable(name, *self._parts)
 
     def queue(self, name: str, maximum_size: int = 0) -> AsyncQueue:
         """Create a queue of the whole cluster. All of this name are one queue, also those of threads and tasks. All
         queues of one name must have the same maximum size; 0 means no limit."""
-        return AsyncQueue(name, maximum_size, self._client, self._link)
+        return AsyncQueue(name, maximum_size, *self._parts)
 
     async def publish(self, /, **values: Any) -> None:
         """Publish values under names, for all clients of the cluster. See :meth:`scaler.Client.publish`."""
-        await publish_all_async(self._client, self._link, values)
+        await publish_all_async(*self._parts, values)
 
     async def published(self, name: str) -> Any:
         """The published value of this name. Raises KeyError if there is none."""
-        return await AsyncPublishedValue(name, self._client, self._link).read()
+        return await AsyncPublishedValue(name, *self._parts).read()
 
     async def unpublish(self, name: str) -> None:
         """Remove a published value. Raises KeyError if there is none."""
-        await AsyncPublishedValue(name, self._client, self._link).remove()
+        await AsyncPublishedValue(name, *self._parts).remove()
 
     async def list_published(self) -> list[str]:
         """The names of all published values, sorted."""
-        return await published_names_async(self._client, self._link)
+        return await published_names_async(*self._parts)
 
     def clear(self) -> None:
         """Cancel the tasks of this client and drop its objects. The client stays usable."""
@@ -613,12 +667,12 @@ class AsyncClient:
 
     @property
     def address(self) -> str:
-        return self._client.address
+        return self._opened.address
 
     @property
     def identity(self) -> bytes:
         """The name of this client in the cluster. See :attr:`scaler.Client.identity`."""
-        return self._client.identity
+        return self._opened.identity
 
     async def explain(self, future: AsyncFuture[Any]) -> str:
         """Return where the task is and what it waits for."""
@@ -661,6 +715,10 @@ class AsyncClient:
         if outcome.status != Status.SUCCESS:
             raise failure_of(outcome)
         return info_of(bytes(outcome.payload))
+
+    async def n_workers(self) -> int:
+        """The number of workers in the cluster now. See :attr:`scaler.Client.n_workers`, which is not called."""
+        return len((await self.cluster_info()).workers)
 
     # ---- acting ------------------------------------------------------------------------------------------------------
 
@@ -740,11 +798,23 @@ class AsyncClient:
         """The link to the loop, checked: the client is open, and this is its loop."""
         link = self._open_link
         if link is None:
-            if "_client" in self.__dict__:
-                raise ClientQuitException(STOPPED)
-            raise RuntimeError("This AsyncClient is not open. Use it in 'async with', or await its open().")
+            _ = self._opened
+            raise ClientQuitException(STOPPED)
         link.check()
         return link
+
+    @property
+    def _opened(self) -> InnerClient:
+        """The client of threads behind this, which was opened and may be closed."""
+        if "_client" not in self.__dict__:
+            raise RuntimeError("This AsyncClient is not open. Use it in 'async with', or await its open().")
+        return self._client
+
+    @property
+    def _parts(self) -> tuple[InnerClient, LoopLink]:
+        """The client of threads behind this and its link, for locks and named values. Checked like the link."""
+        link = self._link
+        return self._client, link
 
 
 def _stop_reading(link: LoopLink, client: InnerClient) -> None:

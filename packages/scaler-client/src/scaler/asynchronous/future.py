@@ -182,6 +182,19 @@ class AsyncFuture(FutureFront, _LoopFuture[T]):
         self._end_callbacks = tuple(each for each in self._end_callbacks if each is not fn)
         self.remove_done_callback(fn)
 
+    def __repr__(self) -> str:
+        """The state, as asyncio shows it, and the function."""
+        name = self._function_name
+        return f"{super().__repr__()[:-1]} function={name}>" if name else super().__repr__()
+
+    @property
+    def _function_name(self) -> str:
+        """Empty if no function belongs to the future."""
+        entry, held = self._sink.task_range, self.held_call
+        if entry is not None:
+            return entry.shape.function.name
+        return held.function_name if held is not None else ""
+
     def __reduce__(self) -> NoReturn:
         raise FutureInArgument(
             "A future can be an argument of a task, also inside of its arguments, but not a part of anything else that "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -117,8 +118,12 @@ class InnerClient(Client):
         arm(partial(cancel_futures, self._client_io, (anchor,)))
         wait_until_sent(anchor)
 
-    def get_and_wait(self, graph: Any, keys: Any, capabilities: Mapping[str, float] | Sequence[str] | None) -> Any:
+    def get_and_wait(
+        self, graph: Any, keys: Any, capabilities: Mapping[str, float] | Sequence[str] | None, shows_progress: bool
+    ) -> Any:
         """Like ``get``. The awaiting task can abort it."""
+        if shows_progress:
+            return self.get(graph, keys, capabilities=capabilities, progress=True)
         futures = self.get(graph, keys, block=False, capabilities=capabilities)
         unfinished = list(_leaves(futures))
         try:
@@ -127,6 +132,10 @@ class InnerClient(Client):
         except BaseException:
             cancel_futures(self._client_io, unfinished)
             raise
+
+    def _graph_bar(self, futures: list[ScalerFuture[Any]]) -> AbstractContextManager[None]:
+        arm(partial(cancel_futures, self._client_io, futures))
+        return super()._graph_bar(futures)
 
 
 def _in_loop() -> bool:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, FIRST_EXCEPTION
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from scaler.asynchronous.future import AsyncFuture
+from scaler.asynchronous.progress import progress_of_tasks
 
 T = TypeVar("T")
 
 
 async def wait_for_tasks(
-    loop: asyncio.AbstractEventLoop, futures: Iterable[AsyncFuture[T]], timeout: float | None, return_when: str
+    loop: asyncio.AbstractEventLoop,
+    futures: Iterable[AsyncFuture[T]],
+    timeout: float | None,
+    return_when: str,
+    shows_progress: bool,
 ) -> tuple[set[AsyncFuture[T]], set[AsyncFuture[T]]]:
     """Return the futures whose tasks have ended, and the others, as soon as ``return_when`` or the timeout permits."""
     waited = _checked(loop, futures, return_when)
@@ -29,8 +35,9 @@ async def wait_for_tasks(
         if not left or _suffices(future, return_when):
             end()
 
-    if left and not any(_suffices(each, return_when) for each in waited - left):
-        await _watch(loop, list(left), note, timeout, end, over)
+    with progress_of_tasks(waited, "wait") if shows_progress else nullcontext():
+        if left and not any(_suffices(each, return_when) for each in waited - left):
+            await _watch(loop, list(left), note, timeout, end, over)
     ended = {each for each in waited if each.is_known_to_have_ended}
     return ended, waited - ended
 

@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
@@ -844,11 +845,14 @@ class Client:
         the caller waits for. ``reserialize`` has no effect."""
         try:
             parts = ClientParts(self._arguments, self._functions, self._client_io)
-            shows_progress = wants_progress(progress)
-            return get(parts, self._options, graph, keys, block, capabilities, dask_options, shows_progress)
+            bar_of = self._graph_bar if wants_progress(progress) else None
+            return get(parts, self._options, graph, keys, block, capabilities, dask_options, bar_of)
         except BaseException as error:
             hide_frames(error)
             raise
+
+    def _graph_bar(self, futures: list[ScalerFuture[Any]]) -> AbstractContextManager[None]:
+        return progress_of(futures, "get")
 
     def persist(self, collections: Any, *, optimize_graph: bool = True, **dask_options: Any) -> Any:
         """Begin to compute a collection of Dask, or each of a sequence, and return the same with futures for their

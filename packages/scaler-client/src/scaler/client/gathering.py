@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scaler.client.fetching_ahead import FetchingAhead
@@ -117,9 +117,14 @@ def _wait_for_results(futures: list[ScalerFuture[Any]]) -> None:
             ahead.reach(place)
             future.result()
         except BaseException as error:
-            if not future.done() or is_interruption(error, future.result):
+            if not future.done() or _was_cancelled_by(future, error) or is_interruption(error, future.result):
                 _cancel(futures[place:])
             raise
+
+
+def _was_cancelled_by(future: ScalerFuture[Any], error: BaseException) -> bool:
+    """Return whether the future is cancelled because ``error``, that of Ctrl-C, was raised while it was awaited."""
+    return future.cancelled() and not isinstance(error, CancelledError)
 
 
 def _cancel(futures: list[ScalerFuture[Any]]) -> None:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scaler.client.client_pool import ClientParts
 from scaler.client.graph_calls import has_futures, submit_calls
 from scaler.client.graphs import FutureInData, results_of, values_of
 from scaler.client.options import capabilities_of
-from scaler.client.progress import progress_of
 from scaler.client.representations import future_rows, table
 from scaler.graph import CallGraph, read_plain
 from scaler.utility.private_apis import loaded_dask_task_spec
 from scaler_protocol.messages import TaskOptions
+
+if TYPE_CHECKING:
+    from scaler.client.future import ScalerFuture
+
+BarOf: TypeAlias = "Callable[[list[ScalerFuture[Any]]], AbstractContextManager[None]]"
+"""Shows how many of these calls have ended, until the context is left."""
 
 
 def get(
@@ -26,21 +32,21 @@ def get(
     block: bool,
     capabilities: Mapping[str, float] | Sequence[str] | None,
     dask_options: Mapping[str, Any],
-    progress: bool,
+    bar_of: BarOf | None,
 ) -> Any:
     """Compute ``keys`` of a graph, in the dialect in which ``graph`` and ``keys`` are written. ``options`` are those of
-    the client."""
+    the client. ``bar_of`` shows the progress of calls that the caller waits for."""
     parts.client_io.check_usable()
     if not isinstance(keys, (str, bytes, tuple, list)) and hasattr(keys, "__iter__"):
         keys = list(keys)
     if not is_plain(graph, keys):
-        return _get_dask(parts, options, graph, keys, block, capabilities, dask_options, progress)
+        return _get_dask(parts, options, graph, keys, block, capabilities, dask_options, bar_of)
     if dask_options:
         raise TypeError(f"get() got an unexpected keyword argument {next(iter(dask_options))!r}")
     names = list(keys)
     read = read_plain(graph, names)
     send = partial(_send, parts, replace(options, capabilities=capabilities_of(capabilities)), None)
-    values = _send_and_show(send, read) if progress and block else send(read, block)
+    values = _send_and_show(bar_of, send, read) if bar_of is not None and block else send(read, block)
     results = zip(names, values, strict=True)
     return dict(results) if block else GraphFutures(results)
 
@@ -76,7 +82,7 @@ def _get_dask(
     block: bool,
     capabilities: Mapping[str, float] | Sequence[str] | None,
     dask_options: Mapping[str, Any],
-    progress: bool,
+    bar_of: BarOf | None,
 ) -> Any:
     """Callbacks of Dask observe a graph only if the caller waits for it."""
     from scaler.integrations import dask_graphs as dask
@@ -92,7 +98,8 @@ def _get_dask(
     with callbacks_of(dask_options.get("callbacks")) as callbacks:
         if not callbacks:
             read = dask.read(mapping, keys)
-            return dask.nest(keys, iter(_send_and_show(send, read) if progress else send(read, block=True)))
+            values = send(read, block=True) if bar_of is None else _send_and_show(bar_of, send, read)
+            return dask.nest(keys, iter(values))
         observation = Observation(callbacks, mapping, keys)
         return dask.nest(
             keys, iter(observation.get(lambda changed: dask.read(changed, keys), partial(send, block=False)))
@@ -116,14 +123,14 @@ def _send(
     return submitted.results() if block else list(submitted.targets)
 
 
-def _send_and_show(send: Callable[[CallGraph, bool], list[Any]], graph: CallGraph) -> list[Any]:
+def _send_and_show(bar_of: BarOf, send: Callable[[CallGraph, bool], list[Any]], graph: CallGraph) -> list[Any]:
     """The results of the targets, and a progress bar until they are there. Each call becomes a target in addition: so
     its end is known here."""
     calls = len(graph)
     graph.targets[:0] = range(calls)
     futures = send(graph, False)
     try:
-        with progress_of(futures[:calls], "get"):
+        with bar_of(futures[:calls]):
             return results_of(futures[calls:])
     except BaseException:
         for future in futures:

@@ -312,6 +312,8 @@ class MapCall:
             self._large.append((place, outcome.payload))
         else:
             self._failures.append((place, outcome))
+            if outcome.status == Status.CANCELLED:
+                self._reported += 1  # a bar does not count it
 
     def _raise_first(self) -> None:
         place, failure = min(self._failures, key=lambda entry: entry[0])

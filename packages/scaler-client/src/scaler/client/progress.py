@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
-from operator import methodcaller
 from typing import Any
 
 from scaler_protocol.messages import MAP_TASKS_UNKNOWN
@@ -52,7 +51,8 @@ def _tqdm_bar(total: int | None, title: str) -> Any:
 
 
 class _RichBar:
-    """On stderr, as tqdm's, and with a console of its own: a console shows one bar at a time."""
+    """On stderr, as tqdm's, and with a console of its own: a console shows one bar at a time. In notebooks, rich shows
+    nothing without ipywidgets; there the bar is text, whose line is written again as in a terminal."""
 
     def __init__(self, total: int | None, title: str) -> None:
         from rich import progress
@@ -60,7 +60,10 @@ class _RichBar:
 
         columns = (progress.TextColumn("{task.description}", markup=False), progress.BarColumn())
         counts = (progress.MofNCompleteColumn(), progress.TimeElapsedColumn(), progress.TimeRemainingColumn())
-        self._progress = progress.Progress(*columns, *counts, console=Console(stderr=True))
+        console = Console(stderr=True)
+        if console.is_jupyter and not _is_importable("ipywidgets"):
+            console = Console(stderr=True, force_jupyter=False, force_terminal=True)
+        self._progress = progress.Progress(*columns, *counts, console=console)
         self._task = self._progress.add_task(title, total=total)
 
     def __enter__(self) -> _RichBar:
@@ -68,6 +71,7 @@ class _RichBar:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._progress.refresh()  # in a notebook, stop() does not show the last state
         self._progress.stop()
 
     def update(self, count: int) -> None:
@@ -77,14 +81,15 @@ class _RichBar:
 @contextmanager
 def progress_of(futures: Sequence[Future[Any]], title: str) -> Iterator[None]:
     """Show how many of the futures have ended, until the context is left. The last ones may be known to a waiting
-    thread before their callbacks are called."""
+    thread before their callbacks are called. Cancelled ones count when all is over: what cancels them may leave the
+    context with an exception, and then they do not count."""
     lock = threading.Lock()
     counted: set[int] = set()
-    is_open = True
+    is_open, is_left_early = True, True
 
     def count(future: Future[Any]) -> None:
         with lock:
-            if is_open:
+            if is_open and not future.cancelled():
                 show({id(future)})
 
     def show(ended: set[int]) -> None:
@@ -97,10 +102,11 @@ def progress_of(futures: Sequence[Future[Any]], title: str) -> Iterator[None]:
             for future in different:
                 future.add_done_callback(count)
             yield
+            is_left_early = False
         finally:
             with lock:
                 is_open = False
-                show(set(map(id, filter(methodcaller("done"), different))))
+                show({id(each) for each in different if each.done() and not (is_left_early and each.cancelled())})
 
 
 def progress_of_results(
