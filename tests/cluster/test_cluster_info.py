@@ -21,6 +21,11 @@ RARELY = 100
 """Seconds between the reports of an agent: none is due in a test."""
 
 
+class Ledger:
+    def add(self, amount: int) -> int:
+        return amount
+
+
 def test_counts_and_rows(gate: Gate) -> None:
     address = free_address()
     with start_scheduler(address), start_cluster(address, "-n", 2, "-wn", "left,right", "-hi", 0.1):
@@ -43,6 +48,27 @@ def test_counts_and_rows(gate: Gate) -> None:
             assert not running.is_blocked and not running.suspicion
             gate.open()
             busy.result()
+
+
+def test_names_and_priorities_of_what_runs_and_waits(gate: Gate) -> None:
+    address = free_address()
+    with start_scheduler(address), start_cluster(address, "-n", 2, "-hi", 0.1), Client(address) as client:
+        ledger = client.actor_verbose(Ledger, name="ledger")
+        ledger.add(1).result()
+        busy = client.submit_verbose(functions.wait_at_gate, gate.paths, priority=-2)
+        wait_until(lambda: gate.waiting_pids)
+        for priority in (0, 4):
+            client.submit_verbose(functions.square, (2,), priority=priority, capabilities={"gpu": 1})
+        wait_until(lambda: len(client.cluster_info().running) == 2)
+        info = client.cluster_info()
+        assert {(each.function, each.actor_name, each.priority) for each in info.running} == {
+            ("Ledger", "ledger", 0), ("wait_at_gate", "", -2),
+        }  # fmt: skip
+        assert {each.client for each in info.running} == {each.session.hex()[:8] for each in info.clients}
+        assert [each.name for each in info.actors] == ["ledger"]
+        assert [(each.count, each.lowest_priority, each.highest_priority) for each in info.waits] == [(2, 0, 4)]
+        gate.open()
+        busy.result()
 
 
 def test_workers_are_known_with_the_first_result() -> None:

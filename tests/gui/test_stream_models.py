@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -17,6 +18,7 @@ from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.palette import CANCELED_COLOUR, FAILED_COLOUR, function_colour
 from scaler_protocol.monitor.task_log import TaskLog
 from tests.support.monitor_stream import synthetic_messages
+from tests.unit.monitor.test_actor_names import model as model_of_actors
 
 WHITE = "#ffffff"
 
@@ -227,3 +229,14 @@ def test_a_running_task_has_a_tip_where_its_bar_is() -> None:
     lines = stream_rows.open_tip(bars[0]).splitlines()
     assert lines[0] == "simulate" and lines[1].startswith("task 1000000 of client")
     assert lines[2].startswith("stuck? ") and "for 60 s since" in lines[2]
+    running = bars[0].running
+    call = bars[0]._replace(running=replace(running, task=replace(running.task, actor_name="ledger")))
+    assert stream_rows.open_tip(call).splitlines()[1] == "actor ledger"
+
+
+def test_the_tip_of_a_call_names_its_actor() -> None:
+    model = model_of_actors()
+    workers = [row.worker_index for row in model.stream_rows()]
+    found = model.bars(1.0, 3.0, 100, workers)
+    seconds = {stream_rows.tip(model, found, bar).splitlines()[1] for bar in range(len(found.rows))}
+    assert {"actor ledger", "actor audit"} == {line for line in seconds if not line.startswith("task ")}

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QInputDialog, QLineEdit, QM
 from pytestqt.qtbot import QtBot
 
 from scaler_gui.main_window import MainWindow
+from scaler_gui.models.graph_picture import STATES
 from scaler_gui.models.recent import RecentAddress
 from scaler_gui.monitor import Monitor
 from scaler_gui.views.action_dialog import ActionDialog
@@ -607,3 +608,16 @@ def test_a_long_sentence_at_the_top_covers_no_view(busy_window: MainWindow, qtbo
     qtbot.waitUntil(lambda: top.geometry().bottom() < bottom.geometry().top())
     pane = docks.panes["overview"]
     qtbot.waitUntil(lambda: pane.height() >= pane.minimumSizeHint().height())
+
+
+def test_the_legend_of_a_graph_has_as_many_lines_as_it_needs(busy_window: MainWindow) -> None:
+    busy_window.docks.go_to("graphs")
+    pane = busy_window.docks.panes["graphs"]
+    assert isinstance(pane, GraphsPane)
+    canvas, total = pane.canvas, len(pane.states)
+    for width in (260, 330, 900):
+        canvas.resize(width, 300)
+        widths = [15 + canvas.fontMetrics().horizontalAdvance(f"{total:,} {name}") for name in STATES]
+        assert all(x + wide <= width for (x, _), wide in zip(canvas.legend_places, widths, strict=True))
+        assert len(set(canvas.legend_places)) == len(STATES)
+    assert {row for _, row in canvas.legend_places} == {0}

@@ -184,12 +184,13 @@ def test_actors_have_their_names_in_all_tables_and_on_their_pages() -> None:
 def test_running_and_waiting_tasks_show_priorities_that_are_not_usual() -> None:
     tasks = tuple(replace(TASK, priority=priority, task=priority + 10) for priority in (-3, 0, 12))
     waits = tuple(WaitGroup(b"", "f", f"Reason {priority}.", priority=priority) for priority in (-3, 0, 12))
-    seen = replace(shown(*tasks), waits=waits, wait_count=3)
+    mixed = WaitGroup(b"", "f", "Several.", priority=2, lowest_priority=-5, highest_priority=10)
+    seen = replace(shown(*tasks), waits=(*waits, mixed), wait_count=4)
     model = Model(0.0)
     model.apply(feed.decode(feed.encode(seen)).message, 0.0)
-    for table in (RUNNING, WAITS):
+    for table, further in ((RUNNING, []), (WAITS, ["-5 to 10"])):
         rows = model.rows(table.name)[0]
-        assert sorted(row[table.index("priority")] for row in rows) == ["", "-3", "12"]
+        assert sorted(row[table.index("priority")] for row in rows) == sorted(["", "-3", "12", *further])
 
 
 def test_a_row_of_an_actor_leads_to_a_page_that_says_so_and_can_end_it() -> None:

@@ -576,3 +576,37 @@ def test_a_client_inside_a_task_may_come_back_before_its_parent() -> None:
     outer, inner = (book.core.state.clients[each.session].table.columns.number for each in (client, child))
     (move,) = watcher.take(Kind.NESTED)
     assert (move.session, move.first, move.attempt, *records.nested_of(move)) == (inner, 1, 1, 0, outer)
+
+
+def test_calls_say_which_actor_they_are_of() -> None:
+    book = Playbook()
+    client, other = book.client(), book.client("other")
+    watcher = Watcher(book)
+    client.says(tasks(client, 1, 1, hosts_actor=True, actor_name="ledger"))
+    watcher.take()
+    client.says(tasks(client, 2, 1, actor=1, rerun=False))
+    client.says(tasks(client, 3, 1, actor=1, rerun=False, profiling=True))
+    other.says(tasks(other, 1, 1, actor=1, actor_session=client.session, rerun=False))
+    found = watcher.take()
+    named = {each.first: records.name_of(each) for each in found if each.flags == Naming.OPTIONS}
+    submitted = [each.attempt for each in found if each.kind == Kind.SUBMITTED]
+    assert [named[number] for number in submitted] == [
+        {"rerun": False, "actor": 1}, {"rerun": False, "actor": 1},
+        {"rerun": False, "actor": 1, "actor_session": shown_id(client.session).hex()},
+    ]  # fmt: skip
+
+
+def test_calls_of_very_many_actors_leave_room_for_other_options() -> None:
+    """Then calls say no more of what they are calls, but still what else they need."""
+    book = Playbook()
+    client = book.client()
+    watcher = Watcher(book)
+    for number in range(1, 4001):
+        client.says(tasks(client, number, 1, actor=number, rerun=False))
+    client.says(tasks(client, 4001, 1, priority=3))
+    found = watcher.take()
+    named = {each.first: records.name_of(each) for each in found if each.flags == Naming.OPTIONS}
+    submitted = [each.attempt for each in found if each.kind == Kind.SUBMITTED]
+    assert named[submitted[0]] == {"rerun": False, "actor": 1}
+    assert named[submitted[-2]] == {"rerun": False} and named[submitted[-1]] == {"priority": 3}
+    assert sum(len(each.body) for each in found if each.kind == Kind.NAME) < 256 * 1024

@@ -96,3 +96,38 @@ def test_what_is_looked_at_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     left_out = [each for each in snapshot.waits if each.reason == waits._OTHER_QUEUES]
     assert [each.count for each in left_out] == [4 * 290]
     assert sum(each.count for each in snapshot.waits) == 2000
+
+
+def priorities(snapshot: Snapshot) -> list[tuple[int, int, int, int]]:
+    """The number of tasks of each group, the priority of its example, the lowest and the highest one."""
+    return [(each.count, each.priority, each.lowest_priority, each.highest_priority) for each in snapshot.waits]
+
+
+def test_a_group_names_its_lowest_and_its_highest_priority() -> None:
+    book = Playbook()
+    client = book.client()
+    for first, priority in enumerate((3, -5, 10)):
+        client.says(Tasks([run(client, first + 1, 1, priority=priority)], [definition()]))
+        book.now += 1
+    assert priorities(snapshot_of(book)) == [(3, 3, -5, 10)]
+
+
+def test_groups_that_are_put_together_keep_their_priorities() -> None:
+    book = Playbook()
+    client = book.client()
+    for number in range(300):
+        some = run(client, number + 1, 1, capabilities=needs(number), priority=number)
+        client.says(Tasks([some], [definition()]))
+    snapshot = snapshot_of(book)
+    assert min(each.lowest_priority for each in snapshot.waits) == 0
+    assert max(each.highest_priority for each in snapshot.waits) == 299
+    (further,) = [each for each in snapshot.waits if each.count > 1]
+    assert further.lowest_priority < further.highest_priority
+
+
+def test_one_priority_of_a_sum_is_that_of_all() -> None:
+    book = Playbook()
+    client = book.client()
+    for number in range(300):
+        client.says(Tasks([run(client, number + 1, 1, capabilities=needs(number), priority=7)], [definition()]))
+    assert {each[1:] for each in priorities(snapshot_of(book))} == {(7, 7, 7)}

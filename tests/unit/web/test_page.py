@@ -20,6 +20,7 @@ from scaler_scheduler.web.page import WATCH_LIMIT, Page
 from scaler_scheduler.web.samples import Samples
 from scaler_scheduler.web.status import PATIENCE_SECONDS, badges, live_status
 from tests.support.monitor_stream import START_TIME, synthetic_messages
+from tests.unit.monitor.test_actor_names import model as model_of_actors
 
 ADDRESS = "ipc:///tmp/127.0.0.1_2345_monitor"
 
@@ -141,6 +142,11 @@ def test_paging_reaches_every_task(model: Model) -> None:
         for key in answer(model, table("tasks", offset=offset, limit=700))["keys"]
     ]
     assert total == model.log.total == len(seen) == len(set(seen))
+
+
+def test_the_tooltip_of_a_call_names_its_actor() -> None:
+    facts = [dict(answer(model_of_actors(), {"what": "task", "serial": serial})["facts"]) for serial in (0, 1)]
+    assert [each.get("actor") for each in facts] == ["ledger", None]
 
 
 def test_a_log_that_starts_late_says_so(model: Model) -> None:

@@ -135,6 +135,10 @@ def test_a_directory_that_others_can_write_to_is_refused() -> None:
         ("error: It failed\n  cause: tcp error\n  cause: Connection refused\n", "It failed: Connection refused"),
         ("  × No solution found:\n  ╰─▶ Because x was not found.\n\n", "Because x was not found."),
         ("Traceback\nOSError: [Errno 28] No space left on device\n", "OSError: [Errno 28] No space left on device"),
+        (
+            "ERROR: Cannot install x==1 and x==2\n\nERROR: ResolutionImpossible: for help visit https://pip\n",
+            "Cannot install x==1 and x==2",
+        ),
         ("ERROR: Exception:\nTraceback\nAssertionError: odd\n", "AssertionError: odd"),
         (
             "WARNING: Retrying after connection broken by 'no route': /simple/x/\nERROR: No match for x\n",

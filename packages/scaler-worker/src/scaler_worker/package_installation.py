@@ -26,7 +26,9 @@ _TEMPORARY = ".temporary"
 _REQUIREMENTS_CHARACTERS = 200
 _LIMIT = 1000
 _ERROR = "ERROR:"
-_TRACEBACK_FOLLOWS = "ERROR: Exception:"
+_UNHELPFUL = ("ERROR: Exception:", "ERROR: ResolutionImpossible:")
+"""A traceback follows the first one, and the other one follows what the requirements contradict."""
+
 _RETRIED = "after connection broken by"
 _UV_ERROR, _UV_CAUSE = "error:", "cause:"
 _PIP_PROBLEM = re.compile(r"error: [a-z]+(-[a-z]+)+")
@@ -89,7 +91,7 @@ def last_line(text: str) -> str:
     line."""
     lines = [line.strip(_DECORATION) for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("[notice]")]
-    found = [line for line in lines if line.startswith(_ERROR) and line != _TRACEBACK_FOLLOWS][-1:]
+    found = [line for line in lines if line.startswith(_ERROR) and not line.startswith(_UNHELPFUL)][-1:]
     problem = [] if found else _pip_problem(text)
     if not found and not problem:
         found = [line for line in lines if line.startswith(_UV_ERROR)][-1:]

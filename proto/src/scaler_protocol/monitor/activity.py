@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ from scaler_protocol.monitor.nested_tasks import NestedTasks, TaskPlace
 from scaler_protocol.monitor.output_log import OutputLog
 from scaler_protocol.monitor.palette import ColourNumbers
 from scaler_protocol.monitor.records import NONE, BadRecord, EndedColumns, Flag, Kind, Naming, Record
-from scaler_protocol.monitor.task_log import NO_WORKER, TaskLog, extent
+from scaler_protocol.monitor.task_log import NO_WORKER, TaskLog, TaskNumbers, extent
 from scaler_protocol.monitor.task_times import ExecutionParts, TaskTimes
 from scaler_protocol.process_names import UNKNOWN_WORKER, nested_name
 
@@ -75,6 +75,9 @@ class ShownOptions(NamedTuple):
     memory_bytes: int = 0
     more_capabilities: int = 0
     actor_name: str = ""
+    actor: int = 0
+    actor_session: bytes = b""
+    """The task that has made the actor of which they are calls, and its session if that is another one."""
 
 
 class WorkerName(NamedTuple):
@@ -127,6 +130,9 @@ class Activity:
         self.functions: OrderedDict[int, FunctionName] = OrderedDict()
         self.agents: OrderedDict[int, AgentName] = OrderedDict()
         self.options: OrderedDict[int, ShownOptions] = OrderedDict()
+        self.actor_names: OrderedDict[tuple[bytes, int], str] = OrderedDict()
+        """Names of actors, by the session and the number of the task that has made each."""
+
         self.workers: list[WorkerName] = []
         self.unplaced_runs: dict[int, tuple[int, int]] = {}
         """The first start and the last end, in unix microseconds, of tasks of which only the agent is known, by the
@@ -193,6 +199,33 @@ class Activity:
         """The options of a task whose arrival was seen; None: they are not known."""
         return self.options.get(self.times.options_of(session, task))
 
+    def actor_of(self, session: int, task: int) -> tuple[bytes, int] | None:
+        """Return the session and the number of the task that has made the actor of which a task is a call; None if it
+        is not a call, or if that is not known."""
+        options = self.options_of(session, task)
+        if options is None or not options.actor:
+            return None
+        return options.actor_session or self.session_of(session), options.actor
+
+    def actor_name(self, session: int, task: int) -> str:
+        """Return the name of the actor that a task makes or calls; empty if there is none, or it is not known."""
+        options = self.options_of(session, task)
+        return self._actor_in(session, options) if options is not None else ""
+
+    def _actor_in(self, session: int, options: ShownOptions) -> str:
+        if not options.actor:
+            return options.actor_name
+        return self.actor_names.get((options.actor_session or self.session_of(session), options.actor), "")
+
+    def tasks_of_actors(self, numbers: Mapping[str, int]) -> TaskNumbers:
+        """Return the tasks that make or call the actors with these names, each with the number of the name."""
+        found = TaskNumbers()
+        actors = {index: each for index, each in self.options.items() if each.actor or each.actor_name}
+        for session, firsts, stops, options in self.times.ranges_with(actors):
+            names = (self._actor_in(session, actors[index]) for index in options)
+            found.add(session, firsts, stops, array("q", [numbers.get(name, -1) for name in names]))
+        return found
+
     def session_of(self, index: int) -> bytes:
         named = self.sessions.get(index)
         return named.session if named is not None else b""
@@ -253,6 +286,9 @@ class Activity:
             record.session, record.first, record.count, moment, record.function, record.attempt, record.worker
         ):
             self.nested.add_children(record.session, record.first, record.count)
+        if record.count == 1 and (options := self.options.get(record.attempt)) is not None and options.actor_name:
+            _make_room(self.actor_names)
+            self.actor_names[self.session_of(record.session), record.first] = options.actor_name
 
     def _on_nested(self, record: Record) -> None:
         first_child, parent_session = records.nested_of(record)
@@ -310,7 +346,7 @@ class Activity:
         self.failures.add(
             Failure(
                 record.time / _MICROSECONDS, record.first, session, function, worker.host, worker.name,
-                record.attempt, record.flags, kind, message, details,
+                record.attempt, record.flags, kind, message, details, self.actor_name(record.session, record.first),
             )
         )  # fmt: skip
 
@@ -426,7 +462,7 @@ def _longest_unplaced(columns: EndedColumns) -> int:
     return max((duration for duration, worker in pairs if worker == records.NO_WORKER), default=0)
 
 
-def _make_room(names: OrderedDict[int, Any], limit: int = NAMES_LIMIT) -> None:
+def _make_room(names: OrderedDict[Any, Any], limit: int = NAMES_LIMIT) -> None:
     """The oldest name goes when there are too many."""
     if len(names) >= limit:
         names.popitem(last=False)
@@ -466,6 +502,8 @@ def _options(value: dict[str, Any]) -> ShownOptions:
         _number(value.get("memory_bytes")),
         counted(_number(value.get("more_capabilities")) + len(pairs) - len(shown)),
         shown_text(name) if isinstance(name, str) else "",
+        _number(value.get("actor")),
+        _identity(value.get("actor_session")),
     )
 
 

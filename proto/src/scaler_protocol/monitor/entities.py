@@ -161,6 +161,7 @@ def _task(model: Model, client: str, number: str) -> EntityPage | None:
         Fact("client", client, EntityLink(links.CLIENT, (client,))),
         Fact("state", _task_state(rows, running, actors)),
         *([Fact("submitted", format_moment(arrived))] if arrived is not None else []),
+        *_actor_facts(model, indices, task),
         *_option_facts(model, indices, task),
         *_argument_facts(model, indices, task),
         *_last_execution(newest, whole if rows else None),
@@ -214,6 +215,17 @@ def _last_execution(newest: dict[str, object], whole: float | None) -> list[Fact
         ]
         facts += [Fact("where time went", str(newest["parts"]))] if newest["parts"] else []
     return facts
+
+
+def _actor_facts(model: Model, indices: Iterable[int], task: int) -> list[Fact]:
+    """Return the actor of which a task is a call, by its name or else by the task that has made it."""
+    found = ((index, model.activity.actor_of(index, task)) for index in indices)
+    index, actor = next(((index, each) for index, each in found if each is not None), (0, None))
+    if actor is None:
+        return []
+    session, maker = actor
+    name = model.activity.actor_name(index, task) or f"task {maker}"
+    return [Fact("actor", name, _task_link(short_id(session), maker))]
 
 
 def _option_facts(model: Model, indices: Iterable[int], task: int) -> list[Fact]:

@@ -66,6 +66,9 @@ class Failure(NamedTuple):
     details: str
     """A traceback, or death certificates; may be empty."""
 
+    actor: str = ""
+    """The name of the actor that the task has made or called."""
+
     @property
     def size(self) -> int:
         return len(self.message) + len(self.details)
@@ -234,9 +237,8 @@ def _text(failure: Failure) -> str:
 
 def _title(failure: Failure) -> str:
     where = " ".join(part for part in (failure.host, failure.worker) if part) or "no worker"
-    return (
-        f"task {failure.task} of {failure.session.hex()[:8]}, attempt {failure.attempt}: {failure.function} on {where}"
-    )
+    called = f"{failure.function} of actor {failure.actor}" if failure.actor else failure.function
+    return f"task {failure.task} of {failure.session.hex()[:8]}, attempt {failure.attempt}: {called} on {where}"
 
 
 def _note(names: list[str], name: str) -> None:

@@ -316,7 +316,7 @@ _PACKED = {"int": "Q", "float": "f", "bool": "?", "PeerState": "Q"}
 
 _OWN_KINDS: dict[type, dict[str, str]] = {
     AgentStatus: {"workers": "count", "running": "count"},
-    WaitGroup: {"oldest_seconds": "d", "priority": "q"},
+    WaitGroup: {"oldest_seconds": "d", "priority": "q", "lowest_priority": "q", "highest_priority": "q"},
     RunningTaskStatus: {"priority": "q"},
     EndedClientStatus: {"used_seconds": "d"},
     FunctionStatus: {

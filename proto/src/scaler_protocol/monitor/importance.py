@@ -24,7 +24,7 @@ _LESS_IMPORTANT = {
     "largest": ("copies", "function"),
     "objects": ("received", "sent", "spilled_rate", "spilled"),
     "graphs": ("canceled", "ready", "waiting"),
-    "tasks": ("parts", "attempt", "session", "host"),
+    "tasks": ("parts", "attempt", "session", "host", "actor"),
     "clients": (
         "canceled",
         "parent",

@@ -249,6 +249,8 @@ class WaitGroup:
     demand: str = ""  # the capabilities that they need: "gpu=1, linux=1"
     place: str = ""  # a sentence about what is served before ``task``, or offered instead; empty: nothing
     priority: int = 0  # of ``task``
+    lowest_priority: int = 0  # of all tasks of the group; earlier schedulers send 0 for both
+    highest_priority: int = 0
 
 
 @value(frozen=True, slots=True)

@@ -28,7 +28,8 @@ Kinds and their bodies; text is UTF-8, the bytes up to the next multiple of 8 ar
   "workers": [name, ...]}``, FUNCTION ``{"digest": hex, "name", "module"}``, OPTIONS those of ``{"priority",
   "capabilities": {name: amount}, "retries", "rerun", "timeout_seconds", "memory_bytes", "actor_name"}`` that are not as
   usual, with the first 16 capabilities, at most 64 characters of each name, and ``"more_capabilities"``: how many are
-  left out.
+  left out. Those of calls of an actor say ``"actor"``: the task that has made it, and ``"actor_session"``: whose task
+  that is, if it is of another client; not if very many actors are called by turns.
 * SUBMITTED: tasks ``first .. first + count - 1`` of ``function`` came from their client at ``time``; ``attempt`` is the
   index of their options, 0 if it does not say: it is 0 in recordings made before options had names, and when very many
   different options come within seconds. ``worker`` is the size in bytes of the arguments that came with each task, on
@@ -76,6 +77,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from scaler_protocol import steps
+from scaler_protocol.ids import shown_id
 from scaler_protocol.limits import NO_WORKER as NO_WORKER
 from scaler_protocol.messages import DEFAULT_OPTIONS, UNITS_PER_WHOLE, LogLine, TaskOptions
 from scaler_protocol.monitor.bounds import (
@@ -279,6 +281,10 @@ def options_value(options: TaskOptions) -> dict[str, Any]:
     }
     if options.actor_name:
         value["actor_name"] = short_text(options.actor_name)
+    if options.actor:
+        value["actor"] = options.actor
+        if options.actor_session:
+            value["actor_session"] = shown_id(options.actor_session).hex()
     if options.capabilities:
         first = options.capabilities[:CAPABILITIES_LIMIT]
         shown = {short_text(each.name, CAPABILITY_LIMIT): each.units / UNITS_PER_WHOLE for each in first}
@@ -294,7 +300,8 @@ def options_key(options: TaskOptions) -> tuple[object, ...]:
     shown = options.capabilities[:CAPABILITIES_LIMIT]
     names = [each.name[: CAPABILITY_LIMIT + 1] for each in shown]  # one more: a name that is cut looks different
     amounts = [(each.amount, each.millionths) for each in shown]
-    return options.priority, *limits, len(options.capabilities), *names, *amounts
+    actor = options.actor, options.actor_session
+    return options.priority, *limits, *actor, len(options.capabilities), *names, *amounts
 
 
 _PARTS = struct.Struct("<QIIII")

@@ -24,6 +24,7 @@ from scaler_protocol.monitor.messages import (
     EndedClientStatus,
     GroupStatus,
     Snapshot,
+    WaitGroup,
     user_of_client,
 )
 from scaler_protocol.monitor.natural_order import natural_key
@@ -35,7 +36,7 @@ from scaler_protocol.monitor.shares import group_limit_text, group_weight_text, 
 from scaler_protocol.monitor.store_rates import StoreRate
 from scaler_protocol.monitor.stored_objects import functions_of, label_of
 from scaler_protocol.monitor.tables import TABLES, Row, TableSpec
-from scaler_protocol.monitor.task_log import TaskLog
+from scaler_protocol.monitor.task_log import TaskLog, TaskNumbers
 from scaler_protocol.monitor.workers import WorkerRow
 
 _SEARCHED = ("text", "id", "pid")
@@ -49,6 +50,7 @@ _LOG_COLUMNS = {
     "duration": "running_us",
     "host": "worker",
     "worker": "worker",
+    "actor": "number",
     "attempt": "attempt",
     "parts": "duration_us",
 }
@@ -263,7 +265,7 @@ def _wait_rows(model: TabularState) -> list[Row]:
     return [
         (
             each.function, f"{each.reason} {each.place}".rstrip(), each.count, each.oldest_seconds,
-            short_id(each.session), each.task, _priority(each.priority),
+            short_id(each.session), each.task, _priorities(each),
         )
         for each in waits
     ]  # fmt: skip
@@ -364,6 +366,12 @@ def _priority(priority: int) -> str:
     return str(priority) if priority else ""
 
 
+def _priorities(group: WaitGroup) -> str:
+    if group.lowest_priority < group.highest_priority:
+        return f"{group.lowest_priority} to {group.highest_priority}"
+    return _priority(group.priority)
+
+
 def _actor_rows(model: TabularState) -> list[Row]:
     actors = model.snapshot.actors if model.snapshot is not None else ()
     return [
@@ -460,6 +468,7 @@ def _task_rows(
         descending=descending,
         offset=offset,
         limit=count,
+        sort_numbers=_numbered_actors(model) if key == "actor" else None,
     )
     return [task_row(model, serial) for serial in serials], total
 
@@ -476,6 +485,12 @@ def _names_in_log(model: TabularState, key: str) -> dict[int, str] | None:
     if key in ("host", "worker"):
         return {index: each.host if key == "host" else each.name for index, each in enumerate(activity.workers)}
     return None
+
+
+def _numbered_actors(model: TabularState) -> TaskNumbers:
+    """The tasks of actors, with the places of their names among all."""
+    names = sorted({*model.activity.actor_names.values()}, key=natural_key)
+    return model.activity.tasks_of_actors({name: place for place, name in enumerate(names)})
 
 
 def _ranks(names: Mapping[int, str]) -> tuple[int, array[int]]:
@@ -496,6 +511,7 @@ def _log_filter(model: TabularState, text: str) -> dict[str, Any]:
     if not text:
         return {}
     wanted, activity = text.casefold(), model.activity
+    actors = [name for name in {*activity.actor_names.values()} if wanted in name.casefold()]
     return {
         "sessions": [index for index, each in activity.sessions.items() if wanted in each.session.hex()],
         "functions": [index for index in activity.functions if wanted in activity.function_name(index).casefold()],
@@ -504,6 +520,7 @@ def _log_filter(model: TabularState, text: str) -> dict[str, Any]:
         ],
         "statuses": [status for status in _all_statuses() if wanted in ending_name(status)],
         "task": int(text) if text.isdecimal() and len(text) < 20 else None,
+        "numbered": activity.tasks_of_actors(dict.fromkeys(actors, 0)) if actors else None,
         "any_of": True,
     }
 
@@ -516,7 +533,8 @@ def task_row(model: TabularState, serial: int) -> Row:
     name = model.activity.worker_of(worker)
     return (
         ended_us / 1e6, task, short_id(model.activity.session_of(session)), model.activity.function_name(function),
-        ending_name(status), model.log.running_us(serial) / 1e6, name.host, name.name, attempt,
+        ending_name(status), model.log.running_us(serial) / 1e6, name.host, name.name,
+        model.activity.actor_name(session, task), attempt,
         spans_text(parts_of_task(model.activity.times, found)),
     )  # fmt: skip
 

@@ -253,7 +253,13 @@ WAITS = TableSpec(
         Column("oldest", "oldest", "age", 7, "how long the first of them has waited"),
         Column("session", "client", "text", 8, "their client"),
         Column("task", "task", "id", 8, "the number of one of them"),
-        Column("priority", "priority", "text", 8, "of that one; empty: the usual priority, 0"),
+        Column(
+            "priority",
+            "priority",
+            "text",
+            8,
+            "theirs, from the lowest to the highest if they differ; empty: the usual priority, 0",
+        ),
     ),
     "count",
     ("function", "reason"),
@@ -461,6 +467,7 @@ TASKS = TableSpec(
         ),
         Column("host", "host", "text", 16, "where it ran"),
         Column("worker", "worker", "text", 16, "who ran it"),
+        Column("actor", "actor", "text", 14, "the name of the actor that it has made or called"),
         Column("attempt", "attempt", "id", 7, "which attempt ended it"),
         Column(
             "parts", "where time went", "text", 32,

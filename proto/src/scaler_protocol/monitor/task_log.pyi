@@ -108,13 +108,23 @@ class TaskLog:
         descending: bool = True,
         offset: int = 0,
         limit: int = 100,
+        numbered: TaskNumbers | None = None,
+        sort_numbers: TaskNumbers | None = None,
     ) -> tuple[list[int], int]:
         """Serial numbers of the rows ``offset`` to ``offset + limit`` among those that match every condition given
         (``any_of``: at least one), and how many match. ``sort`` names a column or is ``running_us``;
         ``ended_us`` means the order in which
         they came. ``ranks``, an array of type q, says what to sort by in place of the column's values, which are its
-        indices from ``first_ranked`` on; those that it does not have come before all others."""
+        indices from ``first_ranked`` on; those that it does not have come before all others. ``numbered``: the
+        tasks that have a number there. ``sort`` ``number`` sorts by the numbers in ``sort_numbers``."""
     def clear(self) -> None: ...
+
+class TaskNumbers:
+    """A number for each of some tasks."""
+
+    def add(self, session: int, firsts: Sequence[int], stops: Sequence[int], numbers: Sequence[int]) -> None:
+        """The tasks of each range of a session, from ``firsts`` to before ``stops``, have the number in ``numbers``.
+        Arrays of types Q, Q and q, in ascending order."""
 
 def extent(workers: memoryview) -> tuple[int, bool]:
     """The highest number in a column of workers (u16; -1: it names none), and whether some are unknown."""

@@ -17,6 +17,7 @@ NOT_ENDED = 255
 cdef enum:
     UNKNOWN = 0xFFFF  # in a column of workers
     AGAIN_FLAG = 0x80
+    NUMBER_COLUMN = 9
     LOOKS_LIMIT = 64  # at each row, for one message with parts
 
 cdef uint64_t LONGEST_US = 10**15  # some thirty years: whatever a record says, sums of times have room in 64 bits
@@ -29,6 +30,7 @@ cdef object MODEL_Q = array("Q")
 cdef object MODEL_I64 = array("q")
 cdef object MODEL_I = array("I")
 cdef object MODEL_B = array("B")
+cdef tuple NO_RANGES = (array("Q"), array("Q"), array("q"))
 
 
 cdef inline uint32_t worker_of(Rows* rows, uint32_t row) noexcept nogil:
@@ -358,11 +360,14 @@ cdef class TaskLog:
         )
 
     def query(self, sessions=None, functions=None, workers=None, statuses=None, task=None, any_of=False,
-              sort="ended_us", ranks=None, first_ranked=0, descending=True, offset=0, limit=100):
-        cdef Filter wanted = Filter(sessions, functions, workers, statuses, task, any_of)
+              sort="ended_us", ranks=None, first_ranked=0, descending=True, offset=0, limit=100, numbered=None,
+              sort_numbers=None):
+        cdef Filter wanted = Filter(sessions, functions, workers, statuses, task, any_of, numbered)
         if sort == "ended_us":
             return self._in_order(wanted, descending, offset, limit)
-        return self._sorted(wanted, _SORTED[sort], ranks, first_ranked, descending, offset, limit)
+        if sort == "number":
+            return self._sorted(wanted, NUMBER_COLUMN, None, 0, descending, offset, limit, sort_numbers)
+        return self._sorted(wanted, _SORTED[sort], ranks, first_ranked, descending, offset, limit, None)
 
     def _in_order(self, Filter wanted, bint descending, uint64_t offset, uint64_t limit):
         """The rows in the order in which they came, or the other way round."""
@@ -388,7 +393,7 @@ cdef class TaskLog:
         return found, matching
 
     def _sorted(self, Filter wanted, int column, const int64_t[::1] ranks, int64_t first_ranked, bint descending,
-                uint64_t offset, uint64_t limit):
+                uint64_t offset, uint64_t limit, TaskNumbers numbers):
         """The same by another column: a heap keeps the best ``offset + limit`` rows."""
         cdef uint64_t room = min(offset + limit, <uint64_t> len(self))
         cdef Heap heap = Heap(room)
@@ -402,7 +407,10 @@ cdef class TaskLog:
             page = self.held[position]
             for row in range(page.count):
                 if wanted.everything or wanted.takes(page, row):
-                    value = value_of(page, column, row)
+                    if column == NUMBER_COLUMN:
+                        value = numbers.find(page.sessions[row], page.tasks[row])
+                    else:
+                        value = value_of(page, column, row)
                     if ranked:
                         value -= first_ranked
                         value = ranks[value] if 0 <= value < known else -1
@@ -444,6 +452,38 @@ cdef inline int64_t value_of(TaskPage page, int column, int64_t row) noexcept:
     return page.statuses[row]
 
 
+cdef class TaskNumbers:
+    """See task_log.pyi."""
+
+    cdef dict ranges
+    cdef object last_session
+    cdef const uint64_t[::1] firsts
+    cdef const uint64_t[::1] stops
+    cdef const int64_t[::1] numbers
+
+    def __init__(self):
+        self.ranges = {}
+
+    def add(self, session, firsts, stops, numbers):
+        self.ranges[session] = firsts, stops, numbers
+        self.last_session = None
+
+    cdef int64_t find(self, uint32_t session, uint64_t task):
+        """The number of a task, or -1 if it has none."""
+        cdef Py_ssize_t low, high, middle
+        if self.last_session is None or <uint32_t> self.last_session != session:
+            self.last_session = session
+            self.firsts, self.stops, self.numbers = self.ranges.get(session, NO_RANGES)
+        low, high = 0, self.firsts.shape[0]
+        while low < high:
+            middle = (low + high) // 2
+            if self.firsts[middle] <= task:
+                low = middle + 1
+            else:
+                high = middle
+        return self.numbers[low - 1] if low and task < self.stops[low - 1] else -1
+
+
 cdef class Filter:
     """The condition that selects rows. Sets of indices are tables of flags."""
 
@@ -455,8 +495,10 @@ cdef class Filter:
     cdef bint has_task
     cdef bint any_of
     cdef bint everything
+    cdef TaskNumbers numbered
 
-    def __init__(self, sessions, functions, workers, statuses, task, any_of):
+    def __init__(self, sessions, functions, workers, statuses, task, any_of, numbered):
+        self.numbered = numbered
         self.session_flags = flags_of(sessions)
         self.function_flags = flags_of(functions)
         self.worker_flags = flags_of(workers)
@@ -464,12 +506,12 @@ cdef class Filter:
         self.has_task = task is not None
         self.task = task if task is not None else 0
         self.any_of = any_of
-        self.everything = not self.has_task and (
+        self.everything = not self.has_task and numbered is None and (
             self.session_flags is None and self.function_flags is None and self.worker_flags is None
             and self.status_flags is None
         )
 
-    cdef inline bint takes(self, TaskPage page, int64_t row) noexcept:
+    cdef inline bint takes(self, TaskPage page, int64_t row):
         cdef int wanted = 0
         cdef int met = 0
         if self.session_flags is not None:
@@ -487,6 +529,9 @@ cdef class Filter:
         if self.has_task:
             wanted += 1
             met += page.tasks[row] == self.task
+        if self.numbered is not None:
+            wanted += 1
+            met += self.numbered.find(page.sessions[row], page.tasks[row]) >= 0
         return met > 0 if self.any_of else met == wanted
 
 

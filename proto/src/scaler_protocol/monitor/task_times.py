@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from scaler_protocol.monitor.records import NONE
@@ -83,6 +83,14 @@ class TaskTimes:
         arrivals = self._arrivals.get(session)
         return arrivals.between(first, stop) if arrivals is not None else iter(())
 
+    def ranges_with(self, options: Container[int]) -> Iterator[tuple[int, array[int], array[int], array[int]]]:
+        """The ranges of arrived tasks that have some of these options: their session, and for each range its first
+        task, the task after its last one, and the index of its options."""
+        for session, arrivals in self._arrivals.items():
+            columns = arrivals.with_options(options)
+            if columns[0]:
+                yield session, *columns
+
     def parts(self, session: int, task: int, attempt: int, duration_us: int) -> ExecutionParts | None:
         """Return the parts of an execution that took this long. None: all of it was spent running, as far as is
         known."""
@@ -130,6 +138,14 @@ class _Arrivals:
         """Return the value in this column of the range of a task."""
         place = bisect_right(self._firsts, task) - 1
         return column[place] if place >= 0 and task < self._stops[place] else None
+
+    def with_options(self, options: Container[int]) -> tuple[array[int], array[int], array[int]]:
+        places = [place for place, each in enumerate(self.options) if each in options]
+        firsts, stops, found = (
+            array(column.typecode, [column[place] for place in places])
+            for column in (self._firsts, self._stops, self.options)
+        )
+        return firsts, stops, found
 
     def count_with(self, task: int) -> int:
         """Return how many tasks the range of a task has."""

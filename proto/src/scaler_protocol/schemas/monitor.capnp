@@ -243,6 +243,8 @@ struct WaitColumns {
   demand @8 :List(Text);
   place @9 :List(Text);
   priority @10 :Data; # i64: of the task
+  lowestPriority @11 :Data; # i64: of all tasks of the group
+  highestPriority @12 :Data; # i64
 }
 
 struct GraphColumns {

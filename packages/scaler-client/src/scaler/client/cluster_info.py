@@ -55,7 +55,9 @@ class RunningTaskInfo:
 
     ``worker`` is like ``vm-3 nested 1`` for a process of the agent ``vm-3`` that runs nested tasks in addition to
     the workers. ``seconds``: how long it has run. ``cpu_percent`` and ``rss_bytes`` are those of its process.
-    ``is_blocked``: it waits for its own tasks or for a lock. ``suspicion``: why it looks stuck, or empty."""
+    ``is_blocked``: it waits for its own tasks or for a lock. ``suspicion``: why it looks stuck, or empty. ``client`` is
+    the beginning of the id of its client, as monitors show it. ``actor_name`` is the name of the actor that it is, or
+    of which it is a call; empty if there is none."""
 
     function: str
     task: int
@@ -67,6 +69,9 @@ class RunningTaskInfo:
     rss_bytes: int
     is_blocked: bool
     suspicion: str
+    client: str
+    priority: int
+    actor_name: str
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -114,7 +119,7 @@ class ClusterInfo:
 
     @property
     def actors(self) -> tuple[ActorStatus, ...]:
-        """Actors and their calls."""
+        """Actors with their names, and how many of their calls run and wait."""
         return self.snapshot.actors
 
     @property
@@ -124,7 +129,8 @@ class ClusterInfo:
 
     @property
     def waits(self) -> tuple[WaitGroup, ...]:
-        """The reasons why tasks are not running."""
+        """The reasons why tasks are not running: for each function, client and reason how many tasks wait, since when,
+        and from which priority to which."""
         return self.snapshot.waits
 
     @property
@@ -187,6 +193,9 @@ def _running_task(row: RunningTaskRow) -> RunningTaskInfo:
         rss_bytes=task.rss_bytes,
         is_blocked=task.blocked,
         suspicion=row.suspicion,
+        client=task.session.hex()[:8],
+        priority=task.priority,
+        actor_name=task.actor_name,
     )
 
 

@@ -54,6 +54,7 @@ def tip(model: Model, bars: Bars, bar: int) -> str:
     row = dict(zip([column.key for column in TASKS.columns], task_row(model, serial), strict=True))
     lines = [
         str(row["function"]) or "(unknown function)",
+        *([f"actor {row['actor']}"] if row["actor"] else []),
         f"task {row['task']} of client {row['session']}, attempt {row['attempt']}",
         f"{row['status']}, ran {format_value('duration', row['duration'])}",
         f"{format_time(started)} to {format_time(ended)}",
@@ -75,6 +76,7 @@ def open_tip(bar: OpenBar) -> str:
     return "\n".join(
         (
             task.function or "(unknown function)",
+            *([f"actor {task.actor_name}"] if task.actor_name else []),
             f"task {task.task} of client {short_id(task.session)}, attempt {task.attempt}",
             f"{row.state}, for {format_value('age', task.seconds)} since {format_time(row.started)}",
             f"CPU {format_value('percent', task.cpu_percent)}, memory {format_value('bytes', task.rss_bytes)}",

@@ -15,6 +15,7 @@ from PySide6.QtGui import (
     QPainterPath,
     QPaintEvent,
     QPen,
+    QResizeEvent,
     QTransform,
     QWheelEvent,
 )
@@ -30,7 +31,7 @@ _BOXES_FROM_SCALE = 7.0
 _CURVES_UP_TO = 800
 _STEP_PIXELS = 60
 _WHEEL_STEP = 1.2
-_LEGEND_HEIGHT = 26
+_LEGEND_LEFT, _LEGEND_MARGIN, _LEGEND_ROW_HEIGHT = 10, 4, 18
 
 _Array = numpy.ndarray[Any, Any]
 
@@ -46,6 +47,10 @@ class GraphCanvas(QWidget):
         self._theme: Theme = LIGHT
         self._lines: list[QLineF] = []
         self._curves = QPainterPath()
+        self.legend_places: list[tuple[int, int]] = []
+        """The left edge and the line of each entry of the legend."""
+
+        self._legend_height = 0
         self._dragged_from: QPointF | None = None
         self.camera = Camera()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -60,6 +65,7 @@ class GraphCanvas(QWidget):
             self._states = numpy.zeros(len(picture.tasks), numpy.int64)
             self._make_edges(picture)
         self.camera.fits = True
+        self._place_legend()
         self.update()
 
     def show_states(self, states: _Array) -> None:
@@ -71,6 +77,10 @@ class GraphCanvas(QWidget):
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
         self.update()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._place_legend()
 
     # ---- painting ----------------------------------------------------------------------------------------------
 
@@ -85,7 +95,7 @@ class GraphCanvas(QWidget):
             painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self._note)
             return
         if self.camera.fits:
-            self.camera.fit(self._picture.bounds, self.width(), self.height() - _LEGEND_HEIGHT)
+            self.camera.fit(self._picture.bounds, self.width(), self.height() - self._legend_height)
         self._paint_edges(painter)
         self._paint_nodes(painter, self._picture)
         self._paint_legend(painter)
@@ -154,19 +164,31 @@ class GraphCanvas(QWidget):
 
     def _paint_legend(self, painter: QPainter) -> None:
         painter.setFont(self.font())
-        metrics, x = painter.fontMetrics(), 10.0
-        middle = self.height() - _LEGEND_HEIGHT / 2
-        painter.fillRect(0, self.height() - _LEGEND_HEIGHT, self.width(), _LEGEND_HEIGHT, QColor(self._theme.surface))
+        top, ascent = self.height() - self._legend_height, painter.fontMetrics().ascent()
+        painter.fillRect(0, top, self.width(), self._legend_height, QColor(self._theme.surface))
         counts = numpy.bincount(self._states, minlength=len(STATES)).tolist()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for name, colour, count in zip(STATES, self._colours(), counts, strict=True):
-            text = f"{count:,} {name}"
+        for name, colour, count, (x, row) in zip(STATES, self._colours(), counts, self.legend_places, strict=True):
+            middle = top + _LEGEND_MARGIN + (row + 0.5) * _LEGEND_ROW_HEIGHT
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(colour))
             painter.drawRoundedRect(QRectF(x, middle - 5, 10, 10), 2, 2)
             painter.setPen(QColor(self._theme.text if count else self._theme.muted))
-            painter.drawText(QPointF(x + 15, middle + metrics.ascent() / 2 - 1), text)
-            x += 15 + metrics.horizontalAdvance(text) + 18
+            painter.drawText(QPointF(x + 15, middle + ascent / 2 - 1), f"{count:,} {name}")
+
+    def _place_legend(self) -> None:
+        """Use as many lines as the entries of the legend need. Each entry has room for the largest number that it may
+        show, so that nothing moves as numbers grow."""
+        metrics, total = self.fontMetrics(), len(self._states)
+        self.legend_places = []
+        x, row = _LEGEND_LEFT, 0
+        for name in STATES:
+            width = 15 + metrics.horizontalAdvance(f"{total:,} {name}")
+            if self.legend_places and x + width > self.width():
+                x, row = _LEGEND_LEFT, row + 1
+            self.legend_places.append((x, row))
+            x += width + 18
+        self._legend_height = 2 * _LEGEND_MARGIN + (row + 1) * _LEGEND_ROW_HEIGHT
 
     def _colours(self) -> tuple[str, ...]:
         theme = self._theme
@@ -192,7 +214,7 @@ class GraphCanvas(QWidget):
         return QTransform(scale, 0, 0, scale, x, y)
 
     def _pixel(self, x: Any, y: Any) -> tuple[Any, Any]:
-        return self.camera.to_pixels(x, y, self.width(), self.height() - _LEGEND_HEIGHT)
+        return self.camera.to_pixels(x, y, self.width(), self.height() - self._legend_height)
 
     # ---- keys and mouse ----------------------------------------------------------------------------------------
 
@@ -244,14 +266,14 @@ class GraphCanvas(QWidget):
     def _text_at(self, position: QPointF) -> str:
         if self._picture is None:
             return ""
-        place = self.camera.to_place(position.x(), position.y(), self.width(), self.height() - _LEGEND_HEIGHT)
+        place = self.camera.to_place(position.x(), position.y(), self.width(), self.height() - self._legend_height)
         number = self._picture.node_at(*place)
         if number is None:
             return ""
         return f"{self._picture.names[number]}\ntask {self._picture.tasks[number]}: {STATES[int(self._states[number])]}"
 
     def _zoom(self, factor: float, at: QPointF) -> None:
-        self.camera.zoom(factor, at.x(), at.y(), self.width(), self.height() - _LEGEND_HEIGHT)
+        self.camera.zoom(factor, at.x(), at.y(), self.width(), self.height() - self._legend_height)
         self.update()
 
 

@@ -35,6 +35,7 @@ cdef class Recorder:
     cdef uint32_t new_table(self) noexcept
     cdef uint32_t name_function(self, uint32_t number, bytes digest, str name, str module) except? 0
     cdef uint32_t options_number(self, options) except? 0xFFFFFFFF
+    cdef uint32_t known_options_number(self, options) except? 0xFFFFFFFF
     cdef uint32_t name_options(self, tuple key, options) except? 0xFFFFFFFF
     cdef submitted(
         self, double at, uint32_t session, uint32_t function, uint64_t first, uint64_t stop, options,

@@ -2,6 +2,7 @@
 """Event records for monitors. See events.pyi for the contract."""
 
 import struct
+from dataclasses import replace
 
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
@@ -26,6 +27,7 @@ cdef enum:
     OPTIONS_NUMBERS = 0xFFFFFE  # readers take none above
     OPTIONS_BYTES = 256 * 1024  # of their names at once
     OPTIONS_BYTES_SECOND = 64 * 1024  # and in each second later
+    ACTORS_LEAVE = 64 * 1024  # so much of it remains for other options, if very many actors are called by turns
 
 USUAL_OPTIONS = records.options_key(DEFAULT_OPTIONS)
 
@@ -104,13 +106,17 @@ cdef class Recorder:
         """The number of what monitors show of options, which is named when it is new. 0: it has none."""
         if options is self.last_options:
             return self.last_options_number
-        key = records.options_key(options)
-        cdef uint32_t number = self.options.get(key, 0)
-        if number == 0:
-            number = self.name_options(key, options)
+        cdef uint32_t number = self.known_options_number(options)
+        if number == 0 and options.actor:  # better without the actor than not at all
+            number = self.known_options_number(replace(options, actor=0, actor_session=b""))
         if number:
             self.last_options, self.last_options_number = options, number
         return number
+
+    cdef uint32_t known_options_number(self, options) except? 0xFFFFFFFF:
+        key = records.options_key(options)
+        cdef uint32_t number = self.options.get(key, 0)
+        return number if number else self.name_options(key, options)
 
     cdef uint32_t name_options(self, tuple key, options) except? 0xFFFFFFFF:
         """Give options a number. 0: they get none, because too many different ones came in the last seconds; usual ones
@@ -121,7 +127,7 @@ cdef class Recorder:
             <double> OPTIONS_BYTES, self.options_room + (self.now - self.options_at) * OPTIONS_BYTES_SECOND
         )
         self.options_at = self.now
-        if self.options_room <= 0 and key != USUAL_OPTIONS:
+        if self.options_room <= (ACTORS_LEAVE if options.actor else 0) and key != USUAL_OPTIONS:
             return 0
         if not self.name(records.Naming.OPTIONS, number, records.options_value(options)):
             return 0

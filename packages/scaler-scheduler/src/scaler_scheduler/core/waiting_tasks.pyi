@@ -7,16 +7,16 @@ from scaler_scheduler.core.priority_queues import QueueClass
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.task_columns import TaskColumns
 
-def waiting_tasks(
-    queue: QueueClass, limit: int, reserved: int
-) -> tuple[dict[tuple[Any, FunctionLoad], tuple[int, float, int, RunRecord]], int]:
-    """Return, by client and function, how many tasks wait, since when, one of them, and its run; and how many tasks
-    were not looked at. At most ``limit`` runs are looked at. ``reserved`` is the number of tasks that count in the
-    queue but are reserved for one agent."""
+Waiting = tuple[int, float, int, RunRecord, int, int]
+"""The number of tasks that wait, since when, the one that has waited for longest, its run, and the lowest and the
+highest priority of all."""
+
+def waiting_tasks(queue: QueueClass, limit: int, reserved: int) -> tuple[dict[tuple[Any, FunctionLoad], Waiting], int]:
+    """Return, by client and function, what waits, and how many tasks were not looked at. At most ``limit`` runs are
+    looked at. ``reserved`` is the number of tasks that count in the queue but are reserved for one agent."""
 
 def tasks_outside_queues(
     columns: TaskColumns, limit: int
-) -> tuple[dict[tuple[int, FunctionLoad], tuple[int, float, int, RunRecord]], dict[int, int], int]:
-    """Return, by state and function, how many tasks are PENDING, HELD or WAITING, since when, one of them, and its run;
-    by state, how many tasks were not looked at; and what is left of ``limit``: so many runs of few tasks are looked
-    at."""
+) -> tuple[dict[tuple[int, FunctionLoad], Waiting], dict[int, int], int]:
+    """Return, by state and function, what is PENDING, HELD or WAITING; by state, how many tasks were not looked at; and
+    what is left of ``limit``: so many runs of few tasks are looked at."""

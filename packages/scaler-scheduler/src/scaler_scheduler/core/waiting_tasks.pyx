@@ -77,11 +77,15 @@ cdef add_waiting(dict found, place, RunRecord record, int64_t number, uint64_t t
     cdef tuple key = (place, record.function)
     cdef list entry = <list> found.get(key)
     if entry is None:
-        found[key] = [number, record.entered_at, task, record]
+        found[key] = [number, record.entered_at, task, record, record.priority, record.priority]
         return
     entry[0] += number
     if record.entered_at < entry[1]:
-        entry[1], entry[2] = record.entered_at, task
+        entry[1], entry[2], entry[3] = record.entered_at, task, record
+    if record.priority < entry[4]:
+        entry[4] = record.priority
+    elif record.priority > entry[5]:
+        entry[5] = record.priority
 
 
 def tasks_outside_queues(TaskColumns columns, int64_t limit):

@@ -101,6 +101,7 @@ class _Waits:
             self.found[key] = _Found(group, client, record)
             return
         count = known.group.count + group.count
+        group, known.group = _with_priorities_of(group, known.group), _with_priorities_of(known.group, group)
         if group.oldest_seconds > known.group.oldest_seconds:
             self.found[key] = _Found(replace(group, count=count), client, record)
         else:
@@ -112,13 +113,23 @@ class _Waits:
 
     def add_of_function(
         self, function: FunctionLoad, reason: str, count: int, since: float, client: ClientPeer, task: int,
-        record: RunRecord, *, is_queued: bool = False,
+        record: RunRecord, priorities: tuple[int, int], *, is_queued: bool = False,
     ) -> None:  # fmt: skip
+        """``priorities``: the lowest and the highest one."""
         group = WaitGroup(
             function.digest, function.name, reason, count, max(0.0, self.now - since), client.shown_id, task,
-            function.module, shown_demand(record.demand), priority=record.priority,
+            function.module, shown_demand(record.demand), "", record.priority, *priorities,
         )  # fmt: skip
         self.add(group, client if is_queued else None, record)
+
+
+def _with_priorities_of(group: WaitGroup, other: WaitGroup) -> WaitGroup:
+    """Return the group, with priorities that include those of the other one."""
+    lowest = min(group.lowest_priority, other.lowest_priority)
+    highest = max(group.highest_priority, other.highest_priority)
+    if (lowest, highest) == (group.lowest_priority, group.highest_priority):
+        return group
+    return replace(group, lowest_priority=lowest, highest_priority=highest)
 
 
 def waits_of(state: SchedulerState, now: float, limit: int) -> tuple[list[WaitGroup], int]:
@@ -169,7 +180,11 @@ def _sum_of(groups: list[WaitGroup], kind: str, digest: bytes, function: str, se
     is_one = len({each.reason for each in groups}) == 1
     reason = groups[0].reason if is_one else f"{_KINDS[kind]}: {len(groups)} more reasons."
     count, oldest = sum(each.count for each in groups), max(each.oldest_seconds for each in groups)
-    return WaitGroup(digest, function, reason, count, oldest, session, module=module)
+    lowest, highest = min(each.lowest_priority for each in groups), max(each.highest_priority for each in groups)
+    return WaitGroup(
+        digest, function, reason, count, oldest, session, module=module, priority=lowest, lowest_priority=lowest,
+        highest_priority=highest,
+    )  # fmt: skip
 
 
 def _placed(state: SchedulerState, found: list[_Found]) -> Iterator[WaitGroup]:
@@ -200,12 +215,13 @@ def _add_queued(state: SchedulerState, waits: _Waits) -> None:
         found, left_out = waiting_tasks(queue, runs, reserved.get(queue, 0))
         left_out = max(0, left_out - reserved.get(queue, 0))
         reasons: dict[ClientPeer, str] = {}  # the same for all functions
-        for (client, function), (count, since, task, record) in found.items():
+        for (client, function), (count, since, task, record, lowest, highest) in found.items():
             if client not in reasons:
                 is_told = place < REASONS_LIMIT
                 reasons[client] = _reason(state, client, record) if is_told else _short_reason(offers, record)
             reason = reasons[client]
-            waits.add_of_function(function, reason, count, since, client, task, record, is_queued=True)
+            priorities = lowest, highest
+            waits.add_of_function(function, reason, count, since, client, task, record, priorities, is_queued=True)
         if left_out and found:
             waits.add_some(reason, left_out, since)
 
@@ -220,8 +236,9 @@ def _add_reserved(state: SchedulerState, waits: _Waits) -> dict[QueueClass, int]
             for _, _, reservation in reservations[:RUNS_LIMIT]:
                 record = reservation.record
                 waits.add_of_function(
-                    record.function, reason, 1, record.entered_at, reservation.client, reservation.task, record
-                )
+                    record.function, reason, 1, record.entered_at, reservation.client, reservation.task, record,
+                    (record.priority, record.priority),
+                )  # fmt: skip
     return numbers
 
 
@@ -253,8 +270,9 @@ def _reason(state: SchedulerState, client: ClientPeer, record: RunRecord) -> str
 def _add_outside_queues(client: ClientPeer, waits: _Waits, room: int) -> int:
     """Return what is left of ``room``."""
     found, left_out, room = tasks_outside_queues(client.table.columns, room)
-    for (state, function), (count, since, task, record) in found.items():
-        waits.add_of_function(function, _REASONS[TaskState(state)], count, since, client, task, record)
+    for (state, function), (count, since, task, record, lowest, highest) in found.items():
+        reason = _REASONS[TaskState(state)]
+        waits.add_of_function(function, reason, count, since, client, task, record, (lowest, highest))
     for state, count in left_out.items():
         waits.add_some(_REASONS[TaskState(state)], count, waits.now, client.shown_id)
     for each in client.unsent:

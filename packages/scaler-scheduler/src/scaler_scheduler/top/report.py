@@ -78,7 +78,8 @@ _TABLES = (
         "unfinished",
     ),
     ReportTable(
-        "Longest executions", "tasks", ("function", "duration", "ended", "status", "host", "worker", "session", "task"),
+        "Longest executions", "tasks",
+        ("function", "duration", "ended", "status", "host", "worker", "actor", "session", "task"),
         "duration",
     ),
     ReportTable(
@@ -168,7 +169,7 @@ def _table(model: Model, shown: ReportTable) -> str:
     rows, total = model.rows(shown.table, sort_key=shown.sort, descending=shown.descending, limit=ROWS_LIMIT)
     if not rows:
         return ""
-    places = [spec.index(key) for key in shown.columns]
+    places = [spec.index(key) for key in shown.columns if key != "actor" or any(row[spec.index(key)] for row in rows)]
     heads = "".join(
         f"<th class='{spec.columns[place].align}'>{escape(spec.columns[place].title)}</th>" for place in places
     )

@@ -418,7 +418,7 @@ def _task(model: Model, query: Query) -> dict[str, Any] | None:
     found = model.log.row(serial)
     if found is None:
         return None
-    shown = ("task", "session", "status", "duration", "ended", "worker", "host", "attempt")
+    shown = ("actor", "task", "session", "status", "duration", "ended", "worker", "host", "attempt")
     spec, row = TABLES["tasks"], task_row(model, serial)
     columns = [(spec.columns[spec.index(name)], row[spec.index(name)]) for name in shown]
     facts = [(column.title, _shown(format_value(column.kind, value))) for column, value in columns if value != ""]
@@ -467,6 +467,7 @@ def _open_bar(model: Model, bar: OpenBar) -> dict[str, Any]:
     """A running task: its place, and what a tooltip says of it."""
     task = bar.running.task
     facts = [
+        *([("actor", _shown(task.actor_name))] if task.actor_name else []),
         ("task", str(task.task)),
         ("client", short_id(task.session)),
         ("state", bar.running.state),

@@ -43,7 +43,8 @@ export class Actions {
   }
 
   askForValue(chosen) {
-    const input = h("input", { type: "number", step: "any", required: true, class: "filter", "aria-label": chosen.value });
+    const step = chosen.value.startsWith("weight") ? "any" : 1;
+    const input = h("input", { type: "number", step, required: true, class: "filter", "aria-label": chosen.value });
     const next = () => { if (input.reportValidity()) this.ask({ ...chosen, number: Number(input.value) }); };
     input.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); next(); } });
     this.show(chosen.target, `${chosen.label}: ${chosen.value}`, [["Continue", next]]);
