@@ -144,6 +144,15 @@ def test_a_directory_that_others_can_write_to_is_refused() -> None:
             "WARNING: Retrying after connection broken by 'no route': /simple/x/\nERROR: No match for x\n",
             "No match for x: a package index or address did not answer",
         ),
+        (
+            "error: connection-failed\n\n× Failed to connect to host\n╰─> [Errno 111] refused\n\nhint: Are you?\n",
+            "Failed to connect to host: [Errno 111] refused",
+        ),
+        (
+            "error: subprocess-exited-with-error\n\n× It did not run.\n│ exit code: 1\n╰─> [1 lines of output]\n  no\n",
+            "It did not run.",
+        ),
+        ("error: not-a-problem\n", "not-a-problem"),
         ("", ""),
     ],
 )  # fmt: skip
