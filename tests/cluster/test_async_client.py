@@ -18,7 +18,7 @@ import pytest
 
 from scaler import AsyncClient, Client, SchedulerClusterCombo
 from scaler.asynchronous.profile import AsyncProfile
-from scaler.utility.exceptions import ClientQuitException, ControlError, DisconnectedError, RemoteTraceback
+from scaler.utility.exceptions import ClientQuitException, ControlError, DisconnectedError, RemoteTraceback, ScalerError
 from tests.cluster.conftest import Gate
 from tests.support import functions
 from tests.support.commands import start_cluster, start_scheduler
@@ -480,10 +480,19 @@ def test_closing_cancels_what_is_unfinished(combo: SchedulerClusterCombo) -> Non
         client = await AsyncClient(combo.get_address()).open()
         futures = [client.submit(time.sleep, 3600) for _ in range(100)]
         mapping = asyncio.create_task(client.map(time.sleep, [3600] * 4))
+        await client.lock("held").acquire()
+        waits: list[Awaitable[object]] = [
+            client.lock("held").acquire(),
+            client.queue("q").get(),
+            client.event("e").wait(),
+        ]
+        waiting = list(map(asyncio.ensure_future, waits))
         while sum((await client.cluster_info()).unfinished) < 104:
             await asyncio.sleep(0.01)
         await client.close()
         await client.close()
+        for failure in await asyncio.gather(*waiting, return_exceptions=True):
+            assert isinstance(failure, ScalerError) and "has left" in str(failure)
         ended = await asyncio.gather(*futures, mapping, return_exceptions=True)
         assert all(isinstance(each, asyncio.CancelledError) for each in ended), ended[-1]
         with pytest.raises(ClientQuitException):

@@ -18,6 +18,7 @@ from tests.support.gridengine_site import GridEngineSite, gridengine_site
 from tests.support.manager_scenarios import (
     adopt_a_running_job,
     adopt_waiting_jobs,
+    end_with_the_program,
     end_with_the_scheduler,
     follow_the_load,
     keep_names_of_another_case_apart,
@@ -71,6 +72,10 @@ def test_tasks_run_in_jobs_of_an_array_and_keys_stay_in_their_files(
         assert lines and not any(secret in text for text in (site.run("qstat", "-j", number), *lines))
         assert command.terminate() == 0
     assert not site.jobs()
+
+
+def test_jobs_of_a_cluster_end_with_its_program(site: GridEngineSite, address: str) -> None:
+    end_with_the_program("GridEngineCluster", address, site)
 
 
 def test_several_workers_of_a_job_get_slots_of_a_parallel_environment(site: GridEngineSite, address: str) -> None:

@@ -18,6 +18,7 @@ from tests.cluster.conftest import Gate
 from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
 from tests.support.kubernetes_site import BROKEN_IMAGE, GOOD_IMAGE, MISSING_IMAGE, ApiServer, api_server
+from tests.support.manager_scenarios import end_with_the_program, load_until
 from tests.support.ports import free_port
 from tests.support.slurm_site import network_address
 from tests.support.waiting import wait_until
@@ -71,6 +72,11 @@ def test_running_tasks_finish_when_the_manager_is_stopped(site: ApiServer, addre
         gate.open()
         assert task.result() == "done"
         assert command.wait() == 0
+
+
+def test_pods_and_the_secret_of_a_cluster_are_deleted_when_its_program_is_killed(site: ApiServer, address: str) -> None:
+    pods = SimpleNamespace(jobs=site.pods)
+    end_with_the_program("KubernetesCluster", address, pods, options={"image": GOOD_IMAGE})
 
 
 @pytest.mark.parametrize("forget", [False, True])
@@ -414,10 +420,7 @@ def test_a_server_that_cannot_be_reached_is_waited_for(site: ApiServer, address:
 def test_the_number_of_pods_follows_the_load(site: ApiServer, address: str) -> None:
     scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
     with manager(address, *scaling) as command, Client(address) as client:
-        futures = [client.submit(time.sleep, 0.5) for _ in range(24)]
-        wait_until(lambda: list(site.pods().values()) == ["Running"] * 3)
-        for future in futures:
-            future.result()
+        load_until(client, lambda: list(site.pods().values()) == ["Running"] * 3)
         wait_until(lambda: not site.pods())
         assert command.terminate() == 0
 

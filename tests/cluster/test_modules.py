@@ -253,5 +253,8 @@ def test_what_cannot_be_sent(address: str, folder: Path, load: Callable[[str], M
 def test_a_module_that_fails_to_import(address: str, folder: Path, load: Callable[[str], ModuleType]) -> None:
     module = load("local_helpers")
     (folder / "local_helpers.py").write_text("raise RuntimeError('not today')\n")
-    with Client(address, modules=[module]) as client, pytest.raises(scaler.ScalerError, match="not today"):
-        client.submit(module.version).result()
+    with Client(address, modules=[module]) as client:
+        with pytest.raises(scaler.ScalerError, match="not today") as caught:
+            client.submit(module.version).result()
+    (note,) = caught.value.__notes__
+    assert note.startswith("This error was raised when local_helpers was imported on worker ")

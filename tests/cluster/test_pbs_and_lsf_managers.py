@@ -17,6 +17,7 @@ from tests.support.batch_programs import BatchPrograms
 from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
 from tests.support.functions import wait_at_gate
 from tests.support.manager_scenarios import (
+    end_with_the_program,
     end_with_the_scheduler,
     follow_the_load,
     keep_names_of_another_case_apart,
@@ -116,6 +117,10 @@ def test_managers_whose_names_differ_in_case_have_jobs_of_their_own(
     kind: str, site: BatchPrograms, address: str
 ) -> None:
     keep_names_of_another_case_apart(partial(manager, kind), address, site, "running")
+
+
+def test_jobs_of_a_cluster_end_with_its_program(kind: str, site: BatchPrograms, address: str) -> None:
+    end_with_the_program(CLUSTERS[kind].__name__, address, site)
 
 
 def test_a_held_job_is_explained(kind: str, site: BatchPrograms, address: str) -> None:

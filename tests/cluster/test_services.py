@@ -15,6 +15,7 @@ import pytest
 from scaler import Client
 from scaler_protocol.key_files import generate
 from scaler_protocol.transport.curve_authentication import new_key_pair
+from scaler_worker.termination_notice import STOPPED_CODE
 from tests.support.commands import Command, child_environment, command_line, start_cluster, start_scheduler
 from tests.support.ports import free_address, free_port
 
@@ -102,6 +103,12 @@ def _passed_on() -> list[str]:
     """systemd-socket-activate passes on no other variables."""
     names = ("HOME", "PATH", "PYTHONPATH", "SCALER_HOME", "SCALER_KEYS")
     return [f"-E{name}" for name in names if name in child_environment()]
+
+
+@pytest.mark.parametrize("name", ["worker", "manager"])
+def test_workers_are_not_started_again_on_a_machine_that_is_taken_back(name: str) -> None:
+    (unit,) = [each for each in UNITS if each.name == f"scaler-{name}.service"]
+    assert {"Restart=always", f"RestartPreventExitStatus={STOPPED_CODE}"} <= set(unit.read_text().splitlines())
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

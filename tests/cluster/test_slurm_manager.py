@@ -19,7 +19,9 @@ from tests.support.functions import wait_at_gate
 from tests.support.manager_scenarios import (
     adopt_a_running_job,
     adopt_waiting_jobs,
+    end_with_the_program,
     end_with_the_scheduler,
+    end_without_anything_of_their_program,
     follow_the_load,
     leave_no_job_without_scheduler,
     leave_no_late_job,
@@ -120,6 +122,24 @@ def test_a_manager_that_is_killed_while_it_submits_leaves_no_job(
 def test_jobs_of_a_killed_manager_end_without_their_scheduler(site: SlurmSite, keys: Path) -> None:
     address = f"tcp://{site.address}:{free_port()}"
     leave_no_job_without_scheduler(manager, address, site)
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["ended", "killed"])
+@pytest.mark.parametrize("has_own", [False, True], ids=["address", "own"])
+def test_jobs_of_a_cluster_end_with_its_program(
+    site: SlurmSite, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, is_killed: bool, has_own: bool
+) -> None:
+    if has_own:
+        monkeypatch.delenv("SCALER_KEYS", raising=False)
+    address = "" if has_own else request.getfixturevalue("address")
+    end_with_the_program("SlurmCluster", address, site, is_killed)
+
+
+def test_jobs_of_a_cluster_that_is_killed_with_all_its_processes_end(
+    site: SlurmSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    end_without_anything_of_their_program("SlurmCluster", site)
 
 
 def test_managers_whose_names_differ_in_case_have_jobs_of_their_own(site: SlurmSite, address: str) -> None:

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from tests.support.commands import (
 )
 from tests.support.documentation import MANAGERS, program_with
 from tests.support.functions import wait_at_gate
+from tests.support.manager_scenarios import load_until
 from tests.support.namespaces import on, two_hosts
 from tests.support.ports import free_address, free_port
 from tests.support.slurm_site import network_address
@@ -98,10 +98,7 @@ def test_the_number_of_workers_on_a_host_follows_the_load(server: SSHServer, add
     """With keys: the manager connects to the scheduler with the key of its workers."""
     scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
     with manager(server, address, server.name, *scaling) as command, Client(address) as client:
-        futures = [client.submit(time.sleep, 0.5) for _ in range(12)]
-        wait_until(lambda: len(server.processes("scaler_worker.cli")) == 3)
-        for future in futures:
-            future.result()
+        load_until(client, lambda: len(server.processes("scaler_worker.cli")) == 3)
         wait_until(lambda: is_empty(server))
         assert client.submit(abs, -1).result() == 1
         assert command.terminate() == 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from scaler import Client, SymphonyCluster
 from tests.support.commands import Command, child_environment, command_line, run_command, start_scheduler
+from tests.support.manager_scenarios import load_until
 from tests.support.ports import free_address
 from tests.support.symphony import FOLDER, SERVICE, Symphony
 from tests.support.waiting import wait_until
@@ -53,10 +53,7 @@ def test_a_session_that_ends_is_replaced(symphony: Symphony, address: str) -> No
 def test_the_number_of_sessions_follows_the_load(symphony: Symphony, address: str) -> None:
     scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
     with manager(symphony, address, *scaling) as command, Client(address) as client:
-        futures = [client.submit(time.sleep, 0.5) for _ in range(24)]
-        wait_until(lambda: len(client.cluster_info().agents) == 3)
-        for future in futures:
-            future.result()
+        load_until(client, lambda: len(client.cluster_info().agents) == 3)
         wait_until(lambda: not client.cluster_info().agents)
         assert command.terminate() == 0
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from scaler_worker.termination_notice import STOPPED_CODE
 from tests.support.commands import Command, command_line
 from tests.support.namespaces import on, run, two_hosts
@@ -45,6 +47,14 @@ with Client(sys.argv[1]) as client:
     assert client.submit(abs, -1).result(timeout=60) == 1, "another agent is there by now"
 """
 
+ONE_TASK = """
+import sys
+from scaler import Client
+
+with Client(sys.argv[1]) as client:
+    assert client.submit(abs, -1).result(timeout=60) == 1
+"""
+
 
 def test_the_agent_leaves_when_its_running_task_has_ended(tmp_path: Path) -> None:
     notice, release = tmp_path / "notice", tmp_path / "release"
@@ -68,3 +78,24 @@ def test_the_agent_leaves_when_its_running_task_has_ended(tmp_path: Path) -> Non
                     release.touch()
                     wait_until(lambda: agent.wait(60) == STOPPED_CODE)
                     assert client.wait(60) == 0, client.output
+
+
+@pytest.mark.parametrize("number", ["--num-of-workers=1", "--maximum-workers=1"])
+def test_a_manager_on_that_machine_ends(tmp_path: Path, number: str) -> None:
+    """Systemd does not start it again after this exit code."""
+    notice = tmp_path / "notice"
+    with two_hosts(ADDRESSES) as (name, _):
+        run("ip", "-n", name, "address", "add", "169.254.169.254/32", "dev", "lo")
+        address = f"tcp://127.0.0.1:{free_port()}"
+        flags = [number, "--termination-notices=aws"]
+        with (
+            Command([*on(name), sys.executable, "-c", PROVIDER, str(notice)]) as provider,
+            Command([*on(name), *command_line("scaler_scheduler", address)]),
+            Command([*on(name), *command_line("scaler_worker_manager", "local", address, *flags)]) as manager,
+        ):
+            provider.wait_for_output("serving")
+            with Command([*on(name), sys.executable, "-c", ONE_TASK, address]) as client:
+                assert client.wait(60) == 0, client.output
+                notice.touch()
+                assert manager.wait(60) == STOPPED_CODE
+            assert manager.output.count("this agent leaves when") == 1

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler.core.effects import PushObject
+from scaler_protocol.limits import OWNERS_LIMIT
 from scaler_protocol.messages import OWNER_SOURCE, ObjectKey, ObjectRequest, StoreStatus
 from tests.simulation.world import World
 
@@ -29,7 +30,9 @@ class SimulatedStore:
 
     def status(self) -> StoreStatus:
         used = sum(map(len, self.objects.values()))
-        return StoreStatus(self.id, 1, self.endpoint, len(self.objects), used, used, 1 << 30, 0, 0, 0, 0)
+        owners = b"".join(list(dict.fromkeys(key.owner for key in self.objects))[:OWNERS_LIMIT])
+        count = len(self.objects)
+        return StoreStatus(self.id, 1, self.endpoint, count, used, used, 1 << 30, 0, 0, 0, 0, owners=owners)
 
 
 class Hosts:

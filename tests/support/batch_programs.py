@@ -247,7 +247,10 @@ def qstat(arguments: Sequence[str]) -> None:
     if arguments[0] == "-Q":
         (queue,) = arguments[1:]
         _fail(f"qstat: Unknown queue {queue}", 170) if queue == "none" else None
-        return print(f"Queue              Max   Tot Ena Str\n------------------\n{queue:<18}   0     0 yes yes")
+        counts = "Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type"
+        values = "  0     0 yes yes     0     0     0     0     0     0 Exec"
+        rule = " ".join("-" * width for width in (16, 5, 5, 3, 3, 5, 5, 5, 5, 5, 5, 4))
+        return print(f"Queue              {counts}\n{rule}\n{queue:<16.15}   {values}")
     assert list(arguments[:5]) == ["-x", "-t", "-f", "-F", "json"], arguments
     jobs = {_pbs_id(job): job for job in _read_jobs(_folder())}
     shown: dict[str, Any] = {}
@@ -375,7 +378,8 @@ def bkill(arguments: Sequence[str]) -> None:
 def bqueues(arguments: Sequence[str]) -> None:
     (queue,) = arguments
     _fail(f"{queue}: No such queue", 255) if queue == "none" else None
-    print(f"QUEUE_NAME      PRIO STATUS          MAX JL/U\n{queue:<15}  30  Open:Active       -    -")
+    print("QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP")
+    print(f"{queue:<15}  30  Open:Active       -    -    -    -     0     0     0     0")
 
 
 def lsid(arguments: Sequence[str]) -> None:

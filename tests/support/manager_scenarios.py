@@ -3,8 +3,11 @@ flags."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +15,7 @@ from typing import Protocol
 
 import pytest
 
-from scaler import Client
+from scaler import Client, ScalerFuture
 from tests.support.commands import Command, alive, start_scheduler
 from tests.support.waiting import wait_until
 
@@ -33,14 +36,32 @@ def end_with_the_scheduler(start_manager: StartManager, address: str) -> None:
         assert command.wait() == 0
 
 
+_LOAD = 24
+
+
+def load_until(client: Client, condition: Callable[[], bool]) -> None:
+    """Keep the cluster loaded until the condition holds, however long the workers for this load need to start, and wait
+    for the results. The first worker alone would soon have done a fixed number of tasks."""
+    unfinished: list[ScalerFuture[None]] = []
+
+    def is_reached() -> bool:
+        unfinished[:] = [future for future in unfinished if not future.done()]
+        unfinished.extend(client.submit(time.sleep, 0.5) for _ in range(_LOAD - len(unfinished)))
+        return condition()
+
+    wait_until(is_reached)
+    for future in unfinished:
+        future.result()
+
+
 def follow_the_load(start_manager: StartManager, address: str, site: Site, running: str) -> None:
     """There are as many jobs as the tasks need, and none without tasks. ``running``: the state of a job that runs."""
     scaling = ("--maximum-workers=3", "--target-seconds=1", "--cool-down-seconds=0.1")
     with start_manager(address, *scaling) as command, Client(address) as client:
-        futures = [client.submit(time.sleep, 0.5) for _ in range(24)]
-        wait_until(lambda: list(site.jobs().values()) == [running] * 3)
-        for future in futures:
-            future.result()
+        try:
+            load_until(client, lambda: list(site.jobs().values()) == [running] * 3)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {site.jobs()}, {client.cluster_info()}, {command.output}") from None
         wait_until(lambda: not site.jobs())
         assert client.submit(abs, -1).result() == 1
         assert command.terminate() == 0
@@ -120,6 +141,49 @@ def leave_no_job_without_scheduler(start_manager: StartManager, address: str, si
             command.kill()
         assert len(site.jobs()) == 1
         scheduler.kill()
+        wait_until(lambda: not site.jobs())
+
+
+_PROGRAM = """
+import json, scaler, sys
+name, address, options = sys.argv[1:4]
+cluster = getattr(scaler, name)(1, address or None, death_timeout_seconds=2, **json.loads(options))
+with scaler.Client(cluster.get_address()) as client:
+    assert client.submit(abs, -1).result() == 1
+print("works", flush=True)
+"""
+
+_FOREVER = "import threading; threading.Event().wait()"
+
+_NONE: Mapping[str, str] = {}
+
+
+def end_with_the_program(
+    cluster: str, address: str, site: Site, is_killed: bool = True, options: Mapping[str, str] = _NONE
+) -> None:
+    """The program of a cluster ends without a word, or is killed. ``address``: of a scheduler that stays; empty: the
+    cluster has its own. ``options``: others of the cluster."""
+    program = [sys.executable, "-c", _PROGRAM + (_FOREVER if is_killed else ""), cluster, address, json.dumps(options)]
+    with Command(program) as command:
+        command.wait_for_output("works")
+        family = command.family()
+        if is_killed:
+            command.kill()
+        else:
+            assert command.wait() == 0
+        wait_until(lambda: not site.jobs())
+        wait_until(lambda: not any(alive(process.pid) for process in family))
+
+
+def end_without_anything_of_their_program(cluster: str, site: Site) -> None:
+    """The program of a cluster is killed with all its children, as with its host."""
+    with Command([sys.executable, "-c", _PROGRAM + _FOREVER, cluster, "", "{}"]) as command:
+        command.wait_for_output("works")
+        assert len(site.jobs()) == 1
+        command.signal(signal.SIGSTOP)  # it would start them again
+        for process in command.family():
+            process.kill()
+        command.kill()
         wait_until(lambda: not site.jobs())
 
 

@@ -52,7 +52,7 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/%n.pid
 SlurmdParameters=config_overrides
 ReturnToService=2
-BatchStartTimeout=5
+BatchStartTimeout=30
 KillWait=2
 EnforcePartLimits=ALL
 PreemptType=preempt/partition_prio
@@ -84,8 +84,10 @@ class SlurmSite:
         return subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, timeout=60)
 
     def jobs(self, states: str = "PENDING,RUNNING,COMPLETING") -> dict[str, str]:
-        """The state of each job."""
-        lines = self.run("squeue", "--noheader", "--array", f"--states={states}", "--format=%i %T").splitlines()
+        """The state of each job. A controller that is too busy to answer is asked again."""
+        arguments = ("--noheader", "--array", f"--states={states}", "--format=%i %T")
+        done = wait_until(lambda: answered(self.attempt("squeue", *arguments)), what="an answer of squeue")
+        lines = done.stdout.splitlines()
         return {id: state for id, _, state in (line.partition(" ") for line in lines)}
 
     def processes(self) -> list[psutil.Process]:
@@ -105,6 +107,10 @@ class SlurmSite:
         except (psutil.Error, OSError):
             return False
         return "SLURM_JOB_ID" in environment and environment.get("SLURM_CONF") == str(self.configuration)
+
+
+def answered(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str] | None:
+    return done if done.returncode == 0 else None
 
 
 def network_address() -> str:

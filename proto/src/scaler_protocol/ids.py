@@ -22,6 +22,12 @@ def shown_id(session: bytes) -> bytes:
     return session and session[:4] + digest(session)[4:]
 
 
+def split_ids(ids: bytes) -> list[bytes]:
+    """Return the ids that follow one another in ``ids``. An incomplete one at the end does not count."""
+    starts = range(0, len(ids) - ID_SIZE_BYTES + 1, ID_SIZE_BYTES)
+    return [ids[start : start + ID_SIZE_BYTES] for start in starts]
+
+
 def digest(data: bytes | memoryview) -> bytes:
     """Names ``data`` by its content (blake2b, 16 bytes)."""
     return hashlib.blake2b(data, digest_size=ID_SIZE_BYTES).digest()

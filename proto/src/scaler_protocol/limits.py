@@ -38,6 +38,9 @@ SHAPE_LIMIT_BYTES = 65_536
 SOURCES_LIMIT = 64
 """Endpoints of stores in one message."""
 
+OWNERS_LIMIT = 64
+"""Owners of objects in the status of a store."""
+
 FEATURES_LIMIT = 64
 """Features in Hello."""
 

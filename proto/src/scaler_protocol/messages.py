@@ -1229,6 +1229,7 @@ class StoreStatus:
     disk_capacity_bytes: int = 0
     received_from: tuple[ReceivedBytes, ...] = ()  # the stores from which most has come, at most SOURCES_LIMIT
     largest_bytes: int = 0
+    owners: bytes = b""  # sessions with objects in it, 16 bytes each, at most OWNERS_LIMIT of them, in turn
 
 
 @value(frozen=True, slots=True)

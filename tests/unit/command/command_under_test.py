@@ -26,13 +26,16 @@ class Settings(LoggingSettings):
     address: str = argument(help="what to do: serve, stubborn, refuse, crash, broken")
     event_loop: str = option("builtin", "-e", help="loop", choices=("builtin", "uvloop"))
     mark: str | None = option(None, help="file removed at the end")
+    parent_patience_seconds: float = option(0, help="after the end of the script")
 
 
 def serve(settings: Settings) -> int:
     setup_logging(settings)
     loop = new_event_loop(settings.event_loop)
     stubborn = settings.address == "stubborn"
-    install_stop_signals(loop, (lambda: None) if stubborn else loop.stop, lambda: clean_up(settings))
+    install_stop_signals(
+        loop, (lambda: None) if stubborn else loop.stop, lambda: clean_up(settings), settings.parent_patience_seconds
+    )
     parent = current_parent()
     if parent is not None:
         parent.report_ready(pid=os.getpid(), path=sys.path, pythonpath=os.environ.get("PYTHONPATH"))

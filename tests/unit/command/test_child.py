@@ -124,7 +124,8 @@ SCRIPT = """
 import os, sys, threading
 sys.path.insert(0, {here!r})
 from scaler_protocol.command import ChildCommand
-child = ChildCommand({module!r}, ["stubborn", "--mark={mark}", "-lp", "/dev/null"])
+options = ["--mark={mark}", "-lp", "/dev/null", "--parent-patience-seconds={patience}"]
+child = ChildCommand({module!r}, ["{kind}", *options])
 starter = threading.Thread(target=child.start)   # the child must outlive the thread that starts it
 starter.start(); starter.join()
 print(child.wait_ready()["pid"], flush=True)
@@ -135,7 +136,7 @@ print(child.wait_ready()["pid"], flush=True)
 @pytest.mark.parametrize("ending", ["forgets", "killed"])
 def test_it_ends_with_the_script_without_main_guard(mark: Path, ending: str) -> None:
     then = "sys.stdin.read()" if ending == "killed" else ""
-    text = SCRIPT.format(here=str(HERE), module=MODULE, mark=mark, then=then)
+    text = SCRIPT.format(here=str(HERE), module=MODULE, kind="stubborn", mark=mark, then=then, patience=0)
     script = subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert script.stdin is not None and script.stdout is not None
     with script:
@@ -147,6 +148,20 @@ def test_it_ends_with_the_script_without_main_guard(mark: Path, ending: str) -> 
         wait_until(lambda: not alive(pid))
         script.wait(10)
     assert time.monotonic() - started < 3
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(("kind", "patience"), [("serve", 60), ("stubborn", 0.1)])
+def test_it_ends_cleanly_when_its_script_is_killed_if_it_has_the_time(mark: Path, kind: str, patience: float) -> None:
+    """The one that does not end by itself has too little."""
+    then = "sys.stdin.read()"
+    text = SCRIPT.format(here=str(HERE), module=MODULE, kind=kind, mark=mark, then=then, patience=patience)
+    script = subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert script.stdout is not None
+    with script:
+        pid = int(script.stdout.readline())
+        script.kill()
+        wait_until(lambda: not alive(pid))
     assert not mark.exists()
 
 

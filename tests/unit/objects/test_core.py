@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from scaler_protocol.ids import split_ids
+from scaler_protocol.limits import OWNERS_LIMIT
 from scaler_protocol.messages import (
     CHUNK_SIZE_BYTES,
     UPLOAD_NUMBER,
@@ -218,3 +220,31 @@ def _granted(core: StoreCore, peer: int, size: int, is_region: bool = False) -> 
     [body] = [effect.body for effect in core.take_effects() if isinstance(effect, StoreAnswer)]
     assert isinstance(body, (StoreGranted, StoreRegion))
     return body
+
+
+def put_empty(core: StoreCore, owner: bytes) -> None:
+    key = ObjectKey(owner, 1)
+    core.on_message(1, StoreCreate(key, 1), 0.0)
+    core.on_message(1, StoreSeal(key), 0.0)
+
+
+def test_the_status_names_the_owners_of_objects() -> None:
+    core = StoreCore(b"the store's name", 1, 64 * MEBIBYTE)
+    core.on_connected(1)
+    assert core.status().owners == b""
+    for owner in OWNERS[:2]:
+        put_empty(core, owner)
+    assert core.status().owners == core.status().owners == OWNERS[0] + OWNERS[1]
+    core.on_message(1, StoreForget(OWNERS[0]), 0.0)
+    assert core.status().owners == OWNERS[1]
+
+
+def test_very_many_owners_are_named_in_turn() -> None:
+    core = StoreCore(b"the store's name", 1, 64 * MEBIBYTE)
+    core.on_connected(1)
+    owners = {index.to_bytes(16, "big") for index in range(2 * OWNERS_LIMIT + 10)}
+    for owner in owners:
+        put_empty(core, owner)
+    named = [split_ids(core.status().owners) for _ in range(3)]
+    assert [len(each) for each in named] == [OWNERS_LIMIT] * 3
+    assert {owner for each in named for owner in each} == owners

@@ -619,6 +619,7 @@ class Attack:
                 *[chance.choice(EDGES) for _ in range(10)],
                 received_from=(ReceivedBytes("tcp://a", chance.choice(EDGES)),) * chance.choice([0, 1, 3]),
                 largest_bytes=chance.choice(EDGES),
+                owners=chance.randbytes(chance.choice((0, 8, 16, 16 * 70))),
             ),
             lambda: Output(chance.choice(self.clients).session, 1, 1, b"text"),
             lambda: ManagerReport(

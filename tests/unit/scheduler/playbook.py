@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from scaler_protocol import codec
 from scaler_protocol.codec import ResultRun, TaskRun
-from scaler_protocol.ids import digest
+from scaler_protocol.ids import digest, split_ids
 from scaler_protocol.link import Link
 from scaler_protocol.messages import (
     Acknowledgement,
@@ -203,10 +203,6 @@ class Playbook:
             inner = nested.hears(codec.decode(list(body.frames)))
             return [] if inner is None else [(nested.name, inner)]
         return [] if body is None else [(peer.name, body)]
-
-
-def split_ids(sessions: bytes) -> list[bytes]:
-    return [sessions[start : start + 16] for start in range(0, len(sessions), 16)]
 
 
 # ---- bodies ------------------------------------------------------------------------------------------------------

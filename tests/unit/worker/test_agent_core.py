@@ -46,6 +46,7 @@ from scaler_protocol.messages import (
     ResultsReleased,
     Status,
     Stop,
+    StoreStatus,
     TaskColumn,
     TaskOptions,
     Welcome,
@@ -160,6 +161,18 @@ def test_results_survive_a_new_epoch_until_released() -> None:
     stage.sent.clear()
     stage.connect(epoch=3)
     assert stage.results() == {}
+
+
+def test_a_new_epoch_is_told_what_the_store_has() -> None:
+    stage = Stage(1)
+    status = StoreStatus(b"s" * 16, 1, "", 1, 2, 3, 4, 0, 0, 0, 0, owners=b"o" * 16)
+    stage.core.on_store_status(status, stage.now)
+    stage.connect(epoch=2)
+    assert stage.bodies(StoreStatus)[-1] == status
+    stage.core.on_store_lost(stage.now)
+    stage.sent.clear()
+    stage.connect(epoch=3)
+    assert stage.bodies(StoreStatus) == []
 
 
 def release_results(stage: Stage) -> None:

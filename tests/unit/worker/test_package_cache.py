@@ -135,11 +135,24 @@ def test_a_directory_that_others_can_write_to_is_refused() -> None:
         ("error: It failed\n  cause: tcp error\n  cause: Connection refused\n", "It failed: Connection refused"),
         ("  × No solution found:\n  ╰─▶ Because x was not found.\n\n", "Because x was not found."),
         ("Traceback\nOSError: [Errno 28] No space left on device\n", "OSError: [Errno 28] No space left on device"),
+        (
+            "ERROR: Cannot install x==1 and x==2\n\nERROR: ResolutionImpossible: for help visit https://pip\n",
+            "Cannot install x==1 and x==2",
+        ),
         ("ERROR: Exception:\nTraceback\nAssertionError: odd\n", "AssertionError: odd"),
         (
             "WARNING: Retrying after connection broken by 'no route': /simple/x/\nERROR: No match for x\n",
             "No match for x: a package index or address did not answer",
         ),
+        (
+            "error: connection-failed\n\n× Failed to connect to host\n╰─> [Errno 111] refused\n\nhint: Are you?\n",
+            "Failed to connect to host: [Errno 111] refused",
+        ),
+        (
+            "error: subprocess-exited-with-error\n\n× It did not run.\n│ exit code: 1\n╰─> [1 lines of output]\n  no\n",
+            "It did not run.",
+        ),
+        ("error: not-a-problem\n", "not-a-problem"),
         ("", ""),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 from scaler_protocol.command import read_settings
 from scaler_worker.manager.core import lsf, pbs
-from scaler_worker.manager.core.batch_reasons import explain_rejection, explain_waits
+from scaler_worker.manager.core.batch_reasons import explain_rejection, explain_unlisted, explain_waits
 from scaler_worker.manager.core.batch_system import BatchCall, BatchJob, BatchSystem, BatchTerms, job_name
 from scaler_worker.manager.core.jobs import JobState
 from scaler_worker.manager.lsf_config import LSFSettings
@@ -199,6 +199,62 @@ def test_jobs_that_wait_are_removed_and_those_that_run_get_a_signal(
         ),
         (
             pbs.PBS,
+            "qsub: Job violates queue and/or server resource limits",
+            "PBS rejects the jobs: Job violates queue and/or server resource limits. Give a smaller",
+            True,
+        ),
+        (
+            pbs.PBS,
+            "qsub: Job rejected by all possible destinations",
+            "PBS rejects the jobs: Job rejected by all possible destinations. Give a smaller",
+            True,
+        ),
+        (
+            pbs.PBS,
+            "qsub: Array job exceeds server or queue size limit",
+            "PBS rejects the jobs: Array job exceeds server or queue size limit. Give a larger --workers-per-job",
+            True,
+        ),
+        (pbs.PBS, "qsub: Invalid Account", "PBS rejects the jobs: Invalid Account. Give another --account", True),
+        (
+            pbs.PBS,
+            "qsub: Access to queue is denied",
+            "PBS rejects the jobs: Access to queue is denied. Give another --queue",
+            True,
+        ),
+        (
+            pbs.PBS,
+            "qsub: Access from host not allowed, or unknown host",
+            "PBS rejects the jobs: Access from host not allowed, or unknown host. Ask the administrators",
+            True,
+        ),
+        (
+            pbs.PBS,
+            "qsub: Queue is not enabled",
+            "PBS does not accept the jobs: Queue is not enabled. Wait, or give another --queue",
+            False,
+        ),
+        (
+            pbs.PBS,
+            "qsub: Maximum number of jobs already in queue",
+            "PBS does not accept the jobs: Maximum number of jobs already in queue. Wait until",
+            False,
+        ),
+        (
+            lsf.LSF,
+            "RUNLIMIT: Cannot exceed queue's hard limit(s). Job not submitted.",
+            "LSF rejects the jobs: RUNLIMIT: Cannot exceed queue's hard limit(s). Job not submitted. Give a smaller "
+            "--time-limit-seconds",
+            True,
+        ),
+        (
+            lsf.LSF,
+            "night: Queue has been closed. Job not submitted.",
+            "LSF does not accept the jobs: Queue has been closed. Job not submitted. Wait, or give another --queue",
+            False,
+        ),
+        (
+            pbs.PBS,
             "qsub: would exceed queue generic's per-user limit of jobs in 'Q' state",
             "PBS does not accept the jobs: would exceed queue generic's per-user limit of jobs in 'Q' state. Wait",
             False,
@@ -232,6 +288,15 @@ def test_jobs_that_wait_are_removed_and_those_that_run_get_a_signal(
 def test_a_rejection_is_explained(system: BatchSystem, said: str, sentence: str, is_final: bool) -> None:
     text, final = explain_rejection(said, system)
     assert text.startswith(sentence) and final is is_final, text
+
+
+def test_commands_of_torque_are_recognized() -> None:
+    said = "qselect: invalid option -- 'x'\nusage: qselect [-a [op]date_time]\n"
+    assert explain_unlisted(said, pbs.PBS) == (
+        "Cannot list the jobs of PBS: invalid option -- 'x'. These are commands of Torque or of an old PBS. "
+        "Use OpenPBS, or PBS Professional 14 or later."
+    )
+    assert explain_unlisted("qselect: cannot connect to server a (errno=111)\n", pbs.PBS).endswith(pbs.PBS.check)
 
 
 @pytest.mark.parametrize(

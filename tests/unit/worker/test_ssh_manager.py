@@ -235,6 +235,9 @@ def test_another_python_or_version_is_told() -> None:
         explain_end(2, "Cannot X: Y.", "a")
         == "Cannot run workers on a: scaler_cluster exited with code 2: Cannot X: Y."
     )
+    assert explain_end(75, "", "a") == (
+        "Cannot run workers on a: its provider takes the machine back. Give another host in its place."
+    )
     assert explain_end(-9, "", "a") == "Cannot run workers on a: scaler_cluster was ended by signal 9. See its log."
 
 

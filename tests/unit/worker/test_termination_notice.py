@@ -20,6 +20,7 @@ from scaler_worker.core.draining import FAREWELL_SECONDS
 from scaler_worker.core.effects import Exit
 from scaler_worker.manager.config import ManagerSettings
 from scaler_worker.manager.core.jobs import Job, JobState
+from scaler_worker.manager.core.manager import ManagerCore
 from scaler_worker.manager.shell.local import LocalBackend
 from scaler_worker.shell import termination_watch
 from scaler_worker.termination_notice import STOPPED_CODE, amazon, azure, google
@@ -158,4 +159,14 @@ def test_a_manager_on_the_machine_that_is_taken_back_starts_nothing_more() -> No
     backend = LocalBackend(ManagerSettings(kind="local", address="tcp://127.0.0.1:1"))
     ended = SimpleNamespace(exit_code=STOPPED_CODE, wait_ready=lambda seconds: {}, join=lambda: None)
     backend._children["7"] = ended, 2  # type: ignore[assignment]
-    assert backend.list() == [Job("7", 2, JobState.DISMISSED)]
+    assert backend.list() == [Job("7", 2, JobState.EVICTED)]
+
+
+@pytest.mark.parametrize("maximum", [None, 4])
+def test_that_manager_ends_also_if_it_follows_the_load(maximum: int | None) -> None:
+    core = ManagerCore(2, maximum)
+    core.take_effects(0)
+    core.on_started([Job("7", 2, JobState.RUNNING)], 0)
+    core.on_observed([Job("7", 2, JobState.EVICTED)], 1)
+    assert core.take_effects(1) == []
+    assert core.finished and core.exit_code == STOPPED_CODE

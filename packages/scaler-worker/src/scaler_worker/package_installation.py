@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -25,9 +26,15 @@ _TEMPORARY = ".temporary"
 _REQUIREMENTS_CHARACTERS = 200
 _LIMIT = 1000
 _ERROR = "ERROR:"
-_TRACEBACK_FOLLOWS = "ERROR: Exception:"
+_UNHELPFUL = ("ERROR: Exception:", "ERROR: ResolutionImpossible:")
+"""A traceback follows the first one, and the other one follows what the requirements contradict."""
+
 _RETRIED = "after connection broken by"
 _UV_ERROR, _UV_CAUSE = "error:", "cause:"
+_PIP_PROBLEM = re.compile(r"error: [a-z]+(-[a-z]+)+")
+"""The name of a problem, in newer versions of pip. Its text and its cause follow."""
+
+_PIP_CAUSE = re.compile(r"╰─> (?!\[\d+ lines of output\])(.*)")
 _DECORATION = " \t×╰─▶│├→"
 
 
@@ -80,17 +87,29 @@ def _bundled_pip() -> list[str]:
 
 def last_line(text: str) -> str:
     """Return the last line of an installer: of pip, the last line that names an error, which does not say that an index
-    did not answer; of uv, the error and its last cause; otherwise the last line."""
+    did not answer, or the text of a problem and its cause; of uv, the error and its last cause; otherwise the last
+    line."""
     lines = [line.strip(_DECORATION) for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("[notice]")]
-    found = [line for line in lines if line.startswith(_ERROR) and line != _TRACEBACK_FOLLOWS][-1:]
-    if not found:
+    found = [line for line in lines if line.startswith(_ERROR) and not line.startswith(_UNHELPFUL)][-1:]
+    problem = [] if found else _pip_problem(text)
+    if not found and not problem:
         found = [line for line in lines if line.startswith(_UV_ERROR)][-1:]
         found += [line for line in lines if found and line.startswith(_UV_CAUSE)][-1:]
-    reasons = [line.partition(":")[2].strip() for line in found] or lines[-1:]
+    reasons = [line.partition(":")[2].strip() for line in found] or problem or lines[-1:]
     if any(_RETRIED in line for line in lines):
         reasons.append("a package index or address did not answer")
     return ": ".join(reasons)[:_LIMIT]
+
+
+def _pip_problem(text: str) -> list[str]:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    names = [place for place, line in enumerate(lines[:-1]) if _PIP_PROBLEM.fullmatch(line)]
+    if not names:
+        return []
+    following = lines[names[-1] + 1 :]
+    causes = [cause[1] for line in following if (cause := _PIP_CAUSE.fullmatch(line))]
+    return [following[0].strip(_DECORATION), *causes[:1]]
 
 
 def failure_text(requirements: Sequence[str], reason: str) -> str:

@@ -32,16 +32,27 @@ class Parent:
         return self._report({"error": text})
 
     def watch(self, loop: asyncio.AbstractEventLoop, on_gone: Callable[[], None]) -> None:
-        """Call ``on_gone`` when the parent has ended, however. A pidfd: unlike a pipe no fork of the parent holds it
-        open, and unlike PR_SET_PDEATHSIG it does not fire when only the starting thread ends."""
+        """Call ``on_gone`` once when the parent has ended, however. A pidfd: unlike a pipe no fork of the parent holds
+        it open, and unlike PR_SET_PDEATHSIG it does not fire when only the starting thread ends."""
         try:
-            self._exit_fd = open_exit_descriptor(self._pid)
+            descriptor = open_exit_descriptor(self._pid)
         except ProcessLookupError:
             loop.call_soon(on_gone)
             return
-        loop.add_reader(self._exit_fd, on_gone)
         if os.getppid() != self._pid:  # it ended before the descriptor was made, and its number may be someone else's
+            os.close(descriptor)
             loop.call_soon(on_gone)
+            return
+        self._exit_fd = descriptor
+        loop.add_reader(descriptor, self._on_exit, loop, on_gone)
+
+    def _on_exit(self, loop: asyncio.AbstractEventLoop, on_gone: Callable[[], None]) -> None:
+        """The descriptor stays readable."""
+        if self._exit_fd is not None:
+            loop.remove_reader(self._exit_fd)
+            os.close(self._exit_fd)
+            self._exit_fd = None
+            on_gone()
 
     def _report(self, message: dict[str, Any]) -> bool:
         if self._ready_fd is None:

@@ -19,17 +19,21 @@ def hold_stop_signals() -> None:
 
 
 def install_stop_signals(
-    loop: asyncio.AbstractEventLoop, on_stop: Callable[[], None], on_end_at_once: Callable[[], None] | None = None
+    loop: asyncio.AbstractEventLoop,
+    on_stop: Callable[[], None],
+    on_end_at_once: Callable[[], None] | None = None,
+    parent_patience_seconds: float = 0.0,
 ) -> None:
     """SIGINT and SIGTERM call ``on_stop``; a second one calls ``on_end_at_once`` (a last clean-up that must not wait)
-    and exits with 128 + signal. A script that started this command and is gone counts as a second signal."""
+    and exits with 128 + signal. A script that started this command and is gone counts as a second signal. With
+    ``parent_patience_seconds``, it counts as the first one, and as the second one after this long."""
     stop = _Stop(on_stop, on_end_at_once or (lambda: None))
     for number in _STOP_SIGNALS:
         _handle(loop, number, stop.on_signal)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
     parent = current_parent()
     if parent is not None:
-        parent.watch(loop, stop.end_at_once)
+        parent.watch(loop, lambda: stop.on_parent_gone(loop, parent_patience_seconds))
 
 
 def _handle(loop: asyncio.AbstractEventLoop, number: int, callback: Callable[[int], None]) -> None:
@@ -53,6 +57,15 @@ class _Stop:
         self._asked = True
         notify(STOPPING="1", STATUS="Stopping")
         self._on_stop()
+
+    def on_parent_gone(self, loop: asyncio.AbstractEventLoop, patience_seconds: float) -> None:
+        if not patience_seconds:
+            self.end_at_once()
+            return
+        loop.call_later(patience_seconds, self.end_at_once)
+        if not self._asked:
+            self._asked = True
+            self._on_stop()
 
     def end_at_once(self, exit_code: int = 1) -> None:
         try:

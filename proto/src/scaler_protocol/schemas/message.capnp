@@ -767,6 +767,7 @@ struct StoreStatus {
   diskCapacityBytes @12 :UInt64;
   receivedFrom @13 :List(ReceivedBytes);  # of receivedBytes: those from other stores, at most 64 of these, the most first
   largestBytes @14 :UInt64;       # no object is larger; 0: not known
+  owners @15 :Data;               # sessions with objects in it, 16 bytes each, at most 64 of them, in turn
 }
 
 struct ReceivedBytes {

@@ -13,8 +13,8 @@ from scaler.utility.siblings import load_sibling
 
 class KubernetesCluster(ManagedCluster):
     """Runs ``scaler_worker_manager kubernetes`` as a child process, and a scheduler on this host if no address is
-    given. ``shutdown``, or the end of ``with``, deletes the pods. If the application is killed, the workers end because
-    they lose their scheduler.
+    given. ``shutdown``, the end of ``with``, or that of the application deletes the pods, also if the application is
+    killed. If its children are killed with it, as when its host fails, workers end because they lose their scheduler.
 
     The pods get the keys of SCALER_KEYS in a Secret, which is deleted at the end. If there are none yet, the cluster
     creates keys, and sets SCALER_KEYS in this process until ``shutdown``.
@@ -36,6 +36,8 @@ class KubernetesCluster(ManagedCluster):
         keys_secret: Let the workers use the keys in this Secret. Default: one that is created from this process's keys.
         pod_template: Merge the pod in this YAML file into each pod.
         name: Reserve this name, and adopt the pods of an earlier manager of this name. Default: one for this cluster.
+        death_timeout_seconds (seconds): End the workers after this long without a connection to the scheduler.
+            Default: 60 s if this call starts the scheduler, or else 300 s.
         per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has.
         logging_level: Log messages of this level and above to stderr. Default: WARNING.
     """
@@ -57,6 +59,7 @@ class KubernetesCluster(ManagedCluster):
         keys_secret: str | None = None,
         pod_template: str | None = None,
         name: str | None = None,
+        death_timeout_seconds: float | str | None = None,
         per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         logging_level: str = "WARNING",
     ) -> None:
@@ -74,6 +77,7 @@ class KubernetesCluster(ManagedCluster):
             "keys_secret": keys_secret,
             "pod_template": pod_template,
             "name": name or _own_name(),
+            "death_timeout_seconds": death_timeout_seconds,
             "per_worker_capabilities": per_worker_capabilities,
         }
         own_address = None

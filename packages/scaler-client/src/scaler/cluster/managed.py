@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -12,6 +14,12 @@ if TYPE_CHECKING:
     from scaler_scheduler import Scheduler
 
 _END_SECONDS = 15.0
+
+_OWN_DEATH_TIMEOUT_SECONDS = 60.0
+"""A scheduler of the cluster's own is back in seconds, or never. It considers a host lost, and has its tasks executed
+elsewhere, after as long."""
+
+_DEATH_TIMEOUT = "death_timeout_seconds"
 
 
 class ManagedWorkers:
@@ -29,8 +37,10 @@ class ManagedWorkers:
         logs: dict[str, Any] = {"logging_level": logging_level, "logging_paths": ("/dev/stderr",)}
         self._scheduler: Scheduler | None = None
         self._manager: SupervisedCommand | None = None
+        self._pid = os.getpid()
         try:
             if address is None:
+                values = with_own_scheduler(values)
                 self._scheduler = load_sibling("scaler_scheduler", "Scheduler")(own_address, **logs)
                 self._scheduler.start()
                 address = self._scheduler.get_address()
@@ -44,14 +54,22 @@ class ManagedWorkers:
             raise
 
     def _start_manager(self, kind: str, values: Mapping[str, Any]) -> None:
-        settings_class = load_sibling("scaler_worker.manager.kinds", "KINDS")[kind].load_settings_class()
-        arguments = settings_arguments(settings_class, values)
+        found = load_sibling("scaler_worker.manager.kinds", "KINDS")[kind]
+        arguments = settings_arguments(found.load_settings_class(), values)
+        if found.outlives_manager:
+            atexit.register(self._end_with_script)
         self._manager = SupervisedCommand("scaler_worker.manager.cli", arguments, "scaler_worker_manager")
         self._manager.start()
         self._manager.wait_ready()
 
+    def _end_with_script(self) -> None:
+        """A script that ends without ``shutdown`` leaves no job. A fork of the script is not its end."""
+        if os.getpid() == self._pid:
+            self.shutdown()
+
     def shutdown(self) -> None:
         """Stop the workers, and the scheduler if there is one of its own. Harmless when repeated."""
+        atexit.unregister(self._end_with_script)
         for command in (self._manager, self._scheduler):
             if command is not None:
                 command.terminate()
@@ -59,6 +77,13 @@ class ManagedWorkers:
                     command.join(_END_SECONDS)
                 except TimeoutError:
                     pass  # it ends with this process
+
+
+def with_own_scheduler(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values for workers whose scheduler ends with this process. They wait for it for a shorter time, unless
+    the user has set one."""
+    is_open = values.get(_DEATH_TIMEOUT, 0.0) is None and f"SCALER_MANAGER_{_DEATH_TIMEOUT.upper()}" not in os.environ
+    return {**values, _DEATH_TIMEOUT: _OWN_DEATH_TIMEOUT_SECONDS} if is_open else values
 
 
 class RunningWorkers(Protocol):

@@ -10,8 +10,8 @@ from scaler.cluster.managed import ManagedCluster
 
 class SlurmCluster(ManagedCluster):
     """Runs ``scaler_worker_manager slurm`` as a child process, and a scheduler on this host if no address is given.
-    ``shutdown``, or the end of ``with``, cancels the jobs. If the application is killed, the jobs end because they lose
-    their scheduler.
+    ``shutdown``, the end of ``with``, or that of the application cancels the jobs, also if the application is killed.
+    If its children are killed with it, as when its host fails, jobs end because they lose their scheduler.
 
     The jobs find the keys in the directory that SCALER_KEYS names, which the nodes share. If there is none yet, the
     cluster creates keys in ~/.scaler, and sets SCALER_KEYS in this process until ``shutdown``.
@@ -35,6 +35,8 @@ class SlurmCluster(ManagedCluster):
         job_setup: Run this shell command in each job before its workers start.
         remote_python: Run this Python on the nodes; it must have scaler-worker installed. Default: this one's path.
         name: Reserve this name, and adopt the jobs of an earlier manager of this name. Default: one for this cluster.
+        death_timeout_seconds (seconds): End the workers after this long without a connection to the scheduler.
+            Default: 60 s if this call starts the scheduler, or else 300 s.
         per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has.
         logging_level: Log messages of this level and above to stderr. Default: WARNING.
     """
@@ -58,6 +60,7 @@ class SlurmCluster(ManagedCluster):
         job_setup: str | None = None,
         remote_python: str | None = None,
         name: str | None = None,
+        death_timeout_seconds: float | str | None = None,
         per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         logging_level: str = "WARNING",
     ) -> None:
@@ -77,6 +80,7 @@ class SlurmCluster(ManagedCluster):
             "job_setup": job_setup,
             "remote_python": remote_python,
             "name": name,
+            "death_timeout_seconds": death_timeout_seconds,
             "per_worker_capabilities": per_worker_capabilities,
         }
         self._workers = BatchWorkers("slurm", address, values, logging_level)

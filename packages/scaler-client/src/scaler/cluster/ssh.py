@@ -27,6 +27,8 @@ class SSHCluster(ManagedCluster):
             else python3.
         ssh_config: Let ssh read this configuration file. Default: ~/.ssh/config.
         name: Reserve this name: a second manager of the same name is refused.
+        death_timeout_seconds (seconds): End the workers after this long without a connection to the scheduler.
+            Default: 60 s if this call starts the scheduler, or else 300 s.
         per_worker_capabilities: Offer these capabilities to tasks, with the amount that each worker has.
         logging_level: Log messages of this level and above to stderr. Default: WARNING.
     """
@@ -42,6 +44,7 @@ class SSHCluster(ManagedCluster):
         remote_python: str | None = None,
         ssh_config: str | None = None,
         name: str | None = None,
+        death_timeout_seconds: float | str | None = None,
         per_worker_capabilities: Mapping[str, float] | Sequence[str] | None = None,
         logging_level: str = "WARNING",
     ) -> None:
@@ -54,6 +57,7 @@ class SSHCluster(ManagedCluster):
             "remote_python": remote_python,
             "ssh_config": ssh_config,
             "name": name,
+            "death_timeout_seconds": death_timeout_seconds,
             "per_worker_capabilities": per_worker_capabilities,
         }
         own_address = None

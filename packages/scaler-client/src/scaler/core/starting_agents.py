@@ -6,7 +6,7 @@ until all of them have said which they have.
 
 from __future__ import annotations
 
-from scaler_protocol.ids import ID_SIZE_BYTES
+from scaler_protocol.ids import split_ids
 from scaler_protocol.messages import STARTING_AGENTS_SINCE_MINOR, StartingAgents
 
 
@@ -16,16 +16,12 @@ class StartingAgentNames:
 
     def on_named(self, body: StartingAgents) -> None:
         """The scheduler names further agents, and those that are gone."""
-        for session in _split(body.gone):
+        for session in split_ids(body.gone):
             self._sessions.pop(session, None)
-        for session in _split(body.sessions):
+        for session in split_ids(body.sessions):
             self._sessions[session] = None
 
     def restatements(self, minor: int) -> list[StartingAgents]:
         """Return what to tell a scheduler of this minor version that knows nothing of this session."""
         is_known = minor >= STARTING_AGENTS_SINCE_MINOR
         return [StartingAgents(b"".join(self._sessions))] if self._sessions and is_known else []
-
-
-def _split(sessions: bytes) -> list[bytes]:
-    return [sessions[start : start + ID_SIZE_BYTES] for start in range(0, len(sessions), ID_SIZE_BYTES)]

@@ -47,6 +47,7 @@ def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -
     leave_store(state, agent)
     outbox.send_all(state, state.objects.forget_agent(agent.session), now)
     state.transfers.forget_agent(agent.session)
+    state.unknown_owners.pop(agent.session, None)
     draining.on_agent_lost(state, agent, now)
     starting_agents.on_agent_gone(state, agent, now)
     values.forget_reader(state, agent.session, now)

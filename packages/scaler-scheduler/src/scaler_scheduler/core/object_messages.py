@@ -25,6 +25,7 @@ from scaler_scheduler.core import (
     draining,
     lost_agents,
     object_release,
+    orphaned_objects,
     outbox,
     stated_copies,
     timers,
@@ -134,8 +135,9 @@ def on_store_attached(state: SchedulerState, agent: Agent, body: StoreAttached, 
 
 
 def on_store_status(state: SchedulerState, agent: Agent, body: StoreStatus, now: float) -> None:
-    """Note the contents of the store of an agent's host, for monitors."""
+    """Note the contents of the store of an agent's host."""
     agent.store_status = body
+    orphaned_objects.on_owners(state, agent, body.owners, now)
 
 
 def on_agent_request(state: SchedulerState, agent: Agent, body: ObjectRequest, now: float) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scaler_protocol.ids import ID_SIZE_BYTES
+from scaler_protocol.ids import split_ids
 from scaler_protocol.messages import (
     STARTING_AGENTS_LIMIT,
     AllReported,
@@ -30,9 +30,8 @@ MISSING_TEXT = (
 
 def on_stated(state: SchedulerState, client: ClientPeer, body: StartingAgents, now: float) -> None:
     """A client that has come back names the agents that may have started its tasks."""
-    known, sessions = client.known_agents, body.sessions
-    for start in range(0, len(sessions) - ID_SIZE_BYTES + 1, ID_SIZE_BYTES):
-        session = sessions[start : start + ID_SIZE_BYTES]
+    known = client.known_agents
+    for session in split_ids(body.sessions):
         known.learn([session])
         known.awaited[session] = None
     if len(known) > STARTING_AGENTS_LIMIT:

@@ -7,7 +7,7 @@ is put off by its length. The sockets are read before the next tick, so each pee
 
 from __future__ import annotations
 
-from scaler_scheduler.core import draining, stated_copies
+from scaler_scheduler.core import draining, orphaned_objects, stated_copies
 from scaler_scheduler.core.settings import STALL_RECONNECT_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
@@ -29,3 +29,4 @@ def put_off(state: SchedulerState, seconds: float, now: float) -> None:
     state.objects.put_off(seconds)
     draining.put_off(state, seconds)
     stated_copies.put_off(state, seconds)
+    orphaned_objects.put_off(state, seconds)

@@ -48,6 +48,7 @@ cdef class SchedulerState:
     cdef readonly object relays
     cdef readonly object transfers
     cdef readonly dict departures
+    cdef readonly dict unknown_owners
     cdef readonly dict lost_inputs
     cdef readonly dict awaited_values
     cdef readonly dict stated_copies

@@ -125,6 +125,10 @@ class SchedulerState:
     departures: dict[bytes, Departure]
     """The agents that leave and have values, by session."""
 
+    unknown_owners: dict[bytes, dict[bytes, float]]
+    """The owners of objects in stores that are not clients, by the session of the agent that names them: until when
+    each may yet appear."""
+
     lost_inputs: dict[bytes, dict[tuple[int, ...], list[int]]]
     """The tasks outside graphs that wait until the results that they need have been made again, by session and by the
     tasks that have these results."""

@@ -40,6 +40,7 @@ cdef class SchedulerState:
         self.serializers, self.serializer_users = {}, {}
         self.transfers = Transfers(BYTES_PER_SECOND)
         self.objects, self.relays, self.departures = ObjectStore(self.transfers), Relays(), {}
+        self.unknown_owners = {}
         self.locks = LockTable(now)
         self.lock_requests_by_task = self.locks.by_task
         self.named = NamedTable()

@@ -17,6 +17,7 @@ from scaler_scheduler.core import (
     named_requests,
     notices,
     object_messages,
+    orphaned_objects,
     outbox,
     outputs,
     profile_requests,
@@ -80,6 +81,7 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     if state.objects.awaited:
         patience_seconds = max(state.settings.client_timeout_seconds, PATIENCE_SECONDS)
         outbox.send_all(state, state.objects.lose_patience(now, patience_seconds), now)
+    orphaned_objects.on_tick(state, now)
     housekeeping.keep_house(state, now)
     limit_checks.on_tick(state, now)
     count_check.on_tick(state, now)

@@ -251,6 +251,8 @@ class Joining:
             yield from self._forgotten.messages()
         if state.host_store is not None:
             yield state.host_store
+        if state.store_status is not None:
+            yield state.store_status
         store = state.host_store.store if state.host_store is not None else NO_STORE
         for key, size, is_stored in (*state.objects.held_uploads(), *self._copies()):
             yield ObjectStored(key, size, store if is_stored else NO_STORE)

@@ -50,7 +50,6 @@ class NeededObjects:
         self._state = state
         self._backend = backend
         self._cluster = b""
-        self._store_status: StoreStatus | None = None
         self._fetched: dict[ObjectKey, int] = {}  # sizes of objects that the host's store reads from others
         self._promised: set[ObjectKey] = set()  # values that the scheduler has asked it to keep, on their way
 
@@ -186,13 +185,13 @@ class NeededObjects:
         if attached != self._state.host_store:
             self._state.host_store = attached
             self._state.unsent.append(attached)
-        if status != self._store_status:
-            self._store_status = status
+        if status != self._state.store_status:
+            self._state.store_status = status
             self._state.unsent.append(status)
 
     def on_store_lost(self, now: float) -> None:
         """It has died, and with it what it held."""
-        self._state.host_store = None
+        self._state.host_store = self._state.store_status = None
         lost = self._state.objects.take_lost()
         held_tasks.forget_values(self._state, [key for key in lost if key.number < UPLOAD_NUMBER])
         self._backend.forget_objects(lost)

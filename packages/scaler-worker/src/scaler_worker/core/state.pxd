@@ -23,6 +23,7 @@ cdef class AgentState:
     cdef readonly object packages
     cdef readonly list freed
     cdef public object host_store
+    cdef public object store_status
     # the connection
     cdef public object link
     cdef public bint welcomed

@@ -2,7 +2,7 @@
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.link import Link
-from scaler_protocol.messages import Body, FunctionDefinition, ObjectKey, StoreAttached
+from scaler_protocol.messages import Body, FunctionDefinition, ObjectKey, StoreAttached, StoreStatus
 from scaler_worker.core.actors import HostedActors
 from scaler_worker.core.lease import Lease
 from scaler_worker.core.nested import NestedClients
@@ -67,6 +67,9 @@ class AgentState:
 
     host_store: StoreAttached | None
     """The object store of this host, once the agent is connected to it."""
+
+    store_status: StoreStatus | None
+    """The contents of the store, as it has stated them last."""
 
     # ---- the connection to the scheduler -----------------------------------------------------------------------
 

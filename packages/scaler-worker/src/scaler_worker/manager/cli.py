@@ -48,7 +48,7 @@ def _description(kind: str | None) -> str:
     )
 
 
-def _run(settings: ManagerSettings) -> None:
+def _run(settings: ManagerSettings) -> int:
     settings.check_kind()
     hold_stop_signals()
     notify(STATUS="Starting")
@@ -67,12 +67,14 @@ def _run(settings: ManagerSettings) -> None:
         backend = kind.load_backend(dataclasses.replace(settings, manager=name) if scales else settings)
         connection = ManagerConnection(settings.address, tail)
         core = ManagerCore(count, settings.maximum_workers)
-        loop = ManagerLoop(core, backend, settings, name, connection, waits_for_job=kind.starts_at_once and count > 0)
+        waits = kind.starts_at_once and count > 0
+        loop = ManagerLoop(core, backend, settings, name, connection, waits, kind.outlives_manager)
         asyncio.run(loop.run())
     if lock is not None:
         lock.release()
     if connection.session.is_name_taken or (scales and connection.session.is_refused):
         raise BadInput(connection.session.ended)
+    return core.exit_code
 
 
 if __name__ == "__main__":

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 class ManagerKind:
     """``summary``: where its jobs run, for the help. The classes are named as module:class and loaded when asked for:
     a manager needs those of one kind. ``starts_at_once``: no job waits in a queue, so that a script that starts the
-    manager waits until one runs."""
+    manager waits until one runs. ``outlives_manager``: its jobs do not end with the manager."""
 
     summary: str
     settings: str
     backend: str
     starts_at_once: bool = False
+    outlives_manager: bool = False
 
     def load_settings_class(self) -> type[Any]:
         """ManagerSettings, or a class derived from it that adds the options of this kind."""
@@ -47,26 +48,31 @@ KINDS: Mapping[str, ManagerKind] = {
         summary="batch jobs of Slurm",
         settings="scaler_worker.manager.slurm_config:SlurmSettings",
         backend="scaler_worker.manager.shell.batch:BatchBackend",
+        outlives_manager=True,
     ),
     "gridengine": ManagerKind(
         summary="batch jobs of Grid Engine",
         settings="scaler_worker.manager.gridengine_config:GridEngineSettings",
         backend="scaler_worker.manager.shell.batch:BatchBackend",
+        outlives_manager=True,
     ),
     "pbs": ManagerKind(
         summary="batch jobs of PBS",
         settings="scaler_worker.manager.pbs_config:PBSSettings",
         backend="scaler_worker.manager.shell.batch:BatchBackend",
+        outlives_manager=True,
     ),
     "lsf": ManagerKind(
         summary="batch jobs of LSF",
         settings="scaler_worker.manager.lsf_config:LSFSettings",
         backend="scaler_worker.manager.shell.batch:BatchBackend",
+        outlives_manager=True,
     ),
     "kubernetes": ManagerKind(
         summary="pods of Kubernetes",
         settings="scaler_worker.manager.kubernetes_config:KubernetesSettings",
         backend="scaler_worker.manager.shell.pods:PodBackend",
+        outlives_manager=True,
     ),
     "symphony": ManagerKind(
         summary="tasks in IBM Spectrum Symphony",

@@ -15,7 +15,7 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Any
 
-from scaler_protocol.limits import SOURCES_LIMIT
+from scaler_protocol.limits import OWNERS_LIMIT, SOURCES_LIMIT
 from scaler_protocol.messages import (
     UPLOAD_NUMBER,
     ObjectChunk,
@@ -100,6 +100,7 @@ class StoreCore:
         self._inner: list[tuple[int, Any]] = []  # answers that this core takes itself
         self._objects: dict[ObjectKey, Object] = {}
         self._owners: dict[bytes, dict[ObjectKey, None]] = {}
+        self._next_owner = 0  # in ``_owners``, where the next status begins if it has no room for all of them
         self._sizes = Sizes()  # of what is in ``_objects``
         self._writers: dict[ObjectKey, list[Object]] = {}
         self._waiting: dict[ObjectKey, list[_WaitingPeer]] = {}
@@ -746,7 +747,17 @@ class StoreCore:
             disk_free_bytes=self._disk_free_bytes,
             disk_capacity_bytes=self._disk_capacity_bytes,
             largest_bytes=self._sizes.largest_bytes,
+            owners=self._some_owners(),
         )
+
+    def _some_owners(self) -> bytes:
+        """Return the next owners in turn, or all if they are few, one after another."""
+        owners = list(self._owners)
+        if len(owners) > OWNERS_LIMIT:
+            start = self._next_owner % len(owners)
+            self._next_owner = start + OWNERS_LIMIT
+            owners = (owners[start:] + owners[:start])[:OWNERS_LIMIT]
+        return b"".join(owners)
 
     def _received_from(self) -> tuple[ReceivedBytes, ...]:
         most = nlargest(SOURCES_LIMIT, self.fetches.received_from.items(), key=itemgetter(1))

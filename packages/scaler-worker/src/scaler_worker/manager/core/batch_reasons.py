@@ -42,7 +42,8 @@ def explain_rejection(errors: str, system: BatchSystem) -> tuple[str, bool]:
 
 
 def explain_unlisted(errors: str, system: BatchSystem) -> str:
-    return f"Cannot list the jobs of {system.title}: {last_words(errors)}. {system.check}"
+    advice = next((text for pattern, text in system.unlisted if re.search(pattern, errors)), system.check)
+    return f"Cannot list the jobs of {system.title}: {last_words(errors)}. {advice}"
 
 
 def explain_exit(code: int, number: int, output: str, title: str) -> str:
@@ -64,6 +65,6 @@ def last_words(errors: str) -> str:
 
 _SKIPPED = re.compile(r"Try |Exiting\.|usage:|Request aborted by esub")
 _NAMES = re.compile(
-    r"^(?:Unable to run job: |\w+: )?(?:(?:error|fatal): )?"
+    r"^(?:Unable to run job: |[a-z]\w*: )?(?:(?:error|fatal): )?"
     r"(?:Batch job submission failed: |Job was rejected because |job rejected: |allocation failure: )?"
 )

@@ -91,7 +91,8 @@ class BatchSystem:
     ``list_jobs`` shows, a line each; None: it needs none. ``nothing``: what a command says when there are no such jobs.
     ``inspect``: asks how a job has ended. ``stop``: tells jobs to end cleanly. ``cancel`` ends them. ``controller``: a
     command, and a pattern of the host in its output that nodes and this host reach. ``stuck``: a pattern of the reasons
-    of jobs that wait until someone releases them, because they could not be started."""
+    of jobs that wait until someone releases them, because they could not be started. ``unlisted``: of what is said when
+    the jobs cannot be listed, where ``check`` does not help."""
 
     title: str
     programs: tuple[str, ...]
@@ -120,6 +121,7 @@ class BatchSystem:
     cancel: Callable[[Sequence[str]], BatchCall]
     controller: tuple[BatchCall, str] | None = None
     stuck: str | None = None
+    unlisted: Advice = ()
     waits: Advice
     rejections: Advice
     delays: Advice

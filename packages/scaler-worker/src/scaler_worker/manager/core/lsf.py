@@ -58,6 +58,7 @@ _REJECTIONS = (
 )  # fmt: skip
 
 _DELAYS = (
+    (r"[Qq]ueue has been closed", "Wait, or give another --queue; bqueues shows which ones are open."),
     (r"[Pp]ending job threshold|limit|quota", "Wait until other jobs have ended, or give another --queue."),
     (r"LSF is down|batch daemon|timed out|[Cc]onnection|LIM", "Check with lsid that LSF runs."),
 )
@@ -107,7 +108,7 @@ def listing(terms: BatchTerms, user: str, ids: Sequence[str]) -> BatchCall:
 def read_jobs(text: str, terms: BatchTerms) -> list[BatchJob]:
     """The jobs of this manager. Raises ValueError."""
     try:
-        return list(_jobs(json.loads(text or "{}").get("RECORDS", []), terms))
+        return list(_jobs(json.loads(text or "{}", strict=False).get("RECORDS", []), terms))
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         raise ValueError("the output of bjobs is not JSON") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scaler_worker.manager.core.jobs import Job, JobState, ManagerEffect, StartWorkers, StopJobs
+from scaler_worker.termination_notice import STOPPED_CODE
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
@@ -47,6 +48,8 @@ class ManagerCore:
         self._blind = ""  # why the jobs could not be listed
         self._ending = False
         self._leaves_others = False
+        self.exit_code = 0
+        """The exit code of the manager when it has finished."""
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -74,7 +77,7 @@ class ManagerCore:
 
     def on_observed(self, jobs: Iterable[Job], now: float) -> None:
         """All jobs of the manager, including those of an earlier manager of its name. One that ended may be reported
-        once as FAILED or DISMISSED; one that is missing without that has failed for an unknown reason."""
+        once as FAILED, DISMISSED or EVICTED; one that is missing without that has failed for an unknown reason."""
         self._observe_at = now + OBSERVE_SECONDS
         self._blind = ""
         observed = {job.id: job for job in jobs if job.id in self._own or not self._leaves_others}
@@ -187,6 +190,8 @@ class ManagerCore:
             return
         if job.state is JobState.DISMISSED:
             self._ending = True
+        elif job.state is JobState.EVICTED:
+            self._ending, self.exit_code = True, STOPPED_CODE
         else:
             self._fail(f"Job {job.id} {job.reason}.", now)
 

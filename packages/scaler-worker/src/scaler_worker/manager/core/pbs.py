@@ -45,19 +45,28 @@ _WAITS = (
     (r"[Qq]ueue .*(?:not started|disabled)|dedicated|prime", "the queue is closed. Give another --queue, or wait."),
 )  # fmt: skip
 
+_UNLISTED = (
+    (r"(?:invalid|illegal|unrecognized) option|usage:",
+     "These are commands of Torque or of an old PBS. Use OpenPBS, or PBS Professional 14 or later."),
+)  # fmt: skip
+
 _REJECTIONS = (
-    (r"[Uu]nknown queue|not (?:enabled|allowed) .*queue", "Give another --queue; qstat -Q shows those that exist."),
-    (r"[Ii]nvalid account|account", "Give another --account."),
-    (r"[Ii]nvalid project|project", "Give another --project."),
-    (r"exceeds queue", "Give a smaller --workers-per-job, --memory-per-worker or --time-limit-seconds, or another "
-     "--queue."),
-    (r"[Uu]nknown resource|[Ii]llegal attribute|invalid option|illegal -", "Correct --qsub-options or --resources."),
-    (r"array", "Give a larger --workers-per-job."),
-    (r"[Uu]nauthorized|[Aa]ccess .*denied", "Ask the administrators of the cluster."),
+    (r"[Uu]nknown queue", "Give another --queue; qstat -Q shows those that exist."),
+    (r"[Aa]ccess to queue", "Give another --queue, or ask the administrators of the cluster."),
+    (r"[Nn]o default queue", "Give a --queue; qstat -Q shows those that exist."),
+    (r"[Aa]ccount", "Give another --account."),
+    (r"[Pp]roject", "Give another --project."),
+    (r"[Aa]rray", "Give a larger --workers-per-job."),
+    (r"(?:exceeds|violates) .*queue|exceeds allowable|all possible destinations",
+     "Give a smaller --workers-per-job, --memory-per-worker or --time-limit-seconds, or another --queue."),
+    (r"[Uu]nknown resource|[Rr]esource invalid|[Ii]llegal attribute|invalid option|illegal -",
+     "Correct --qsub-options or --resources."),
+    (r"[Uu]nauthorized|[Aa]ccess .*(?:denied|not allowed)|Bad [UG]ID", "Ask the administrators of the cluster."),
 )  # fmt: skip
 
 _DELAYS = (
-    (r"would exceed|limit", "Wait until other jobs have ended, or give another --queue."),
+    (r"[Qq]ueue is not (?:enabled|started)", "Wait, or give another --queue; qstat -Q shows which ones are enabled."),
+    (r"would exceed|limit|Maximum number", "Wait until other jobs have ended, or give another --queue."),
     (r"connect|timed out|[Cc]ommunication", "Check with qstat -B that the server runs."),
 )
 
@@ -193,6 +202,7 @@ PBS = BatchSystem(
     stop=stop,
     cancel=cancel,
     controller=(BatchCall("qstat", ["-B", "-f"]), r"^\s*server_host = (\S+)$"),
+    unlisted=_UNLISTED,
     waits=_WAITS,
     rejections=_REJECTIONS,
     delays=_DELAYS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from scaler_worker.manager.core.ssh_hosts import RemoteHost
+from scaler_worker.termination_notice import STOPPED_CODE
 
 _OF_SSH = 255
 _OF_SHELL = (126, 127)
@@ -98,6 +99,8 @@ def explain_version(theirs: str, ours: str, text: str, python: str) -> str | Non
 def explain_end(exit_code: int, complaint: str, text: str) -> str:
     """Explain the end of a ``scaler_cluster`` that has run there. ``complaint``: the sentence with which it ended, if
     it said one."""
+    if exit_code == STOPPED_CODE:
+        return _complete(text, "its provider takes the machine back. Give another host in its place.")
     how = f"exited with code {exit_code}" if exit_code >= 0 else f"was ended by signal {-exit_code}"
     return _complete(text, f"scaler_cluster {how}: {complaint}" if complaint else f"scaler_cluster {how}. See its log.")
 

@@ -77,7 +77,7 @@ class LocalBackend:
     def list(self) -> Sequence[Job]:
         jobs = [self._observed(each) for each in self._children]
         for job in jobs:
-            if job.state in (JobState.FAILED, JobState.DISMISSED):
+            if job.state in (JobState.FAILED, JobState.DISMISSED, JobState.EVICTED):
                 child, _ = self._children.pop(job.id)
                 child.join()
                 self._ready.discard(job.id)
@@ -95,8 +95,10 @@ class LocalBackend:
         refusal = self._notice_ready(id, child)
         if code is None:
             return Job(id, workers, JobState.RUNNING if id in self._ready else JobState.STARTING)
-        if code in (0, STOPPED_CODE):  # this manager's own machine will be taken back
+        if code == 0:
             return Job(id, workers, JobState.DISMISSED)
+        if code == STOPPED_CODE:
+            return Job(id, workers, JobState.EVICTED)
         return Job(id, workers, JobState.FAILED, refusal or _end(code))
 
     def _notice_ready(self, id: str, child: ChildCommand) -> str:

@@ -22,6 +22,9 @@ from scaler_worker.manager.shell.connection import ManagerConnection
 _STOPPING_SECONDS = 0.05
 """The interval between two observations while jobs end."""
 
+_ABANDONED_SECONDS = 60.0
+"""A manager whose script is gone ends this long after the grace time of its jobs, also if some of them have not."""
+
 _T = TypeVar("_T")
 
 
@@ -30,7 +33,8 @@ class ManagerLoop:
 
     ``connection``: to the scheduler, which is told what runs and why workers are missing, and tells a manager that
     follows the load how many workers to run.
-    ``waits_for_job``: the script that started the manager, if one did, waits until a job runs."""
+    ``waits_for_job``: the script that started the manager, if one did, waits until a job runs. ``outlives_manager``:
+    the jobs do not end with the manager, so that it ends them when that script is gone."""
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class ManagerLoop:
         name: str,
         connection: ManagerConnection,
         waits_for_job: bool = False,
+        outlives_manager: bool = False,
     ) -> None:
         self._core = core
         self._backend = backend
@@ -47,6 +52,7 @@ class ManagerLoop:
         self._name = name
         self._connection = connection
         self._waits_for_job = waits_for_job
+        self._patience_seconds = settings.grace_seconds + _ABANDONED_SECONDS if outlives_manager else 0.0
         self._changed = asyncio.Event()
         self._stopped = False
         self._began = False  # the first turn is over
@@ -57,7 +63,8 @@ class ManagerLoop:
 
     async def run(self) -> None:
         """Return when a signal asked for the end, or the scheduler has ended, and no job is left."""
-        install_stop_signals(asyncio.get_running_loop(), self._on_stop)
+        loop = asyncio.get_running_loop()
+        install_stop_signals(loop, self._on_stop, parent_patience_seconds=self._patience_seconds)
         self._speaking = asyncio.create_task(self._connection.run(self._report, self._on_session))
         try:
             await self._run_turns()
