@@ -561,7 +561,7 @@ def test_what_an_agent_has_of_an_owner_that_does_not_come_back_is_released():
     assert agent.says(ObjectStored(here, 10, bytes(16)), ObjectStored(gone, 10, bytes(16))) == []
     client = book.client()
     client.says(upload(here, 10, 0, 10))
-    assert book.wait(1.5, (agent,)) == [("agent", ObjectRelease((gone,)))]
+    assert book.wait(1.5, (agent,)) == [("agent", ObjectRelease((), gone.owner))]
     assert client.says(ObjectRelease((here,))) == [("agent", ObjectRelease((here,)))]
     assert agent.says(ObjectStored(here, 10, bytes(16))) == [("agent", ObjectRelease((here,)))]
 

@@ -62,6 +62,7 @@ from scaler_worker.core.effects import (
     DropObjects,
     DropStored,
     Exit,
+    FindStored,
     ForgetOwner,
     ReadOutput,
     RenewNested,
@@ -686,6 +687,22 @@ def test_the_host_s_store_drops_what_no_agent_knows_of() -> None:
     stage.say_raw(Welcome(b"S" * 16, 1, cluster=b"c" * 16, number=1))
     stage.say(ObjectRelease((), CLIENT))
     assert [effect for effect in stage.effects if isinstance(effect, ForgetOwner)] == [ForgetOwner(CLIENT)]
+
+
+def test_the_host_s_store_decides_what_it_drops_of_a_client_that_is_away() -> None:
+    stage = Stage(1, welcome=False, uses_store=True)
+    stage.core.on_connected(b"", stage.now)
+    stage.turn()
+    stage.say_raw(Welcome(b"S" * 16, 1, cluster=b"c" * 16, number=1))
+    key = ObjectKey(CLIENT, 2**64 - 1)
+    for _ in range(2):  # it is looked for again: the client may have come back
+        stage.effects.clear()
+        stage.give(run_of(1, slots=[key]))
+        assert [effect.keys for effect in stage.effects if isinstance(effect, FindStored)] == [[key]]
+        stage.core.on_stored(key, stage.now)
+        stage.run_all()
+        stage.say(ObjectRelease((), CLIENT))
+        assert stage.count(ForgetOwner) == 1 and stage.count(DropStored) == 0
 
 
 def test_an_object_that_nobody_has() -> None:

@@ -120,8 +120,8 @@ class NeededObjects:
                 self._state.objects.give_up(key)
         self._release(release.keys)
         if release.client:
-            self._release(self._state.objects.all_of(release.client))
-            if self._cluster:
+            self._forget(self._state.objects.all_of(release.client))
+            if self._cluster:  # the store decides what it drops: the client may only have been away for too long
                 self._state.outbox.add(ForgetOwner(release.client))
 
     def release_freed(self) -> None:
@@ -132,10 +132,14 @@ class NeededObjects:
         self._release(freed)
 
     def _release(self, keys: Sequence[ObjectKey]) -> None:
-        self._promised.difference_update(keys)
-        stored = [key for key in keys if self._state.objects.release(key)]
+        stored = self._forget(keys)
         if stored:
             self._drop_stored(stored)
+
+    def _forget(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
+        """Return those that the host's store has."""
+        self._promised.difference_update(keys)
+        stored = [key for key in keys if self._state.objects.release(key)]
         for key in keys:
             if key.number == 0:
                 self._state.functions.pop(key.owner, None)
@@ -144,6 +148,7 @@ class NeededObjects:
                 if environment is not None:
                     self._state.packages.forget(environment)
         self._backend.forget_objects(keys)
+        return stored
 
     def _drop_stored(self, keys: list[ObjectKey]) -> None:
         """One message to the store drops many objects."""
