@@ -127,7 +127,7 @@ def report_of(model: Model, start: float, stop: float, problems: Sequence[str] =
 
 
 def _restart_note(model: Model) -> str:
-    """What the report leaves out, because a scheduler that is restarted counts anew."""
+    """Return what a report leaves out: the counts of a scheduler begin again with its restart."""
     moment = model.restarted_at or 0.0
     before = format_moment(math.ceil(moment) - 1).replace(" ", "T")
     return (
