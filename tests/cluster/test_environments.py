@@ -6,7 +6,9 @@ import asyncio
 import importlib
 import importlib.metadata
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -128,7 +130,8 @@ def test_asynchronous_clients_have_one(address: str) -> None:
 def test_a_directory_that_is_not_there(address: str, tmp_path: Path) -> None:
     path = tmp_path / "later"
     with Client(address, environment=Environment(working_directory=str(path))) as client:
-        with pytest.raises(NoWorkerError, match=f"Cannot use the working directory {path} .*: No such file"):
+        reason = f"Cannot use the working directory {path} on {socket.gethostname()}: No such file"
+        with pytest.raises(NoWorkerError, match=re.escape(reason)):
             client.submit(color).result()
         path.mkdir()
         assert client.submit(os.getcwd).result() == str(path)

@@ -9,11 +9,15 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from scaler import Client
+from scaler.command import stack
+from scaler.command.settings import DownSettings
+from scaler.command.stack_lock import StackLock
 from scaler.command.stack_template import TEMPLATE
 from scaler_protocol.command import read_settings
 from scaler_scheduler.config import SchedulerSettings
@@ -138,6 +142,20 @@ def test_down_stops_it_from_elsewhere(running: Command) -> None:
     assert scaler("down").stdout == "Stopped the stack of cluster.toml.\n"
     assert running.wait() == 0
     assert scaler("down").stdout == "Nothing runs from cluster.toml.\n"
+
+
+def test_down_of_a_stack_that_ends_at_that_moment(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its process has ended, and the system still holds the lock."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    lock = StackLock(Path("cluster.toml").absolute())
+    assert lock.acquire()
+    lock.log_path.with_suffix("").write_text(str(ended.pid))
+    monkeypatch.setattr(stack, "time", SimpleNamespace(sleep=lambda seconds: lock.release()))
+    assert stack.down(DownSettings(file="cluster.toml")) == 0
+    assert capsys.readouterr().out == "Stopped the stack of cluster.toml.\n"
 
 
 def test_nothing_outlives_a_killed_stack(running: Command) -> None:

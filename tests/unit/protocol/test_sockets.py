@@ -297,7 +297,8 @@ def test_a_busy_address_is_told_in_a_sentence(context: Any, closing: Closing, ad
     bound = closing(OpenRouter(context)).bind(address)
     with pytest.raises(OSError) as caught:
         closing(OpenRouter(context)).bind(bound)
-    assert str(caught.value) == f"Cannot listen on {bound}: another process already listens there."
+    reason = "another process already listens there. Stop it, or give another address."
+    assert str(caught.value) == f"Cannot listen on {bound}: {reason}"
     assert caught.value.errno == errno.EADDRINUSE
 
 

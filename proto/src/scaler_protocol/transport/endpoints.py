@@ -104,7 +104,8 @@ def bind_error(address: Address, error: OSError | zmq.ZMQError) -> OSError:
 
 
 def in_use(address: Address) -> OSError:
-    return sentence(errno.EADDRINUSE, f"Cannot listen on {address}: another process already listens there.")
+    text = f"Cannot listen on {address}: another process already listens there. Stop it, or give another address."
+    return sentence(errno.EADDRINUSE, text)
 
 
 def sentence(number: int | None, text: str) -> OSError:

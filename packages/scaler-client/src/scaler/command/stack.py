@@ -50,7 +50,10 @@ def down(settings: DownSettings) -> int:
             print(f"Nothing runs from {settings.file}.")
             return 0
         log = LogEnd(lock.log_path)
-        os.kill(holder, signal.SIGTERM)
+        try:
+            os.kill(holder, signal.SIGTERM)
+        except ProcessLookupError:
+            pass  # it has just ended
         _wait_for_end(lock, log)
     finally:
         lock.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import site
+import socket
 import sys
 import time
 
@@ -52,7 +53,8 @@ class ProcessEnvironment:
             os.chdir(path)
         except OSError as error:
             raise EnvironmentUnusableError(
-                f"Cannot use the working directory {path} {self._where}: {error.strerror}. Create it on each host."
+                f"Cannot use the working directory {path} on {socket.gethostname()}: {error.strerror}. Create it on "
+                "each host."
             ) from None
 
     def _find_packages(self, requirements: tuple[str, ...]) -> PackageFolder:
