@@ -18,10 +18,12 @@ from scaler import Client
 from scaler_protocol.address import default_monitor_address
 from tests.support.commands import Command, child_environment, command_line, run_command, start_cluster, start_scheduler
 from tests.support.ports import free_address
+from tests.support.process_limit import LimitedUser, needs_users
 from tests.support.waiting import wait_until
 
 WORKERS = 2
 TASKS, FAILURES = 3000, 7
+PLENTY = 1000
 
 PROBE = """
 import json, sys
@@ -124,6 +126,62 @@ def test_no_display_is_one_line() -> None:
     done = run_command("scaler_gui", "ipc:///tmp/x", **nothing)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1 and "no display" in done.stderr
+
+
+def limited_memory(mebibytes: int, source: str) -> list[str]:
+    """A program with so much address space."""
+    limit = mebibytes * 1024 * 1024
+    begin = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))"
+    return [sys.executable, "-c", f"{begin}\n{source}", "ipc:///tmp/nobody"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others have no such limit")
+@pytest.mark.parametrize("mebibytes", [120, 250, 350])
+def test_too_little_memory_for_a_window_is_one_line(environment: dict[str, str], mebibytes: int) -> None:
+    with Command(limited_memory(mebibytes, "from scaler_gui import cli; cli.main()"), environment) as window:
+        assert window.wait() == 2
+        assert window.output.startswith("scaler_gui: Cannot continue: ") and "ulimit -v" in window.output
+        assert len(window.output.splitlines()) == 1
+
+
+def test_memory_that_is_used_up_later_is_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+    source = PROBE.replace("model = self.monitor.model", "raise MemoryError")
+    with Command([sys.executable, "-c", source, f"ipc://{tmp_path}/nobody"], environment) as window:
+        assert window.wait() == 2
+        lines = [line for line in window.output.splitlines() if "propagateSizeHints" not in line]
+        assert len(lines) == 1 and lines[0].startswith("scaler_gui: Cannot continue: this process has no memory left.")
+
+
+@needs_users
+@pytest.mark.parametrize("limit", [1, 2, 4])
+def test_too_few_threads_for_a_window_are_one_line(tmp_path: Path, limit: int) -> None:
+    user = user_of(tmp_path)
+    with Command(user.command(limit, command_line("scaler_gui", "ipc:///tmp/x")), user.environment, cwd="/") as window:
+        assert window.wait() == 2
+        assert len(window.output.splitlines()) == 1 and "ulimit -u" in window.output
+
+
+@needs_users
+def test_a_window_that_may_start_no_more_threads_is_drawn(tmp_path: Path) -> None:
+    """Qt would wait forever for those that paint. The user may have many threads until it is shown, and then one."""
+    user = user_of(tmp_path)
+    source = PROBE.replace(
+        "self.looks.start()", "self.looks.start(); resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))"
+    )
+    source = source.replace("import json, sys", "import json, resource, sys")
+    arguments = [sys.executable, "-c", source, f"ipc://{tmp_path}/nobody"]
+    with Command(user.command(PLENTY, arguments), user.environment, cwd="/") as window:
+        window.wait_for_output("Nothing heard from")
+        window.signal(signal.SIGINT)
+        assert window.wait() == 0 and "QThread" not in window.output
+
+
+def user_of(folder: Path) -> LimitedUser:
+    for each in (folder, *folder.parents[:2]):
+        each.chmod(0o755)
+    user = LimitedUser(folder)
+    user.environment["QT_QPA_PLATFORM"] = "offscreen"
+    return user
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

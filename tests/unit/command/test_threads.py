@@ -172,9 +172,19 @@ def test_a_supervised_command_without_a_thread_is_not_left_running(monkeypatch: 
     command.join(5)
 
 
-def test_a_command_that_cannot_go_on_says_so_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("lack", "words"),
+    [
+        (MemoryError(), "this process has no memory left."),
+        (ImportError("libz.so: failed to map segment from shared object"), "this process has no memory left."),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files: close files"),
+    ],
+)
+def test_a_command_that_cannot_go_on_says_so_in_one_line(
+    capsys: pytest.CaptureFixture[str], lack: Exception, words: str
+) -> None:
     def body(settings: LoggingSettings) -> int:
-        raise MemoryError
+        raise lack
 
     with pytest.raises(SystemExit) as ended:
         run_command(
@@ -183,4 +193,4 @@ def test_a_command_that_cannot_go_on_says_so_in_one_line(capsys: pytest.CaptureF
         )  # fmt: skip
     assert ended.value.code == 2
     error = capsys.readouterr().err
-    assert error.startswith("it: Cannot continue: this process has no memory left.") and error.count("\n") == 1
+    assert error.startswith(f"it: Cannot continue: {words}") and error.count("\n") == 1

@@ -75,6 +75,8 @@ def test_turns_that_lack_memory_end_the_process_whatever_succeeds_between_them(c
         lack_memory(guard)
     assert exit_.value.code == BROKEN_CODE
     assert "Agent: 3 turns failed for lack of memory, so this process exits" in caplog.text
+    assert "Agent: a turn failed. This process has no memory left. Free memory" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 def test_a_lack_of_memory_that_is_long_over_does_not_count(monkeypatch):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn, cast
 
 import pytest
 
 from scaler_protocol.address import parse_address
+from scaler_protocol.command import threads
 from scaler_protocol.effects import Send
 from scaler_protocol.handshake import PeerHandshake, make_hello
 from scaler_protocol.messages import (
@@ -28,6 +33,7 @@ from scaler_protocol.messages import (
 )
 from scaler_protocol.monitor import operator
 from scaler_protocol.monitor.messages import SchedulerStatus, Snapshot
+from scaler_protocol.monitor.model import Model
 from scaler_protocol.monitor.operation import (
     ACTION_LABELS,
     ACTIONS_OF_TABLE,
@@ -48,6 +54,9 @@ from scaler_protocol.monitor.operator_session import OperatorSession
 from scaler_protocol.monitor.tables import TABLES
 from scaler_protocol.profile import ProfileTree
 from scaler_scheduler.top.operations import Operations
+from scaler_scheduler.web.operations import PageOperations
+from scaler_scheduler.web.sources import PageSource
+from tests.support.threads import no_threads
 
 HELLO = make_hello(Role.SUBMIT, bytes(16))
 PAUSE = Operation(ControlAction.PAUSE, "vm-3")
@@ -228,6 +237,55 @@ def test_a_snapshot_with_an_address_that_is_none_is_told() -> None:
     outcome = operations.take()
     operations.close()
     assert outcome is not None and not outcome.is_done and outcome.text.startswith("Cannot do this: ")
+
+
+def test_an_action_for_which_there_is_no_thread_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def perform(*_: object) -> OperationOutcome:
+        raise AssertionError("there is no thread that asks")
+
+    operations = Operations("tcp://127.0.0.1:5", perform)
+    with no_threads(monkeypatch):
+        operations.begin(PAUSE, Snapshot(SchedulerStatus("tcp://127.0.0.1:5", 1)))
+    outcome = operations.take()
+    operations.close()
+    assert outcome is not None and not outcome.is_done and "no more threads" in outcome.text
+
+
+def test_an_action_of_a_page_for_which_there_is_no_thread_is_never_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def perform(_: object, operation: Operation, *__: object) -> OperationOutcome:
+        asked.append(operation.target)
+        return OperationOutcome(True, "done")
+
+    def refuse(*_: object) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    model = Model(0.0)
+    model.apply(Snapshot(SchedulerStatus("tcp://127.0.0.1:5", 1)), 0.0)
+    source = SimpleNamespace(watched="tcp://127.0.0.1:5", model=model)
+    operations = PageOperations(cast(PageSource, source), True, perform)
+    said = {"action": int(ControlAction.PAUSE), "target": "one", "is_confirmed": True}
+
+    async def ask_twice() -> list[dict[str, Any]]:
+        with monkeypatch.context() as patched:
+            patched.setattr(threads, "start_new_thread", refuse)
+            patched.setattr(threading.Thread, "start", refuse)
+            first = await operations.answer(said)
+        return [first, await operations.answer({**said, "target": "two"})]
+
+    first, second = asyncio.run(ask_twice())
+    assert not first["is_done"] and "no more threads" in first["text"]
+    assert second["is_done"] and asked == ["two"]
+
+
+def test_an_action_for_whose_connection_there_is_no_thread_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(operator, "DealerConnection", refuse)
+    outcome = operator.operate(parse_address("tcp://127.0.0.1:5"), PAUSE, "scaler-scheduler", "scaler_top")
+    assert not outcome.is_done and outcome.text.startswith("Cannot do this: the system allows no more threads")
 
 
 def test_every_action_of_a_table_has_its_words_and_its_columns() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
+from types import TracebackType
 
 from PySide6.QtCore import QSettings, QSocketNotifier, QTimer
 from PySide6.QtGui import QGuiApplication
@@ -13,6 +15,7 @@ from PySide6.QtWidgets import QApplication
 from scaler_gui.config import GuiSettings
 from scaler_gui.main_window import MainWindow
 from scaler_gui.monitor import Monitor
+from scaler_protocol.command.remedies import shortage_text
 
 NAME = "scaler_gui"
 
@@ -24,6 +27,7 @@ def run_application(settings: GuiSettings) -> int:
     application.setApplicationName(NAME)
     application.setOrganizationName("Scaler")
     stop = _StopSignals(application)
+    shortage = _Shortage()
     monitor = Monitor(settings.timeout)
     window = MainWindow(monitor, QSettings(QSettings.Format.IniFormat, QSettings.Scope.UserScope, "Scaler", NAME))
     window.show()
@@ -31,6 +35,7 @@ def run_application(settings: GuiSettings) -> int:
     code = application.exec()
     monitor.close()
     stop.close()
+    shortage.close()
     return code
 
 
@@ -44,6 +49,26 @@ def _begin(window: MainWindow, settings: GuiSettings) -> None:
         window.connect_to_address(settings.address)
     else:
         window.ask_for_address()
+
+
+class _Shortage:
+    """Ends the process with one sentence if it finds no memory, threads or descriptors, wherever that is: Qt would
+    print a traceback each time, and continue with half a window."""
+
+    def __init__(self) -> None:
+        self._before = sys.excepthook
+        sys.excepthook = self._take
+
+    def close(self) -> None:
+        sys.excepthook = self._before
+
+    def _take(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        lack = shortage_text(error, "this process")
+        if not lack:
+            self._before(kind, error, traceback)
+            return
+        print(f"{NAME}: Cannot continue: {lack}", file=sys.stderr, flush=True)
+        os._exit(2)  # a clean end needs memory, too, and libraries abort without it
 
 
 class _StopSignals:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from scaler_gui.models.recent import RecentAddress
 from scaler_protocol.address import parse_address
+from scaler_protocol.command.threads import lack_of_thread, start_thread
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.operation import Operation, OperationOutcome, scheduler_address
 from scaler_protocol.monitor.operator import operate
@@ -29,7 +30,10 @@ class WindowOperations(QObject):
         elif snapshot is None:
             self.ended.emit(OperationOutcome(False, _AWAY_TEXT))
         else:
-            threading.Thread(target=self._run, args=(operation, place, snapshot), daemon=True).start()
+            try:
+                start_thread(partial(self._run, operation, place, snapshot))
+            except RuntimeError as error:
+                self.ended.emit(OperationOutcome(False, f"Cannot do this: {lack_of_thread(error)}"))
 
     def _run(self, operation: Operation, place: RecentAddress, snapshot: Snapshot) -> None:
         try:

@@ -39,9 +39,9 @@ def run_command(
     distribution: str,
     arguments: Sequence[str] | None = None,
 ) -> NoReturn:
-    """Read the settings, run ``body`` and exit with what it returns (None is 0). BadInput from either, a limit of
-    descriptors that is too low, and a lack of memory or threads, is one line on stderr (or an exception in the script
-    that started this command) and exit code 2. ``--version`` prints ``version``, which is that of ``distribution``, and
+    """Read the settings, run ``body`` and exit with what it returns (None is 0). BadInput from either, and a lack of
+    memory, threads or descriptors, is one line on stderr (or an exception in the script that started this command) and
+    exit code 2. ``--version`` prints ``version``, which is that of ``distribution``, and
     the version of the protocol; ``--print-completion SHELL``, as the first argument, a script for a shell."""
     open_standard_descriptors()
     current_parent()
@@ -60,7 +60,7 @@ def run_command(
     except BadInput as error:
         code = 2
         _complain(program, str(error))
-    except (MemoryError, RuntimeError) as error:
+    except (ImportError, MemoryError, OSError, RuntimeError, SystemError) as error:
         lack = shortage_text(error, "this process")
         if not lack:
             raise

@@ -14,6 +14,8 @@ import logging
 import time
 from types import TracebackType
 
+from scaler_protocol.command.remedies import is_lack_of_memory, shortage_text
+
 FAILED_TURNS_LIMIT = 8
 BROKEN_CODE = 70
 """The exit code: EX_SOFTWARE of sysexits.h."""
@@ -39,11 +41,16 @@ class TurnGuard:
         self._memory_failed_at = 0.0
 
     def failed(self, what: str, error: Exception) -> None:
-        """Part of a turn failed and was survived: it is logged as ``what``, and the turn counts as failed."""
+        """Part of a turn failed and was survived: it is logged as ``what``, and the turn counts as failed. A lack of
+        memory needs no traceback: it can happen anywhere."""
         self._has_failed = True
-        self._lacked_memory = self._lacked_memory or isinstance(error, MemoryError)
+        lacks_memory = is_lack_of_memory(error)
+        self._lacked_memory = self._lacked_memory or lacks_memory
         try:
-            logging.error(f"{self._name}: {what}", exc_info=error)
+            if lacks_memory:
+                logging.error(f"{self._name}: {what} {shortage_text(error, 'This process')}")
+            else:
+                logging.error(f"{self._name}: {what}", exc_info=error)
         except MemoryError:
             pass  # not even for this line; the turn counts all the same
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from scaler_protocol.address import Address
 from scaler_protocol.codec import MalformedMessage, decode, encode
+from scaler_protocol.command.threads import lack_of_thread
 from scaler_protocol.handshake import NONCE_SIZE_BYTES, PeerHandshake, make_hello
 from scaler_protocol.ids import ID_SIZE_BYTES
 from scaler_protocol.keys import files_of_peer, keys_directory, peer_keys
@@ -52,6 +53,9 @@ def operate(
     except (OSError, ValueError) as error:
         context.term()
         return OperationOutcome(False, str(error))
+    except RuntimeError as error:  # ZeroMQ needs threads
+        context.term()
+        return OperationOutcome(False, f"Cannot do this: {lack_of_thread(error)}")
     try:
         handshake = PeerHandshake(dealer.place, secrets.token_bytes(NONCE_SIZE_BYTES))
         hello = make_hello(Role.SUBMIT, session, distribution=distribution, program=program)

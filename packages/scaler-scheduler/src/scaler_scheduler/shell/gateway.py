@@ -237,7 +237,7 @@ class Gateway:
             if admission.knows(self.core.state, peer):  # since this Hello
                 self.core.on_fault(peer, Hello.__name__, error, now)
             elif isinstance(error, MemoryError):
-                self._loop.failed(f"Cannot process a Hello from {peer.hex()[:8]}", error)
+                self._loop.failed(f"Cannot process a Hello from {peer.hex()[:8]}.", error)
             else:  # it has proved nothing, so the session that it names is not touched
                 logging.exception(f"Cannot process a Hello from {peer.hex()[:8]}")
 
@@ -299,7 +299,7 @@ class Gateway:
                 self._not_carried_out(effect, error, now)
 
     def _not_carried_out(self, effect: Effect, error: Exception, now: float) -> None:
-        what = f"Cannot carry out {type(effect).__name__}"
+        what = f"Cannot carry out {type(effect).__name__}."
         if isinstance(error, MemoryError):  # the message is sent again over the next connection
             self._loop.failed(what, error)
             if type(effect) is Send:
@@ -335,7 +335,7 @@ class Gateway:
 
     def _tell_trouble(self, trouble: Trouble) -> None:
         if isinstance(trouble.error, MemoryError):
-            self._loop.failed(trouble.text, trouble.error)
+            self._loop.failed(f"{trouble.text}.", trouble.error)
         else:
             logging.error(trouble.text, exc_info=trouble.error)
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.command.threads import lack_of_thread
 from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.operation import Operation, OperationOutcome, scheduler_address
 from scaler_protocol.monitor.operator import operate
@@ -51,8 +52,13 @@ class Operations:
         except ValueError as error:  # whatever publishes there says so
             self._tell(OperationOutcome(False, f"Cannot do this: {error}"))
             return
-        self._thread = threading.Thread(target=self._run, args=(address, operation), daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(address, operation), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._tell(OperationOutcome(False, f"Cannot do this: {lack_of_thread(error)}"))
+            return
+        self._thread = thread
 
     def take(self) -> OperationOutcome | None:
         """The last outcome since the last call."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
 
 from scaler_protocol.address import Address, parse_address
+from scaler_protocol.command.threads import lack_of_thread, start_thread
 from scaler_protocol.monitor.operation import (
     ACTION_LABELS,
     ACTIONS_OF_TABLE,
@@ -79,7 +81,27 @@ class PageOperations:
         except ValueError as error:  # whatever publishes there says so
             return _told(OperationOutcome(False, f"Cannot do this: {error}"))
         async with self._turns:
-            return _told(await asyncio.to_thread(self._perform, address, operation, "scaler-scheduler", "scaler_ui"))
+            return _told(await self._carry_out(address, operation))
+
+    async def _carry_out(self, address: Address, operation: Operation) -> OperationOutcome:
+        """Perform it in a thread of its own: an executor that finds no thread keeps the work, and does it later."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[OperationOutcome] = loop.create_future()
+
+        def end(outcome: OperationOutcome) -> None:
+            if not done.done():
+                done.set_result(outcome)
+
+        def run() -> None:
+            outcome = self._perform(address, operation, "scaler-scheduler", "scaler_ui")
+            with contextlib.suppress(RuntimeError):  # scaler_ui has ended meanwhile
+                loop.call_soon_threadsafe(end, outcome)
+
+        try:
+            start_thread(run)
+        except RuntimeError as error:
+            return OperationOutcome(False, f"Cannot do this: {lack_of_thread(error)}")
+        return await done
 
 
 def _told(outcome: OperationOutcome) -> dict[str, Any]:
