@@ -361,8 +361,9 @@ def test_locks_exclude_coroutines_and_clients(combo: SchedulerClusterCombo, clie
 
 def test_questions(combo: SchedulerClusterCombo, gate: Gate) -> None:
     async def body(client: AsyncClient) -> None:
+        while await client.n_workers() < 2:  # they may be joining
+            await asyncio.sleep(0.01)
         assert len((await client.cluster_info()).workers) == 2
-        assert await client.n_workers() == 2
         future = client.submit(functions.wait_at_gate, *gate.paths, 1)
         while not gate.waiting_pids:
             await asyncio.sleep(0.01)
@@ -370,6 +371,10 @@ def test_questions(combo: SchedulerClusterCombo, gate: Gate) -> None:
         gate.open()
         await future
         assert await client.explain(future) == "The task has ended."
+        mistakes: list[Callable[[Any], Awaitable[str]]] = [client.explain, client.stack, client.output]
+        for call in mistakes:
+            with pytest.raises(TypeError, match="3: it is n"):
+                await call(3)
 
     run(combo, body)
 

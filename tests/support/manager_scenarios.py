@@ -153,6 +153,9 @@ with scaler.Client(cluster.get_address()) as client:
 print("works", flush=True)
 """
 
+_START_SECONDS = 150.0
+"""The bound of a program that starts a cluster, whose jobs start when the batch system looks at them again."""
+
 _FOREVER = "import threading; threading.Event().wait()"
 
 _NONE: Mapping[str, str] = {}
@@ -165,7 +168,7 @@ def end_with_the_program(
     cluster has its own. ``options``: others of the cluster."""
     program = [sys.executable, "-c", _PROGRAM + (_FOREVER if is_killed else ""), cluster, address, json.dumps(options)]
     with Command(program) as command:
-        command.wait_for_output("works")
+        command.wait_for_output("works", _START_SECONDS)
         family = command.family()
         if is_killed:
             command.kill()
@@ -178,7 +181,7 @@ def end_with_the_program(
 def end_without_anything_of_their_program(cluster: str, site: Site) -> None:
     """The program of a cluster is killed with all its children, as with its host."""
     with Command([sys.executable, "-c", _PROGRAM + _FOREVER, cluster, "", "{}"]) as command:
-        command.wait_for_output("works")
+        command.wait_for_output("works", _START_SECONDS)
         assert len(site.jobs()) == 1
         command.signal(signal.SIGSTOP)  # it would start them again
         for process in command.family():

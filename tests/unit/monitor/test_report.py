@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from scaler_protocol.monitor.failure_marks import FailureMarks
+from scaler_protocol.monitor.format import format_moment
 from scaler_protocol.monitor.log_frames import SUFFIX
+from scaler_protocol.monitor.messages import Snapshot
 from scaler_protocol.monitor.model import Model
+from scaler_protocol.monitor.moments import moment_of
 from scaler_protocol.monitor.palette import PART_TINTS
 from scaler_protocol.monitor.player import Player
 from scaler_protocol.monitor.replay import Replay
@@ -49,6 +53,24 @@ def test_a_window_of_the_recording(replay: Replay, tmp_path: Path) -> None:
     path = tmp_path / "out.html"
     write_report(replay, str(path), START_TIME + 5.0, START_TIME + 6.0)
     assert ", 1s;" in path.read_text()
+
+
+def test_a_report_says_that_it_begins_with_a_restart_of_the_scheduler(replay: Replay, tmp_path: Path) -> None:
+    path = tmp_path / "out.html"
+    assert "restarted" not in write_report(replay, str(path), replay.start, replay.end)
+    messages = list(synthetic_messages(SECONDS, 12, 200))
+    last = next(each for each in reversed(messages) if isinstance(each, Snapshot))
+    scheduler = dataclasses.replace(last.scheduler, epoch=8)
+    after = dataclasses.replace(last, scheduler=scheduler, time=last.time + 60.0)
+    (tmp_path / f"20231114T221440Z-8{SUFFIX}").write_bytes(log_of([after]))
+    both = Replay(tmp_path)
+    said = write_report(both, str(path), both.start, both.end)
+    moment = format_moment(after.time)
+    assert f"The scheduler was restarted at {moment}." in said and said.partition("Open it in a browser. ")[2]
+    assert said.partition("Open it in a browser. ")[2] in path.read_text()
+    until = said.partition("--trace-until ")[2].partition(" ")[0]
+    write_report(both, str(path), both.start, moment_of(until, both.start))
+    assert "restarted" not in path.read_text() and "negative price" in path.read_text()
 
 
 def test_names_are_text_whatever_they_contain() -> None:

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from scaler_protocol.messages import Status
 from scaler_protocol.monitor import links, records, task_times
 from scaler_protocol.monitor.activity import Activity
 from scaler_protocol.monitor.entities import page_of
@@ -53,6 +54,17 @@ def texts(*some: bytes) -> dict[int, str]:
 def test_a_task_waits_from_its_arrival_to_its_start() -> None:
     found = texts(arrived(5, 2, 5 * SECOND), arrived(7, 1, 7 * SECOND), ended(5, 6, 7, 8))
     assert found == {5: "waiting 3s, running 2s", 6: "waiting 3s, running 2s", 7: "waiting 1s, running 2s", 8: ""}
+
+
+def test_tasks_that_were_cancelled_on_a_host_do_not_say_how_long_they_waited() -> None:
+    """They may have run. Those that no agent had have waited all the time."""
+    cancelled = [
+        records.ended_record(
+            [task], [0], [1], [Status.CANCELLED], time=10 * SECOND, session=0, function=0, agent=agent, worker=NONE
+        )
+        for task, agent in ((5, 0), (6, NONE))
+    ]
+    assert texts(arrived(5, 2, 5 * SECOND), *cancelled) == {5: "", 6: "waiting 5s"}
 
 
 def test_later_attempts_do_not_say_how_long_they_waited() -> None:

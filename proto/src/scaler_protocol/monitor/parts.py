@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from scaler_protocol.messages import Status
 from scaler_protocol.monitor.format import format_span
 from scaler_protocol.monitor.messages import FunctionStatus
+from scaler_protocol.monitor.task_log import NO_WORKER
 from scaler_protocol.monitor.task_times import ExecutionParts, TaskTimes
 
 LEAST_SHARE = 0.01
@@ -33,10 +35,11 @@ def parts_of_function(function: FunctionStatus) -> TimeParts:
 
 def parts_of_task(times: TaskTimes, row: tuple[int, ...]) -> TimeParts:
     """Return the parts of a row of the task log. Waiting for dependencies is part of waiting, which is 0 if the arrival
-    of the task is not known, and for later attempts."""
-    task, ended_us, duration_us, session, _, _, attempt, _ = row
+    of the task is not known, for later attempts, and if the task was cancelled on a host: there it may have run."""
+    task, ended_us, duration_us, session, _, worker, attempt, status = row
+    is_known = attempt == 1 and not (status == Status.CANCELLED and worker != NO_WORKER and not duration_us)
     known = times.parts(session, task, attempt, duration_us) or ExecutionParts()
-    arrived_us = times.arrived_us(session, task) if attempt == 1 else None
+    arrived_us = times.arrived_us(session, task) if is_known else None
     waiting_us = 0 if arrived_us is None else max(0, ended_us - duration_us - arrived_us)
     running = max(0.0, duration_us / 1e6 - sum(known))
     return TimeParts(0.0, waiting_us / 1e6, known.fetching, known.loading, running, known.storing)

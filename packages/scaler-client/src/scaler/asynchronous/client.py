@@ -676,6 +676,8 @@ class AsyncClient:
 
     async def explain(self, future: AsyncFuture[Any]) -> str:
         """Return where the task is and what it waits for."""
+        if not isinstance(future, AsyncFuture):
+            raise TypeError(f"Cannot explain {future!r}: it is not a future of an AsyncClient.")
         link = self._link
         if future.has_ended:
             return "The task has ended." if not future.cancelled() else "The task was cancelled."

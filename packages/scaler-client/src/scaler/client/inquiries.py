@@ -56,6 +56,7 @@ def stack_inquiry(task: SubmittedTask | str) -> Inquiry[str]:
     if isinstance(task, str):
         worker = _sendable(task)
         return Inquiry(lambda questions, sink: questions.ask_stack(0, worker, sink), _text)
+    _check_task("the stack", task)
     if task.done():
         raise ControlError("Cannot show the stack: the task has ended.")
     number = task.task_id
@@ -68,6 +69,8 @@ def output_inquiry(task: SubmittedTask | str, stream: str | None) -> Inquiry[str
     """See :meth:`scaler.Client.output`. None if the task has not been sent, and has no output therefore."""
     if stream not in (None, "stdout", "stderr"):
         raise ValueError(f"Cannot show the stream {stream!r}. Give 'stdout', 'stderr' or None.")
+    if not isinstance(task, str):
+        _check_task("the output", task)
     number, worker = (0, task) if isinstance(task, str) else (task.task_id, "")
     if not number and not worker:
         return None
@@ -79,6 +82,13 @@ def output_inquiry(task: SubmittedTask | str, stream: str | None) -> Inquiry[str
         return text_of(pieces, names_tasks=bool(worker))
 
     return Inquiry(inquiry.ask, read)
+
+
+def _check_task(what: str, task: Any) -> None:
+    if not hasattr(task, "task_id"):
+        raise TypeError(
+            f"Cannot show {what} of {task!r}: it is neither a future of a Scaler client nor the name of a worker."
+        )
 
 
 def pieces_inquiry(task: int, worker: str) -> Inquiry[list[OutputPiece]]:

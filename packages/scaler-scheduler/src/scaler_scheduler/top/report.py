@@ -6,6 +6,7 @@ their first rows, and pictures have so many pixels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
@@ -101,7 +102,8 @@ def write_report(replay: Replay, path: str, start: float, stop: float) -> str:
         model.apply(message, message.time)
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(report_of(model, start, stop, replay.problems))
-    return f"The report was written to {path}. Open it in a browser."
+    note = f" {_restart_note(model)}" if model.restarted_at is not None else ""
+    return f"The report was written to {path}. Open it in a browser.{note}"
 
 
 def report_of(model: Model, start: float, stop: float, problems: Sequence[str] = ()) -> Iterator[str]:
@@ -111,6 +113,8 @@ def report_of(model: Model, start: float, stop: float, problems: Sequence[str] =
     yield f"<style>{STYLE}</style>"
     yield f"<h1>Report of a Scaler cluster</h1><p class='muted'>{span}{_scheduler(model)}</p>"
     yield from (f"<p>A part of the recording is missing: {escape(problem)}</p>" for problem in problems[:5])
+    if model.restarted_at is not None:
+        yield f"<p>{_restart_note(model)}</p>"
     yield _tiles(model, start, stop)
     yield "<div class='charts'>"
     for name in ("throughput", "tasks", "cpu", "memory"):
@@ -120,6 +124,16 @@ def report_of(model: Model, start: float, stop: float, problems: Sequence[str] =
     yield from _failures(model)
     yield from (_table(model, each) for each in _TABLES)
     yield "</html>"
+
+
+def _restart_note(model: Model) -> str:
+    """Return what a report leaves out: the counts of a scheduler begin again with its restart."""
+    moment = model.restarted_at or 0.0
+    before = format_moment(math.ceil(moment) - 1).replace(" ", "T")
+    return (
+        f"The scheduler was restarted at {format_moment(moment)}. Apart from the charts, the report begins there: give "
+        f"--trace-until {before} for a report of the time before."
+    )
 
 
 def _scheduler(model: Model) -> str:
