@@ -375,6 +375,10 @@ def test_questions(combo: SchedulerClusterCombo, gate: Gate) -> None:
         for call in mistakes:
             with pytest.raises(TypeError, match="3: it is n"):
                 await call(3)
+        async with AsyncClient(combo.get_address()) as other:
+            for call in (other.explain, other.stack, other.output):
+                with pytest.raises(ValueError, match="it is a task of another client"):
+                    await call(future)
 
     run(combo, body)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler import Client
+from scaler import Client, SchedulerClusterCombo
 from scaler.utility.exceptions import ControlError
 from tests.support.commands import child_environment, command_line, start_cluster, start_scheduler
 from tests.support.ports import free_address
@@ -91,3 +91,13 @@ def scaler(*arguments: str) -> subprocess.CompletedProcess[str]:
         command_line("scaler", *arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         env=child_environment(),
     )  # fmt: skip
+
+
+def test_a_client_answers_for_its_own_tasks_only(client: Client, combo: SchedulerClusterCombo) -> None:
+    """Both tasks have the same number."""
+    with Client(combo.get_address()) as other:
+        future, own = client.submit(abs, -1), other.submit(abs, -2)
+        for ask in (other.explain, other.stack, other.output):
+            with pytest.raises(ValueError, match="it is a task of another client. Ask the client that has submitted"):
+                ask(future)
+        assert (future.result(), own.result()) == (1, 2)

@@ -35,6 +35,7 @@ from scaler.client.inquiries import (
     agents_of,
     answer_in,
     cancel_inquiry,
+    check_own,
     limit_inquiry,
     output_inquiry,
     priority_inquiry,
@@ -679,6 +680,7 @@ class AsyncClient:
         if not isinstance(future, AsyncFuture):
             raise TypeError(f"Cannot explain {future!r}: it is not a future of an AsyncClient.")
         link = self._link
+        check_own("explain the task", future, link.client_io)
         if future.has_ended:
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
         answer = AnswerFuture(link)
@@ -694,11 +696,11 @@ class AsyncClient:
 
     async def stack(self, task: AsyncFuture[Any] | str) -> str:
         """Return where the execution of a task, or the task of a worker, is now. See :meth:`scaler.Client.stack`."""
-        return await self._inquire(stack_inquiry(task))
+        return await self._inquire(stack_inquiry(task, self._link.client_io))
 
     async def output(self, task: AsyncFuture[Any] | str, *, stream: str | None = None) -> str:
         """Return what a task, or the tasks of a worker, have printed so far. See :meth:`scaler.Client.output`."""
-        inquiry = output_inquiry(task, stream)
+        inquiry = output_inquiry(task, stream, self._link.client_io)
         return "" if inquiry is None else await self._inquire(inquiry)
 
     def profile(self, interval_seconds: float = 0.02) -> AsyncProfile:

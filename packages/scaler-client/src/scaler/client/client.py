@@ -60,6 +60,7 @@ from scaler.client.inquiries import (
     agents_of,
     answer_in,
     cancel_inquiry,
+    check_own,
     limit_inquiry,
     output_inquiry,
     priority_inquiry,
@@ -1089,6 +1090,7 @@ class Client:
         """Return where the task is and what it waits for."""
         if not isinstance(future, ScalerFuture):
             raise TypeError(f"Cannot explain {future!r}: it is not a future of a Scaler client.")
+        check_own("explain the task", future, self._client_io)
         if future.done():
             return "The task has ended." if not future.cancelled() else "The task was cancelled."
         answer = PendingAnswer(self._client_io)
@@ -1110,7 +1112,7 @@ class Client:
         prints them. The task is not disturbed, and may hold the GIL. In place of a future, ``task`` may be the name of
         a worker, as monitors show it; with keys, this requires ``admin.key``. Raises ``ControlError`` if the task is
         not running."""
-        return self._inquire(stack_inquiry(task))
+        return self._inquire(stack_inquiry(task, self._client_io))
 
     def output(self, task: ScalerFuture[Any] | str, *, stream: str | None = None) -> str:
         """Return what a task has printed so far, from Python code, C code and subprocesses, in order of arrival. The
@@ -1121,7 +1123,7 @@ class Client:
         The hosts of the workers keep the first 16 KiB and the last 48 KiB of the output of each task, and at most 16
         MiB of all tasks. The text is empty if nothing was printed or kept. It has no escape sequences or other control
         characters. Raises ``ControlError`` if there is no answer."""
-        inquiry = output_inquiry(task, stream)
+        inquiry = output_inquiry(task, stream, self._client_io)
         return "" if inquiry is None else self._inquire(inquiry)
 
     def profile(self, interval_seconds: float = 0.02) -> Profile:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from scaler.client.outcomes import failure_of
 from scaler.core.outcome import Outcome, Sink
@@ -17,6 +17,9 @@ from scaler_protocol.limits import REAL_LIMIT, TEXT_LIMIT_BYTES
 from scaler_protocol.messages import ControlAction, OutputPiece, Status
 from scaler_protocol.monitor.bounds import short_text
 from scaler_protocol.output_text import STREAM_NAMES, text_of
+
+if TYPE_CHECKING:
+    from scaler.shell.client_io import ClientIO
 
 T = TypeVar("T")
 
@@ -28,6 +31,9 @@ class SubmittedTask(Protocol):
 
     @property
     def task_id(self) -> int: ...
+
+    @property
+    def _client_io(self) -> ClientIO: ...
 
     def done(self) -> bool: ...
 
@@ -51,12 +57,20 @@ def answer_in(inquiry: Inquiry[T], outcome: Outcome) -> T:
 # ---- looking -----------------------------------------------------------------------------------------------------
 
 
-def stack_inquiry(task: SubmittedTask | str) -> Inquiry[str]:
+def check_own(purpose: str, task: SubmittedTask, client_io: ClientIO) -> None:
+    """Raise ValueError if the task is not one of the client that uses ``client_io``. Each client numbers its tasks, so
+    that it would take the task for another one."""
+    if task._client_io is not client_io:
+        raise ValueError(f"Cannot {purpose}: it is a task of another client. Ask the client that has submitted it.")
+
+
+def stack_inquiry(task: SubmittedTask | str, client_io: ClientIO) -> Inquiry[str]:
     """See :meth:`scaler.Client.stack`."""
     if isinstance(task, str):
         worker = _sendable(task)
         return Inquiry(lambda questions, sink: questions.ask_stack(0, worker, sink), _text)
     _check_task("the stack", task)
+    check_own("show the stack of the task", task, client_io)
     if task.done():
         raise ControlError("Cannot show the stack: the task has ended.")
     number = task.task_id
@@ -65,12 +79,13 @@ def stack_inquiry(task: SubmittedTask | str) -> Inquiry[str]:
     return Inquiry(lambda questions, sink: questions.ask_stack(number, "", sink), _text)
 
 
-def output_inquiry(task: SubmittedTask | str, stream: str | None) -> Inquiry[str] | None:
+def output_inquiry(task: SubmittedTask | str, stream: str | None, client_io: ClientIO) -> Inquiry[str] | None:
     """See :meth:`scaler.Client.output`. None if the task has not been sent, and has no output therefore."""
     if stream not in (None, "stdout", "stderr"):
         raise ValueError(f"Cannot show the stream {stream!r}. Give 'stdout', 'stderr' or None.")
     if not isinstance(task, str):
         _check_task("the output", task)
+        check_own("show the output of the task", task, client_io)
     number, worker = (0, task) if isinstance(task, str) else (task.task_id, "")
     if not number and not worker:
         return None
