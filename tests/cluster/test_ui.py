@@ -1050,6 +1050,7 @@ def test_actions_on_a_real_cluster(browser: Browser) -> None:
         with Ui(default_monitor_address(address), "--port", 0) as ui, Watched(browser, ui.url) as watched:
             (agent,) = client.cluster_info().agents
             watched.open("workers")
+            change_ones_mind(watched, f"{agent.name}-0", "Pause", "Drain")
             act(watched, f"{agent.name}-0", "Pause", f"Paused {agent.name}.")
             waiting = [client.submit(functions.sleep_and_return, 1000) for _ in range(3)]
             watched.open("functions")
@@ -1143,6 +1144,18 @@ def act(watched: Watched, row: str, action: str, outcome: str, value: str = "") 
     watched.page.click("#operation button.act")
     watched.wait_for_text(outcome, "#operation")
     watched.page.click("#operation button:has-text('Close')")
+
+
+def change_ones_mind(watched: Watched, row: str, action: str, other: str) -> None:
+    """Back leads from a question to the menu, and from there to the page."""
+    watched.page.click(f"tr:has-text('{row}') button.more")
+    for each in (action, other):
+        watched.page.click(f"#operation button:has-text('{each}')")
+        watched.wait_for_text("?", "#operation .answer")
+        watched.page.click("#operation button:has-text('Back')")
+        watched.wait_for_text(other, "#operation .choices")
+    watched.page.click("#operation button:has-text('Back')")
+    watched.wait_until("() => !document.querySelector('#operation').open")
 
 
 def look(watched: Watched, row: str, action: str, wanted: str) -> None:

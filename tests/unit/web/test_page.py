@@ -187,6 +187,14 @@ def test_the_overview_is_exact(model: Model) -> None:
     assert shown["workers"][:2] == ["16", "on 2 hosts"]
 
 
+def test_the_overview_tells_failed_executions_from_failed_tasks(model: Model) -> None:
+    assert model.snapshot is not None
+    model.snapshot = replace(model.snapshot, tasks=replace(model.snapshot.tasks, failed=0))
+    assert answer(model, {"what": "overview"})["failed"][1:] == [
+        f"{model.activity.failures.total:,} failed executions", False,
+    ]  # fmt: skip
+
+
 def test_all_answers_of_a_model_that_has_heard_nothing() -> None:
     empty = Model(0.0)
     for what in ("overview", "scheduler", "processes", "graphs"):

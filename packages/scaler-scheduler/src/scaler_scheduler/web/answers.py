@@ -184,7 +184,6 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
         return {}
     tasks = snapshot.tasks
     workers = len(model.worker_rows)
-    causes = len(model.activity.failures.groups)
     unfinished, lost = snapshot.unfinished, tasks.not_found
     progress = model.progress.find(ALL, "")
     left = progress.seconds_left if progress is not None else 0.0
@@ -194,12 +193,22 @@ def _overview(model: Model, query: Query) -> dict[str, list[Any]]:
         "running": [format_count(unfinished.running), _running_note(model, unfinished.queued)],
         "waiting": [format_count(unfinished.waiting), _waiting_note(model)],
         "success": [format_count(tasks.success), "since the scheduler started"],
-        "failed": [format_count(tasks.failed), _plural(causes, "cause") if causes else "", tasks.failed > 0],
+        "failed": [format_count(tasks.failed), _failures_note(model), tasks.failed > 0],
         "canceled": [format_count(tasks.canceled), f"{format_count(lost)} not found" if lost else ""],
         "workers": [format_count(workers), _workers_note(snapshot), bool(silent_agents(snapshot))],
         "cpu": [_rounded_percent(model.latest.get("workers_cpu", 0.0)), f"of {workers * 100:,}%"],
         "memory": _memory_tile(model, total_memory(snapshot.agents)),
     }  # fmt: skip
+
+
+def _failures_note(model: Model) -> str:
+    """The causes, or that executions have failed of tasks that are executed again."""
+    failures, snapshot = model.activity.failures, model.snapshot
+    if not failures.groups or snapshot is None:
+        return ""
+    if snapshot.tasks.failed:
+        return _plural(len(failures.groups), "cause")
+    return _plural(failures.total, "failed execution")
 
 
 def _memory_tile(model: Model, memory: HostMemory) -> list[Any]:

@@ -6,8 +6,8 @@ import { showReport } from "./profile.js";
 export class Actions {
   // offered: by table its actions, as scaler_ui says; send: to scaler_ui.
   constructor(dialog, send) {
-    Object.assign(this, { dialog, send, offered: {} });
-    dialog.addEventListener("close", () => { this.asked = null; });
+    Object.assign(this, { dialog, send, offered: {}, menu: null });
+    dialog.addEventListener("close", () => { this.asked = this.menu = null; });
   }
 
   // What a table needs to offer them; null if it has none.
@@ -33,8 +33,15 @@ export class Actions {
   open(actions) {
     if (!actions.length) return;
     if (actions.length === 1) this.begin(actions[0]);
-    else this.show(actions[0].target, "", actions.map((each) => [each.label, () => this.begin(each)]));
+    else this.choose(actions);
     this.dialog.showModal();
+  }
+
+  // The menu of several actions, to which questions lead back.
+  choose(actions) {
+    this.asked = this.menu = null;
+    this.show(actions[0].target, "", actions.map((each) => [each.label, () => this.begin(each)]));
+    this.menu = () => this.choose(actions);
   }
 
   begin(chosen) {
@@ -83,7 +90,8 @@ export class Actions {
   }
 
   show(target, text, choices, kind = "") {
-    const close = h("button", { type: "button", class: "tool", onclick: () => this.dialog.close() }, choices.length ? "Back" : "Close");
+    const back = choices.length && this.menu ? this.menu : () => this.dialog.close();
+    const close = h("button", { type: "button", class: "tool", onclick: back }, choices.length ? "Back" : "Close");
     const buttons = choices.map(([label, act]) => h("button", { type: "button", class: "tool act", onclick: act }, label));
     this.dialog.classList.remove("wide");
     this.dialog.replaceChildren(h("h1", {}, target), h("p", { class: `answer ${kind}`, role: "status" }, text), h("div", { class: "choices" }, buttons, close));
