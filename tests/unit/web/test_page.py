@@ -187,9 +187,10 @@ def test_the_overview_is_exact(model: Model) -> None:
     assert shown["workers"][:2] == ["16", "on 2 hosts"]
 
 
-def test_the_overview_tells_failed_executions_from_failed_tasks(model: Model) -> None:
+def test_the_overview_tells_failed_executions_from_failed_tasks(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     assert model.snapshot is not None
-    model.snapshot = replace(model.snapshot, tasks=replace(model.snapshot.tasks, failed=0))
+    without = replace(model.snapshot, tasks=replace(model.snapshot.tasks, failed=0))
+    monkeypatch.setattr(model, "snapshot", without)
     assert answer(model, {"what": "overview"})["failed"][1:] == [
         f"{model.activity.failures.total:,} failed executions", False,
     ]  # fmt: skip
