@@ -54,9 +54,7 @@ class _Stop:
     def on_signal(self, number: int) -> None:
         if self._asked:
             self.end_at_once(128 + number)
-        self._asked = True
-        notify(STOPPING="1", STATUS="Stopping")
-        self._on_stop()
+        self._begin()
 
     def on_parent_gone(self, loop: asyncio.AbstractEventLoop, patience_seconds: float) -> None:
         if not patience_seconds:
@@ -64,8 +62,12 @@ class _Stop:
             return
         loop.call_later(patience_seconds, self.end_at_once)
         if not self._asked:
-            self._asked = True
-            self._on_stop()
+            self._begin()
+
+    def _begin(self) -> None:
+        self._asked = True
+        notify(STOPPING="1", STATUS="Stopping")
+        self._on_stop()
 
     def end_at_once(self, exit_code: int = 1) -> None:
         try:

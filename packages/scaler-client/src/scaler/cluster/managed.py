@@ -82,8 +82,10 @@ class ManagedWorkers:
 def with_own_scheduler(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values for workers whose scheduler ends with this process. They wait for it for a shorter time, unless
     the user has set one."""
-    is_open = values.get(_DEATH_TIMEOUT, 0.0) is None and f"SCALER_MANAGER_{_DEATH_TIMEOUT.upper()}" not in os.environ
-    return {**values, _DEATH_TIMEOUT: _OWN_DEATH_TIMEOUT_SECONDS} if is_open else values
+    is_open = _DEATH_TIMEOUT in values and values[_DEATH_TIMEOUT] is None
+    if not is_open or f"SCALER_MANAGER_{_DEATH_TIMEOUT.upper()}" in os.environ:
+        return values
+    return {**values, _DEATH_TIMEOUT: _OWN_DEATH_TIMEOUT_SECONDS}
 
 
 class RunningWorkers(Protocol):

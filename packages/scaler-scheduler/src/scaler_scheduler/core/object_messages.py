@@ -49,17 +49,20 @@ def stated_by(state: SchedulerState, key: ObjectKey, now: float) -> float | None
 
 
 def expire(state: SchedulerState, now: float) -> None:
-    """Some owners have not stated their objects in time. An agent may wait for a result that is being made again. An
-    owner that is not there at all may come back yet: stores keep what it has put into them while it is connected."""
-    answers: dict[tuple[bytes, object], None] = {}
-    for session, body in state.objects.expire(now, partial(stated_by, state)):
-        if isinstance(body, ObjectMissing):
-            answers[session, values.missing(state, body.key, body.text)] = None
-        elif isinstance(body, ObjectRelease) and body.keys[0].number and body.keys[0].owner not in state.clients:
-            answers[session, ObjectRelease((), body.keys[0].owner)] = None
-        else:
-            answers[session, body] = None
+    """Some owners have not stated their objects in time."""
+    expired = state.objects.expire(now, partial(stated_by, state))
+    answers = dict.fromkeys((session, _answer(state, body)) for session, body in expired)
     outbox.send_all(state, list(answers), now)
+
+
+def _answer(state: SchedulerState, body: object) -> object:
+    """Return what an agent is told of an object that has expired. It may wait for a result that is being made again. An
+    owner that is not there at all may come back yet: stores keep what it has put into them while it is connected."""
+    if isinstance(body, ObjectMissing):
+        return values.missing(state, body.key, body.text)
+    if isinstance(body, ObjectRelease) and body.keys[0].number and body.keys[0].owner not in state.clients:
+        return ObjectRelease((), body.keys[0].owner)
+    return body
 
 
 def on_client_object(state: SchedulerState, client: ClientPeer, body: ObjectChunk | ObjectStored, now: float) -> None:
