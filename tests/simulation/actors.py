@@ -380,7 +380,7 @@ class ActorCluster(Cluster):
     clients: list[ActorClientNode]  # type: ignore[assignment]
 
     def __init__(self, seed: int, scenario: ActorScenario) -> None:
-        restarts = scenario.scheduler_restarts + scenario.absences
+        restarts = scenario.scheduler_restarts + scenario.absences + scenario.client_absences
         self.troupe = Troupe(scenario.loses_agents, restarts, scenario.departures, scenario.concurrency)
         self._started: list[AgentNode] = []
         super().__init__(seed, scenario)
