@@ -220,6 +220,11 @@ class ActorClientNode(ClientNode):
         self.calls: list[CallSink] = []
         self.own: list[SimulatedActor] = []
         self.has_left = False
+        self.connected_at = world.now
+
+    def on_connected(self) -> None:
+        self.connected_at = self.world.now
+        super().on_connected()
 
     def submit(self, count: int) -> None:
         if not self.has_left:
