@@ -78,15 +78,15 @@ def test_a_client_leaves_while_no_agent_is_there() -> None:
             kept = staying.submit(make, COUNT).result()  # the client keeps the store
             leaving = Client(address)
             made = leaving.submit(make, COUNT)
-            wait_until(made.done)
+            wait_until(made.done, what="the task to end")
             agent.kill()
-            wait_until(lambda: not staying.cluster_info().workers)
+            wait_until(lambda: not staying.cluster_info().workers, what="the dead agent to be given up")
             leaving.disconnect()
-            wait_until(lambda: sessions(staying) == 1)
+            wait_until(lambda: sessions(staying) == 1, what="the client to leave")
         with start_cluster(address, "-n", "1"):
             also_kept = staying.submit(make, COUNT).result()  # with this, the agent connects to the store
-            wait_until(lambda: staying.cluster_info().stores)
-            wait_until(lambda: objects(staying) == 0)
+            wait_until(lambda: staying.cluster_info().stores, what="the store to be known")
+            wait_until(lambda: objects(staying) == 0, what="the objects to be dropped")
             assert len(kept) == len(also_kept) == COUNT
 
 
