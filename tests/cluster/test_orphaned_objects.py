@@ -108,7 +108,7 @@ def test_what_a_stopped_client_has_outlives_the_scheduler(tmp_path: Path) -> Non
                 scheduler.kill()
                 with start_scheduler(address):
                     wait_until(lambda: notes.read_text() == "start\nend\n")
-                    assert objects(other) == 2
+                    wait_until(lambda: objects(other) == 2, what="the store to be known again")
                     sending.send_signal(signal.SIGCONT)
                     sending.stdin.write("go on\n")
                     sending.stdin.flush()
