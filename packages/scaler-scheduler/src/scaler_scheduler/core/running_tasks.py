@@ -25,8 +25,8 @@ def running_tasks_of(state: SchedulerState, agent: Agent, now: float) -> tuple[R
 def executions_reported_by(agent: Agent) -> Iterator[tuple[RunningTask, float]]:
     """The tasks of the last heartbeat, and for how many seconds each of them had run then."""
     beat = agent.heartbeat
-    for running in beat.running_tasks if beat is not None else ():
-        yield running, max(0.0, beat.sent_at - running.started_at)
+    if beat is not None:
+        yield from ((running, max(0.0, beat.sent_at - running.started_at)) for running in beat.running_tasks)
 
 
 def report_of(agent: Agent, session: bytes, task: int, attempt: int) -> tuple[RunningTask, float] | None:
