@@ -57,6 +57,11 @@ class ManagerCore:
         return tuple(self._jobs.values())
 
     @property
+    def ending(self) -> bool:
+        """No job will be started."""
+        return self._ending
+
+    @property
     def finished(self) -> bool:
         """No job is left, and none will be started."""
         return self._ending and not self._jobs and not self._blind
