@@ -318,6 +318,15 @@ def test_an_order_changes_the_number_of_workers_within_the_bounds() -> None:
     assert core.take_effects(1) == [StopJobs(("c", "d"))]  # the scheduler drains those that run
 
 
+def test_others_are_started_at_once_in_the_place_of_a_withdrawn_job() -> None:
+    core = ManagerCore(2)
+    assert core.take_effects(0.0) == [StartWorkers(2)]
+    core.on_started([Job("a", 1), Job("b", 1)], 0.0)
+    core.on_observed([Job("a", 1, JobState.WITHDRAWN), Job("b", 1)], 1.0)
+    assert core.take_effects(1.0) == [StartWorkers(1)] and core.why_not(1.0) == ["1 worker is starting."]
+    core.check()
+
+
 def test_a_drained_job_is_not_replaced_and_the_manager_goes_on() -> None:
     core = ManagerCore(0, 4)
     core.on_order(2)
