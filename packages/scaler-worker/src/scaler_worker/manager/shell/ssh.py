@@ -41,7 +41,7 @@ END_SECONDS = 15.0
 
 
 class HostRecord:
-    """What is known of a host. ``reason``: why the last attempt to run workers there failed, until one succeeds. Until
+    """The failures of a host. ``reason``: why the last attempt to run workers there failed, until one succeeds. Until
     then, one job at a time is tried, after a pause."""
 
     def __init__(self) -> None:
