@@ -26,9 +26,13 @@ def progress_of_tasks(futures: Iterable[AsyncFuture[Any]], title: str) -> Iterat
         if is_open and not future.cancelled():
             show(1)
 
+    def all_ended() -> int:
+        left_out = [each for each in unfinished if is_left_early and each.cancelled()]
+        return sum(each.is_known_to_have_ended for each in different) - len(left_out)
+
     is_open, is_left_early = True, True
+    unfinished = [each for each in different if not each.is_known_to_have_ended]
     with progress_bar(len(different), title) as bar:
-        unfinished = [each for each in different if not each.is_known_to_have_ended]
         show(len(different) - len(unfinished))
         for future in unfinished:
             future.add_end_callback(note)
@@ -39,8 +43,7 @@ def progress_of_tasks(futures: Iterable[AsyncFuture[Any]], title: str) -> Iterat
             is_open = False  # the calls of some callbacks may have been scheduled
             for future in unfinished:
                 future.remove_end_callback(note)
-            left_out = [each for each in unfinished if is_left_early and each.cancelled()]
-            show(sum(each.is_known_to_have_ended for each in different) - len(left_out) - shown)
+            show(all_ended() - shown)
 
 
 async def progress_of_results(

@@ -96,6 +96,9 @@ def progress_of(futures: Sequence[Future[Any]], title: str) -> Iterator[None]:
         bar.update(len(ended - counted))
         counted.update(ended)
 
+    def all_ended() -> set[int]:
+        return {id(each) for each in different if each.done() and not (is_left_early and each.cancelled())}
+
     different = {id(future): future for future in futures}.values()
     with progress_bar(len(different), title) as bar:
         try:
@@ -106,7 +109,7 @@ def progress_of(futures: Sequence[Future[Any]], title: str) -> Iterator[None]:
         finally:
             with lock:
                 is_open = False
-                show({id(each) for each in different if each.done() and not (is_left_early and each.cancelled())})
+                show(all_ended())
 
 
 def progress_of_results(
