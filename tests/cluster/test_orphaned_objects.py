@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy
 
@@ -20,6 +23,25 @@ def make(count: int) -> numpy.ndarray:
     return numpy.zeros(count)
 
 
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> int:
+        self.count += 1
+        return self.count
+
+
+def noted(path: str) -> int:
+    """Take longer than a restarted scheduler waits for clients that are not away. Each start and end is a line."""
+    with open(path, "a") as file:
+        file.write("start\n")
+    time.sleep(2.5)
+    with open(path, "a") as file:
+        file.write("end\n")
+    return os.getpid()
+
+
 def total(array: numpy.ndarray) -> float:
     return float(array.sum())
 
@@ -27,13 +49,17 @@ def total(array: numpy.ndarray) -> float:
 SENDING = """
 import numpy, sys
 from scaler import Client
-from tests.cluster.test_orphaned_objects import COUNT, make, total
+from tests.cluster.test_orphaned_objects import COUNT, Counter, make, noted, total
 with Client(sys.argv[1]) as client:
     sent = client.send_object(numpy.ones(COUNT))
     made = client.submit(make, COUNT)
+    counter = client.actor(Counter)
+    counter.add().result()
     print(client.submit(total, sent).result(), client.submit(total, made).result(), flush=True)
+    running = client.submit_verbose(noted, (sys.argv[2],), {}, rerun=False)
     sys.stdin.readline()
-    print(client.submit(total, sent).result(), client.submit(total, made).result(), flush=True)
+    print(client.submit(total, sent).result(), client.submit(total, made).result(), counter.add().result(), flush=True)
+    running.result()
 """
 
 
@@ -64,29 +90,31 @@ def test_a_client_leaves_while_no_agent_is_there() -> None:
             assert len(kept) == len(also_kept) == COUNT
 
 
-def test_what_a_stopped_client_has_sent_outlives_the_scheduler() -> None:
-    """The client cannot say in time that it is still there: what is in the store is dropped, but not what it has put
-    there itself."""
-    address = free_address()
-    with start_scheduler(address) as scheduler, start_cluster(address, "-n", "1"), Client(address) as other:
+def test_what_a_stopped_client_has_outlives_the_scheduler(tmp_path: Path) -> None:
+    """The client cannot say in time that it is still there. Its task, actor, result and objects are kept for it."""
+    address, notes = free_address(), tmp_path / "notes"
+    with start_scheduler(address) as scheduler, start_cluster(address, "-n", "2"), Client(address) as other:
         sending = subprocess.Popen(
-            [sys.executable, "-c", SENDING, address],
+            [sys.executable, "-c", SENDING, address, str(notes)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=child_environment(),
         )  # fmt: skip
         with sending:
             try:
                 assert sending.stdin is not None and sending.stdout is not None
                 assert sending.stdout.readline() == f"{COUNT}.0 0.0\n"
+                wait_until(notes.exists)
                 wait_until(lambda: objects(other) == 2)
                 sending.send_signal(signal.SIGSTOP)
                 scheduler.kill()
                 with start_scheduler(address):
-                    wait_until(lambda: objects(other) == 1)
+                    wait_until(lambda: notes.read_text() == "start\nend\n")
+                    assert objects(other) == 2
                     sending.send_signal(signal.SIGCONT)
                     sending.stdin.write("go on\n")
                     sending.stdin.flush()
-                    assert sending.stdout.readline() == f"{COUNT}.0 0.0\n"
+                    assert sending.stdout.readline() == f"{COUNT}.0 0.0 2\n"
                     assert sending.wait(30) == 0
+                    assert notes.read_text() == "start\nend\n"
                     wait_until(lambda: objects(other) == 0)
             finally:
                 sending.kill()

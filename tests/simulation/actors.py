@@ -220,6 +220,11 @@ class ActorClientNode(ClientNode):
         self.calls: list[CallSink] = []
         self.own: list[SimulatedActor] = []
         self.has_left = False
+        self.connected_at = world.now
+
+    def on_connected(self) -> None:
+        self.connected_at = self.world.now
+        super().on_connected()
 
     def submit(self, count: int) -> None:
         if not self.has_left:
@@ -380,7 +385,7 @@ class ActorCluster(Cluster):
     clients: list[ActorClientNode]  # type: ignore[assignment]
 
     def __init__(self, seed: int, scenario: ActorScenario) -> None:
-        restarts = scenario.scheduler_restarts + scenario.absences
+        restarts = scenario.scheduler_restarts + scenario.absences + scenario.client_absences
         self.troupe = Troupe(scenario.loses_agents, restarts, scenario.departures, scenario.concurrency)
         self._started: list[AgentNode] = []
         super().__init__(seed, scenario)

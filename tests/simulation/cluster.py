@@ -44,6 +44,7 @@ class Scenario:
     process_kills: int = 0
     scheduler_restarts: int = 0
     absences: int = 0
+    client_absences: int = 0
     stops: int = 0
     longest_stop_seconds: float = 3.0
     scheduler_stops: bool = True
@@ -164,7 +165,10 @@ class Cluster:
             self.world.run(self.world.now + self.scheduler.core.state.settings.worker_timeout_seconds)
         # An agent that came back late has brought objects whose clients have the usual time to claim them.
         joined_at = max((agent.attached_at for agent in self.scheduler.core.state.agents.values()), default=0.0)
-        self.world.run(max(self.world.now, joined_at + 2 * HOLD_SECONDS))
+        returned_at = (
+            self.scheduler.core.state.absent.return_until
+        )  # clients that have died while it was away are awaited
+        self.world.run(max(self.world.now, joined_at + 2 * HOLD_SECONDS, returned_at + 2 * HOLD_SECONDS))
         before = dict(self.scheduler.sent)
         self.world.run(self.world.now + 3.0)
         moved = {
@@ -253,6 +257,7 @@ class Cluster:
             (scenario.process_kills, self._kill_worker_process),
             (scenario.scheduler_restarts, self._restart_scheduler),
             (scenario.absences, self._restart_without_agent),
+            (scenario.client_absences, self._restart_without_client),
             (scenario.stops, self._stop_somebody),
             (scenario.cancels, self._cancel),
             (scenario.graph_cancels, lambda: self.world.chance.choice(self.clients).cancel_graph()),
@@ -305,6 +310,11 @@ class Cluster:
         victim = self.world.chance.choice(self.agents)
         victim.stop_for(self.world.between(0.5, 2 * HOLD_ONCE_SECONDS))
         self.world.after(self.world.between(*HEARTBEAT_TIMEOUT_SECONDS), victim.connection.cut)
+        self._restart_scheduler()
+
+    def _restart_without_client(self) -> None:
+        """The scheduler restarts while a client is away."""
+        self.world.chance.choice(self.clients).stop_for(self.world.between(0.5, HOLD_ONCE_SECONDS))
         self._restart_scheduler()
 
     def _bring_back_scheduler(self) -> None:

@@ -30,8 +30,11 @@ SCENARIOS = {
     "standstills": ActorScenario(stops=8, restarts=1),
     "the scheduler stands still": ActorScenario(stops=6, peers_stop=False, longest_stop_seconds=6.0),
     "scheduler restarts": ActorScenario(scheduler_restarts=3),
-    "scheduler restarts without an agent": ActorScenario(absences=3),
-    "scheduler restarts without an agent, restarts": ActorScenario(absences=3, restarts=2),
+    "scheduler restarts without a client": ActorScenario(client_absences=3),
+    "scheduler restarts without an agent": ActorScenario(absences=3, client_timeout_seconds=1.0),
+    "scheduler restarts without an agent, restarts": ActorScenario(
+        absences=3, restarts=2, client_timeout_seconds=1.0
+    ),
     "several calls at a time": ActorScenario(concurrency=3),
     "several calls at a time, cancels": ActorScenario(concurrency=3, cancels=20),
     "several calls at a time, worker processes die": ActorScenario(concurrency=3, process_kills=12, restarts=2),

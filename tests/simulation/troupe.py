@@ -48,7 +48,8 @@ class Instance:
 class SimulatedActor:
     """``number``: calls of an actor wait only for actors with higher ones. ``concurrency``: how many calls may run at
     a time. ``owner``, ``task``: its name, from when it
-    has one. ``ended_at``: when its owner let it go, or left."""
+    has one. ``ended_at``: when its owner let it go, or left. ``on_end`` is called when its owner learns that it has
+    ended by itself."""
 
     def __init__(self, troupe: Troupe, argument: bytes, restarts: int) -> None:
         self.argument = argument
@@ -60,11 +61,13 @@ class SimulatedActor:
         self.outcomes: list[Outcome] = []
         self.instances: list[Instance] = []
         self.last_calls: dict[bytes, int] = {}
+        self.on_end: Callable[[], None] = lambda: None
         self._troupe = troupe
 
     def settle(self, outcome: Outcome) -> bool:
         """The actor has ended, and not because its owner wanted this."""
         self.outcomes.append(outcome)
+        self.on_end()
         return True
 
     def finish(self, outcome: Outcome) -> None:

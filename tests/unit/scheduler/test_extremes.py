@@ -25,6 +25,7 @@ from scaler_protocol.messages import (
 )
 from scaler_scheduler.core import recording
 from scaler_scheduler.core.settings import Settings
+from scaler_scheduler.shell import gateway as gateway_module
 from scaler_scheduler.shell.gateway import Gateway
 from tests.unit.scheduler.playbook import FUNCTION, Playbook, attach, handed, results, statuses, tasks
 
@@ -61,6 +62,12 @@ def test_an_agent_that_attaches_twice_keeps_what_it_has():
     client.says(tasks(client, 1, 1))
     agent.says(attach("agent", 5))
     assert statuses(agent.says(results(client, 1)), client) == {1: 0}
+
+
+@pytest.fixture(autouse=True)
+def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each peer have a turn for all that it has sent, however busy the machine is."""
+    monkeypatch.setattr(gateway_module, "TURN_SECONDS", 60.0)
 
 
 class FakeRouter:

@@ -296,6 +296,25 @@ def test_while_sessions_return_the_wait_goes_on_but_not_for_ever():
     assert replies(book.wait(0.9)) == [("one", 5, LockState.GRANTED)]
 
 
+def test_a_question_is_answered_when_holders_had_time_to_return():
+    book, one, two = restarted()
+    questions = [request(number, LockAction.ASK, name=name) for number, name in ((5, "lock"), (6, "other"))]
+    assert replies(two.says(*questions)) == []
+    one.says(request(3, LockAction.RESTATE))
+    assert replies(two.says(request(7, LockAction.ASK))) == [("two", 7, LockState.HELD)]
+    assert replies(book.wait(2.0)) == [("two", 5, LockState.HELD), ("two", 6, LockState.FREE)]
+
+
+def test_questions_that_wait_for_holders_are_limited_and_end_with_their_session(monkeypatch):
+    monkeypatch.setattr(lock_requests, "REQUESTS_LIMIT", 2)
+    book, one, two = restarted()
+    assert replies(one.says(*(request(number, LockAction.ASK) for number in (1, 2, 3)))) == [("one", 3, LockState.FREE)]
+    two.says(request(1, LockAction.ASK))
+    one.says(Goodbye())
+    assert replies(book.wait(2.0)) == [("two", 1, LockState.FREE)]
+    assert not book.core.state.locks.questions
+
+
 def test_of_two_that_claim_a_lock_the_second_has_lost_it():
     _, one, two = restarted()
     one.says(request(3, LockAction.RESTATE))

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from scaler_protocol.messages import (
+    ACTOR_NAME_PREFIX,
     CoordinationKind,
     ExplainRequest,
     Goodbye,
@@ -282,6 +283,45 @@ def test_a_held_request_can_be_withdrawn_and_ends_with_its_session():
     two.says(set_to(1, b"b"))
     two.says(Goodbye())
     assert replies(book.wait(2.0)) == [("one", 2, WAITING, b"")]
+
+
+# ---- names of actors ------------------------------------------------------------------------------------------------
+
+ACTOR = f"{ACTOR_NAME_PREFIX}bob"
+
+
+def lock(number: int, action: LockAction = LockAction.ACQUIRE) -> LockRequest:
+    return LockRequest(CoordinationKind.LOCK, action, number, ACTOR)
+
+
+def test_only_the_client_that_has_the_name_of_an_actor_changes_its_handle():
+    _, one, two = pair()
+    assert replies(one.says(set_to(1, b"early", name=ACTOR))) == [("one", 1, REFUSED, b"")]
+    one.says(lock(1), set_to(2, b"bob", name=ACTOR))
+    two.says(lock(1))
+    said = two.says(set_to(1, b"two", name=ACTOR), clear(2, name=ACTOR), peek(3, name=ACTOR))
+    assert replies(said) == [("two", 1, REFUSED, b""), ("two", 2, REFUSED, b""), ("two", 3, DONE, b"bob")]
+
+
+def test_the_handle_of_an_actor_ends_with_its_name_even_if_the_name_is_taken_at_once():
+    book, one, two = pair()
+    three = book.client("three")
+    one.says(lock(1), set_to(1, b"bob", name=ACTOR))
+    two.says(lock(1))
+    three.says(peek(1, name=ACTOR))
+    one.says(Goodbye())
+    assert replies(three.says(peek(2, name=ACTOR))) == [("three", 2, ABSENT, b"")]
+    two.says(set_to(1, b"another bob", name=ACTOR), lock(1, LockAction.RELEASE))
+    assert replies(three.says(peek(3, name=ACTOR))) == [("three", 3, ABSENT, b"")]
+
+
+def test_after_a_restart_the_handle_is_that_of_the_client_that_has_the_name():
+    book, one, two = restarted()
+    one.says(lock(1, LockAction.RESTATE), restate(1, b"bob", 5, name=ACTOR))
+    two.says(lock(1, LockAction.RESTATE))
+    assert replies(two.says(restate(1, b"another bob", 6, name=ACTOR))) == [("two", 1, REFUSED, b"")]
+    assert replies(book.wait(2.0)) == []
+    assert replies(two.says(peek(2, name=ACTOR))) == [("two", 2, DONE, b"bob")]
 
 
 # ---- limits and lies -------------------------------------------------------------------------------------------------

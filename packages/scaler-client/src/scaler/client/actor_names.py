@@ -42,8 +42,8 @@ class ActorName:
         anchor.add_done_callback(lambda _: self.give_back_later())
 
     def give_back(self) -> None:
-        """The name is free again."""
-        self._handle.delete()
+        """The name is free again. The scheduler clears the handle with the lock. If this client has lost the lock, the
+        handle may be that of another actor."""
         self._lock.release()
 
     def give_back_later(self) -> None:

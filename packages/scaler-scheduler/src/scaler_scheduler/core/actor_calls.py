@@ -9,7 +9,7 @@ After a restart of the scheduler, calls wait until it is known which calls agent
 from __future__ import annotations
 
 from scaler_protocol.messages import ActorsReady, Status, TaskOptions
-from scaler_scheduler.core import actor_starts, dropped_tasks, withdrawals
+from scaler_scheduler.core import absent_clients, actor_starts, dropped_tasks, withdrawals
 from scaler_scheduler.core.actor_queues import ActorKey
 from scaler_scheduler.core.agents import Agent, agents_with_actors
 from scaler_scheduler.core.assignments import assign_calls
@@ -93,7 +93,8 @@ def _has_ended(state: SchedulerState, key: ActorKey, now: float) -> bool:
     caller."""
     client = state.clients.get(key[0])
     if client is None:
-        return now >= state.started_at + _RETURN_SECONDS
+        may_return = absent_clients.may_return(state, key[0], now)
+        return not may_return and now >= state.started_at + _RETURN_SECONDS
     known = client.table.columns.describe(key[1])
     return not _may_still_come(state, client, key, now) if known is None else not known.record.hosts_actor
 
@@ -118,7 +119,8 @@ def may_have_started(state: SchedulerState, client: ClientPeer, first: int, stop
         return False
     owner = state.clients.get(options.actor_session or client.session)
     if owner is None:
-        return now < state.started_at + _RETURN_SECONDS
+        may_return = absent_clients.may_return(state, options.actor_session or client.session, now)
+        return may_return or now < state.started_at + _RETURN_SECONDS
     known = owner.table.columns.describe(options.actor)
     if known is None or known.state != TaskState.ASSIGNED:
         return known is not None and known.state == TaskState.HELD
@@ -187,11 +189,12 @@ def _fail(state: SchedulerState, client: ClientPeer, task: int, status: Status, 
 
 def _forget_ended(state: SchedulerState, agent: Agent, now: float) -> None:
     """After a restart, the clients of actors may come later than their agents."""
-    is_fresh = now < agent.attached_at + HOLD_SECONDS
     for key, attempt in list(agent.actors.items()):
         client = state.clients.get(key[0])
         known = client.table.columns.describe(key[1]) if client is not None else None
         is_here = known is not None and known.agent_index == agent.index and known.attempt == attempt
-        if not is_here and not (is_fresh and (client is None or known is None or known.state == TaskState.HELD)):
+        is_held = known is not None and known.state == TaskState.HELD
+        is_fresh = now < agent.attached_at + HOLD_SECONDS and (known is None or is_held)
+        if not is_here and not is_fresh and (known is not None or not absent_clients.may_return(state, key[0], now)):
             del agent.actors[key]
             state.placement.offer(agent)

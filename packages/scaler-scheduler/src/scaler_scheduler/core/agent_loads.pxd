@@ -17,6 +17,8 @@ cdef class AgentLoad:
     cdef readonly int outstanding
     cdef readonly int actors
     cdef public dict live_actors
+    cdef readonly int unclaimed
+    cdef readonly int unclaimed_actors
     cdef readonly int64_t load_us
     cdef int by_depth[DEPTHS]
     cdef public dict resources
@@ -49,6 +51,7 @@ cdef class AgentLoad:
     cpdef int queued(self) noexcept
     cpdef double waiting_us(self, double now) noexcept
     cdef bint can_hold(self, QueueClass source) except -1
+    cpdef set_unclaimed(self, int tasks, int actors)
     cdef take(self, RunRecord record, int number, int64_t load_us, int64_t moving_us=*)
     cdef amend(self, int64_t outstanding, int actors, int64_t load_us, int64_t moving_us, int* by_depth, dict resources)
     cdef give_back(self, RunRecord record, int number, int64_t load_us, int64_t moving_us)

@@ -28,6 +28,9 @@ class AgentLoad:
     """Tasks that make actors, among the outstanding ones."""
     live_actors: dict[tuple[bytes, int], int]
     """Actors that take calls, as the agent says."""
+    unclaimed: int
+    """Tasks and actors of absent clients, among the outstanding ones."""
+    unclaimed_actors: int
     load_us: int
     moving_us: int
     """Microseconds that the inputs of its tasks would take to move elsewhere, over all of them."""
@@ -70,6 +73,9 @@ class AgentLoad:
     def key(self, depth: int, rarity: int = 0) -> tuple[bool, int, float, float]:
         """Order of preference: agents with a free slot first, then those with the least ``rarity``, then the least
         loaded."""
+
+    def set_unclaimed(self, tasks: int, actors: int) -> None:
+        """Absent clients have so many tasks here, ``actors`` among them. They take a worker each."""
 
     def forget_reserved(self) -> None: ...
     def fits(self, demand: tuple[tuple[str, int], ...]) -> int: ...

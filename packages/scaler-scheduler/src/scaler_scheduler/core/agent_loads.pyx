@@ -157,6 +157,12 @@ cdef class AgentLoad:
         for name, amount in record.demand:
             self.resources[name] = self.resources.get(name, 0) - amount * number
 
+    cpdef set_unclaimed(self, int tasks, int actors):
+        self.outstanding += tasks - self.unclaimed
+        self.by_depth[0] += tasks - self.unclaimed
+        self.actors += actors - self.unclaimed_actors
+        self.unclaimed, self.unclaimed_actors = tasks, actors
+
     def forget_reserved(self):
         """Tasks that are reserved for it wait for any agent again; the caller tells their queues."""
         self.reserved = {}

@@ -183,6 +183,7 @@ def remove_client(state: SchedulerState, client: ClientPeer, now: float) -> None
     del state.clients[client.session]
     client.table.columns.leave()
     state.ended_clients.add(client)
+    state.absent.note_left(client.session, now)
     share_membership.leave(state, client)
     locks.on_session_ended(state, client.session, now)
     named_values.on_session_ended(state, client.session)

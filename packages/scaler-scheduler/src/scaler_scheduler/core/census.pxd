@@ -1,5 +1,5 @@
 from libc.stdint cimport int64_t
-from scaler_scheduler.core.agent_loads cimport DEPTHS
+from scaler_scheduler.core.agent_loads cimport DEPTHS, AgentLoad
 from scaler_scheduler.core.run_records cimport RunRecord
 
 cdef class AgentTally:
@@ -11,6 +11,7 @@ cdef class AgentTally:
     cdef dict taken
 
     cdef add(self, RunRecord record, int64_t load_us, int64_t moving_us)
+    cdef add_unclaimed(self, AgentLoad agent)
 
 cdef class Census:
     cdef readonly list wrong

@@ -28,6 +28,12 @@ cdef class AgentTally:
         for name, amount in record.demand:
             self.taken[name] = self.taken.get(name, 0) + amount
 
+    cdef add_unclaimed(self, AgentLoad agent):
+        """Add the tasks of absent clients, which are in no table."""
+        self.number += agent.unclaimed
+        self.actors += agent.unclaimed_actors
+        self.by_depth[0] += agent.unclaimed
+
 
 @final
 cdef class Census:
@@ -64,11 +70,14 @@ cdef class Census:
             queue.count = counted
 
     def compare_agent(self, AgentLoad agent, dict total):
-        cdef AgentTally tally = self.assigned.get(agent.index, NO_TASKS)
+        cdef AgentTally tally = self.assigned.get(agent.index)
         cdef dict left
         cdef bint corrects = False
-        if tally is NO_TASKS and is_idle(agent, total):  # most agents of a large cluster
-            return
+        if tally is None:
+            if is_idle(agent, total):  # most agents of a large cluster
+                return
+            tally = AgentTally()
+        tally.add_unclaimed(agent)
         left = capabilities_left(agent, tally, total)
         for text in differences(agent, tally, left):
             corrects = self.must_correct(text)
@@ -100,9 +109,6 @@ cdef class Census:
 
     def unknown_agents(self, dict known):
         return sorted(agent for agent in self.assigned if agent not in known and (<AgentTally> self.assigned[agent]).number)
-
-
-cdef AgentTally NO_TASKS = AgentTally()
 
 
 cdef bint is_idle(AgentLoad agent, dict total) except -1:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import TaskColumn
-from scaler_scheduler.core import cancellation, dropped_tasks, results, stated_cancels, timers
+from scaler_scheduler.core import absent_clients, cancellation, dropped_tasks, results, stated_cancels, timers
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
-from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 
 
@@ -20,8 +19,7 @@ def claim(state: SchedulerState, agent: Agent, column: TaskColumn, now: float) -
     client = state.clients.get(column.session)
     attempts = column.attempts or (1,) * len(column.tasks)
     if client is None:
-        state.unclaimed.add_holds(agent, column.session, column.tasks, attempts, now + HOLD_SECONDS)
-        timers.arm_tick(state, now)
+        _keep(state, agent, column.session, column.tasks, attempts, now)
         return
     if client.stated_cancels:
         column = stated_cancels.without_cancelled(client, agent, column, attempts)
@@ -32,9 +30,15 @@ def claim(state: SchedulerState, agent: Agent, column: TaskColumn, now: float) -
     _drop(state, agent, column.session, _pick(column.tasks, dropped), _pick(attempts, dropped), now)
     unknown = [index for index in unknown if column.tasks[index] >= client.table.columns.next_task]
     if unknown:
-        tasks, attempts = _pick(column.tasks, unknown), _pick(attempts, unknown)
-        state.unclaimed.add_holds(agent, column.session, tasks, attempts, now + HOLD_SECONDS)
-        timers.arm_tick(state, now)
+        _keep(state, agent, column.session, _pick(column.tasks, unknown), _pick(attempts, unknown), now)
+
+
+def _keep(
+    state: SchedulerState, agent: Agent, session: bytes, tasks: tuple[int, ...], attempts: tuple[int, ...], now: float
+) -> None:
+    state.unclaimed.add_holds(agent, session, tasks, attempts, absent_clients.awaited_until(state, session, now))
+    absent_clients.count_load(state, agent)
+    timers.arm_tick(state, now)
 
 
 def on_client_returned(
@@ -44,6 +48,7 @@ def on_client_returned(
     holds, results_kept = state.unclaimed.take(client.session)
     for agent, tasks, attempts in holds:
         claim(state, agent, TaskColumn(client.session, tasks, attempts), now)
+        absent_clients.count_load(state, agent)
         state.placement.offer(agent)
     return results_kept
 
@@ -54,6 +59,7 @@ def expire(state: SchedulerState, now: float) -> None:
     for agent, session, tasks, attempts in holds:
         dropped_tasks.note(state, agent, session, tasks, now)
         _drop(state, agent, session, tasks, attempts, now)
+        absent_clients.count_load(state, agent)
     for agent, run, delivery in results_kept:
         results.drop_unclaimed(state, agent, run, range(run.count), now)
         delivery.release()

@@ -28,6 +28,7 @@ cdef class ClientPeer:
     cdef public bint has_called
     cdef readonly object waiting
     cdef public double states_until
+    cdef readonly bint has_stated
     cdef public dict stated_cancels
     cdef public dict asked_cancels
     cdef public tuple unsent

@@ -74,6 +74,9 @@ class ClientPeer:
     states_until: float
     """The time until which the client may state what it has from before a restart of the scheduler."""
 
+    has_stated: bool
+    """The client has stated something since its Hello."""
+
     stated_cancels: dict[int, bool]
     asked_cancels: dict[int, bool]
     """After a restart: tasks that their agents were asked to cancel if they had not started (``unstarted_cancels``)."""

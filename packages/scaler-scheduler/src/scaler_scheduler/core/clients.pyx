@@ -114,8 +114,9 @@ cdef class ClientPeer:
         self.is_paused = False
 
     def states(self, double now):
-        if now < self.states_until:
+        if now < self.states_until or not self.has_stated:
             self.states_until = now + HOLD_SECONDS
+        self.has_stated = True
 
     def take_note_of_left_out(self):
         size, self.output_left_out_bytes = self.output_left_out_bytes, 0

@@ -129,7 +129,7 @@ def advance(state: SchedulerState, agent: Agent, now: float) -> None:
         _look_at(state, agent, departure, key, state.agents.get(target), now)
     if not departure.moves:
         _begin_moves(state, agent, departure, now)
-    if not departure.moves and not agent.load.outstanding:
+    if not departure.moves and not agent.load.outstanding and not state.unclaimed.has_tasks_at(agent):
         departure.is_over = True
         outbox.send(state, agent, MayLeave(), now)
         if departure.moved:

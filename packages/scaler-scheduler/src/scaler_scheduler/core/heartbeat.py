@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Heartbeat, HeartbeatEcho, Ping
-from scaler_scheduler.core import lost_agents, notices, outbox, requeue
+from scaler_scheduler.core import absent_clients, lost_agents, notices, outbox, requeue
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.settings import (
     ATTACH_SECONDS,
@@ -36,6 +36,8 @@ def on_heartbeat(state: SchedulerState, agent: Agent, body: Heartbeat, now: floa
         agent.workers = body.workers
     if body.lag_seconds > 0:
         agent.load.note_round_trip(body.lag_seconds)
+    if state.unclaimed:
+        absent_clients.count_load(state, agent)
     outbox.send(state, agent, HeartbeatEcho(body.sent_at, state.events.is_on), now)
 
 

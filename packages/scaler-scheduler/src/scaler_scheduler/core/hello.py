@@ -14,6 +14,7 @@ from scaler_protocol.messages import (
     WhoAreYou,
 )
 from scaler_scheduler.core import (
+    absent_clients,
     heartbeat,
     locks,
     named_values,
@@ -63,6 +64,8 @@ def on_hello(
         session_endings.end_session(state, peer, now)
     if hello.epoch:
         locks.on_return(state, now)
+    if hello.epoch not in (0, state.settings.epoch):
+        absent_clients.note_earlier_scheduler(state)
     if hello.role == Role.WORK:
         _new_agent(state, hello, user, now)
     else:

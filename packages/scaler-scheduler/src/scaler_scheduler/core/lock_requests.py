@@ -44,11 +44,34 @@ def _reason_to_refuse(body: LockRequest) -> str:
 def _answer(state: SchedulerState, client: ClientPeer, body: LockRequest, now: float) -> None:
     lock = state.locks.locks.get(lock_table.key_of(body))
     other = _other_limit(state, body)
+    is_free = lock is None or lock.is_free
     if other:
         reply(state, client, body.kind, body.number, LockState.REFUSED, now, other)
+    elif is_free and state.locks.is_quiet and _postpone(state, client, body):
+        pass  # another session may be about to state that it holds it
     else:
-        is_free = lock is None or lock.is_free
         reply(state, client, body.kind, body.number, LockState.FREE if is_free else LockState.HELD, now)
+
+
+def _postpone(state: SchedulerState, client: ClientPeer, body: LockRequest) -> bool:
+    """Answer a question when all sessions had time to state their locks. Return False if there are too many."""
+    questions = state.locks.questions.setdefault(client.session, [])
+    has_room = len(questions) < REQUESTS_LIMIT
+    if has_room:
+        questions.append(body)
+    return has_room
+
+
+def on_tick(state: SchedulerState, now: float) -> None:
+    """Sessions had time to state their locks: questions that were postponed are answered."""
+    if state.locks.is_quiet or not state.locks.questions:
+        return
+    postponed, state.locks.questions = state.locks.questions, {}
+    for session, questions in postponed.items():
+        client = state.clients.get(session)
+        if client is not None:
+            for body in questions:
+                _answer(state, client, body, now)
 
 
 def _other_limit(state: SchedulerState, body: LockRequest) -> str:

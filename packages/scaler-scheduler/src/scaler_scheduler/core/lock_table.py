@@ -91,6 +91,8 @@ class LockTable:
         """The sessions whose connection has ended, and that may come back."""
         self.granted: dict[int, int] = {}
         """The most requests that held a lock at a time, by the hash of its kind and name: names can be long."""
+        self.questions: dict[bytes, list[LockRequest]] = {}
+        """Questions of sessions about locks that sessions of an earlier scheduler may still state."""
 
     def check(self) -> None:
         """Assert every invariant."""

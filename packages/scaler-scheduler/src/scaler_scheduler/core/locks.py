@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import CoordinationKind, LockReply, LockState
-from scaler_scheduler.core import lock_table, notices, outbox
+from scaler_scheduler.core import lock_table, named_table, notices, outbox
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.lock_table import LockKey, LockQueue, QueuedLockRequest
 from scaler_scheduler.core.settings import HOLD_SECONDS
@@ -78,6 +78,8 @@ def _end(state: SchedulerState, request: QueuedLockRequest, now: float) -> None:
     lock = table.locks[request.lock]
     if lock.holders.pop(request.key, None) is None:
         del lock.waiting[request.key]
+    elif lock_table.is_actor_name(request.lock):
+        named_table.free(state.named, (int(CoordinationKind.VARIABLE), request.lock[1]))
     lock_table.forget(table, request)
     _grant(state, request.lock, lock, now)
 

@@ -11,7 +11,7 @@ from scaler_protocol.messages import (
     NamedRequest,
     NamedState,
 )
-from scaler_scheduler.core import cancellation, named_table
+from scaler_scheduler.core import cancellation, lock_table, named_table
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.named_table import PendingRequest
 from scaler_scheduler.core.named_values import reply, tell
@@ -25,6 +25,7 @@ _PUBLISHING = (NamedAction.TRY_SET, NamedAction.RESTATE)
 _ADDING = (NamedAction.PUT, NamedAction.TRY_PUT, NamedAction.RETURN)
 """To what a name has already."""
 
+_CHANGES = (NamedAction.SET, NamedAction.CLEAR, *_STATED)
 _WAITING = (NamedAction.READ, NamedAction.PUT, NamedAction.TAKE)
 _OF_VARIABLES = frozenset((NamedAction.SET, NamedAction.CLEAR, NamedAction.READ, NamedAction.PEEK, *_STATED))
 _ACTIONS = {
@@ -143,6 +144,8 @@ def _reason_to_refuse(state: SchedulerState, request: PendingRequest) -> str:
             return f"One client publishes at most {named_table.CLIENT_PUBLISHED_LIMIT} values. Unpublish some first."
     if len(request.value) > NAMED_VALUE_LIMIT_BYTES:
         return f"A value has at most {NAMED_VALUE_LIMIT_BYTES} bytes."
+    if request.action in _CHANGES and not _may_change(state, request):
+        return "This client does not have the name of this actor."
     found = table.names.get(request.name)
     if found is not None and found.limit != request.limit:
         return f"Others use it with the maximum size {found.limit}, not {request.limit}. Use one for all."
@@ -153,6 +156,16 @@ def _reason_to_refuse(state: SchedulerState, request: PendingRequest) -> str:
         return ""
     shortage = named_table.shortage_for(table, request)
     return f"{shortage} Delete some first." if shortage else ""
+
+
+def _may_change(state: SchedulerState, request: PendingRequest) -> bool:
+    """Return whether it is the handle of no actor, or the session holds the name of the actor."""
+    kind, name = request.name
+    lock = (int(CoordinationKind.LOCK), name)
+    if kind != CoordinationKind.VARIABLE or not lock_table.is_actor_name(lock):
+        return True
+    held = state.locks.locks.get(lock)
+    return held is not None and any(session == request.session for session, _ in held.holders)
 
 
 def _adds(request: PendingRequest) -> bool:

@@ -9,6 +9,9 @@ whose connection has ended may never come back: it takes no item of a queue unti
 The state is soft. Each change of a variable has a version. After a restart, each session states again what it has set
 or cleared, and the highest version counts. The items of queues are lost. Until sessions had time for that, other
 requests are held.
+
+The handle of an actor that has a name is a variable, too. Only the session that holds the lock of this name changes it,
+and it is cleared with the lock: otherwise it would name an actor that has ended, or lost its name after a restart.
 """
 
 from __future__ import annotations
@@ -291,6 +294,15 @@ def restate(table: NamedTable, request: PendingRequest, version: int) -> list[An
     _put(table, found, request.name, request.value if is_set else None)
     found.version = version
     return [Answer(request, NamedState.DONE, version=version), *_serve(table, found)]
+
+
+def free(table: NamedTable, name: NameKey) -> None:
+    """Clear the value of a name that its holder has no longer."""
+    found = table.names.get(name)
+    if found is not None and found.values:
+        _put(table, found, name, None)
+        table.version += 1
+        found.version, found.is_stated = table.version, False
 
 
 # ---- the ends of connections and users -------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from scaler_protocol.messages import (
     StoreStatus,
 )
 from scaler_scheduler.core import (
+    absent_clients,
     cancellation,
     definitions,
     draining,
@@ -42,10 +43,11 @@ from scaler_scheduler.core.stored_objects import Forged
 def stated_by(state: SchedulerState, key: ObjectKey, now: float) -> float | None:
     """Return until when the owner of an object may still state it; None: the owner would have stated it by now."""
     owner = state.clients.get(key.owner)
-    if owner is not None:
-        return owner.states_until if now < owner.states_until else None
-    is_known = not key.number and (key.owner in state.functions or key.owner in state.serializers)
-    return now + HOLD_SECONDS if is_known else None
+    if owner is not None and now < owner.states_until:
+        return owner.states_until
+    if not key.number and (key.owner in state.functions or key.owner in state.serializers):
+        return now + HOLD_SECONDS
+    return state.absent.return_until if absent_clients.may_return(state, key.owner, now) else None
 
 
 def expire(state: SchedulerState, now: float) -> None:

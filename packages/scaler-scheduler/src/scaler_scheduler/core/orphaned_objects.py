@@ -3,7 +3,7 @@
 When a client leaves, all agents are told to have their stores drop what is left of it. A store misses this while none
 of its agents is connected: one of them was killed, or was away for too long. Its objects may be such that no agent
 knows of, so each store names the owners of its objects from time to time. An owner that is not a client has
-``UNKNOWN_SECONDS`` to become one, as clients return after a restart of the scheduler.
+time to become one, as clients return after a restart of the scheduler.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from scaler_protocol.ids import split_ids
 from scaler_protocol.limits import OWNERS_LIMIT
 from scaler_protocol.messages import ObjectRelease
-from scaler_scheduler.core import outbox, timers
+from scaler_scheduler.core import absent_clients, outbox, timers
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.state import SchedulerState
 
@@ -22,10 +22,15 @@ def on_owners(state: SchedulerState, agent: Agent, owners: bytes, now: float) ->
     """The store of an agent's host has objects of ``owners``, 16 bytes each, and perhaps of more."""
     before = state.unknown_owners.pop(agent.session, {})
     absent = [owner for owner in split_ids(owners)[:OWNERS_LIMIT] if owner not in state.clients]
-    unknown = {owner: before.get(owner, now + UNKNOWN_SECONDS) for owner in absent}
+    unknown = {owner: before.get(owner, _kept_until(state, owner, now)) for owner in absent}
     if unknown:
         state.unknown_owners[agent.session] = unknown
         timers.arm_tick(state, now)
+
+
+def _kept_until(state: SchedulerState, owner: bytes, now: float) -> float:
+    may_return = absent_clients.may_return(state, owner, now)
+    return (state.absent.return_until if may_return else now) + UNKNOWN_SECONDS
 
 
 def on_tick(state: SchedulerState, now: float) -> None:

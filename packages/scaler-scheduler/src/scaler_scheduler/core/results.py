@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, ObjectRelease, Status
-from scaler_scheduler.core import cancellation, dropped_tasks, lost_inputs, outbox, retry, timers, values
+from scaler_scheduler.core import (
+    absent_clients,
+    cancellation,
+    dropped_tasks,
+    lost_inputs,
+    outbox,
+    retry,
+    timers,
+    values,
+)
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
@@ -19,7 +28,7 @@ _STOPPED = (Status.TIMED_OUT, Status.MEMORY_EXCEEDED)
 
 def accept_without_client(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
     """Results for an unknown client. It may come back after a restart of the scheduler."""
-    if _is_fresh(agent, now):
+    if _may_be_claimed(state, agent, run.session, now):
         _keep(state, agent, run, delivery, now)
     else:
         drop_unclaimed(state, agent, run, range(run.count), now)
@@ -36,7 +45,7 @@ def accept_others(
 ) -> None:
     """Handle the rows that do not simply end their task; ``outcome`` is the answer of the table."""
     _, decisions, unknown = outcome
-    if unknown and _is_fresh(agent, now):
+    if unknown and _may_be_claimed(state, agent, run.session, now):
         _keep(state, agent, run.select(unknown), delivery, now)
     elif unknown:
         drop_unclaimed(state, agent, run, unknown, now)
@@ -59,7 +68,7 @@ def cancel_children_at_limits(state: SchedulerState, agent: Agent, run: ResultRu
 def _keep(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
     """Keep results for a client that may come back."""
     delivery.hold()
-    state.unclaimed.add_results(agent, run, delivery, now + HOLD_SECONDS)
+    state.unclaimed.add_results(agent, run, delivery, absent_clients.awaited_until(state, run.session, now))
     timers.arm_tick(state, now)
 
 
@@ -113,9 +122,9 @@ def _held_values(run: ResultRun, indices: Iterable[int]) -> list[int]:
     return [index for index in indices if statuses[index] in (Status.SUCCESS, Status.SUCCESS_LARGE)]
 
 
-def _is_fresh(agent: Agent, now: float) -> bool:
-    """The agent may still report what happened before a restart of the scheduler."""
-    return now < agent.attached_at + HOLD_SECONDS
+def _may_be_claimed(state: SchedulerState, agent: Agent, session: bytes, now: float) -> bool:
+    """The agent may still report what happened before a restart of the scheduler, or has reported these tasks."""
+    return now < agent.attached_at + HOLD_SECONDS or state.unclaimed.has_tasks_of(session, agent)
 
 
 _Rule = Callable[[SchedulerState, ClientPeer, Agent, ResultRun, int, int, float], None]

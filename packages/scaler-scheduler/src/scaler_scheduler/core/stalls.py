@@ -26,6 +26,7 @@ def put_off(state: SchedulerState, seconds: float, now: float) -> None:
         client.once_holds.put_off(seconds)
         client.states_until += seconds
     state.unclaimed.put_off(seconds)
+    state.absent.put_off(seconds, now)
     state.objects.put_off(seconds)
     draining.put_off(state, seconds)
     stated_copies.put_off(state, seconds)

@@ -18,6 +18,7 @@ cdef class SchedulerState:
     cdef readonly list nested_to_cancel
     cdef readonly dict ignored
     cdef readonly object unclaimed
+    cdef readonly object absent
     cdef readonly object forgotten
     # functions and serializers
     cdef readonly dict functions

@@ -7,6 +7,7 @@ structure is compiled because ``hot_path`` reads it with every message; it has n
 from scaler_protocol.forgotten_tasks import ForgottenTasks
 from scaler_protocol.log_lines import LatestLines
 from scaler_protocol.messages import FunctionDefinition, ObjectKey, TaskOptions
+from scaler_scheduler.core.absent_sessions import AbsentSessions
 from scaler_scheduler.core.action_rates import ActionRates
 from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.agents import Agent
@@ -70,6 +71,9 @@ class SchedulerState:
 
     unclaimed: Unclaimed
     """Reports of agents after a restart, for clients that have not come back yet."""
+
+    absent: AbsentSessions
+    """The clients of an earlier scheduler that may come back."""
 
     forgotten: ForgottenTasks
     """Tasks that agents were told to drop because their clients were away."""
@@ -138,8 +142,8 @@ class SchedulerState:
     bytes themselves."""
 
     stated_copies: dict[ObjectKey, dict[bytes, float]]
-    """Copies of results that agents have since before a restart of the scheduler: by agent, when it is decided whether
-    they are needed."""
+    """Copies of results that agents have since before a restart of the scheduler: by agent, since when the scheduler
+    knows."""
 
     locks: LockTable
     named: NamedTable

@@ -5,6 +5,7 @@ from scaler_scheduler.core.placement cimport Placement
 from scaler_scheduler.core.fair_shares cimport Shares
 
 from scaler_protocol.log_lines import LatestLines
+from scaler_scheduler.core.absent_sessions import AbsentSessions
 from scaler_scheduler.core.action_rates import ActionRates
 from scaler_scheduler.core.actor_queues import ActorQueues
 from scaler_scheduler.core.work_stealing import Balancer
@@ -35,6 +36,7 @@ cdef class SchedulerState:
         self.clients, self.agents, self.agent_by_index, self.agents_by_store = {}, {}, {}, {}
         self.lineage, self.nested_to_cancel, self.ignored, self.unclaimed = Lineage(), [], {}, Unclaimed()
         self.forgotten = ForgottenTasks()
+        self.absent = AbsentSessions()
         self.functions, self.function_users, self.function_loads = {}, {}, {}
         self.function_totals, self.ended_clients = FunctionTotals(), EndedClients()
         self.serializers, self.serializer_users = {}, {}

@@ -18,6 +18,7 @@ from scaler_scheduler.core.state import SchedulerState
 
 def on_cancel(state: SchedulerState, client: ClientPeer, tasks: Sequence[int], now: float) -> None:
     """A client that may still be stating what it has cancels these tasks."""
+    client.states(now)
     if now >= client.states_until:
         return
     stated = client.stated_cancels

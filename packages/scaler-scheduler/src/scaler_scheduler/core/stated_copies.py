@@ -7,9 +7,8 @@ agents state their copies, perhaps before the client of the result has come back
 from __future__ import annotations
 
 from scaler_protocol.messages import ObjectKey, ObjectRelease
-from scaler_scheduler.core import outbox, timers
+from scaler_scheduler.core import absent_clients, outbox, timers
 from scaler_scheduler.core.agents import Agent
-from scaler_scheduler.core.settings import HOLD_SECONDS
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import TaskState
 
@@ -19,15 +18,16 @@ def on_stated(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -
     client = state.clients.get(key.owner)
     nodes = client.table.nodes if client is not None else None
     if nodes is None or agent.index not in (nodes.value_holder(key.number), *nodes.copies_of(key.number)):
-        state.stated_copies.setdefault(key, {})[agent.session] = now + HOLD_SECONDS
+        state.stated_copies.setdefault(key, {})[agent.session] = now
         timers.arm_tick(state, now)
 
 
 def on_tick(state: SchedulerState, now: float) -> None:
     """Look at the copies of which the tables do not know yet."""
     for key, agents in list(state.stated_copies.items()):
-        for session, until in list(agents.items()):
+        for session, since in list(agents.items()):
             agent = state.agents.get(session)
+            until = absent_clients.awaited_until(state, key.owner, since)
             if agent is None or (now >= until and _decide(state, agent, key, now)):
                 del agents[session]
         if not agents:
@@ -50,7 +50,7 @@ def _decide(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> 
 
 
 def put_off(state: SchedulerState, seconds: float) -> None:
-    """Extend all deadlines by the time in which the scheduler did not run."""
+    """Extend all times by the time in which the scheduler did not run."""
     for agents in state.stated_copies.values():
         for session in agents:
             agents[session] += seconds

@@ -127,7 +127,7 @@ class Action(enum.IntEnum):
     NOTHING = 0
     """The event is dropped, or the new state is all."""
     KEEP_UNKNOWN = 1
-    """Keep it for a second after the agent attached: the client of the task may still come."""
+    """Keep it if the agent has just attached or has reported the task: the client of the task may still come."""
     FORWARD = 2
     """Forward the result to the client."""
     KEEP_LARGE = 3

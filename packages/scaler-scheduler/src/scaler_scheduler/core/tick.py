@@ -12,6 +12,7 @@ from scaler_scheduler.core import (
     heartbeat,
     housekeeping,
     limit_checks,
+    lock_requests,
     locks,
     lost_inputs,
     named_requests,
@@ -71,6 +72,7 @@ def _look_at_all(state: SchedulerState, now: float) -> None:
     values.on_tick(state, now)
     stated_copies.on_tick(state, now)
     locks.on_tick(state, now)
+    lock_requests.on_tick(state, now)
     named_requests.on_tick(state, now)
     stacks.on_tick(state, now)
     outputs.on_tick(state, now)

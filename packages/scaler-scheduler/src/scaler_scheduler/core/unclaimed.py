@@ -23,6 +23,13 @@ class Unclaimed:
     def __bool__(self) -> bool:
         return bool(self._holds or self._results)
 
+    def has_tasks_at(self, agent: Agent) -> bool:
+        return any(hold[1] is agent for holds in self._holds.values() for hold in holds)
+
+    def has_tasks_of(self, session: bytes, agent: Agent) -> bool:
+        """Return whether an agent has said that it has tasks of a session."""
+        return any(hold[1] is agent for hold in self._holds.get(session, ()))
+
     def add_holds(
         self, agent: Agent, session: bytes, tasks: tuple[int, ...], attempts: tuple[int, ...], deadline: float
     ) -> None:
