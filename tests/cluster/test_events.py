@@ -412,6 +412,28 @@ def test_tasks_that_were_stopped_say_where_they_ran() -> None:
         watcher.subscription.close()
 
 
+def test_actors_and_calls_that_are_cancelled_say_where_they_were_and_for_how_long() -> None:
+    with SchedulerClusterCombo(2) as combo, Client(combo.get_address()) as client, zmq.Context() as context:
+        watcher = Heard(Subscription(context, default_monitor_address(combo.get_address()), True))
+        wait_until(lambda: watcher.listen().names)
+        actor = client.actor(functions.Sleeper)
+        call = actor.sleep(1000)
+        wait_until(lambda: [each.function for each in client.cluster_info().running] == ["Sleeper.sleep"])
+        assert call.cancel()
+        wait_until(lambda: watcher.listen().ended[Status.CANCELLED] == 1)
+        assert _is_placed(watcher.places[Status.CANCELLED])
+        actor.kill()
+        wait_until(lambda: watcher.listen().ended[Status.CANCELLED] == 2)
+        assert _is_placed(watcher.places[Status.CANCELLED])
+        watcher.subscription.close()
+
+
+def _is_placed(place: tuple[int, int]) -> bool:
+    """Return whether an execution ran at a worker for a second at least."""
+    worker, duration_us = place
+    return worker in (0, 1) and 1_000_000 < duration_us < 100_000_000
+
+
 def test_an_event_log_has_everything_though_its_scheduler_and_publisher_were_killed(tmp_path: Path) -> None:
     address, folder = free_address(), tmp_path / "logs"
     with start_scheduler(address, "--event-log", str(folder)) as scheduler, start_cluster(address, "-n", "2"):

@@ -111,7 +111,7 @@ def test_two_managers_of_one_name(address: str) -> None:
         assert client.submit(abs, -1).result() == 1
         with manager(address, "--name", "night") as second:
             assert second.wait() == 2
-            assert second.output == (
+            assert second.output.endswith(
                 "scaler_worker_manager: Cannot start the manager night: another one of this name runs. "
                 "Stop it, or give another --name.\n"
             )
@@ -182,6 +182,19 @@ def test_a_second_manager_of_the_same_kind_and_host_is_refused_by_the_scheduler(
             assert "Give this one another --name, or stop the other one." in second.output
         assert client.submit(abs, -2).result() == 2
         assert first.terminate() == 0
+
+
+def test_a_manager_replaces_one_that_the_scheduler_still_believes_to_be_connected(address: str) -> None:
+    """As after the loss of its host: it says no more, and its connection stays open."""
+    flags = (*SCALING, "--minimum-workers=1")
+    with manager(address, *flags) as first, Client(address) as client:
+        assert client.submit(abs, -1).result() == 1
+        first.signal(signal.SIGSTOP)
+        with manager(address, *flags) as second:
+            wait_until(lambda: agents(second))
+            first.signal(signal.SIGKILL)
+            assert client.submit(abs, -2).result() == 2
+            assert second.terminate() == 0
 
 
 def test_no_workers_are_no_problem_while_a_manager_follows_the_load(address: str) -> None:

@@ -25,6 +25,7 @@ from tests.support.manager_scenarios import (
     follow_the_load,
     leave_no_job_without_scheduler,
     leave_no_late_job,
+    start_a_killed_program_again,
 )
 from tests.support.ports import free_port
 from tests.support.slurm_site import SlurmSite, slurm_site
@@ -133,6 +134,14 @@ def test_jobs_of_a_cluster_end_with_its_program(
         monkeypatch.delenv("SCALER_KEYS", raising=False)
     address = "" if has_own else request.getfixturevalue("address")
     end_with_the_program("SlurmCluster", address, site, is_killed)
+
+
+@pytest.mark.parametrize("has_own_scheduler", [False, True])
+def test_a_cluster_whose_program_was_killed_starts_again(
+    site: SlurmSite, address: str, has_own_scheduler: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "" if has_own_scheduler else address
+    start_a_killed_program_again("SlurmCluster", place, site, "scancel", tmp_path, monkeypatch)
 
 
 def test_jobs_of_a_cluster_that_is_killed_with_all_its_processes_end(

@@ -156,6 +156,20 @@ def test_one_failure_among_many_short_tasks_is_seen(status: int, colour: str) ->
     assert image[0, 43] == packed(colour)
 
 
+@pytest.mark.parametrize("status", [Status.CANCELLED, Status.PROCESSOR_DIED])
+def test_an_actor_that_has_ended_lies_beneath_its_calls(status: int) -> None:
+    log = log_of((10, 20, 1, 0, 0), (30, 30.5, 1, 0, 0), (40, 90, 2, 0, 0), (5, 95, 3, 0, status))
+    image = image_of(log, 0.0, 100.0, 100, [0])
+    ended = packed(CANCELED_COLOUR if status == Status.CANCELLED else FAILED_COLOUR)
+    assert [image[0, x] for x in (7, 15, 25, 60, 92)] == [
+        ended, packed(function_colour(1)), ended, packed(function_colour(2)), ended,
+    ]  # fmt: skip
+    assert image[0, 30] != ended
+    found = task_stream.bars(log, 0, 100_000_000, 100, [0])
+    assert [found.functions[stream_rows.bar_at(found, 0, x)] for x in (7, 15, 25, 60)] == [3, 1, 3, 2]
+    assert list(stream_rows.open_ends(found)) == [10, 20, 31, 90]
+
+
 def test_idle_pixels_are_fainter_than_busy_ones() -> None:
     few = image_of(log_of(*((n, n + 0.01, 0, 0, Status.SUCCESS) for n in range(100))), 0.0, 100.0, 100, [0])
     many = image_of(log_of(*((n, n + 0.99, 0, 0, Status.SUCCESS) for n in range(100))), 0.0, 100.0, 100, [0])

@@ -145,13 +145,13 @@ def _shared_memory() -> dict[str, str]:
 
 
 def _is_of_others(key: str) -> bool:
-    """Shared memory that a process which is not a descendant has mapped, or named after itself."""
+    """Shared memory that a process which is not a descendant uses, or named after itself."""
     kind, path = key.split(" ", 1)
     if kind != "shared-memory":
         return False
     family = {os.getpid(), *(process.pid for process in psutil.Process().children(recursive=True))}
     others = [pid for pid in psutil.pids() if pid not in family]
-    return _named_after(path) in others or any(_has_mapped(pid, path) for pid in others)
+    return _named_after(path) in others or any(uses(pid, path) for pid in others)
 
 
 def _named_after(path: str) -> int | None:
@@ -159,11 +159,19 @@ def _named_after(path: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _has_mapped(pid: int, path: str) -> bool:
-    try:
-        return path in Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
-    except OSError:
-        return False
+def uses(pid: int, path: str) -> bool:
+    """Whether the process has mapped the file, or opened it, or what is in the folder."""
+    with contextlib.suppress(OSError):
+        if path in Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape"):
+            return True
+        return any(_link(each).startswith(path) for each in Path(f"/proc/{pid}/fd").iterdir())
+    return False
+
+
+def _link(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return os.readlink(path)
+    return ""
 
 
 def _reap() -> None:

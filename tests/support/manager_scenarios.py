@@ -178,6 +178,34 @@ def end_with_the_program(
         wait_until(lambda: not any(alive(process.pid) for process in family))
 
 
+def start_a_killed_program_again(
+    cluster: str, address: str, site: Site, canceller: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program of a cluster with a name is killed, and started again while ``canceller`` is ending its job."""
+    cancels, may_cancel = folder / "cancels", folder / "may-cancel"
+    held = _held(canceller, folder, cancels, may_cancel)
+    program = [sys.executable, "-c", _PROGRAM + _FOREVER, cluster, address, json.dumps({"name": "night"})]
+    try:
+        with monkeypatch.context() as changed:
+            changed.setenv("PATH", str(held.parent), prepend=os.pathsep)
+            killed = Command(program)
+        with killed:
+            killed.wait_for_output("works", _START_SECONDS)
+            (job,) = site.jobs()
+            killed.remember_family()
+            killed.kill()
+            with Command(program) as again:
+                again.wait_for_output("An earlier manager night is ending its jobs: waiting until it has ended")
+                may_cancel.touch()
+                again.wait_for_output("works", _START_SECONDS)
+                assert job not in site.jobs()
+                again.remember_family()
+                again.kill()
+                wait_until(lambda: not site.jobs())
+    finally:
+        may_cancel.touch()
+
+
 def end_without_anything_of_their_program(cluster: str, site: Site) -> None:
     """The program of a cluster is killed with all its children, as with its host."""
     with Command([sys.executable, "-c", _PROGRAM + _FOREVER, cluster, "", "{}"]) as command:

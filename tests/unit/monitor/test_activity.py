@@ -12,8 +12,10 @@ import pytest
 
 from scaler_protocol.messages import Status
 from scaler_protocol.monitor import records
+from scaler_protocol.monitor.entities import page_of
 from scaler_protocol.monitor.format import format_value
 from scaler_protocol.monitor.graphs import NodeState
+from scaler_protocol.monitor.links import TASK, WORKER, EntityLink, cell_link
 from scaler_protocol.monitor.messages import Events, EventTotals, Snapshot
 from scaler_protocol.monitor.model import HISTORIES, Model, ended_count
 from scaler_protocol.monitor.natural_order import natural_key
@@ -254,7 +256,7 @@ def test_an_agent_that_runs_tasks_without_saying_which_worker_has_a_row() -> Non
     name = records.name_record(Naming.AGENT, 0, {"session": "", "name": "a", "host": "h", "pid": 1, "workers": []})
     model = model_of(events(name, ended(1, agent=0), ended(2, agent=0, workers=[0xFFFF]), ended(3, agent=NONE)))
     assert [(row.worker.host, row.worker.name) for row in model.stream_rows()] == [("h", "(unknown)")]
-    assert [row[6] for row in model.rows("tasks")[0]] == ["", "h", "h"]
+    assert [row[6] for row in model.rows("tasks")[0]] == [None, "h", "h"]
     began, over = (10**9 - 10) / 1e6, 10**9 / 1e6
     assert [len(model.stream_rows(*span)) for span in ((0, began - 1), (began, over), (over + 1, over + 9))] == [
         0,
@@ -270,7 +272,45 @@ def test_tasks_that_were_cancelled_before_they_started_have_no_row_in_the_stream
     cancelled = records.ended_record([1, 2], [0, 0], [1, 1], statuses, time=10**9, session=0, agent=0, **columns)
     model = model_of(events(name, cancelled))
     assert [row.name for row in model.stream_rows()] == ["w"]
-    assert [row[6:8] for row in model.rows("tasks")[0]] == [("h", "(unknown)")] * 2
+    assert [row[5:8] for row in model.rows("tasks")[0]] == [(None, "h", None)] * 2
+
+
+@pytest.mark.parametrize(
+    ("status", "duration", "worker", "shown"),
+    [
+        (Status.SUCCESS, 0, 0, ("0us", "h", "w")),  # less than a microsecond
+        (Status.CANCELLED, 2_500_000, 0, ("2.5s", "h", "w")),
+        (Status.CANCELLED, 2_500_000, NONE, ("2.5s", "h", "(unknown)")),
+        (Status.CANCELLED, 0, NONE, ("-", "h", "-")),
+        (Status.PROCESSOR_DIED, 0, 0, ("-", "h", "w")),  # one of several calls at a time
+    ],
+)
+def test_what_is_not_known_of_an_execution_is_shown_as_such(
+    status: Status, duration: int, worker: int, shown: tuple[str, str, str]
+) -> None:
+    name = records.name_record(Naming.AGENT, 0, {"session": "", "name": "a", "host": "h", "pid": 1, "workers": ["w"]})
+    over = records.ended_record(
+        [1], [duration], [1], [status], time=10**9, session=0, function=0, agent=0, worker=worker
+    )
+    model = model_of(events(name, over))
+    (row,) = model.rows("tasks")[0]
+    columns = TABLES["tasks"].columns[5:8]
+    assert tuple(format_value(column.kind, value) for column, value in zip(columns, row[5:8], strict=True)) == shown
+    assert cell_link("tasks", "worker", row) == (EntityLink(WORKER, ("h", "w")) if shown[2] == "w" else None)
+
+
+def test_the_end_of_a_task_that_was_at_no_worker_is_shown_without_one() -> None:
+    over = records.ended_record([1], [0], [2], [Status.EXCEPTION], time=10**9, session=0, function=0)
+    model = model_of(
+        events(records.name_record(Naming.SESSION, 0, {"session": SESSIONS[0].hex(), "host": "", "pid": 1}), over)
+    )
+    (row,) = model.rows("tasks")[0]
+    assert row[5:8] == (None, None, None)
+    assert [cell_link("tasks", name, row) for name in ("host", "worker")] == [None, None]
+    page = page_of(model, EntityLink(TASK, (row[2], "1")))
+    assert page is not None
+    assert {fact.name: fact.text for fact in page.facts}["ran"] == "-"
+    assert not {"host", "worker"} & {fact.name for fact in page.facts}
 
 
 def test_workers_have_a_row_in_the_stream_when_the_name_of_their_agent_is_known() -> None:

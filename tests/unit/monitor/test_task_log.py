@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from scaler_protocol.monitor.records import AGAIN, EndedColumns
-from scaler_protocol.monitor.task_log import NO_WORKER, NOT_ENDED, PAGE_ROWS, TaskLog, extent
+from scaler_protocol.monitor.task_log import NO_WORKER, NOT_ENDED, PAGE_ROWS, TaskLog, TaskNumbers, extent
 
 
 def view(code: str, values: Sequence[int]) -> memoryview:
@@ -137,6 +137,27 @@ def test_other_orders_are_those_of_a_full_sort(descending: bool) -> None:
     expected = sorted(durations, reverse=descending)[100:150]
     assert [durations[serial] for serial in serials] == expected
     assert total == 5000
+
+
+def test_tasks_of_any_number_of_sessions_are_sorted_and_found_by_their_numbers() -> None:
+    log, numbers, true = TaskLog(), TaskNumbers(), {}
+    sessions = [*range(0, 64_000, 64), 2**32 - 1]
+    for session in sessions:
+        for again in (5, session % 1000):  # the later numbers count
+            numbers.add(session, array("Q", [10, 30]), array("Q", [20, 31]), array("q", [again, again + 1]))
+        for task in (9, 10, 19, 20, 30, 31, 2**64 - 1):
+            number = session % 1000 if 10 <= task < 20 else session % 1000 + 1 if task == 30 else -1
+            true[log.total] = number
+            log.append(task, log.total, 1, session, 0, 0)
+    numbers.add(7, array("Q"), array("Q"), array("q"))
+    log.append(10, log.total, 1, 7, 0, 0)  # without any
+    found, total = log.query(numbered=numbers, limit=10**6, descending=False)
+    assert (found, total) == ([serial for serial, number in true.items() if number >= 0], 3 * len(sessions))
+    ordered, total = log.query(sort="number", sort_numbers=numbers, limit=3 * len(sessions))
+    assert ordered == sorted(found, key=lambda serial: (true[serial], serial), reverse=True)
+    assert total == len(log)
+    with pytest.raises(ValueError, match="differ"):
+        numbers.add(8, array("Q", [1]), array("Q"), array("q"))
 
 
 def test_endings_say_how_each_task_of_a_range_ended() -> None:

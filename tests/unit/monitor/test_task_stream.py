@@ -90,6 +90,24 @@ def test_tasks_that_overlap_without_end_stay_within_the_bound() -> None:
     assert sum(found.counts) == 5000
 
 
+def test_a_task_that_encloses_others_comes_before_them() -> None:
+    log = log_of((0, 100, 200, 1, 0), (1, 100, 200, 2, 0), (0, 300, 301, 1, 2), (0, 400, 500, 1, 0), (0, 50, 600, 3, 4))
+    assert rows(bars(log, 0, 1000, 100, [0, 1])) == [
+        (0, 5, 60, 3, CANCELED, 1),
+        (0, 10, 20, 1, SUCCEEDED, 1),
+        (1, 10, 20, 2, SUCCEEDED, 1),
+        (0, 30, 31, 1, FAILED, 1),
+        (0, 40, 50, 1, SUCCEEDED, 1),
+    ]
+    found = bars(log, 0, 1000, 100, [0, 1])
+    assert (list(found.serials), list(found.busy)) == ([4, 0, 1, 2, 3], [1, 1, 1, pytest.approx(0.1), 1])
+
+
+def test_of_tasks_that_start_together_the_longest_comes_first() -> None:
+    log = log_of((0, 100, 200, 1, 0), (0, 150, 300, 2, 0), (0, 100, 400, 3, 0), (0, 100, 400, 4, 0))
+    assert [row[3] for row in rows(bars(log, 0, 1000, 100, [0]))] == [3, 4, 1, 2]
+
+
 def test_nothing_to_show() -> None:
     assert len(bars(TaskLog(), 0, 1000, 100, [])) == 0
     assert len(bars(TaskLog(), 1000, 0, 0, [0])) == 0

@@ -11,6 +11,7 @@ import pytest
 
 from scaler_protocol import private_folder
 from scaler_protocol.private_folder import MemoryFolder, PrivateFolder
+from tests.support import leftovers
 from tests.support.users import as_nobody, needs_root
 
 
@@ -80,3 +81,11 @@ def test_without_locks_a_folder_is_left_alone(tmp_path: Path, monkeypatch: pytes
     running.remove()
     other.remove()
     assert not list(tmp_path.iterdir())
+
+
+def test_the_tests_see_who_uses_a_folder(parent: Path) -> None:
+    """A folder of another test run is nothing that a test left behind."""
+    made = MemoryFolder({"key": b"secret"})
+    assert leftovers.uses(os.getpid(), str(made.path))
+    made.remove()
+    assert not leftovers.uses(os.getpid(), str(made.path))

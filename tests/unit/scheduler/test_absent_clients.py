@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaler_protocol.link import Link
 from scaler_protocol.messages import (
     UPLOAD_NUMBER,
     ActorsReady,
@@ -241,3 +242,66 @@ def test_its_actor_goes_on_and_the_calls_of_others_wait():
     said = client.says(resubmit(client, 1, 1, hosts_actor=True, rerun=False))
     assert handed([*said, *book.wait(1.0, (agent,))], agent) == [(1, 1)]
     assert statuses(agent.says(results(caller, 1)), caller) == {1: Status.SUCCESS}
+
+
+def test_an_actor_counts_once():
+    """Heartbeats name an actor, or the call that it executes."""
+    book, client, agent = restarted(slots=2)
+    agent.says(ActorsReady((TaskColumn(client.session, (1,), (1,)),)))
+    agent.says(beat(running(client, 1)))
+    assert agent_load(book, agent) == (1, 1)
+    agent.says(beat(running(client, 2)))
+    assert agent_load(book, agent) == (1, 1)
+
+
+def test_an_agent_leaves_when_it_has_returned_its_tasks():
+    book, client, agent = restarted()
+    agent.says(Withdrawn((TaskColumn(client.session, (1,), (1,)),), leaving=True), Leaving())
+    assert ("agent", MayLeave()) in book.wait(3.0, (agent,))
+
+
+def test_an_agent_leaves_when_its_tasks_are_cancelled():
+    book, client, agent = restarted()
+    agent.says(beat(running(client, 1)))
+    client.connect(epoch=1)
+    client.says(Cancel((TaskColumn(client.session, (1,)),)))
+    assert agent_load(book, agent) == (0, 0)
+    agent.says(Withdrawn((), leaving=True), Leaving())
+    assert ("agent", MayLeave()) in book.wait(3.0, (agent,))
+
+
+def test_what_a_client_does_not_claim_that_has_stated_objects_is_dropped():
+    book, client, agent = restarted()
+    book.wait(5.0, (agent,))
+    client.connect(epoch=1)
+    client.says(ObjectStored(ObjectKey(client.session, UPLOAD_NUMBER + 1), 10, bytes(16)))
+    assert ("agent", Cancel((TaskColumn(client.session, (1,), (1,)),))) in book.wait(2.0, (agent, client))
+
+
+def test_a_task_whose_result_was_dropped_is_not_awaited():
+    """The client has a break of more than a second in what it states."""
+    book, client, agent = restarted()
+    book.wait(5.0, (agent,))
+    client.connect(epoch=1)
+    client.says(ObjectStored(ObjectKey(client.session, UPLOAD_NUMBER + 1), 10, bytes(16)))
+    agent.says(results(client, 1))
+    book.wait(3.0, (agent, client))
+    said = [*client.says(resubmit(client, 1, 1)), *book.wait(3.0, (agent, client))]
+    assert handed(said, agent) == [(1, 1)]
+
+
+def test_a_client_that_begins_again_is_still_awaited():
+    """Its connection has ended before it has read the answer to its Hello."""
+    book, client, agent = restarted()
+    book.deaf.add("client")
+    client.connect(epoch=1)
+    client.says(client.states_agents(agent))
+    client.link = Link()
+    client.connect(epoch=1)
+    book.deaf.clear()
+    book.wait(5.0, (agent, client))
+    agent.says(results(client, 1))
+    book.wait(5.0, (agent,))
+    client.link = Link()
+    client.connect(epoch=1)
+    assert statuses(client.says(resubmit(client, 1, 1)), client) == {1: Status.SUCCESS}

@@ -9,13 +9,16 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from scaler_protocol.ids import shown_id
+from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import (
     Cancel,
     Capability,
     ControlAction,
     ControlRequest,
     Goodbye,
+    Heartbeat,
     HeartbeatEcho,
+    RunningTask,
     Status,
     TaskColumn,
     TaskName,
@@ -26,6 +29,7 @@ from scaler_protocol.monitor import feed, records
 from scaler_protocol.monitor.records import AGAIN, NONE, Flag, Kind, Naming, Record
 from scaler_protocol.monitor.ring import RING_HEADER_BYTES, RingReader, RingWriter
 from scaler_scheduler.core import recording, waits
+from scaler_scheduler.core.recording import LONGEST_SECONDS
 from scaler_scheduler.core.states import TaskState
 from scaler_scheduler.core.task_facts import TaskFacts
 from tests.unit.scheduler.playbook import FUNCTION, OTHER_FUNCTION, Peer, Playbook, definition, results, run, tasks
@@ -336,6 +340,59 @@ def test_tasks_that_end_without_an_agent() -> None:
     assert sum(record.count for record in ended) == 5000
     assert {record.agent for record in ended} == {NONE}
     assert set(records.ended_columns(ended[0]).statuses) == {Status.CANCELLED}
+
+
+def where(record: Record) -> tuple[int, int, list[tuple[int, int, int]]]:
+    """Agent and worker, and the task, the microseconds and the status of each execution."""
+    columns = records.ended_columns(record)
+    return record.agent, record.worker, list(zip(columns.tasks, columns.durations, columns.statuses, strict=True))
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_tasks_that_end_with_their_agent_say_where_they_ran_and_for_how_long(leaves: bool) -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent(slots=4)
+    watcher = Watcher(book)
+    client.says(tasks(client, 0, 4, rerun=False))
+    rows = [
+        RunningTask(client.session, task, attempt, worker, 4242, 46.0, 48.0, 1.5, 2**20, False)
+        for task, attempt, worker in ((0, 1, 2), (1, 1, NO_WORKER), (3, 7, 1), (99, 1, 0))
+    ]
+    rows.append(replace(rows[0], session=b"?" * 16))
+    agent.says(Heartbeat(50.0, 0.0, 0.0, 0, 0, 0, (), tuple(rows)))
+    client.says(Cancel((TaskColumn(client.session, (0, 1, 2)),)))
+    book.now += 0.5
+    watcher.take()
+    if leaves:
+        agent.says(Goodbye())
+    else:
+        book.lose(agent)
+        book.wait(1.0)
+    ended = [where(record) for record in watcher.take(*records.ENDINGS)]
+    index = next(each for each, _, found in ended if found[0][0] == 0)
+    cancelled, died = Status.CANCELLED, [] if leaves else [(3, 0, Status.WORKER_DIED)]
+    assert sorted(ended) == sorted([
+        (index, 2, [(0, 4_000_000, cancelled)]),
+        (index, NONE, [(1, 4_000_000, cancelled)]),
+        (NONE, NONE, [(2, 0, cancelled), *died]),
+    ])  # fmt: skip
+    assert index != NONE
+    client.says(tasks(client, 10, 1), Cancel((TaskColumn(client.session, (10,)),)))
+    assert [where(record)[:2] for record in watcher.take(*records.ENDINGS)] == [(NONE, NONE)]
+
+
+def test_an_agent_cannot_claim_that_a_task_has_run_for_ages() -> None:
+    for seconds in (-1e308, float("-inf"), float("nan"), 1e308):
+        book = Playbook()
+        client, agent = book.client(), book.agent()
+        watcher = Watcher(book)
+        client.says(tasks(client, 0, 1, rerun=False))
+        row = RunningTask(client.session, 0, 1, 0, 4242, seconds, 48.0, 1.5, 2**20, False)
+        agent.says(Heartbeat(50.0, 0.0, 0.0, 0, 0, 0, (), (row,)))
+        book.lose(agent)
+        book.wait(1.0)
+        [ended] = watcher.take(*records.ENDINGS)
+        assert where(ended)[2] == [(0, int(LONGEST_SECONDS * 1e6) if seconds < 0 else 0, Status.WORKER_DIED)]
 
 
 def test_a_failure_is_written_with_its_payload_and_not_too_many() -> None:

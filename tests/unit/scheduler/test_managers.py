@@ -264,15 +264,48 @@ def test_workers_stay_for_the_cool_down_time():
     assert (worker.name, Drain()) in cloud.says(report(running=1, cool_down_seconds=20.0))
 
 
-def test_a_second_manager_of_a_name_is_refused_until_the_first_is_silent():
+def test_a_second_manager_of_a_name_is_refused_when_the_first_reports():
     book = Playbook()
     first, second = manager(book), manager(book, peer="second")
     assert order(first, report()) == 0
+    assert second.says(report()) == []
+    assert any("A second worker manager cloud has joined" in line for line in book.logs)
+    book.wait(0.5, (first, second))
+    assert order(first, report()) == 0
+    book.wait(0.5, (first, second))
     (_, refused), *_ = second.says(report())
     assert isinstance(refused, Refused) and "Give this one another --name" in refused.text
-    book.wait(4.0)
-    third = manager(book, peer="third")
-    assert order(third, report()) == 0
+    assert order(first, report()) == 0
+
+
+def test_the_next_manager_of_a_name_waits_while_a_silent_one_may_live():
+    """As after the loss of the first one's host, which closes no connection."""
+    book = Playbook()
+    first, second = manager(book), manager(book, peer="second")
+    assert order(first, report()) == 0
+    for _ in range(2):
+        assert second.says(report()) == []
+        book.wait(1.0, (second,))
+    book.wait(managers.SILENCE_SECONDS - 2.0, (second,))
+    assert order(second, report()) == 0
+    first.says(report())
+    order(second, report())
+    book.wait(1.0, (first, second))
+    order(second, report())
+    (_, refused), *_ = first.says(report())
+    assert isinstance(refused, Refused) and "Give this one another --name" in refused.text
+
+
+def test_claims_of_managers_that_are_gone_are_forgotten():
+    book = Playbook()
+    first = manager(book)
+    order(first, report())
+    for number in range(3):
+        rival = manager(book, peer=f"rival{number}")
+        assert rival.says(report()) == []
+        rival.says(Goodbye())
+    [claims] = [each.manager.claims for each in book.core.state.agents.values() if each.manager is not None]
+    assert len(claims) == 1
 
 
 def test_a_report_that_makes_no_sense_ends_the_session():

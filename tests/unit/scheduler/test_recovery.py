@@ -160,7 +160,7 @@ def test_what_nobody_comes_back_for_is_cancelled_and_released():
 
 def restarted_with_child() -> tuple[Playbook, Peer, Peer, Peer]:
     """An agent runs task 2 of a client that is away; the client inside it has submitted its task 1 again."""
-    book = Playbook(epoch=2)
+    book = Playbook(epoch=2, client_timeout_seconds=1.0)
     client = book._peer("client", 1)
     agent = book.agent(holds=(TaskColumn(client.session, (2,), (5,)),))
     parent = {"parent_session": client.session, "parent_task": 2, "parent_attempt": 5}

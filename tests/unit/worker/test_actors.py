@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from scaler_protocol.ids import digest
+from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import (
     PRIVATE_UPLOAD_NUMBER,
     ActorsReady,
@@ -19,10 +20,12 @@ from scaler_protocol.messages import (
     Cancel,
     Drain,
     FunctionDefinition,
+    HeartbeatEcho,
     ObjectChunk,
     ObjectKey,
     ObjectMissing,
     ObjectRequest,
+    Results,
     Status,
     TaskColumn,
     TaskOptions,
@@ -408,6 +411,27 @@ def test_a_cancelled_actor_ends_with_its_process(actor):
     assert {task: status for task, (status, _) in stage.results().items()} == {
         1: Status.CANCELLED, 2: Status.PROCESSOR_DIED, 3: Status.PROCESSOR_DIED,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("cause", ["cancel", "death"])
+def test_the_end_of_an_actor_says_where_it_was_and_how_long_it_lived(watched, cause):
+    stage = Stage(2)
+    stage.say_raw(HeartbeatEcho(stage.now, watched))
+    give_anchor(stage)
+    number = make(stage)
+    made_at = stage.processes[number].board.started
+    stage.now += 3.5
+    if cause == "cancel":
+        stage.say(Cancel((TaskColumn(CLIENT, (1,), (1,)),)))
+    else:
+        stage.die(number, signal="SIGKILL")
+    [run] = [run for body in stage.bodies(Results) for run in body.runs]
+    place = stage.core.slots.names.index(f"w{number}") if watched else NO_WORKER
+    assert (run.task(0), run.worker) == (1, place)
+    [(_, _, status, _, duration_us, *_)] = run.rows()
+    assert status == (Status.CANCELLED if cause == "cancel" else Status.PROCESSOR_DIED)
+    assert duration_us == pytest.approx(1e6 * (stage.now - made_at), abs=2)
 
 
 def test_an_actor_that_waits_is_cancelled():

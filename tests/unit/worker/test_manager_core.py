@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from scaler_protocol.command import BadInput, read_settings
-from scaler_protocol.effects import Send
+from scaler_protocol.effects import Log, Send
 from scaler_protocol.handshake import PeerHandshake
 from scaler_protocol.log_lines import LINES_LIMIT
 from scaler_protocol.messages import (
@@ -263,6 +265,44 @@ def test_a_name_is_held_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     other.release()
 
 
+def test_a_name_is_waited_for_while_an_earlier_manager_ends_its_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SCALER_HOME", str(tmp_path))
+    first = NameLock("night")
+    first.tell_ending()
+    with pytest.raises(BadInput, match="an earlier one of this name is still ending its jobs. Try again"):
+        NameLock("night", 0.0)
+
+    def end_when_it_waits(*_: object) -> None:
+        first.release()
+
+    monkeypatch.setattr(signal, "sigtimedwait", end_when_it_waits)
+    second = NameLock("night", 60.0)
+    assert [record.message for record in caplog.records] == [
+        "An earlier manager night is ending its jobs: waiting until it has ended, for at most 60 s."
+    ]
+    monkeypatch.undo()
+    monkeypatch.setenv("SCALER_HOME", str(tmp_path))
+    with pytest.raises(BadInput, match="another one of this name runs"):
+        NameLock("night", 60.0)
+    second.release()
+
+
+def test_a_signal_ends_a_manager_that_waits_for_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALER_HOME", str(tmp_path))
+    first = NameLock("night")
+    first.tell_ending()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        with pytest.raises(SystemExit):
+            NameLock("night", 60.0)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    first.release()
+
+
 # ---- following the load ----------------------------------------------------------------------------------------------
 
 
@@ -276,6 +316,15 @@ def test_an_order_changes_the_number_of_workers_within_the_bounds() -> None:
     core.on_order(0)
     core.on_observed([*running("a", "b"), Job("c", 1), Job("d", 1)], 1)
     assert core.take_effects(1) == [StopJobs(("c", "d"))]  # the scheduler drains those that run
+
+
+def test_others_are_started_at_once_in_the_place_of_a_withdrawn_job() -> None:
+    core = ManagerCore(2)
+    assert core.take_effects(0.0) == [StartWorkers(2)]
+    core.on_started([Job("a", 1), Job("b", 1)], 0.0)
+    core.on_observed([Job("a", 1, JobState.WITHDRAWN), Job("b", 1)], 1.0)
+    assert core.take_effects(1.0) == [StartWorkers(1)] and core.why_not(1.0) == ["1 worker is starting."]
+    core.check()
 
 
 def test_a_drained_job_is_not_replaced_and_the_manager_goes_on() -> None:
@@ -338,6 +387,21 @@ def test_a_connection_on_which_nothing_comes_is_replaced() -> None:
     assert sent(found) == [Reconnect()]
     found.report(REPORT, 6.0)
     assert sent(found) == []
+
+
+def test_a_name_that_is_not_granted_at_once_is_logged_once() -> None:
+    waiting, granted = session(), session()
+    granted.report(REPORT, 0.0)
+    granted.on_message(Envelope(ManagerOrder(3)), 0.1)
+    granted.on_deadline(2.0)
+    assert sent(granted) == [REPORT]
+    waiting.report(REPORT, 0.0)
+    waiting.on_deadline(0.9)
+    assert sent(waiting) == [REPORT]
+    for now in (1.0, 2.0):
+        waiting.on_deadline(now)
+    (line,) = sent(waiting)
+    assert isinstance(line, Log) and line.text.startswith(f"The scheduler has not granted the name {REPORT.name} yet.")
 
 
 @pytest.mark.parametrize(("reason", "is_name_taken"), [(RefusalReason.SESSION, True), (RefusalReason.MALFORMED, False)])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -17,13 +18,20 @@ from scaler_protocol.command import BadInput, read_settings
 from scaler_protocol.key_files import generate
 from scaler_protocol.private_folder import MemoryFolder
 from scaler_protocol.transport.curve_authentication import new_key_pair
+from scaler_worker import __version__
 from scaler_worker.manager.core.jobs import JobState
 from scaler_worker.manager.core.manager import LONGEST_PAUSE_SECONDS, STABLE_SECONDS
-from scaler_worker.manager.core.retries import RetryPause
+from scaler_worker.manager.core.retries import LONGEST_LASTING_PAUSE_SECONDS, RetryPause
 from scaler_worker.manager.core.ssh_facts import TEXT_LIMIT, facts_in
-from scaler_worker.manager.core.ssh_failures import explain_end, explain_failure, explain_python, explain_version
+from scaler_worker.manager.core.ssh_failures import (
+    explain_end,
+    explain_failure,
+    explain_python,
+    explain_version,
+    is_lasting_failure,
+)
 from scaler_worker.manager.core.ssh_hosts import RemoteHost, assign, capacities, parse_host
-from scaler_worker.manager.shell.ssh import START_SECONDS, RemoteJob, SSHBackend
+from scaler_worker.manager.shell.ssh import START_SECONDS, HostRecord, RemoteJob, SSHBackend
 from scaler_worker.manager.shell.ssh_connection import SSHConnection, remote_command, ssh_command
 from scaler_worker.manager.shell.ssh_keys import keys_for_workers
 from scaler_worker.manager.shell.ssh_route import address_for_hosts
@@ -104,6 +112,87 @@ def test_a_pause_doubles_up_to_a_limit_and_starts_over() -> None:
     assert pause.remaining_seconds(now) == 0
     pause.on_failed(now + STABLE_SECONDS)
     assert pause.remaining_seconds(now + STABLE_SECONDS) == 1
+
+
+def test_the_pause_after_failures_that_do_not_pass_grows_faster_up_to_a_higher_limit() -> None:
+    pause, now, seen = RetryPause(), 100.0, []
+    for _ in range(5):
+        pause.on_started(now)
+        pause.on_failed(now, is_lasting=True)
+        seen.append(pause.remaining_seconds(now))
+        now += seen[-1]
+    assert seen == [5, 40, 320, LONGEST_LASTING_PAUSE_SECONDS, LONGEST_LASTING_PAUSE_SECONDS]
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "is_lasting"),
+    [
+        ("ann@node1: Permission denied (publickey,password).", 255, True),
+        ("Host key verification failed.", 255, True),
+        ("terminating, 1 bad configuration options", 255, True),
+        ("sh: 1: exec: python3: not found", 127, True),
+        ("ModuleNotFoundError: No module named 'scaler_worker'", 1, True),
+        ("ssh: connect to host node1 port 22: Connection refused", 255, False),
+        ("ssh: Could not resolve hostname node1: Temporary failure in name resolution", 255, False),
+        ("", 255, False),
+        ("", None, False),
+    ],
+)
+def test_failures_that_do_not_pass_by_themselves_are_known(output: str, code: int | None, is_lasting: bool) -> None:
+    assert is_lasting_failure(output, code) is is_lasting
+
+
+def test_other_hosts_take_the_workers_of_one_that_does_not_let_anyone_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reason stays visible, and it gets work again when the others are full: then one attempt, after its pause."""
+    stand_in_for_program(
+        tmp_path / "ssh",
+        f"""case "$*" in *bad*) echo once >> {tmp_path}/attempts
+        echo 'bad: Permission denied (password).' >&2; exit 255;;
+        esac; echo '{{"version": "{__version__}", "ready": true}}'; exec cat > /dev/null""",
+    )
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("SCALER_KEYS", raising=False)
+    flags = ("--hosts", "bad=3,good=3", "--maximum-workers", "6")
+    backend = SSHBackend(read(REMOTE, *flags))
+    first = backend.start(2, ())
+    assert [job.id for job in first] == ["bad-1", "good-2"]
+    seen: dict[str, JobState] = {}
+
+    def states() -> dict[str, JobState]:
+        found = {job.id: job.state for job in backend.list()}
+        seen.update(found)
+        return found
+
+    wait_until(lambda: states() == {"good-2": JobState.RUNNING} and seen["bad-1"] is JobState.WITHDRAWN)
+    reason = "Cannot run workers on bad: it does not accept a key of yours and asks for a password."
+    (sentence,) = backend.why_not()
+    assert sentence.startswith(reason) and sentence.endswith("Other hosts are used instead.")
+    assert [job.id for job in backend.start(4, ())] == ["good-3", "good-4", "bad-5", "bad-6"]
+    wait_until(lambda: list(states().values()).count(JobState.RUNNING) == 3)
+    (sentence,) = backend.why_not()
+    assert sentence.startswith(f"2 workers are missing: {reason}")
+    assert (tmp_path / "attempts").read_text() == "once\n"
+    backend.stop(["good-2", "good-3", "good-4", "bad-5", "bad-6"])
+    for job in list(backend._jobs.values()):
+        if job._connection is not None:
+            job._connection.end()
+    wait_until(lambda: not states())
+
+
+def test_hosts_that_fail_are_tried_by_one_job_at_a_time() -> None:
+    record, (first, second) = HostRecord(), map(cast, (RemoteJob, RemoteJob), (object(), object()))
+    assert record.may_try(first, 0.0) and record.may_try(second, 0.0)
+    record.on_end(first)
+    record.on_failed("It is lost.", 1.0)
+    record.on_end(second)
+    record.on_failed("It is lost.", 1.5)
+    assert record.pause.remaining_seconds(1.5) == 0.5 and not record.may_try(first, 1.9)
+    assert record.may_try(first, 2.0) and not record.may_try(second, 2.0)
+    record.on_end(first)
+    record.on_ready()
+    assert record.may_try(first, 2.5) and record.may_try(second, 2.5)
 
 
 @pytest.mark.parametrize(
@@ -301,12 +390,14 @@ def test_a_job_that_does_not_answer_when_it_is_stopped(tmp_path: Path, monkeypat
     stand_in_for_program(tmp_path / "ssh", """echo '{"version": "1.0.0", "ready": true}'; exec sleep 1000""")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delenv("SCALER_KEYS", raising=False)
-    job = RemoteJob(parse_host("node1"), 2, read(REMOTE, "--hosts", "node1=2", "--grace-seconds", "3"), ())
+    job = RemoteJob(
+        parse_host("node1"), 2, read(REMOTE, "--hosts", "node1=2", "--grace-seconds", "3"), (), HostRecord()
+    )
     wait_until(lambda: job.observe(0.0) is JobState.RUNNING)
     job.stop(100.0)
-    assert (job.observe(117.0), job.why_not(117.0)) == (JobState.RUNNING, "")
+    assert (job.observe(117.0), job.why_not_ended(117.0)) == (JobState.RUNNING, "")
     job.observe(118.0)
-    assert job.why_not(118.0) == (
+    assert job.why_not_ended(118.0) == (
         "Cannot stop the workers on node1: it has not answered for 18 s. If its network fails, they end by themselves "
         "within 300 s."
     )
@@ -318,16 +409,17 @@ def test_an_ssh_that_hangs_and_keeps_its_pipes_is_tried_again(tmp_path: Path, mo
     stand_in_for_program(tmp_path / "ssh", """trap '' TERM; sleep 1000 & touch "$0.hangs"; exec sleep 1000""")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delenv("SCALER_KEYS", raising=False)
-    job = RemoteJob(parse_host("node1"), 2, read(REMOTE, "--hosts", "node1=2"), ())
+    record = HostRecord()
+    job = RemoteJob(parse_host("node1"), 2, read(REMOTE, "--hosts", "node1=2"), (), record)
     now = time.monotonic()
-    assert job.observe(now) is JobState.STARTING and job.why_not(now) == ""
+    assert job.observe(now) is JobState.STARTING and record.reason == ""
     wait_until((tmp_path / "ssh.hangs").exists)
     late = now + 2 * START_SECONDS
-    wait_until(lambda: job.observe(late) is JobState.STARTING and job.why_not(late))
-    assert job.why_not(late) == (
-        "2 workers are missing: Cannot run workers on node1: its workers did not start in time. Check its load and its "
-        "file systems. The next attempt is in 1 s."
+    wait_until(lambda: job.observe(late) is JobState.STARTING and record.reason)
+    assert record.reason == (
+        "Cannot run workers on node1: its workers did not start in time. Check its load and its file systems."
     )
+    assert record.pause.remaining_seconds(late) == 1
     job.stop(late)
     assert job.observe(late) is None
 
@@ -341,10 +433,11 @@ def test_an_ssh_whose_child_keeps_its_pipes_is_tried_again(tmp_path: Path, monke
     )
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delenv("SCALER_KEYS", raising=False)
-    job = RemoteJob(parse_host("node1"), 1, read(REMOTE, "--hosts", "node1=1"), ())
+    record = HostRecord()
+    job = RemoteJob(parse_host("node1"), 1, read(REMOTE, "--hosts", "node1=1"), (), record)
     now = time.monotonic()
-    wait_until(lambda: job.observe(now) is JobState.STARTING and job.why_not(now))
-    assert "no SSH server listens there" in job.why_not(now)
+    wait_until(lambda: job.observe(now) is JobState.STARTING and record.reason)
+    assert "no SSH server listens there" in record.reason
     job.stop(now)
     assert job.observe(now) is None
     wait_until(lambda: not alive(int((tmp_path / "ssh.child").read_text())))

@@ -31,6 +31,11 @@ class Parent:
         """Tell the parent why this command ends. False: it already counted on it, or is gone."""
         return self._report({"error": text})
 
+    @property
+    def is_gone(self) -> bool:
+        """The parent has ended, however."""
+        return os.getppid() != self._pid
+
     def watch(self, loop: asyncio.AbstractEventLoop, on_gone: Callable[[], None]) -> None:
         """Call ``on_gone`` once when the parent has ended, however. A pidfd: unlike a pipe no fork of the parent holds
         it open, and unlike PR_SET_PDEATHSIG it does not fire when only the starting thread ends."""

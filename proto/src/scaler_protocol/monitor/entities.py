@@ -24,6 +24,7 @@ from scaler_protocol.monitor.format import (
     format_percent,
     format_share,
     format_span,
+    format_value,
 )
 from scaler_protocol.monitor.graphs import WatchedGraph
 from scaler_protocol.monitor.host_memory import HostMemory, memory_by_host
@@ -198,7 +199,7 @@ def _seconds_in_worker(model: Model, serials: Sequence[int]) -> float:
 def _last_execution(newest: dict[str, object], whole: float | None) -> list[Fact]:
     """Return where and when the last execution ran, and the parts of its time. ``whole``: how long it kept its worker
     process; None: it has not ended."""
-    host, worker = str(newest.get("host", "")), str(newest.get("worker", ""))
+    host, worker = (str(newest.get(name) or "") for name in ("host", "worker"))
     facts = []
     if worker:
         known = worker != UNKNOWN_WORKER
@@ -206,11 +207,11 @@ def _last_execution(newest: dict[str, object], whole: float | None) -> list[Fact
     if host:
         facts.append(Fact("host", host, EntityLink(links.HOST, (host,))))
     if whole is not None:
-        ended, duration = float(newest["ended"]), float(newest["duration"])  # type: ignore[arg-type]
+        ended, duration = float(newest["ended"]), newest["duration"]  # type: ignore[arg-type]
         facts += [
-            Fact("started", format_moment(ended - whole)),
+            Fact("started", format_moment(ended - whole) if duration is not None else "-"),
             Fact("ended", format_moment(ended)),
-            Fact("ran", format_span(duration)),
+            Fact("ran", format_value("duration", duration)),
             Fact("attempt", str(newest["attempt"])),
         ]
         facts += [Fact("where time went", str(newest["parts"]))] if newest["parts"] else []

@@ -127,8 +127,8 @@ def format_byte_rate(bytes_per_second: float) -> str:
 
 
 def format_value(kind: str, value: Any) -> str:
-    """A value of a table, by the kind of its column (see ``tables``)."""
-    return _FORMATS[kind](value)
+    """A value of a table, by the kind of its column (see ``tables``). None: it is not known."""
+    return "-" if value is None else _FORMATS[kind](value)
 
 
 def display_width(text: str) -> int:

@@ -81,7 +81,7 @@ _NUMBERS = (("failures", "group"),)
 _ALONE = ("parent", "source", "target")
 """Columns that name a thing other than that of the row."""
 
-_NAMELESS = ("", UNKNOWN_WORKER)
+_NAMELESS = ("", UNKNOWN_WORKER, None)
 """In place of the name of a worker that is not known."""
 
 
@@ -103,8 +103,8 @@ def cell_link(table: str, column: str, row: Row) -> EntityLink | None:
         return row_link(table, row)
     kind = _MENTIONS.get(column) if (table, column) not in _NUMBERS else None
     if kind is not None and column in _ALONE:
-        text = str(row[TABLES[table].index(column)])
-        return EntityLink(kind, (text,)) if text else None
+        value = row[TABLES[table].index(column)]
+        return EntityLink(kind, (str(value),)) if value not in _NAMELESS else None
     return _link(table, row, kind) if kind is not None else None
 
 
@@ -128,8 +128,8 @@ def _link(table: str, row: Row, kind: str) -> EntityLink | None:
         return None
     for names in _COLUMNS[kind]:
         if all(name in keys for name in names):
-            texts = tuple(str(row[keys[name]]) for name in names)
-            return None if any(text in _NAMELESS for text in texts) else EntityLink(kind, texts)
+            values = [row[keys[name]] for name in names]
+            return None if any(each in _NAMELESS for each in values) else EntityLink(kind, tuple(map(str, values)))
     return None
 
 

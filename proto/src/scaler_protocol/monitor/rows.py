@@ -525,17 +525,23 @@ def _log_filter(model: TabularState, text: str) -> dict[str, Any]:
     }
 
 
+_MEASURED = (Status.SUCCESS, Status.SUCCESS_LARGE, Status.EXCEPTION, Status.EXCEPTION_NOT_SERIALIZABLE)
+"""Statuses of executions that a worker process has measured, even if they took less than a microsecond."""
+
+
 def task_row(model: TabularState, serial: int) -> Row:
-    """One row of the table of tasks."""
+    """One row of the table of tasks. None: the task has not run, or it is not known where or for how long."""
     found = model.log.row(serial)
     assert found is not None
-    task, ended_us, _, session, function, worker, attempt, status = found
+    task, ended_us, duration_us, session, function, worker, attempt, status = found
     name = model.activity.worker_of(worker)
+    is_measured = duration_us > 0 or (name.number is not None and status & ~AGAIN in _MEASURED)
+    is_placed = duration_us > 0 or name.number is not None
     return (
         ended_us / 1e6, task, short_id(model.activity.session_of(session)), model.activity.function_name(function),
-        ending_name(status), model.log.running_us(serial) / 1e6, name.host, name.name,
-        model.activity.actor_name(session, task), attempt,
-        spans_text(parts_of_task(model.activity.times, found)),
+        ending_name(status), model.log.running_us(serial) / 1e6 if is_measured else None,
+        name.host or None, (name.name or None) if is_placed else None,
+        model.activity.actor_name(session, task), attempt, spans_text(parts_of_task(model.activity.times, found)),
     )  # fmt: skip
 
 

@@ -463,10 +463,10 @@ TASKS = TableSpec(
         Column(
             "duration", "ran", "duration", 8,
             "how long it was running: without fetching and loading arguments and storing the result, as in the table "
-            "of functions",
+            "of functions; of an actor: how long it lived; - if it has not run, or this is not known",
         ),
-        Column("host", "host", "text", 16, "where it ran"),
-        Column("worker", "worker", "text", 16, "who ran it"),
+        Column("host", "host", "text", 16, "where it ran, or waited when it was cancelled"),
+        Column("worker", "worker", "text", 16, "who ran it; - if it has not run, or this is not known"),
         Column("actor", "actor", "text", 14, "the name of the actor that it has made or called"),
         Column("attempt", "attempt", "id", 7, "which attempt ended it"),
         Column(

@@ -30,7 +30,6 @@ cdef object MODEL_Q = array("Q")
 cdef object MODEL_I64 = array("q")
 cdef object MODEL_I = array("I")
 cdef object MODEL_B = array("B")
-cdef tuple NO_RANGES = (array("Q"), array("Q"), array("q"))
 
 
 cdef inline uint32_t worker_of(Rows* rows, uint32_t row) noexcept nogil:
@@ -452,36 +451,87 @@ cdef inline int64_t value_of(TaskPage page, int column, int64_t row) noexcept:
     return page.statuses[row]
 
 
+cdef struct NumberedRanges:
+    # Of one session. The columns belong to arrays that TaskNumbers keeps.
+    uint32_t session
+    uint64_t count
+    const uint64_t* firsts  # NULL: the slot is free
+    const uint64_t* stops
+    const int64_t* numbers
+
+
 cdef class TaskNumbers:
-    """See task_log.pyi."""
+    """See task_log.pyi. The sessions are in a hash table with open addressing, at most half of which is used."""
 
-    cdef dict ranges
-    cdef object last_session
-    cdef const uint64_t[::1] firsts
-    cdef const uint64_t[::1] stops
-    cdef const int64_t[::1] numbers
+    cdef list kept
+    cdef NumberedRanges* slots
+    cdef uint64_t mask
+    cdef uint64_t used
+    cdef NumberedRanges* last  # the slot that was looked up last, full or free
+    cdef uint32_t last_session
 
-    def __init__(self):
-        self.ranges = {}
+    def __cinit__(self):
+        self.kept = []
+        self.make_slots(16)
 
-    def add(self, session, firsts, stops, numbers):
-        self.ranges[session] = firsts, stops, numbers
-        self.last_session = None
+    def __dealloc__(self):
+        free(self.slots)
 
-    cdef int64_t find(self, uint32_t session, uint64_t task):
+    def add(self, uint32_t session, firsts, stops, numbers):
+        cdef const uint64_t[::1] first_column = firsts
+        cdef const uint64_t[::1] stop_column = stops
+        cdef const int64_t[::1] number_column = numbers
+        cdef NumberedRanges* slot
+        if not len(firsts) == len(stops) == len(numbers):
+            raise ValueError("The columns differ in length.")
+        if not len(firsts):
+            return
+        if 2 * self.used > self.mask:
+            self.enlarge()
+        slot = self.slot_of(session)
+        self.used += slot.firsts == NULL
+        self.kept.append((memoryview(firsts), memoryview(stops), memoryview(numbers)))
+        slot.session, slot.count = session, first_column.shape[0]
+        slot.firsts, slot.stops, slot.numbers = &first_column[0], &stop_column[0], &number_column[0]
+        self.last = NULL
+
+    cdef int make_slots(self, uint64_t count) except -1:
+        cdef NumberedRanges* made = <NumberedRanges*> calloc(count, sizeof(NumberedRanges))
+        if made == NULL:
+            raise MemoryError()
+        self.slots, self.mask = made, count - 1
+        return 0
+
+    cdef int enlarge(self) except -1:
+        cdef NumberedRanges* before = self.slots
+        cdef uint64_t index, count = self.mask + 1
+        self.make_slots(2 * count)
+        for index in range(count):
+            if before[index].firsts != NULL:
+                self.slot_of(before[index].session)[0] = before[index]
+        free(before)
+        return 0
+
+    cdef inline NumberedRanges* slot_of(self, uint32_t session) noexcept:
+        """The slot of a session, or the free one where it belongs."""
+        cdef uint64_t place = (session * <uint64_t> 0x9E3779B97F4A7C15) >> 32 & self.mask
+        while self.slots[place].firsts != NULL and self.slots[place].session != session:
+            place = place + 1 & self.mask
+        return &self.slots[place]
+
+    cdef inline int64_t find(self, uint32_t session, uint64_t task) noexcept:
         """The number of a task, or -1 if it has none."""
-        cdef Py_ssize_t low, high, middle
-        if self.last_session is None or <uint32_t> self.last_session != session:
-            self.last_session = session
-            self.firsts, self.stops, self.numbers = self.ranges.get(session, NO_RANGES)
-        low, high = 0, self.firsts.shape[0]
+        cdef uint64_t low = 0, high, middle
+        if self.last == NULL or self.last_session != session:
+            self.last, self.last_session = self.slot_of(session), session
+        high = self.last.count
         while low < high:
             middle = (low + high) // 2
-            if self.firsts[middle] <= task:
+            if self.last.firsts[middle] <= task:
                 low = middle + 1
             else:
                 high = middle
-        return self.numbers[low - 1] if low and task < self.stops[low - 1] else -1
+        return self.last.numbers[low - 1] if low and task < self.last.stops[low - 1] else -1
 
 
 cdef class Filter:

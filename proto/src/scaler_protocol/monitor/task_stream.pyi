@@ -8,7 +8,8 @@ SUCCEEDED, FAILED, CANCELED = 0, 1, 2
 """Classes of statuses."""
 
 class Bars:
-    """Columns of equal length. Bars of one row are in the order of time."""
+    """Columns of equal length. Bars of one row are in the order of their starts, so that the bar of an actor
+    comes before those of its calls."""
 
     rows: memoryview  # u32: position in the sequence of rows that was asked for
     x0: memoryview  # f32: pixels from the left edge

@@ -7,7 +7,8 @@ a task lies beyond it, it becomes a bar, or makes the bar before it longer when 
 
 from cpython.array cimport array, clone, resize_smart
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc, qsort
+from libc.string cimport memcpy
 
 from scaler_protocol.monitor.task_log cimport Run, TaskLog, TaskPage
 
@@ -40,11 +41,40 @@ cdef struct Pixel:
 cdef struct RowState:
     Pixel pixel
     int64_t last_bar  # a merged one, that may grow; NO_BAR: none
+    double latest_x0  # of its bars
     uint32_t emitted
+
+
+cdef struct Place:
+    float x0
+    float x1
+    Py_ssize_t place
+
+
+cdef int compare_places(const void* one, const void* other) noexcept nogil:
+    """By start; of bars that start together the longest comes first, then the one that came first."""
+    cdef const Place* a = <const Place*> one
+    cdef const Place* b = <const Place*> other
+    if a.x0 != b.x0:
+        return -1 if a.x0 < b.x0 else 1
+    if a.x1 != b.x1:
+        return -1 if a.x1 > b.x1 else 1
+    return -1 if a.place < b.place else 1
 
 
 cdef array room(code, Py_ssize_t size):
     return clone(array(code), size, False)
+
+
+cdef int move_items(array column, Place* places, Py_ssize_t count) except -1:
+    """Put the items of a column in the order of their places."""
+    cdef array before = clone(column, count, False)
+    cdef size_t size = column.itemsize
+    cdef Py_ssize_t index
+    memcpy(before.data.as_chars, column.data.as_chars, count * size)
+    for index in range(count):
+        memcpy(column.data.as_chars + index * size, before.data.as_chars + places[index].place * size, size)
+    return 0
 
 
 cdef class Bars:
@@ -104,6 +134,24 @@ cdef class Bars:
         (<uint64_t*> self.serial_array.data.as_voidptr)[place] = serial
         self.used = place + 1
         return place
+
+    cdef int arrange(self) except -1:
+        """Put the bars in the order of their starts."""
+        cdef Place* places = <Place*> malloc(max(1, self.used) * sizeof(Place))
+        cdef Py_ssize_t index
+        if places == NULL:
+            raise MemoryError()
+        for index in range(self.used):
+            places[index].x0 = self.x0_array.data.as_floats[index]
+            places[index].x1 = self.x1_array.data.as_floats[index]
+            places[index].place = index
+        qsort(places, self.used, sizeof(Place), compare_places)
+        try:
+            for column in self._arrays():
+                move_items(column, places, self.used)
+        finally:
+            free(places)
+        return 0
 
     def wide(self, double least_pixels, Py_ssize_t limit):
         cdef list found = []
@@ -172,6 +220,7 @@ cdef class Painter:
     cdef array row_of_worker  # NO_ROW: not shown
     cdef uint32_t worker_limit
     cdef uint32_t unknown_row
+    cdef bint has_enclosed  # a bar started before another one of its row that ended earlier
 
     def __cinit__(self, start_us, stop_us, width, workers, most_bars):
         self.start_us = start_us
@@ -275,6 +324,7 @@ cdef class Painter:
         cdef int64_t place
         if x1 - x0 >= 1.0 and state.emitted < 2 * self.width:
             self.close_pixel(row, state)
+            self.note_start(state, max(0.0, x0))
             self.out.add(
                 row, max(0.0, x0), min(<double> self.width, x1), page.functions[index], class_of(page.statuses[index]),
                 1, 1.0, serial,
@@ -302,6 +352,7 @@ cdef class Painter:
         if pixel.place < 0:
             return 0
         if not self.lengthen(state):
+            self.note_start(state, pixel.place)
             state.last_bar = self.out.add(
                 row, pixel.place, pixel.place + 1, pixel.function, pixel.status, pixel.count, pixel.busy, pixel.serial
             )
@@ -312,6 +363,10 @@ cdef class Painter:
         pixel.count = 0
         pixel.status = SUCCEEDED_CLASS
         return 0
+
+    cdef inline void note_start(self, RowState* state, double x0) noexcept:
+        self.has_enclosed |= x0 < state.latest_x0
+        state.latest_x0 = max(x0, state.latest_x0)
 
     cdef inline bint lengthen(self, RowState* state) noexcept:
         cdef Bars out = self.out
@@ -342,6 +397,8 @@ cdef class Painter:
         for row in range(self.row_count):
             self.close_pixel(row, &self.rows[row])
         self.out.trim()
+        if self.has_enclosed:
+            self.out.arrange()
         return self.out
 
 

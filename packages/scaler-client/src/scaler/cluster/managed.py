@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from scaler.utility.siblings import load_sibling
 from scaler_protocol.command import SupervisedCommand, settings_arguments
+from scaler_protocol.command.child import START_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from scaler_scheduler import Scheduler
@@ -18,6 +19,9 @@ _END_SECONDS = 15.0
 _OWN_DEATH_TIMEOUT_SECONDS = 60.0
 """A scheduler of the cluster's own is back in seconds, or never. It considers a host lost, and has its tasks executed
 elsewhere, after as long."""
+
+_NAME_SECONDS = 80.0
+"""A manager waits for up to 75 s until an earlier one of its name, whose program was killed, has ended its jobs."""
 
 _DEATH_TIMEOUT = "death_timeout_seconds"
 
@@ -60,7 +64,7 @@ class ManagedWorkers:
             atexit.register(self._end_with_script)
         self._manager = SupervisedCommand("scaler_worker.manager.cli", arguments, "scaler_worker_manager")
         self._manager.start()
-        self._manager.wait_ready()
+        self._manager.wait_ready(START_TIMEOUT_SECONDS + (_NAME_SECONDS if found.outlives_manager else 0.0))
 
     def _end_with_script(self) -> None:
         """A script that ends without ``shutdown`` leaves no job. A fork of the script is not its end."""

@@ -42,7 +42,7 @@ def paint(bars: Bars, rows: int, width: int, colours: Ink, number_of: Callable[[
     if not len(bars):
         return image.reshape(rows, width)
     statuses = numpy.frombuffer(bars.statuses, numpy.uint8)
-    last = numpy.argsort(numpy.where(statuses == FAILED, 9, statuses), kind="stable")  # failures lie on top
+    last = numpy.argsort(_layers(bars, statuses), kind="stable")
     starts, ends = _pixels(bars, statuses, width)
     base = numpy.frombuffer(bars.rows, numpy.uint32).astype(numpy.int64) * width
     lengths = (ends - starts)[last]
@@ -60,6 +60,13 @@ def stretched(image: _Array, row_height: int, background: str) -> _Array:
         for line in range(gap):
             tall[row_height - 1 - line :: row_height] = packed
     return numpy.ascontiguousarray(tall)
+
+
+def _layers(bars: Bars, statuses: _Array) -> _Array:
+    """Return which bars lie on which: narrow ones on wide ones, which may be of actors, and on these cancelled ones and
+    then failed ones."""
+    widths: _Array = numpy.frombuffer(bars.x1, numpy.float32) - numpy.frombuffer(bars.x0, numpy.float32)
+    return numpy.where(widths > _LEAST_MARK_PIXELS, 0, 1 + numpy.where(statuses == FAILED, 9, statuses))
 
 
 def _pixels(bars: Bars, statuses: _Array, width: int) -> tuple[_Array, _Array]:

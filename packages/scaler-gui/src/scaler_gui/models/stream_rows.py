@@ -22,14 +22,25 @@ def labels(rows: Sequence[StreamRow]) -> list[str]:
 
 
 def bar_at(bars: Bars, row: int, x: float) -> int | None:
-    """The bar that is nearest to a pixel of a row, within two pixels."""
+    """The bar that is nearest to a pixel of a row, within two pixels; of several, the one that was painted last."""
     rows = numpy.frombuffer(bars.rows, numpy.uint32)
     x0, x1 = numpy.frombuffer(bars.x0, numpy.float32), numpy.frombuffer(bars.x1, numpy.float32)
     distance = numpy.maximum(numpy.maximum(x0 - x, x - x1), 0)
     distance = numpy.where(rows == row, distance, numpy.inf)
     if not distance.size or distance.min() > 2:
         return None
-    return int(distance.argmin())
+    return int(distance.size - 1 - distance[::-1].argmin())
+
+
+def open_ends(bars: Bars) -> Any:
+    """Return the pixel up to which each bar is seen: its end, or the start of the next bar of its row."""
+    rows, x0 = numpy.frombuffer(bars.rows, numpy.uint32), numpy.frombuffer(bars.x0, numpy.float32)
+    ends = numpy.array(numpy.frombuffer(bars.x1, numpy.float32))
+    order = numpy.argsort(rows, kind="stable")
+    same = rows[order][:-1] == rows[order][1:]
+    first, following = order[:-1][same], order[1:][same]
+    ends[first] = numpy.minimum(ends[first], x0[following])
+    return ends
 
 
 def name_room(bars: Bars, bar: OpenBar) -> tuple[float, float]:
@@ -58,7 +69,7 @@ def tip(model: Model, bars: Bars, bar: int) -> str:
         f"task {row['task']} of client {row['session']}, attempt {row['attempt']}",
         f"{row['status']}, ran {format_value('duration', row['duration'])}",
         f"{format_time(started)} to {format_time(ended)}",
-        " ".join(part for part in (str(row["host"]), str(row["worker"])) if part),
+        " ".join(str(part) for part in (row["host"], row["worker"]) if part),
     ]
     lines += [str(row["parts"]).replace(", ", "\n")] if row["parts"] else []
     count = int(bars.counts[bar])

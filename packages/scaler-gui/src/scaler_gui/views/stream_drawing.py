@@ -250,10 +250,10 @@ class StreamDrawing(QWidget):
     def _paint_names(self, painter: QPainter, area: QRect, bars: Bars) -> None:
         """Paint the names of functions into bars that have room for them, where the tasks were running."""
         ratio, height = self.devicePixelRatioF(), self.window_shown.row_height
-        x0, x1 = numpy.frombuffer(bars.x0, numpy.float32) / ratio, numpy.frombuffer(bars.x1, numpy.float32) / ratio
+        x0, x1 = numpy.frombuffer(bars.x0, numpy.float32) / ratio, stream_rows.open_ends(bars) / ratio
         for part in self.parts:
             if part.name == "storing":
-                x1[part.bar] = part.x0 / ratio
+                x1[part.bar] = min(x1[part.bar], part.x0 / ratio)
             else:
                 x0[part.bar] = part.x1 / ratio
         alone = numpy.frombuffer(bars.counts, numpy.uint32) == 1

@@ -29,20 +29,23 @@ def may_return(state: SchedulerState, session: bytes, now: float) -> bool:
 
 def awaited_until(state: SchedulerState, session: bytes, since: float) -> float:
     """Return until when something is kept for a client that does not claim it. Known ``since`` then, it is kept for a
-    second even if the client is here, which may still be stating what it has."""
+    second even if the client is here, and for as long as that still states what it has."""
     until = since + HOLD_SECONDS
-    return max(until, state.absent.return_until) if may_return(state, session, since) else until
+    if may_return(state, session, since):
+        return max(until, state.absent.return_until)
+    client = state.clients.get(session)
+    return until if client is None else max(until, client.states_until)
 
 
 def count_load(state: SchedulerState, agent: Agent) -> None:
     """Count the workers of an agent that run tasks of absent clients, or have actors of theirs. The last heartbeat
-    names the tasks that have run for a second."""
+    names what each worker has executed for a second: a task, an actor, or a call of one."""
     if not state.unclaimed.has_tasks_at(agent):
         agent.load.set_unclaimed(0, 0)
         return
     running = agent.heartbeat.running_tasks if agent.heartbeat is not None else ()
     actors = sum(_is_absent(state, session) for session, _ in agent.actors)
-    tasks = sum(_is_absent(state, each.session) for each in running) + actors
+    tasks = max(sum(_is_absent(state, each.session) for each in running), actors)
     agent.load.set_unclaimed(min(tasks, agent.load.slots + agent.load.lent), min(actors, agent.load.slots))
 
 

@@ -24,6 +24,10 @@ class AbsentSessions:
         if len(self._left) > LEFT_LIMIT:
             del self._left[next(iter(self._left))]
 
+    def note_here(self, session: bytes) -> None:
+        """A client has come: its session may have begun again."""
+        self._left.pop(session, None)
+
     def may_return(self, session: bytes, now: float) -> bool:
         """Return whether a client that is not here may come back."""
         return now < self.return_until and session not in self._left

@@ -57,8 +57,8 @@ cdef class AcceptedResults:
         self.number += 1
         self.load_us += estimate_us
         self.moving_us += moving_us
-        self.measured_us += duration_us
         if status <= EXCEPTION_NOT_SERIALIZABLE:
+            self.measured_us += duration_us
             self.timed += 1
             self.total_us += duration_us
             self.cpu_us += cpu_us
@@ -66,6 +66,8 @@ cdef class AcceptedResults:
             if attempt == 1:
                 self.first_attempts += 1
                 self.since_total_us += self.since_us
+        elif not self.record.hosts_actor:  # the share of an actor's client has paid for its calls
+            self.measured_us += duration_us
         return 0
 
     cdef inline void count_dependencies(self, int64_t ready_us) noexcept:

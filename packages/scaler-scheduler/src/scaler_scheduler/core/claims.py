@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import TaskColumn
@@ -36,7 +37,7 @@ def claim(state: SchedulerState, agent: Agent, column: TaskColumn, now: float) -
 def _keep(
     state: SchedulerState, agent: Agent, session: bytes, tasks: tuple[int, ...], attempts: tuple[int, ...], now: float
 ) -> None:
-    state.unclaimed.add_holds(agent, session, tasks, attempts, absent_clients.awaited_until(state, session, now))
+    state.unclaimed.add_holds(agent, session, tasks, attempts, now)
     absent_clients.count_load(state, agent)
     timers.arm_tick(state, now)
 
@@ -55,7 +56,7 @@ def on_client_returned(
 
 def expire(state: SchedulerState, now: float) -> None:
     """Clients did not come back in time: agents stop and forget what they have for them."""
-    holds, results_kept = state.unclaimed.expire(now)
+    holds, results_kept = state.unclaimed.expire(now, partial(absent_clients.awaited_until, state))
     for agent, session, tasks, attempts in holds:
         dropped_tasks.note(state, agent, session, tasks, now)
         _drop(state, agent, session, tasks, attempts, now)

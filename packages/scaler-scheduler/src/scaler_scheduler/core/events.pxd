@@ -13,6 +13,9 @@ cdef class Recorder:
     cdef uint64_t dropped_before
     cdef list ends
     cdef uint32_t ends_session
+    cdef dict places  # worker and microseconds of what ran at the agent that is being removed; None: no agent is
+    cdef uint32_t lost_agent
+    cdef uint32_t lost_age_us
     cdef double failures_since
     cdef int failures[STATUSES]
     cdef uint64_t printed_bytes  # in this second

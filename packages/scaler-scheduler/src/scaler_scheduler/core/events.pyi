@@ -32,6 +32,11 @@ class Recorder:
         """A peer came or left."""
     def nested(self, session: int, first_child: int, parent: tuple[int, int, int]) -> None:
         """A client lives in a task of another one from now on: session, task and attempt of ``parent``."""
+    def agent_lost(self, agent: int, places: dict[tuple[int, int, int], tuple[int, int]], age_us: int) -> None:
+        """An agent is being removed. ``places``: the worker of each execution that ran there ``age_us`` ago, and for
+        how many microseconds it had run then, by session, task and attempt. Those that end until ``agent_removed`` are
+        recorded with these."""
+    def agent_removed(self) -> None: ...
     def failed(self, session: int, task: int, status: int, payload: bytes) -> None:
         """A failure that the scheduler made itself."""
     def printed(self, piece: OutputPiece, session: int | None, agent: int, limit_bytes: int) -> None:

@@ -179,10 +179,24 @@ cdef class Recorder:
 
     cdef ended(self, uint32_t session, uint64_t task, uint32_t attempt, int status, uint32_t function):
         """A task ended without an agent's word. Written a little later, with others."""
+        cdef tuple place = self.places.get((session, task, attempt)) if self.places else None
+        if place is not None:
+            self.flush()
+            self.ring.write(records.ended_record(
+                [task], [place[1]], [attempt], [status], time=self.time(), session=session, function=function,
+                agent=self.lost_agent, worker=place[0], ages=[self.lost_age_us],
+            ))
+            return
         if session != self.ends_session or len(self.ends) >= ENDS_LIMIT:
             self.flush()
             self.ends_session = session
         self.ends.append((task, 0, attempt, status, function))
+
+    def agent_lost(self, agent, places, age_us):
+        self.lost_agent, self.places, self.lost_age_us = agent, places, age_us
+
+    def agent_removed(self):
+        self.places = None
 
     def flush(self):
         if not self.ends:

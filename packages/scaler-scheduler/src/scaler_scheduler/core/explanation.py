@@ -13,6 +13,7 @@ from scaler_scheduler.core.agents import Agent, shown_demand, shown_offer
 from scaler_scheduler.core.availability import unavailable_text
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.fair_shares import Share
+from scaler_scheduler.core.managers import current_managers
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
 from scaler_scheduler.core.states import ON_HOSTS, TaskState
@@ -204,7 +205,7 @@ def _offers(agents: Iterable[Agent]) -> str:
 def _managers(state: SchedulerState, record: RunRecord) -> str:
     """Return sentences about the workers that managers are starting for such tasks, and why some are missing, in the
     words of the managers; empty if there are no managers."""
-    connected = [agent.manager.report for agent in state.agents.values() if agent.manager is not None]
+    connected = [manager.report for manager in current_managers(state)]
     reports = [report for report in connected if _offers_all(report, record)]
     if connected and not reports:
         return f" {_unsuitable(connected, shown_demand(record.demand))}"

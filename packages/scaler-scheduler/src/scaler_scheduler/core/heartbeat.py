@@ -36,7 +36,7 @@ def on_heartbeat(state: SchedulerState, agent: Agent, body: Heartbeat, now: floa
         agent.workers = body.workers
     if body.lag_seconds > 0:
         agent.load.note_round_trip(body.lag_seconds)
-    if state.unclaimed:
+    if state.unclaimed or agent.load.unclaimed:
         absent_clients.count_load(state, agent)
     outbox.send(state, agent, HeartbeatEcho(body.sent_at, state.events.is_on), now)
 

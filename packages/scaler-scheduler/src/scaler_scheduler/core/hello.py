@@ -150,6 +150,7 @@ def _new_client(state: SchedulerState, hello: Hello, route: bytes | None, user: 
     client = ClientPeer(hello, route, state.totals, now)
     client.user = user
     state.clients[client.session] = client
+    state.absent.note_here(client.session)
     share_membership.join(state, client, now)
     recording.note_client_joined(state, client)
     _adopt_named(state, client, hello)

@@ -27,13 +27,13 @@ _EndInTable = Callable[[TaskTable, int, int, int], tuple[list, list[int], list[i
 
 def lose_agent(state: SchedulerState, agent: Agent, now: float) -> None:
     """An agent is gone for good, without a goodbye: its tasks may have started, and the loss counts against them."""
-    recording.note_agent_gone(state, agent, False)
+    recording.note_agent_gone(state, agent, False, now)
     _remove(state, agent, TaskTable.lose, now)
 
 
 def end_agent(state: SchedulerState, agent: Agent, now: float) -> None:
     """An agent has said goodbye: it has started none of the tasks that it still had, so nothing counts against them."""
-    recording.note_agent_gone(state, agent, True)
+    recording.note_agent_gone(state, agent, True, now)
     _remove(state, agent, TaskTable.take_back, now)
 
 
@@ -54,6 +54,7 @@ def _remove(state: SchedulerState, agent: Agent, end: _EndInTable, now: float) -
     lost_reads = values.forget_holder(state, agent.session, now)
     nested = [client for client in state.clients.values() if client.route == agent.session]
     ended = [(client, _take_from(state, client, agent, end)) for client in list(state.clients.values())]
+    recording.note_agent_removed(state)
     for read in lost_reads:
         values.read_on(state, read, now)
     # Only now, when nothing is with the lost agent any more: children are ended as clients are.

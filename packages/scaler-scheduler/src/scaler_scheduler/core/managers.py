@@ -8,7 +8,8 @@
 | only agents with values are left to drain | one at a time is drained, if another agent can keep its values |
 | it does not say that it leaves, or may leave and stays | the next one has its turn |
 | it says goodbye, or its connection is lost | its agents remain; nothing is started or drained until it reports again |
-| its name is in use by another one | it is refused |
+| another one has its name | it gets no order until that one reports again, and is then refused |
+| the one that had its name is silent for some seconds, or its connection is lost | it has the name |
 
 A manager has the session of an agent that never attaches, so it has no tasks. Agents name the manager that started
 them (``AgentAttach.manager``). Nothing is kept of a manager that is gone: its next report says everything.
@@ -42,7 +43,8 @@ REPORTS_LIMIT = 10
 """Reports of one manager in a second that are considered. Further ones get the last answer."""
 
 SILENCE_SECONDS = 3.0
-"""A manager that has not reported for this long does not keep its name."""
+"""A manager that has been silent for this long does not keep its name. Until then it may have been killed with its
+host, and the next one of its name waits."""
 
 SHORTEST_TARGET_SECONDS = 0.001
 
@@ -50,6 +52,7 @@ HOLDERS_LIMIT = 10
 """Agents with values for which it is found out, in one decision, whether another one has room for them."""
 
 KEEPING_TEXT = "Jobs that stay because no other worker can keep their results: {}."
+CLAIM_TEXT = "A second worker manager {} has joined. It waits until the first one reports, or is silent."
 NAME_TAKEN_TEXT = "Another worker manager is called {name!r}. Give this one another --name, or stop the other one."
 
 
@@ -57,10 +60,14 @@ def on_report(state: SchedulerState, agent: Agent, body: ManagerReport, now: flo
     """A manager says what it runs, and what it can start."""
     if agent.attached:
         return
-    refused = _refusal(state, agent, body, now)
+    holder = _holder(state, agent, body.name, now)
+    refused = _refusal(agent, body, holder)
     if refused is not None:
         outbox.refuse(state, agent.session, refused, None)
         session_endings.end_session(state, agent.session, now)
+        return
+    if holder is not None:
+        _claim(state, agent, holder, now)
         return
     manager = _manager(state, agent, body, now)
     if manager.may_decide(REPORTS_LIMIT, now):
@@ -76,27 +83,35 @@ def _decide(state: SchedulerState, manager: WorkerManager, body: ManagerReport, 
     _drain_surplus(state, manager, now)
 
 
-def _refusal(state: SchedulerState, agent: Agent, body: ManagerReport, now: float) -> Refused | None:
-    """Return why a report is not accepted; None: it is."""
+def _refusal(agent: Agent, body: ManagerReport, holder: WorkerManager | None) -> Refused | None:
+    """Return why a report is not accepted; None: it is, or may be. ``holder``: another manager that has the name."""
     seconds = body.target_seconds, body.cool_down_seconds
     are_bounds = body.minimum <= body.maximum <= WORKERS_LIMIT
     if not body.name or not are_bounds or seconds[0] < SHORTEST_TARGET_SECONDS or seconds[1] < 0:
         return Refused(RefusalReason.MALFORMED, "The report of this worker manager is not valid.")
-    if _is_taken(state, agent, body.name, now):
+    if holder is not None and holder.reported_at > holder.claims.get(agent.session, math.inf):
         return Refused(RefusalReason.SESSION, NAME_TAKEN_TEXT.format(name=body.name))
     return None
 
 
-def _is_taken(state: SchedulerState, agent: Agent, name: str, now: float) -> bool:
-    """A manager that was killed is replaced by the next one of its name."""
-    return any(
-        other is not agent
-        and other.manager is not None
-        and other.manager.report.name == name
-        and other.connection.is_open
-        and now - other.heard_at < SILENCE_SECONDS
-        for other in state.agents.values()
-    )
+def _holder(state: SchedulerState, agent: Agent, name: str, now: float) -> WorkerManager | None:
+    """Return the other manager that has the name. One that was killed is replaced by the next one of its name."""
+    for other in state.agents.values():
+        manager = other.manager
+        if manager is None or other is agent or manager.is_replaced or manager.report.name != name:
+            continue
+        if other.connection.is_open and now - other.heard_at < SILENCE_SECONDS:
+            return manager
+    return None
+
+
+def _claim(state: SchedulerState, agent: Agent, holder: WorkerManager, now: float) -> None:
+    """A manager asks for the name of another one, which lives if it reports after this."""
+    for gone in holder.claims.keys() - state.agents.keys():
+        del holder.claims[gone]
+    if agent.session not in holder.claims:
+        holder.claims[agent.session] = now
+        notices.log(state, CLAIM_TEXT.format(holder.report.name))
 
 
 def _manager(state: SchedulerState, agent: Agent, body: ManagerReport, now: float) -> WorkerManager:
@@ -107,7 +122,9 @@ def _manager(state: SchedulerState, agent: Agent, body: ManagerReport, now: floa
             body, RecentNeeds(body.cool_down_seconds), RecentlyBusy(body.cool_down_seconds / 2)
         )
         recording.note_manager_joined(state, agent)
-    agent.manager.report = body
+    for manager in current_managers(state):
+        manager.is_replaced |= manager.report.name == body.name
+    agent.manager.report, agent.manager.reported_at, agent.manager.is_replaced = body, now, False
     return agent.manager
 
 
@@ -132,8 +149,7 @@ def _demand(queue: QueueClass, runs: int) -> Demand:
 
 def supplies(state: SchedulerState, now: float) -> list[Supply]:
     """The connected managers, and the agents that none of them has started: those with equal capabilities together."""
-    connected = [agent.manager for agent in state.agents.values() if agent.manager is not None]
-    managers = {manager.report.name: manager for manager in connected}
+    managers = {manager.report.name: manager for manager in current_managers(state)}
     agents_of: dict[str, list[Agent]] = {name: [] for name in managers}
     others: dict[frozenset[tuple[str, int]], list[Agent]] = {}
     for agent in state.agents.values():
@@ -143,6 +159,12 @@ def supplies(state: SchedulerState, now: float) -> list[Supply]:
             others.setdefault(frozenset(agent.capabilities.items()), []).append(agent)
     found = [_of_manager(manager, agents_of[name], now) for name, manager in managers.items()]
     return [*found, *map(_of_agents, others.values())]
+
+
+def current_managers(state: SchedulerState) -> list[WorkerManager]:
+    """Return the managers that have their names."""
+    known = [agent.manager for agent in state.agents.values() if agent.manager is not None]
+    return [manager for manager in known if not manager.is_replaced]
 
 
 def _agents_of(state: SchedulerState, name: str) -> list[Agent]:
@@ -232,8 +254,7 @@ def _drain_one_with_values(
 
 def descriptions(state: SchedulerState) -> list[tuple[str, str]]:
     """Return the name of each manager, with a text about its workers, and with each reason why some are missing."""
-    managers = [agent.manager for agent in state.agents.values() if agent.manager is not None]
-    return [described for manager in managers for described in _description(manager)]
+    return [described for manager in current_managers(state) for described in _description(manager)]
 
 
 def _description(manager: WorkerManager) -> Iterator[tuple[str, str]]:

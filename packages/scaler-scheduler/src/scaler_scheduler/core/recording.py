@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from scaler_protocol.ids import shown_id
+from scaler_protocol.limits import NO_WORKER
 from scaler_protocol.messages import HeartbeatEcho
-from scaler_protocol.monitor.records import Kind
+from scaler_protocol.monitor.records import NONE, Kind
 from scaler_protocol.monitor.ring import RingWriter
 from scaler_scheduler.core import daemon_logs, outbox
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
+from scaler_scheduler.core.running_tasks import executions_reported_by
 from scaler_scheduler.core.state import SchedulerState
 
 RUNS_TOLD_LIMIT = 20_000
@@ -16,6 +18,11 @@ RUNS_TOLD_LIMIT = 20_000
 
 NAMES_TOLD_LIMIT_BYTES = 8 * 1024 * 1024
 """Names of their functions and options, after which no further runs are told of."""
+
+LONGEST_SECONDS = 31e6
+"""A year: what an agent may claim that a task has run."""
+
+_LONGEST_AGE_US = 2**32 - 1
 
 
 def start(state: SchedulerState, ring: RingWriter, clock_offset: float, now: float) -> None:
@@ -67,9 +74,29 @@ def note_manager_joined(state: SchedulerState, agent: Agent) -> None:
         _name_agent(state, agent)
 
 
-def note_agent_gone(state: SchedulerState, agent: Agent, has_left: bool) -> None:
+def note_agent_gone(state: SchedulerState, agent: Agent, has_left: bool, now: float) -> None:
+    """An agent is gone. Until ``note_agent_removed``, tasks that end were running there, as far as it has told."""
     if state.events.is_on and agent.attached:
         state.events.note(Kind.AGENT_LOST, agent=agent.index, first=has_left)
+        age_us = min(int((now - agent.heartbeat_at) * 1e6), _LONGEST_AGE_US)
+        state.events.agent_lost(agent.index, _places(state, agent), age_us)
+
+
+def note_agent_removed(state: SchedulerState) -> None:
+    state.events.agent_removed()
+
+
+def _places(state: SchedulerState, agent: Agent) -> dict[tuple[int, int, int], tuple[int, int]]:
+    """Return the worker of each execution that the last heartbeat of an agent reports, and for how many microseconds it
+    had run then, by the number of its client, task and attempt."""
+    found = {}
+    for running, seconds in executions_reported_by(agent):
+        client = state.clients.get(running.session)
+        if client is not None:
+            name = client.table.columns.number, running.task, running.attempt
+            worker = running.worker if running.worker < NO_WORKER else NONE
+            found[name] = worker, int(min(seconds, LONGEST_SECONDS) * 1e6)
+    return found
 
 
 def note_client_joined(state: SchedulerState, client: ClientPeer) -> None:

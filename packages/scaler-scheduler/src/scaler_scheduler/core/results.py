@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, ObjectRelease, Status
 from scaler_scheduler.core import (
-    absent_clients,
     cancellation,
     dropped_tasks,
     lost_inputs,
@@ -68,7 +67,7 @@ def cancel_children_at_limits(state: SchedulerState, agent: Agent, run: ResultRu
 def _keep(state: SchedulerState, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
     """Keep results for a client that may come back."""
     delivery.hold()
-    state.unclaimed.add_results(agent, run, delivery, absent_clients.awaited_until(state, run.session, now))
+    state.unclaimed.add_results(agent, run, delivery, now)
     timers.arm_tick(state, now)
 
 
@@ -85,7 +84,9 @@ def _on_large(
 
 def drop_unclaimed(state: SchedulerState, agent: Agent, run: ResultRun, indices: Iterable[int], now: float) -> None:
     """No client waits for these results: their agent drops what it keeps of them, for the client or for other nodes."""
-    dropped_tasks.note(state, agent, run.session, [run.task(index) for index in indices], now)
+    tasks = [run.task(index) for index in indices]
+    state.unclaimed.withdraw(agent, run.session, tasks)
+    dropped_tasks.note(state, agent, run.session, tasks, now)
     held = _held_values(run, indices)
     cancellation.cancel_rows(agent, run.session, run.task_column, run.attempt_column, held)
     release_large(state, agent, run, held, now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from scaler_protocol.messages import RunningTask
 from scaler_protocol.monitor.messages import RunningTaskStatus
 from scaler_scheduler.core.agents import Agent
@@ -20,14 +22,18 @@ def running_tasks_of(state: SchedulerState, agent: Agent, now: float) -> tuple[R
     return tuple(row for row in rows if row is not None)
 
 
+def executions_reported_by(agent: Agent) -> Iterator[tuple[RunningTask, float]]:
+    """The tasks of the last heartbeat, and for how many seconds each of them had run then."""
+    beat = agent.heartbeat
+    if beat is not None:
+        yield from ((running, max(0.0, beat.sent_at - running.started_at)) for running in beat.running_tasks)
+
+
 def report_of(agent: Agent, session: bytes, task: int, attempt: int) -> tuple[RunningTask, float] | None:
     """Return what the last heartbeat says of an execution, and for how many seconds it had run then; None: nothing."""
-    beat = agent.heartbeat
-    if beat is None:
-        return None
-    for running in beat.running_tasks:
+    for running, seconds in executions_reported_by(agent):
         if (running.session, running.task, running.attempt) == (session, task, attempt):
-            return running, max(0.0, beat.sent_at - running.started_at)
+            return running, seconds
     return None
 
 

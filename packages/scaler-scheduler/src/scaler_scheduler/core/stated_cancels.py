@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler_protocol.messages import TaskColumn
+from scaler_scheduler.core import absent_clients
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.limits import STATED_CANCELS_LIMIT
@@ -26,6 +27,8 @@ def on_cancel(state: SchedulerState, client: ClientPeer, tasks: Sequence[int], n
         stated[task] = True
     for agent, held, attempts in state.unclaimed.take_holds_of(client.session, stated):
         agent.cancel(client.session, held, attempts)
+        absent_clients.count_load(state, agent)
+        state.placement.offer(agent)
 
 
 def without_cancelled(client: ClientPeer, agent: Agent, column: TaskColumn, attempts: Sequence[int]) -> TaskColumn:

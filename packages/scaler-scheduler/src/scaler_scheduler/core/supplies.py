@@ -80,7 +80,9 @@ class RecentlyBusy:
 class WorkerManager:
     """A worker manager that is connected. ``needed``: how many workers the tasks need, by the last decision;
     ``ordered``: how many it was told to run; ``keeping``: how many of its agents stay for their values alone;
-    ``looked_at``: for how many of these it has been found out, since the last one left, that no other can keep them."""
+    ``looked_at``: for how many of these it has been found out, since the last one left, that no other can keep them;
+    ``claims``: when each session that has asked for its name did so first, if it is not refused yet;
+    ``is_replaced``: it was silent, and another one has its name."""
 
     report: ManagerReport
     recent_needs: RecentNeeds
@@ -89,6 +91,9 @@ class WorkerManager:
     ordered: int = 0
     keeping: int = 0
     looked_at: int = 0
+    reported_at: float = 0.0
+    is_replaced: bool = False
+    claims: dict[bytes, float] = field(default_factory=dict)
     _decisions: int = 0
     _second: int = -1
 

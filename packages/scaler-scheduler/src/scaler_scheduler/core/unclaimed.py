@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from scaler_protocol.codec import ResultRun
@@ -14,7 +14,7 @@ Result = tuple[float, Agent, ResultRun, Delivery]
 
 
 class Unclaimed:
-    """Tasks that agents have, and results, by client session; each is kept until its deadline."""
+    """Tasks that agents have, and results, by client session; each with the time since when it is known."""
 
     def __init__(self) -> None:
         self._holds: dict[bytes, list[Hold]] = {}
@@ -31,19 +31,19 @@ class Unclaimed:
         return any(hold[1] is agent for hold in self._holds.get(session, ()))
 
     def add_holds(
-        self, agent: Agent, session: bytes, tasks: tuple[int, ...], attempts: tuple[int, ...], deadline: float
+        self, agent: Agent, session: bytes, tasks: tuple[int, ...], attempts: tuple[int, ...], now: float
     ) -> None:
-        self._holds.setdefault(session, []).append((deadline, agent, tuple(tasks), tuple(attempts)))
+        self._holds.setdefault(session, []).append((now, agent, tuple(tasks), tuple(attempts)))
 
-    def add_results(self, agent: Agent, run: ResultRun, delivery: Delivery, deadline: float) -> None:
-        self._results.setdefault(run.session, []).append((deadline, agent, run, delivery))
+    def add_results(self, agent: Agent, run: ResultRun, delivery: Delivery, now: float) -> None:
+        self._results.setdefault(run.session, []).append((now, agent, run, delivery))
 
-    def withdraw(self, agent: Agent, session: bytes, tasks: tuple[int, ...]) -> None:
-        """The agent returned these tasks before their client came back."""
+    def withdraw(self, agent: Agent, session: bytes, tasks: Iterable[int]) -> None:
+        """The agent has these tasks no longer, and their client has not come back."""
         if session not in self._holds:
             return
         gone = frozenset(tasks)
-        self._holds[session] = [hold if hold[1] is not agent else _without(hold, gone) for hold in self._holds[session]]
+        self._keep(session, [hold if hold[1] is not agent else _without(hold, gone) for hold in self._holds[session]])
 
     def take_holds_of(self, session: bytes, cancelled: Mapping[int, bool]) -> list[tuple[Agent, list[int], list[int]]]:
         """Remove and return what agents have of these tasks of a session: (agent, tasks, attempts)."""
@@ -55,8 +55,14 @@ class Unclaimed:
                 hold = _without(hold, frozenset(task for task, _ in pairs))
             kept.append(hold)
         if found:
-            self._holds[session] = kept
+            self._keep(session, kept)
         return found
+
+    def _keep(self, session: bytes, holds: list[Hold]) -> None:
+        """Replace the tasks of a session, without holds that have become empty."""
+        self._holds[session] = [hold for hold in holds if hold[2]]
+        if not self._holds[session]:
+            del self._holds[session]
 
     def take(self, session: bytes) -> tuple[list, list]:
         """Remove and return everything kept for a session, in order: (agent, tasks, attempts) and (agent, run,
@@ -65,22 +71,27 @@ class Unclaimed:
         results = [item[1:] for item in self._results.pop(session, [])]
         return holds, results
 
-    def expire(self, now: float) -> tuple[list, list]:
+    def expire(self, now: float, awaited_until: Callable[[bytes, float], float]) -> tuple[list, list]:
         """Remove and return what no client came back for: (agent, session, tasks, attempts), and (agent, run,
-        delivery)."""
+        delivery). ``awaited_until``: until when something is kept for a session, by the time since when it is known."""
         holds = [
             (agent, session, tasks, attempts)
             for session, items in self._holds.items()
-            for deadline, agent, tasks, attempts in items
-            if deadline <= now
+            for since, agent, tasks, attempts in items
+            if awaited_until(session, since) <= now
         ]
-        results = [item[1:] for items in self._results.values() for item in items if item[0] <= now]
-        self._holds = _kept(self._holds, lambda item: item[0] > now)
-        self._results = _kept(self._results, lambda item: item[0] > now)
+        results = [
+            item[1:]
+            for session, items in self._results.items()
+            for item in items
+            if awaited_until(session, item[0]) <= now
+        ]
+        self._holds = _kept(self._holds, lambda session, item: awaited_until(session, item[0]) > now)
+        self._results = _kept(self._results, lambda session, item: awaited_until(session, item[0]) > now)
         return holds, results
 
     def put_off(self, seconds: float) -> None:
-        """Extend all deadlines by the time in which the scheduler did not run."""
+        """Extend all times by the time in which the scheduler did not run."""
         for kept in (self._holds, self._results):
             for items in kept.values():
                 items[:] = [(item[0] + seconds, *item[1:]) for item in items]
@@ -92,17 +103,17 @@ class Unclaimed:
             gone += [(session, hold[2]) for hold in holds if hold[1] is agent]
         for session, results in self._results.items():
             gone += [(session, result[2].task_column) for result in results if result[1] is agent]
-        self._holds = _kept(self._holds, lambda item: item[1] is not agent)
-        self._results = _kept(self._results, lambda item: item[1] is not agent)
+        self._holds = _kept(self._holds, lambda _, item: item[1] is not agent)
+        self._results = _kept(self._results, lambda _, item: item[1] is not agent)
         return gone
 
 
 def _without(hold: Hold, gone: frozenset[int]) -> Hold:
-    deadline, agent, tasks, attempts = hold
+    since, agent, tasks, attempts = hold
     left = [pair for pair in zip(tasks, attempts, strict=True) if pair[0] not in gone]
-    return deadline, agent, tuple(task for task, _ in left), tuple(attempt for _, attempt in left)
+    return since, agent, tuple(task for task, _ in left), tuple(attempt for _, attempt in left)
 
 
-def _kept(items: dict[bytes, list[Any]], condition: Callable[[Any], bool]) -> dict[bytes, list[Any]]:
-    kept = {session: [item for item in values if condition(item)] for session, values in items.items()}
+def _kept(items: dict[bytes, list[Any]], condition: Callable[[bytes, Any], bool]) -> dict[bytes, list[Any]]:
+    kept = {session: [item for item in values if condition(session, item)] for session, values in items.items()}
     return {session: values for session, values in kept.items() if values}

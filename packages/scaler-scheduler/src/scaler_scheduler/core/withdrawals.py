@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scaler_protocol.messages import Withdraw, Withdrawn
-from scaler_scheduler.core import outbox, requeue, task_endings
+from scaler_scheduler.core import absent_clients, outbox, requeue, task_endings
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.run_records import RunRecord
 from scaler_scheduler.core.state import SchedulerState
@@ -34,6 +34,7 @@ def on_withdrawn(state: SchedulerState, agent: Agent, body: Withdrawn, now: floa
         given += len(column.tasks)
         if state.unclaimed:
             state.unclaimed.withdraw(agent, column.session, column.tasks)
+            absent_clients.count_load(state, agent)
         client = state.clients.get(column.session)
         if client is None:
             continue

@@ -26,7 +26,8 @@ def _call_of(entry: DispatchedRun, sequence: int) -> TaskRun:
 
 
 class ActorProcesses:
-    """``end_worker_process`` kills a worker process."""
+    """``end_worker_process`` kills a worker process. ``place_of`` returns the worker that the results of a process
+    name, or None while no monitor watches."""
 
     def __init__(
         self,
@@ -34,12 +35,14 @@ class ActorProcesses:
         roster: Roster,
         prefetcher: Prefetcher,
         end_worker_process: Callable[[int], None],
+        place_of: Callable[[WorkerProcess], int | None],
     ) -> None:
         self._state = state
         self._actors = state.actors
         self._roster = roster
         self._prefetcher = prefetcher
         self._end_worker_process = end_worker_process
+        self._place_of = place_of
 
     # ---- starting --------------------------------------------------------------------------------------------------
 
@@ -81,7 +84,7 @@ class ActorProcesses:
             size += run.payload_bytes
         return runs, count
 
-    def take_constructed(self, process: WorkerProcess, harvest: Harvest) -> None:
+    def take_constructed(self, process: WorkerProcess, harvest: Harvest, now: float) -> None:
         """Take the results of the constructor out of these: its success is not a result of the anchor, which
         continues."""
         actor = process.actor
@@ -97,7 +100,7 @@ class ActorProcesses:
         if process.board.output is not None:
             process.board.output.on_actor_made()
         if process.ending:
-            self._end(actor, Status.CANCELLED, b"")
+            self._end(actor, process, Status.CANCELLED, b"", now)
             self._end_worker_process(process.number)
         else:
             self._state.unsent.append(ActorsReady(tuple(columns_of((), [actor.name]))))
@@ -145,14 +148,14 @@ class ActorProcesses:
 
     # ---- ending ----------------------------------------------------------------------------------------------------
 
-    def cancel(self, session: bytes, task: int, attempt: int) -> None:
+    def cancel(self, session: bytes, task: int, attempt: int, now: float) -> None:
         """End the actor that this task has made. A constructor that still runs is interrupted, like any task."""
         actor = self._actors.get(session, task)
         if actor is not None and actor.is_live and attempt in (0, actor.run.attempt):
-            self._end(actor, Status.CANCELLED, b"")
+            self._end(actor, self._roster.processes[actor.process], Status.CANCELLED, b"", now)
             self._end_worker_process(actor.process)
 
-    def on_died(self, process: WorkerProcess, certificate: dict[str, Any]) -> None:
+    def on_died(self, process: WorkerProcess, certificate: dict[str, Any], now: float) -> None:
         """The process has ended. The tasks that it had have been ended or put back."""
         actor: HostedActor | None = process.actor
         if actor is None or actor.has_ended:
@@ -161,13 +164,15 @@ class ActorProcesses:
             self._actors.forget(actor)
             return
         payload = json.dumps({**certificate, "task": actor.run.function_name}).encode()
-        self._end(actor, Status.PROCESSOR_DIED, payload)
+        self._end(actor, process, Status.PROCESSOR_DIED, payload, now)
 
-    def _end(self, actor: HostedActor, status: Status, payload: bytes) -> None:
-        """End the anchor with this status, and fail the calls that have not reached the process."""
+    def _end(self, actor: HostedActor, process: WorkerProcess, status: Status, payload: bytes, now: float) -> None:
+        """End the anchor with this status, and fail the calls that have not reached the process. The anchor has lasted
+        as long as the actor."""
         actor.has_ended = True
         self._actors.forget(actor)
-        self._state.rows.add(*actor.name, status, payload)
+        duration_us = int(1e6 * max(0.0, now - actor.started_at))
+        self._state.rows.add(*actor.name, status, payload, duration_us, self._place_of(process))
         unready: dict[bytes, dict[tuple[int, int], None]] = {}
         for each in actor.take_calls():
             if not each.is_ready:

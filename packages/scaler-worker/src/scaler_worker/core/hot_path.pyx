@@ -126,7 +126,7 @@ cdef class SlotsHotPath:
         for entry, count, seconds in harvest.totals:
             self._durations.add(entry.run.function, count, seconds)
         if process.is_dedicated:
-            self._rules.take_constructed(process, harvest)
+            self._rules.take_constructed(process, harvest, now)
         self._state.finished.extend(harvest.runs)
         if harvest.large or harvest.interrupted or harvest.kept:
             self._rules.take_others(process, harvest)

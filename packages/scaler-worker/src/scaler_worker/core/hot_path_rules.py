@@ -46,7 +46,7 @@ class SlotsRules(Protocol):
     def serve_actors(self, may_start: bool) -> None:
         """Actors have calls that their processes were not given."""
 
-    def take_constructed(self, process: WorkerProcess, harvest: Harvest) -> None:
+    def take_constructed(self, process: WorkerProcess, harvest: Harvest, now: float) -> None:
         """A process that is dedicated to an actor has results, perhaps that of the constructor."""
 
     def forget_ended(self, process: WorkerProcess) -> None:

@@ -90,7 +90,9 @@ class Slots:
         self.turn, self.next_deadline = self._hot_path.turn, self._hot_path.next_deadline
         self.harvest, self.harvest_number = self._hot_path.harvest, self._hot_path.harvest_number
         self.on_news = self._hot_path.on_news
-        self._actor_processes = ActorProcesses(state, self._roster, self._prefetcher, self.end_worker_process)
+        self._actor_processes = ActorProcesses(
+            state, self._roster, self._prefetcher, self.end_worker_process, self._place_of
+        )
         self._prefetcher.dedicate = self._actor_processes.dedicate
         self._environment_processes = EnvironmentProcesses(
             state, self._roster, self._prefetcher, self._starts, self.end_worker_process
@@ -149,7 +151,7 @@ class Slots:
             if process.board.broken is not None:
                 certificate = {**certificate, "reason": _broken_text(process.board.broken)}
             self._bury(process, certificate, now)
-        self._actor_processes.on_died(process, certificate)
+        self._actor_processes.on_died(process, certificate, now)
         self._roster.forget(process)
         if is_failure and not process.dying:
             self._starts.failed(certificate, now)
@@ -331,7 +333,7 @@ class Slots:
             if process.busy:
                 self._cancel_handed(process, column.session, wanted, now)
         for task, attempt in wanted if self._state.actors else ():
-            self._actor_processes.cancel(column.session, task, attempt)
+            self._actor_processes.cancel(column.session, task, attempt, now)
 
     def cancel_unstarted(self, column: TaskColumn) -> TaskColumn:
         """Returns the tasks that have started or are not here."""

@@ -76,6 +76,11 @@ class BatchSettings(ManagerSettings):
         return self.name or default_name(self.kind)
 
     @property
+    def reserved_name(self) -> str:
+        """Its jobs outlive it, so that another manager of its name would have them."""
+        return self.own_name
+
+    @property
     def worker_count(self) -> int:
         """Raises BadInput when no number was given."""
         if self.worker_names:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from scaler_protocol.command import BadInput, hold_stop_signals, run_command, setup_logging
+from scaler_protocol.command import BadInput, current_parent, hold_stop_signals, run_command, setup_logging
 from scaler_protocol.command.completion import FLAG, Completable
 from scaler_protocol.command.log_tail import log_tail
 from scaler_protocol.command.runner import print_completion
@@ -16,6 +16,11 @@ from scaler_protocol.command.service_manager import notify
 from scaler_worker import __version__
 from scaler_worker.manager.config import ManagerSettings, default_name
 from scaler_worker.manager.kinds import KINDS
+
+SCRIPT_SECONDS = 75.0
+"""A script that starts a manager waits for this long in addition if its name is not free yet."""
+
+_MARGIN_SECONDS = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -60,21 +65,31 @@ def _run(settings: ManagerSettings) -> int:
     from scaler_worker.manager.shell.loop import ManagerLoop
     from scaler_worker.manager.shell.name_lock import NameLock
 
-    lock = NameLock(settings.name) if settings.name is not None else None
     setup_logging(settings)
     with log_tail() as tail:
+        reserved = settings.reserved_name
+        lock = NameLock(reserved, _ending_seconds(settings)) if reserved is not None else None
         kind = KINDS[settings.kind]
         backend = kind.load_backend(dataclasses.replace(settings, manager=name) if scales else settings)
         connection = ManagerConnection(settings.address, tail)
         core = ManagerCore(count, settings.maximum_workers)
         waits = kind.starts_at_once and count > 0
-        loop = ManagerLoop(core, backend, settings, name, connection, waits, kind.outlives_manager)
+        on_ending = lock.tell_ending if lock is not None else lambda: None
+        loop = ManagerLoop(core, backend, settings, name, connection, waits, kind.outlives_manager, on_ending)
         asyncio.run(loop.run())
     if lock is not None:
         lock.release()
     if connection.session.is_name_taken or (scales and connection.session.is_refused):
         raise BadInput(connection.session.ended)
     return core.exit_code
+
+
+def _ending_seconds(settings: ManagerSettings) -> float:
+    """Return how long to wait for an earlier manager of the name that only ends its jobs."""
+    from scaler_worker.manager.shell.loop import ABANDONED_SECONDS
+
+    seconds = settings.grace_seconds + ABANDONED_SECONDS + _MARGIN_SECONDS
+    return seconds if current_parent() is None else min(seconds, SCRIPT_SECONDS)
 
 
 if __name__ == "__main__":

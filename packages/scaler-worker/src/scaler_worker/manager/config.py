@@ -129,6 +129,11 @@ class ManagerSettings(ScalingOptions, ClusterSettings):
         return True
 
     @property
+    def reserved_name(self) -> str | None:
+        """The name that no other manager on this host may have at the same time; None: there is none."""
+        return self.name
+
+    @property
     def most_per_job(self) -> int:
         """The most workers of one job."""
         return self.workers_per_job or (1 if self.maximum_workers is not None else WORKERS_LIMIT)

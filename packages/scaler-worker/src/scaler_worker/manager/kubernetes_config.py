@@ -79,6 +79,11 @@ class KubernetesSettings(ManagerSettings):
         return name
 
     @property
+    def reserved_name(self) -> str:
+        """Its jobs outlive it, so that another manager of its name would have them."""
+        return self.own_name
+
+    @property
     def worker_count(self) -> int:
         """Raises BadInput when no number was given."""
         if self.worker_names:

@@ -160,7 +160,7 @@ def _report_start(channel: JobChannel, child: ChildCommand) -> None:
         child.wait_ready()
         channel.report(ready=True)
     except BadInput as error:
-        channel.report(failed=f"scaler_cluster refused to start: {error}")
+        channel.report(failed=f"scaler_cluster refused to start: {error}", refused=True)
     except (TimeoutError, RuntimeError):
         pass  # how it ends is reported
 

@@ -255,12 +255,12 @@ export class TaskStream {
     if (!this.data || x < this.gutter || y < AXIS) return null;
     const row = this.firstRow + Math.floor((y - AXIS) / this.rowHeight) - this.data.head.first;
     let nearest = null;
-    let least = 4;
+    let least = 3.999;
     for (let index = 0; index < this.data.rows.length; index++) {
       if (this.data.rows[index] !== row) continue;
       const [left, right] = this.place(index);
       const off = x < left ? left - x : x > right ? x - right : 0;
-      if (off < least) { least = off; nearest = index; }
+      if (off <= least) { least = off; nearest = index; }
     }
     return nearest;
   }

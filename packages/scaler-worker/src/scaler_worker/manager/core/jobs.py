@@ -11,6 +11,7 @@ class JobState(Enum):
     RUNNING = "running"
     FAILED = "failed"  # ended although it was needed
     DISMISSED = "dismissed"  # ended cleanly: its scheduler was shut down, or a user stopped it
+    WITHDRAWN = "withdrawn"  # given up, so that others can be started in its place at once
     EVICTED = "evicted"  # the machine that it shares with its manager will be taken back
 
 

@@ -57,6 +57,11 @@ class ManagerCore:
         return tuple(self._jobs.values())
 
     @property
+    def ending(self) -> bool:
+        """No job will be started."""
+        return self._ending
+
+    @property
     def finished(self) -> bool:
         """No job is left, and none will be started."""
         return self._ending and not self._jobs and not self._blind
@@ -77,7 +82,8 @@ class ManagerCore:
 
     def on_observed(self, jobs: Iterable[Job], now: float) -> None:
         """All jobs of the manager, including those of an earlier manager of its name. One that ended may be reported
-        once as FAILED, DISMISSED or EVICTED; one that is missing without that has failed for an unknown reason."""
+        once as FAILED, DISMISSED, WITHDRAWN or EVICTED; one that is missing without that has failed for an unknown
+        reason."""
         self._observe_at = now + OBSERVE_SECONDS
         self._blind = ""
         observed = {job.id: job for job in jobs if job.id in self._own or not self._leaves_others}
@@ -186,7 +192,11 @@ class ManagerCore:
         return is_own and (not self._scales or job.state is JobState.STARTING)
 
     def _end(self, job: Job, now: float) -> None:
-        if job.id in self._stopped or (self._scales and job.state is JobState.DISMISSED):
+        if (
+            job.id in self._stopped
+            or job.state is JobState.WITHDRAWN
+            or (self._scales and job.state is JobState.DISMISSED)
+        ):
             return
         if job.state is JobState.DISMISSED:
             self._ending = True

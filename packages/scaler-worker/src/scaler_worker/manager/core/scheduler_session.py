@@ -6,7 +6,8 @@
 | greeting | Welcome | welcomed; the next report is due |
 | greeting | no answer for some seconds | the connection is replaced |
 | welcomed | a report is due | sends it, and the lines of the log that it has not sent yet |
-| welcomed | an order | notes it |
+| welcomed | an order | notes it: the name is granted |
+| welcomed | no order for some time after the first report | logs that the name is not granted yet |
 | welcomed | WhoAreYou: the scheduler has restarted | says Hello |
 | welcomed | nothing came for some seconds | the connection is replaced |
 | any | the connection is lost | away; the last order holds |
@@ -46,8 +47,15 @@ REPORT_SECONDS = 1.0
 SILENCE_SECONDS = 5.0
 """After this long without a message, the connection is replaced."""
 
+GRANT_SECONDS = 1.0
+"""A scheduler that knows no other manager of the name answers a report sooner."""
+
 SUPPORT_SINCE_MINOR = 4
 _OLD_TEXT = "Cannot scale: the scheduler is too old for worker managers that follow the load. Update scaler-scheduler."
+_NOT_GRANTED_TEXT = (
+    "The scheduler has not granted the name {} yet. If an earlier manager of this name has just ended or lost its "
+    "host, that takes some seconds."
+)
 
 
 class ManagerSession:
@@ -66,6 +74,8 @@ class ManagerSession:
         self._welcomed = False
         self._heard_at = now
         self._report_at = now
+        self._asked_at: float | None = None  # the first report, until it is said that it has no answer
+        self._name = ""
         self._obstacle = ""
         self._log = AgentLog()
         self._effects: list[Send | Reconnect | Log] = []
@@ -112,13 +122,19 @@ class ManagerSession:
         """Send a report when one is due."""
         if self._welcomed and now >= self._report_at:
             self._report_at = now + REPORT_SECONDS
+            if not self._name:
+                self._name, self._asked_at = body.name, now
             self._send(body)
             lines = self._log.take_unsent()
             if lines is not None:
                 self._send(lines)
 
     def on_deadline(self, now: float) -> None:
-        """Replace a connection on which nothing comes."""
+        """Replace a connection on which nothing comes, and say that the name is not granted."""
+        if self._asked_at is not None and now >= self._asked_at + GRANT_SECONDS:
+            self._asked_at = None
+            if self._welcomed and self.order is None:
+                self._effects.append(Log("WARNING", _NOT_GRANTED_TEXT.format(self._name)))
         if self._connected and now >= self._heard_at + SILENCE_SECONDS:
             self._heard_at = now
             self.on_peer_lost(now)

@@ -11,7 +11,7 @@ LINE_LIMIT_BYTES = 512 * 1024
 TEXT_LIMIT = 16_384
 """Characters of a text; the rest is left out."""
 
-_TYPES = {"version": str, "ready": bool, "failed": str, "ended": int, "log": str}
+_TYPES = {"version": str, "ready": bool, "failed": str, "refused": bool, "ended": int, "log": str}
 
 
 def facts_in(line: str) -> dict[str, Any]:

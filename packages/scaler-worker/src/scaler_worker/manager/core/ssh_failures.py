@@ -35,6 +35,11 @@ _CAUSES = (
 )
 """The messages of ssh, and the sentences that replace them."""
 
+_LASTING = "|".join(pattern for pattern, _ in _CAUSES[:4])
+"""The messages about causes that do not pass until a user does something."""
+
+_LACKS_SCALER = r"No module named '?scaler_"
+
 _NO_SCALER = (
     "its Python has no scaler-worker {version}. Run there: {python} -m pip install scaler-worker=={version}; or give "
     "--remote-python the path of a Python that has it."
@@ -62,9 +67,17 @@ def _cause(output: str, exit_code: int | None) -> str:
     if exit_code == _OF_SSH:
         found = next((sentence for pattern, sentence in _CAUSES if re.search(pattern, output)), "")
         return found or _last_words(output, exit_code)
-    if re.search(r"No module named '?scaler_", output):
+    if re.search(_LACKS_SCALER, output):
         return _NO_SCALER
     return _last_words(output, exit_code)
+
+
+def is_lasting_failure(output: str, exit_code: int | None) -> bool:
+    """Return whether such a failure will not pass by itself: keys, the configuration of ssh, or what is installed on
+    the host are wrong."""
+    if exit_code == _OF_SSH:
+        return re.search(_LASTING, output) is not None
+    return exit_code in _OF_SHELL or (exit_code is not None and re.search(_LACKS_SCALER, output) is not None)
 
 
 def _last_words(output: str, exit_code: int) -> str:

@@ -18,7 +18,6 @@ from scaler_worker.manager.core.batch_script import SIGNAL_MARGIN_SECONDS, job_s
 from scaler_worker.manager.core.batch_system import BatchCall, BatchJob, JobEnd
 from scaler_worker.manager.core.jobs import Job, JobState
 from scaler_worker.manager.shell.batch_commands import BatchAnswer, check_programs, run_batch
-from scaler_worker.manager.shell.name_lock import NameLock
 
 LISTING_SECONDS = 2.0
 """The batch system is asked for the jobs at most this often: each question costs its controller work."""
@@ -41,7 +40,6 @@ class BatchBackend:
         check_programs(self._system)
         self._settings = settings
         self._terms = settings.terms()
-        self._lock = NameLock(settings.own_name) if settings.name is None else None
         self._jobs: dict[str, BatchJob] = {}  # those that live
         self._stopping: dict[str, float] = {}  # when each is cancelled
         self._vanished: dict[str, float] = {}  # when the search for its end is given up

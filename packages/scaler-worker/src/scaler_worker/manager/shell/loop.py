@@ -22,7 +22,7 @@ from scaler_worker.manager.shell.connection import ManagerConnection
 _STOPPING_SECONDS = 0.05
 """The interval between two observations while jobs end."""
 
-_ABANDONED_SECONDS = 60.0
+ABANDONED_SECONDS = 60.0
 """A manager whose script is gone ends this long after the grace time of its jobs, also if some of them have not."""
 
 _T = TypeVar("_T")
@@ -34,7 +34,8 @@ class ManagerLoop:
     ``connection``: to the scheduler, which is told what runs and why workers are missing, and tells a manager that
     follows the load how many workers to run.
     ``waits_for_job``: the script that started the manager, if one did, waits until a job runs. ``outlives_manager``:
-    the jobs do not end with the manager, so that it ends them when that script is gone."""
+    the jobs do not end with the manager, so that it ends them when that script is gone.
+    ``on_ending`` is called once no job will be started, perhaps several times."""
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class ManagerLoop:
         connection: ManagerConnection,
         waits_for_job: bool = False,
         outlives_manager: bool = False,
+        on_ending: Callable[[], None] = lambda: None,
     ) -> None:
         self._core = core
         self._backend = backend
@@ -52,7 +54,8 @@ class ManagerLoop:
         self._name = name
         self._connection = connection
         self._waits_for_job = waits_for_job
-        self._patience_seconds = settings.grace_seconds + _ABANDONED_SECONDS if outlives_manager else 0.0
+        self._patience_seconds = settings.grace_seconds + ABANDONED_SECONDS if outlives_manager else 0.0
+        self._on_ending = on_ending
         self._changed = asyncio.Event()
         self._stopped = False
         self._began = False  # the first turn is over
@@ -88,6 +91,8 @@ class ManagerLoop:
             else:
                 await self._blocking(self._backend.stop, effect.ids)
         self._began = True
+        if self._core.ending:
+            self._on_ending()
         self._report_ready()
         self._report_status()
         self._reasons = [*self._core.why_not(time.monotonic()), *await self._blocking(self._backend.why_not)]
@@ -157,6 +162,7 @@ class ManagerLoop:
         self._stop()
 
     def _stop(self) -> None:
+        self._on_ending()
         self._stopped = True
         self._changed.set()
 

@@ -27,7 +27,6 @@ from scaler_worker.manager.core.pods import (
 )
 from scaler_worker.manager.kubernetes_config import KubernetesSettings
 from scaler_worker.manager.shell.kubernetes_api import ApiRefusal, KubernetesApi, PodWatch
-from scaler_worker.manager.shell.name_lock import NameLock
 from scaler_worker.manager.shell.ssh_keys import keys_for_workers
 
 _REPEAT_SECONDS = 5.0
@@ -46,7 +45,6 @@ class PodBackend:
             settings.memory_per_worker, settings.keys_secret, _template(settings.pod_template),
         )  # fmt: skip
         self._api = KubernetesApi(settings.kube_config, settings.kube_context, settings.namespace)
-        self._lock = NameLock(settings.own_name) if settings.name is None else None
         self._offers_keys = settings.keys_secret is None and bool(keys_for_workers(settings.address))
         if settings.scales and not settings.minimum_workers:
             self._verify()

@@ -64,8 +64,8 @@ def remote_command(python: str | None) -> str:
 
 class SSHConnection:
     """Starts ssh and sends the order at once. Two threads read what comes back; ``facts`` are those that the job has
-    reported: python, version, ready, failed and ended. ``complaint``: the sentence with which ``scaler_cluster`` ended.
-    Raises OSError if ssh is missing, or processes and descriptors are short.
+    reported: python, version, ready, failed, refused and ended. ``complaint``: the sentence with which
+    ``scaler_cluster`` ended. Raises OSError if ssh is missing, or processes and descriptors are short.
 
     An ssh that has ended is reaped by ``close`` and not before, so that its number, which is that of its process group,
     belongs to no other process while it may be killed."""
