@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from scaler.core.outcome import Outcome
 from scaler.core.runs import Function, Shape
 from scaler.core.session import Session
-from scaler_protocol.messages import TaskName, TaskOptions
+from scaler_protocol.messages import ObjectKey, TaskName, TaskOptions
 from tests.simulation.agent import AgentNode
 from tests.simulation.client import ClientNode, TaskSink
 from tests.simulation.cluster import END_LIMIT_SECONDS, Cluster, Scenario
@@ -57,7 +57,7 @@ class Stagehand:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._shapes: dict[tuple[int, str], Shape] = {}
+        self._shapes: dict[tuple[int, str, int], Shape] = {}
 
     def make(self, actor: SimulatedActor) -> None:
         several = actor.concurrency if actor.concurrency > 1 else 0
@@ -70,14 +70,16 @@ class Stagehand:
         self._session.submissions.close_batch()
         actor.owner, actor.task = self._session.session, place.task_range.first + place.task_index
 
-    def call(self, actor: SimulatedActor, method: str, sink: CallSink) -> None:
-        shape = self._shapes.get((actor.number, method))
+    def call(self, actor: SimulatedActor, method: str, sink: CallSink, inputs: Sequence[ObjectKey] = ()) -> None:
+        kind = actor.number, method, len(inputs)
+        shape = self._shapes.get(kind)
         if shape is None:
             owner = b"" if actor.owner == self._session.session else actor.owner
             options = TaskOptions(actor=actor.task, actor_session=owner, rerun=False)
-            shape = self._shapes[actor.number, method] = Shape(Function(method, method.encode()), 1, (), options)
+            shape = Shape(Function(method, method.encode()), 1 + len(inputs), (), options)
+            self._shapes[kind] = shape
         task: Any = sink
-        self._session.submissions.add(shape, [sink.argument], len(sink.argument), task)
+        self._session.submissions.add(shape, [sink.argument, *inputs], len(sink.argument), task)
 
     def let_go(self, actor: SimulatedActor, now: float) -> None:
         actor.let_go(now)
@@ -238,7 +240,7 @@ class ActorClientNode(ClientNode):
         sinks = []
         for method in methods:
             argument = f"{self.name} call {method} {len(self.calls)}".encode()
-            self.calls.append(CallSink(self.troupe, self.world, actor, argument, ended))
+            self.calls.append(self._new_sink(actor, argument, ended))
             sinks.append(self.calls[-1])
             if method == PARENT:
                 self.troupe.plans[argument] = self._some_of(self.troupe.there_after(actor.number))
@@ -246,10 +248,16 @@ class ActorClientNode(ClientNode):
         def add(now: float) -> None:
             for method, sink in zip(methods, sinks, strict=True):
                 if not sink.cancelled:
-                    self.stagehand.call(actor, method, sink)
+                    self._send_call(actor, method, sink)
 
         self.unfinished += len(sinks)
         self.post(add)
+
+    def _new_sink(self, actor: SimulatedActor, argument: bytes, ended: Callable[[Outcome | None], None]) -> CallSink:
+        return CallSink(self.troupe, self.world, actor, argument, ended)
+
+    def _send_call(self, actor: SimulatedActor, method: str, sink: CallSink) -> None:
+        self.stagehand.call(actor, method, sink)
 
     def _some_of(self, actors: list[SimulatedActor]) -> list[SimulatedActor]:
         return self.world.chance.choices(actors, k=self.world.chance.randint(0, 2)) if actors else []

@@ -15,6 +15,7 @@ from tests.simulation.nested import PARENT, check_failure
 from tests.simulation.network import Network
 from tests.simulation.node import Node
 from tests.simulation.scheduler import SchedulerNode
+from tests.simulation.stores import Host
 from tests.simulation.world import World
 
 HEARTBEAT_TIMEOUT_SECONDS = (1.5, 2.0)
@@ -207,11 +208,16 @@ class Cluster:
             self.scenario.slots,
             self.executions,
             self.deaths,
+            self._new_host(),
             keeper=self.keeper,
             capabilities=capabilities,
             distance_seconds=self.scenario.round_trip_seconds / 2,
             grace_seconds=self.scenario.grace_seconds,
         )
+
+    def _new_host(self) -> Host | None:
+        """The host of the next agent, if it has a store."""
+        return None
 
     def _start_client(self, number: int) -> ClientNode:
         client = ClientNode(self.world, self.network, f"client {number}", self.scenario.function_names)

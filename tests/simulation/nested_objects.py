@@ -98,6 +98,11 @@ class ObjectNestedClient(NestedClient):
             self.core.large.has_taken(large)
             child.settle(Outcome(Status.SUCCESS, data))
 
+    def end(self) -> None:
+        super().end()
+        if self._host is not None:
+            self._host.store.on_process_died(self)
+
     def carry_out(self, effect: Any) -> None:
         if isinstance(effect, DropStoredObjects):
             if self._host is not None:
@@ -112,7 +117,7 @@ class ObjectNestedClient(NestedClient):
         if self._host is None or not self._host.store.has_room(len(data)):
             return self.core.objects.add(key, data)
         store = self._host.store
-        store.objects[key] = data
+        store.put(key, data, self)
 
         def read(_: ObjectKey) -> memoryview | None:
             kept = store.objects.get(key)

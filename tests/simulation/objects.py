@@ -172,7 +172,7 @@ class ObjectClientNode(ClientNode):
         if not self.host.store.has_room(len(data)) or self.world.chance.random() < KEPT_SHARE:
             return self.core.objects.add(key, Stored(size, b"", lambda _: data)), data
         host = self.host
-        host.store.objects[key] = data
+        host.store.put(key, data, self)
 
         def read(_: ObjectKey) -> memoryview | None:
             kept = host.store.objects.get(key)

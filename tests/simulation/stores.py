@@ -9,7 +9,8 @@ from typing import Any
 
 from scaler.core.effects import PushObject
 from scaler_protocol.limits import OWNERS_LIMIT
-from scaler_protocol.messages import OWNER_SOURCE, ObjectKey, ObjectRequest, StoreStatus
+from scaler_protocol.messages import OWNER_SOURCE, UPLOAD_NUMBER, ObjectKey, ObjectRequest, StoreStatus
+from tests.simulation.node import Node
 from tests.simulation.world import World
 
 FIND_SECONDS = (0.00005, 0.002)
@@ -23,10 +24,31 @@ class SimulatedStore:
         self.id = world.chance.randbytes(16)
         self.endpoint = f"tcp://{self.id.hex()}"
         self.objects: dict[ObjectKey, bytes] = {}
+        self._authors: dict[ObjectKey, Node] = {}
+        self._spared: set[ObjectKey] = set()
         self._capacity_bytes = capacity_bytes
 
     def has_room(self, size: int) -> bool:
         return sum(map(len, self.objects.values())) + size <= self._capacity_bytes
+
+    def put(self, key: ObjectKey, data: bytes, author: Node) -> None:
+        """A client sends an object."""
+        self.objects[key] = data
+        self._authors[key] = author
+
+    def forget(self, owner: bytes) -> None:
+        """Drop the objects of an owner, but not what a process that is there has put here: it may come back."""
+        for key in [key for key in self.objects if key.owner == owner]:
+            author = self._authors.get(key)
+            if key.number >= UPLOAD_NUMBER and author is not None and author.alive:
+                self._spared.add(key)
+            else:
+                del self.objects[key]
+
+    def on_process_died(self, author: Node) -> None:
+        for key in [key for key in self._spared if self._authors[key] is author]:
+            self._spared.discard(key)
+            self.objects.pop(key, None)
 
     def status(self) -> StoreStatus:
         used = sum(map(len, self.objects.values()))
@@ -136,7 +158,7 @@ class Host:
             self.store.objects.pop(key, None)
 
     def forget(self, owner: bytes) -> None:
-        self.drop([key for key in self.store.objects if key.owner == owner])
+        self.store.forget(owner)
 
     def _ask(self, key: ObjectKey, fetched: bool, seconds: tuple[float, float], is_there: Callable[[], bool]) -> None:
         store, world = self.store, self.hosts.world

@@ -155,6 +155,8 @@ class CallSink:
             assert bytes(outcome.payload) == self._troupe.results.get(self.argument), (self.argument, outcome)
         elif outcome.status == Status.EXCEPTION:
             self._troupe.check_failure(bytes(outcome.payload), deaths, self.argument)
+        elif outcome.status == Status.OBJECT_MISSING:
+            assert self._troupe.loses_objects, (self.argument, outcome)
         elif not (outcome.status == Status.CANCELLED and self.has_caller_left):
             assert outcome.status in DEATHS, (self.argument, outcome)
             assert self.actor.may_fail_calls(self.ended_at), (self.argument, outcome, "fails without a reason")
@@ -162,7 +164,8 @@ class CallSink:
 
 class Troupe:
     """All actors of a cluster and their calls. ``plans``: the actors that tasks and calls with these arguments call.
-    ``abandoned``: the tasks and calls that applications have cancelled, or left."""
+    ``abandoned``: the tasks and calls that applications have cancelled, or left. ``loses_objects``: whether large
+    arguments, or large results of calls, may be lost: they cannot be made again."""
 
     def __init__(
         self, loses_agents: bool = False, scheduler_restarts: int = 0, departures: int = 0, concurrency: int = 1
@@ -171,6 +174,7 @@ class Troupe:
         self.scheduler_restarts = scheduler_restarts
         self.departures = departures
         self.concurrency = concurrency
+        self.loses_objects = False
         self.actors: dict[bytes, SimulatedActor] = {}
         self.calls: dict[bytes, CallSink] = {}
         self.results: dict[bytes, bytes] = {}

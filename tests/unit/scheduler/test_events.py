@@ -18,6 +18,8 @@ from scaler_protocol.messages import (
     Goodbye,
     Heartbeat,
     HeartbeatEcho,
+    ObjectKey,
+    ObjectMissing,
     RunningTask,
     Status,
     TaskColumn,
@@ -319,6 +321,26 @@ def test_a_task_that_fails_for_good_ends_after_its_last_execution() -> None:
     client.says(tasks(client, 0, 1, rerun=False))
     agent.says(results(client, (0, 1, Status.PROCESSOR_DIED, b"{}")))
     assert watcher.rows() == [(0, 1, Status.PROCESSOR_DIED | AGAIN), (0, 1, Status.PROCESSOR_DIED)]
+
+
+@pytest.mark.parametrize(("is_agent_lost", "status"), [(False, Status.OBJECT_MISSING), (True, Status.WORKER_DIED)])
+def test_a_lost_large_result_that_is_not_made_again_ends_its_task_once_more(is_agent_lost: bool, status: int) -> None:
+    book = Playbook()
+    client, agent = book.client(), book.agent()
+    watcher = Watcher(book)
+    client.says(tasks(client, 0, 1, rerun=False))
+    agent.says(results(client, (0, 1, Status.SUCCESS_LARGE, (40_000).to_bytes(8, "little"))))
+    assert watcher.rows() == [(0, 1, Status.SUCCESS_LARGE)]
+    if is_agent_lost:
+        book.lose(agent)
+        book.wait(book.core.state.settings.worker_timeout_seconds + 1.0)
+    else:
+        agent.says(ObjectMissing(ObjectKey(client.session, 0), "lost"))
+    assert watcher.rows() == [(0, 1, status)]
+    assert {each: book.core.state.totals.outcome(each) for each in (Status.SUCCESS_LARGE, status)} == {
+        Status.SUCCESS_LARGE: 1,
+        status: 1,
+    }
 
 
 def test_results_that_do_not_count_are_left_out() -> None:

@@ -77,7 +77,8 @@ cdef class NodeTable:
     cdef end(self, Page* page, uint64_t task, int status):
         cdef int offset = task & (PAGE_SIZE - 1)
         cdef RunRecord record = self.columns.record_at(page, offset)
-        if self.columns.events.is_on and task != self.accepting and page.state[offset] != DONE_LARGE:
+        cdef bint is_known = page.state[offset] == DONE_LARGE and status <= SUCCESS_LARGE
+        if self.columns.events.is_on and task != self.accepting and not is_known:
             self.columns.events.ended(
                 self.columns.number, task, page.attempt[offset], status, record.function.named(self.columns.events)
             )
@@ -87,7 +88,7 @@ cdef class NodeTable:
             self.node_ended(record, task)
 
     cdef void count_lost(self, RunRecord record) noexcept:
-        """A large result is lost, and will be made again: monitors have been told of a success."""
+        """A large result is lost: monitors have been told of a success."""
         self.columns.totals.outcomes[SUCCESS_LARGE] += 1
         record.function.outcomes[SUCCESS_LARGE] += 1
 
@@ -805,8 +806,7 @@ cdef class NodeTable:
         page.losses[offset] += 1
         event = ON_VALUE_LOST if record.rerun and page.losses[offset] < losses_limit else ON_VALUE_LOST_FINALLY
         action = TRANSITIONS[OF_TASKS if record.graph is None else OF_NODES][event][DONE_LARGE].action
-        if action != DO_GIVE_UP:
-            self.count_lost(record)
+        self.count_lost(record)
         if action == DO_WAIT:
             self.to_pending_again(page, offset)
             self.settle(record.graph)
