@@ -132,6 +132,13 @@ def test_a_client_that_says_nothing_after_its_hello_is_still_away():
     assert statuses(agent.says(results(client, 1)), client) == {1: Status.SUCCESS}
 
 
+def test_a_client_that_submits_new_tasks_has_nothing_to_state():
+    book, client, agent = restarted()
+    client.connect(epoch=1)
+    assert handed(client.says(Tasks([run(client, 7, 1)], [definition()])), agent) == [(7, 1)]
+    assert ("agent", Cancel((TaskColumn(client.session, (1,), (1,)),))) in book.wait(2.0, (agent,))
+
+
 def test_what_it_cancels_first_of_all_is_cancelled():
     book, client, agent = restarted()
     client.connect(epoch=1)

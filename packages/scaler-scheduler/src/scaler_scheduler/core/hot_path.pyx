@@ -172,6 +172,8 @@ cdef on_tasks(SchedulerState state, ClientPeer client, body, double now):
         for agent, run, delivery in task_entry.on_resubmitted(state, client, now):
             accept(state, agent, run, delivery, now)
             (<Delivery> delivery).release()
+    elif not client.has_stated:  # what it has from before a restart comes first
+        client.states(now)
     if client.parent is not None and cancellation.is_cancelled_or_replaced(state, client.parent):
         cancellation.cancel_nested(state, client, now)
 

@@ -141,9 +141,9 @@ class SchedulerState:
     """The values that agents wait for because they are being made again: whether each agent, by session, needs the
     bytes themselves."""
 
-    stated_copies: dict[ObjectKey, dict[bytes, float]]
-    """Copies of results that agents have since before a restart of the scheduler: by agent, since when the scheduler
-    knows."""
+    stated_copies: dict[bytes, dict[ObjectKey, dict[bytes, float]]]
+    """Copies of results that agents have since before a restart of the scheduler: by owner, key and agent, since when
+    the scheduler knows."""
 
     locks: LockTable
     named: NamedTable

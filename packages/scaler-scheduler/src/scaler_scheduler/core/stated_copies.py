@@ -18,20 +18,28 @@ def on_stated(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -
     client = state.clients.get(key.owner)
     nodes = client.table.nodes if client is not None else None
     if nodes is None or agent.index not in (nodes.value_holder(key.number), *nodes.copies_of(key.number)):
-        state.stated_copies.setdefault(key, {})[agent.session] = now
+        state.stated_copies.setdefault(key.owner, {}).setdefault(key, {})[agent.session] = now
         timers.arm_tick(state, now)
 
 
 def on_tick(state: SchedulerState, now: float) -> None:
     """Look at the copies of which the tables do not know yet."""
-    for key, agents in list(state.stated_copies.items()):
+    for owner, copies in list(state.stated_copies.items()):
+        if not absent_clients.may_return(state, owner, now):
+            _look_at_all(state, copies, now)
+        if not copies:
+            del state.stated_copies[owner]
+
+
+def _look_at_all(state: SchedulerState, copies: dict[ObjectKey, dict[bytes, float]], now: float) -> None:
+    for key, agents in list(copies.items()):
         for session, since in list(agents.items()):
             agent = state.agents.get(session)
             until = absent_clients.awaited_until(state, key.owner, since)
             if agent is None or (now >= until and _decide(state, agent, key, now)):
                 del agents[session]
         if not agents:
-            del state.stated_copies[key]
+            del copies[key]
 
 
 def _decide(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> bool:
@@ -51,6 +59,7 @@ def _decide(state: SchedulerState, agent: Agent, key: ObjectKey, now: float) -> 
 
 def put_off(state: SchedulerState, seconds: float) -> None:
     """Extend all times by the time in which the scheduler did not run."""
-    for agents in state.stated_copies.values():
-        for session in agents:
-            agents[session] += seconds
+    for copies in state.stated_copies.values():
+        for agents in copies.values():
+            for session in agents:
+                agents[session] += seconds
