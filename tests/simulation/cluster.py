@@ -166,10 +166,12 @@ class Cluster:
             self.world.run(self.world.now + self.scheduler.core.state.settings.worker_timeout_seconds)
         # An agent that came back late has brought objects whose clients have the usual time to claim them.
         joined_at = max((agent.attached_at for agent in self.scheduler.core.state.agents.values()), default=0.0)
-        returned_at = (
-            self.scheduler.core.state.absent.return_until
-        )  # clients that have died while it was away are awaited
-        self.world.run(max(self.world.now, joined_at + 2 * HOLD_SECONDS, returned_at + 2 * HOLD_SECONDS))
+        # Clients that have ended while there was no scheduler are awaited.
+        awaited_until = self.scheduler.core.state.absent.return_until
+        self.world.run(max(self.world.now, joined_at + 2 * HOLD_SECONDS, awaited_until + 2 * HOLD_SECONDS))
+        # What was submitted inside the tasks that it has brought ends with them.
+        self.world.run(self.world.now + SETTLE_LIMIT_SECONDS, lambda: not self._has_unfinished())
+        self.world.run(self.world.now + 1.0)
         before = dict(self.scheduler.sent)
         self.world.run(self.world.now + 3.0)
         moved = {
@@ -186,6 +188,9 @@ class Cluster:
             assert not table.columns.unfinished and not table.nodes.graphs, table.columns.unfinished
         for agent in self.agents:
             agent.check_empty()
+
+    def _has_unfinished(self) -> bool:
+        return any(client.table.columns.unfinished for client in self.scheduler.core.state.clients.values())
 
     # ---- who is there ------------------------------------------------------------------------------------------
 

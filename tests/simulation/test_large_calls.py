@@ -17,6 +17,7 @@ SCENARIOS = {
     "agents die": LargeCallScenario(agent_kills=4, restarts=2),
     "clients leave": LargeCallScenario(clients=4, leavers=3, client_timeout_seconds=1.0),
     "scheduler restarts": LargeCallScenario(scheduler_restarts=3),
+    "scheduler restarts without a client": LargeCallScenario(client_absences=3),
     "stores die": LargeCallScenario(store_kills=6),
     "several calls at a time, stores die": LargeCallScenario(concurrency=3, store_kills=6),
     "everything": LargeCallScenario(

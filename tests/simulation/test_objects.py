@@ -49,6 +49,7 @@ SCENARIOS = {
     "many hosts, one object": ObjectScenario(bursts=0, tasks_per_burst=60, agents=12, slots=1, sends=1, clients=1),
     "standstills": ObjectScenario(**FEW, graphs=1, stops=6),
     "scheduler restarts": ObjectScenario(**FEW, graphs=1, scheduler_restarts=3),
+    "scheduler restarts without a client": ObjectScenario(**FEW, client_absences=3),
     "scheduler restarts, streams": ObjectScenario(**FEW, graphs=1, scheduler_restarts=3, with_stores=False),
     "everything": ObjectScenario(
         **FEW, graphs=2, cuts=8, agent_kills=3, process_kills=4, store_kills=3, scheduler_restarts=2, stops=3,
