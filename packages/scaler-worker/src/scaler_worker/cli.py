@@ -46,10 +46,8 @@ def _limit_threads(worker_count: int) -> dict[str, str]:
     """The variables that do it, for the worker processes."""
     limits = thread_limits(worker_count, processor_count(), os.environ)
     if FOR_ALL in limits:
-        logging.info(
-            f"Numerical libraries use at most {limits[FOR_ALL]} threads in each worker. "
-            f"Set {FOR_ALL} for another number."
-        )
+        threads = "1 thread" if limits[FOR_ALL] == "1" else f"{limits[FOR_ALL]} threads"
+        logging.info(f"Numerical libraries use at most {threads} in each worker. Set {FOR_ALL} for another number.")
     return limits
 
 
