@@ -159,7 +159,7 @@ class Names:
 
     def check(self) -> None:
         for name, holdings in self._holdings.items():
-            assert not [each for each in holdings if each.is_held], (name, "is held for ever")
+            assert not [each for each in holdings if each.is_held], (name, "is still held")
 
 
 class NamedOwner(Owner):

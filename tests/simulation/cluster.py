@@ -169,7 +169,7 @@ class Cluster:
         # Clients that have ended while there was no scheduler are awaited.
         awaited_until = self.scheduler.core.state.absent.return_until
         self.world.run(max(self.world.now, joined_at + 2 * HOLD_SECONDS, awaited_until + 2 * HOLD_SECONDS))
-        # What was submitted inside the tasks that it has brought ends with them.
+        # Tasks that were submitted inside its tasks end with these.
         self.world.run(self.world.now + SETTLE_LIMIT_SECONDS, lambda: not self._has_unfinished())
         self.world.run(self.world.now + 1.0)
         before = dict(self.scheduler.sent)

@@ -15,6 +15,7 @@ from scaler_protocol.messages import ObjectKey, Status, TaskOptions
 from tests.simulation.actors import ActorClientNode, ActorCluster, ActorScenario
 from tests.simulation.graphs import LARGE, result_of
 from tests.simulation.nested import PARENT
+from tests.simulation.nested_objects import Arrival
 from tests.simulation.network import Network
 from tests.simulation.objects import CLUSTER, KEPT_SHARE, READ_SECONDS, UNREAD_SHARE
 from tests.simulation.scheduler import SchedulerNode
@@ -80,19 +81,6 @@ class Value:
             assert outcome.status == Status.PROCESSOR_DIED, (self._argument, outcome)
         self._client.unfinished -= 1
         return True
-
-    def finish(self, outcome: Outcome) -> None:
-        raise AssertionError("settle never asked for this")
-
-
-class Arrival:
-    """A large result of a call on its way."""
-
-    def __init__(self, sink: LargeCallSink) -> None:
-        self._sink = sink
-
-    def settle(self, outcome: Outcome) -> bool:
-        return self._sink.read(outcome)
 
     def finish(self, outcome: Outcome) -> None:
         raise AssertionError("settle never asked for this")
@@ -186,7 +174,7 @@ class LargeCallClientNode(ActorClientNode):
         store = self._host.store if self._host is not None else None
         data = store.objects.get(large.key) if store is not None and store.id == large.store else None
         if data is None:
-            self.core.large.fetch(large, Arrival(sink))
+            self.core.large.fetch(large, Arrival(sink.read))
         else:
             self.core.large.has_taken(large)
             sink.read(Outcome(Status.SUCCESS, data))

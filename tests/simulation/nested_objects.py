@@ -28,13 +28,10 @@ class ObjectChild(ChildSink):
 
 
 class Arrival:
-    """A large result on its way."""
+    """A large result on its way to a function that takes it."""
 
-    def __init__(self, child: ObjectChild) -> None:
-        self._child = child
-
-    def settle(self, outcome: Outcome) -> bool:
-        return self._child.settle(outcome)
+    def __init__(self, take: Callable[[Outcome], bool]) -> None:
+        self.settle = take
 
     def finish(self, outcome: Outcome) -> None:
         raise AssertionError("settle never asked for this")
@@ -93,7 +90,7 @@ class ObjectNestedClient(NestedClient):
         store = self._host.store if self._host is not None else None
         data = store.objects.get(large.key) if store is not None and store.id == large.store else None
         if data is None:
-            self.post(lambda now: self.core.large.fetch(large, Arrival(child)))
+            self.post(lambda now: self.core.large.fetch(large, Arrival(child.settle)))
         else:
             self.core.large.has_taken(large)
             child.settle(Outcome(Status.SUCCESS, data))

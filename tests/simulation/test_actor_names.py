@@ -3,12 +3,10 @@ that has it, and it is free again when the actor ends, or its client."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.actor_names import NameCluster, NameScenario
-from tests.simulation.test_cluster import SEEDS_PER_SCENARIO
+from tests.simulation.seeds import tried_seeds
 
 SCENARIOS = {
     "peace": NameScenario(),
@@ -31,13 +29,6 @@ REGRESSION_SEEDS = [
 """(scenario, seed) of failures that were found."""
 
 
-def seeds() -> list[tuple[str, int]]:
-    if "SCALER_SEED" in os.environ:
-        return [(name, int(os.environ["SCALER_SEED"])) for name in SCENARIOS]
-    tried = range(1, max(1, SEEDS_PER_SCENARIO // 8) + 1)
-    return [*(each for each in REGRESSION_SEEDS if each[1] not in tried), *((n, s) for n in SCENARIOS for s in tried)]
-
-
-@pytest.mark.parametrize(("name", "seed"), seeds())
+@pytest.mark.parametrize(("name", "seed"), tried_seeds(SCENARIOS, REGRESSION_SEEDS, 8))
 def test_a_name_has_one_actor_and_is_free_when_it_ends(name: str, seed: int) -> None:
     NameCluster(seed, SCENARIOS[name]).run()

@@ -5,13 +5,10 @@ A run is a seed. ``SCALER_SEED=7 pytest tests/simulation -k everything`` replays
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.cluster import Cluster, Scenario
-
-SEEDS_PER_SCENARIO = int(os.environ.get("SCALER_SEEDS", "8"))
+from tests.simulation.seeds import tried_seeds
 
 SCENARIOS = {
     "peace": Scenario(),
@@ -213,13 +210,7 @@ REGRESSION_SEEDS = [
 """(scenario, seed) of failures that were found."""
 
 
-def seeds() -> list[tuple[str, int]]:
-    if "SCALER_SEED" in os.environ:
-        return [(name, int(os.environ["SCALER_SEED"])) for name in SCENARIOS]
-    return REGRESSION_SEEDS + [(name, seed) for name in SCENARIOS for seed in range(1, SEEDS_PER_SCENARIO + 1)]
-
-
-@pytest.mark.parametrize(("name", "seed"), seeds())
+@pytest.mark.parametrize(("name", "seed"), tried_seeds(SCENARIOS, REGRESSION_SEEDS))
 def test_every_task_ends_exactly_once(name: str, seed: int) -> None:
     cluster = Cluster(seed, SCENARIOS[name])
     try:

@@ -3,12 +3,10 @@ and ends once, and nothing of any value is left behind."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.large_calls import LargeCallCluster, LargeCallScenario
-from tests.simulation.test_cluster import SEEDS_PER_SCENARIO
+from tests.simulation.seeds import tried_seeds
 
 SCENARIOS = {
     "peace": LargeCallScenario(),
@@ -31,13 +29,6 @@ REGRESSION_SEEDS: list[tuple[str, int]] = []
 """(scenario, seed) of failures that were found."""
 
 
-def seeds() -> list[tuple[str, int]]:
-    if "SCALER_SEED" in os.environ:
-        return [(name, int(os.environ["SCALER_SEED"])) for name in SCENARIOS]
-    tried = range(1, max(1, SEEDS_PER_SCENARIO // 8) + 1)
-    return [*(each for each in REGRESSION_SEEDS if each[1] not in tried), *((n, s) for n in SCENARIOS for s in tried)]
-
-
-@pytest.mark.parametrize(("name", "seed"), seeds())
+@pytest.mark.parametrize(("name", "seed"), tried_seeds(SCENARIOS, REGRESSION_SEEDS, 8))
 def test_every_call_gets_its_values_and_none_is_left(name: str, seed: int) -> None:
     LargeCallCluster(seed, SCENARIOS[name]).run()

@@ -3,12 +3,10 @@ task ends exactly once, what it was given is what was sent, and nothing of any o
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.simulation.objects import ObjectCluster, ObjectScenario
-from tests.simulation.test_cluster import SEEDS_PER_SCENARIO
+from tests.simulation.seeds import tried_seeds
 
 FEW = {"bursts": 0, "tasks_per_burst": 12}
 
@@ -82,14 +80,7 @@ REGRESSION_SEEDS = [
 """(scenario, seed) of failures that were found."""
 
 
-def seeds() -> list[tuple[str, int]]:
-    if "SCALER_SEED" in os.environ:
-        return [(name, int(os.environ["SCALER_SEED"])) for name in SCENARIOS]
-    tried = range(1, SEEDS_PER_SCENARIO // 2 + 1)
-    return [*(each for each in REGRESSION_SEEDS if each[1] not in tried), *((n, s) for n in SCENARIOS for s in tried)]
-
-
-@pytest.mark.parametrize(("name", "seed"), seeds())
+@pytest.mark.parametrize(("name", "seed"), tried_seeds(SCENARIOS, REGRESSION_SEEDS, 2))
 def test_every_task_ends_exactly_once_and_no_object_is_left(name: str, seed: int) -> None:
     cluster = ObjectCluster(seed, SCENARIOS[name])
     cluster.run()

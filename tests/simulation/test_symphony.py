@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.simulation.cluster import Cluster, Scenario
+from tests.simulation.seeds import SEEDS_PER_SCENARIO
 from tests.simulation.symphony import SymphonyNode
-from tests.simulation.test_cluster import SEEDS_PER_SCENARIO
 
 SCENARIOS = {
     "peace": Scenario(),

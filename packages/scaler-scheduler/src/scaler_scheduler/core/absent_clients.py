@@ -23,13 +23,12 @@ def note_earlier_scheduler(state: SchedulerState) -> None:
 
 def may_return(state: SchedulerState, session: bytes, now: float) -> bool:
     """Return whether a client of an earlier scheduler is still to come, or to state what it has."""
-    client = state.clients.get(session)
-    return (client is None or not client.has_stated) and state.absent.may_return(session, now)
+    return _is_absent(state, session) and state.absent.may_return(session, now)
 
 
 def awaited_until(state: SchedulerState, session: bytes, since: float) -> float:
-    """Return until when something is kept for a client that does not claim it. Known ``since`` then, it is kept for a
-    second even if the client is here, and for as long as that still states what it has."""
+    """Return until when something is kept for a client that does not claim it. ``since``: when the scheduler learned of
+    it. A client that is here has a second from then, and as long as it goes on stating what it has."""
     until = since + HOLD_SECONDS
     if may_return(state, session, since):
         return max(until, state.absent.return_until)

@@ -6,15 +6,7 @@ from collections.abc import Callable, Iterable
 
 from scaler_protocol.codec import ResultRun
 from scaler_protocol.messages import ObjectKey, ObjectRelease, Status
-from scaler_scheduler.core import (
-    cancellation,
-    dropped_tasks,
-    lost_inputs,
-    outbox,
-    retry,
-    timers,
-    values,
-)
+from scaler_scheduler.core import cancellation, dropped_tasks, lost_inputs, outbox, retry, timers, values
 from scaler_scheduler.core.agents import Agent
 from scaler_scheduler.core.clients import ClientPeer
 from scaler_scheduler.core.deliveries import Delivery
